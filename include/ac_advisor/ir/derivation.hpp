@@ -1,0 +1,56 @@
+#pragma once
+
+#include <array>
+#include <initializer_list>
+
+#include "ac_advisor/ir/program.hpp"
+
+namespace ac_advisor::ir {
+
+/// One autograd node being derived: a rule reads the forward op and the incoming gradients, emits
+/// the ops that PyTorch's formula launches, in its order, and gives each input its gradient.
+/// Formulas: tools/autograd/derivatives.yaml and torch/csrc/autograd/FunctionsManual.cpp, v2.11.
+/// What a rule reads of the forward is what autograd saves; no saved set is declared by hand.
+class Derivation {
+ public:
+  Derivation(Program& program, OpId forward, std::int32_t group)
+      : p_(program), forward_(forward), group_(group) {}
+
+  [[nodiscard]] const Op& op() const { return p_.op(forward_); }
+  [[nodiscard]] ValueId in(std::size_t i) const { return p_.input(op(), i); }
+  [[nodiscard]] ValueId out(std::size_t i = 0) const { return p_.output(op(), i); }
+  [[nodiscard]] Shape shape(ValueId v) const { return p_.value(v).shape; }
+  [[nodiscard]] DType dtype(ValueId v) const { return p_.value(v).dtype; }
+  [[nodiscard]] bool needs(std::size_t i) const { return p_.value(in(i)).requires_grad; }
+  /// Incoming gradient of output i; `no_id` when nothing used that output.
+  [[nodiscard]] ValueId grad(std::size_t i = 0) const { return incoming_[i]; }
+  void set_incoming(std::size_t i, ValueId g) { incoming_[i] = g; }
+
+  /// Emits a backward op with one new output; a pointwise op's keeps its first operand's layout.
+  ValueId emit(OpKind kind, std::initializer_list<ValueId> inputs, const Shape& shape, DType dtype,
+               std::int32_t dim = 0, double scalar = 0.0);
+  /// Emits a backward op with outputs that the rule has made itself.
+  void emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
+                std::initializer_list<ValueId> outputs, std::int32_t dim = 0, double scalar = 0.0);
+  ValueId make(const Shape& shape, DType dtype);
+  ValueId make_like(ValueId v) { return make(shape(v), dtype(v)); }
+  [[nodiscard]] bool permuted(ValueId v) const { return p_.value(v).permuted; }
+  void set_permuted(ValueId v, bool permuted) { p_.value(v).permuted = permuted; }
+  /// A new version of `target`, on its storage: what an op that overwrites it puts out.
+  ValueId overwrite(ValueId target);
+  ValueId alias(ValueId base, const Shape& shape);
+
+  void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
+  [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
+
+ private:
+  Program& p_;
+  OpId forward_;
+  std::int32_t group_;
+  std::array<ValueId, 4> incoming_{no_id, no_id, no_id, no_id};
+  std::array<ValueId, 8> outgoing_{no_id, no_id, no_id, no_id, no_id, no_id, no_id, no_id};
+};
+
+using Derive = void (*)(Derivation&);
+
+}  // namespace ac_advisor::ir

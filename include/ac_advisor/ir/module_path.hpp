@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ac_advisor::ir {
+
+/// What a step of the program belongs to, inside a block or outside of all of them.
+enum class Module : std::uint8_t {
+  root, embed, rotary, block, norm1, attention, q_proj, k_proj, v_proj, qkv_proj, q_norm, k_norm,
+  rope, attention_core, o_proj, post_attention_norm, norm2, mlp, gate_proj, up_proj, gate_up_proj,
+  activation, down_proj, router, experts, post_mlp_norm, final_norm, lm_head, loss, optimizer, fsdp,
+};
+
+/// A module's path, `blocks.3.mlp.down_proj`; also the name of its NVTX range.
+struct ModulePath {
+  std::int16_t block = -1;  ///< -1: outside of every block
+  Module leaf = Module::root;
+  bool operator==(const ModulePath&) const = default;
+};
+
+[[nodiscard]] std::string to_string(ModulePath path);
+/// The sub-module that the ops of `leaf` run in: norm1, attention, norm2, mlp (the regions of
+/// `--ac-scope submodule`), or `block` for what the block does itself (the residual additions).
+[[nodiscard]] Module submodule_of(Module leaf);
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ac_advisor::ir {
+
+/// The primitive ops that a framework dispatches. One row each in the op table (op_table.hpp).
+enum class OpKind : std::uint8_t {
+  // Bookkeeping: launches nothing.
+  record_function,  ///< begins and ends of `dim` profiler ranges, which PyTorch dispatches as ops
+  hold,       ///< its operands live until here: a Python local's end, a cache, the held output
+  // Views that autograd gives a node of their own.
+  view, slice, expand,
+  // Forward.
+  embedding, mm, addmm, bmm, baddbmm, grouped_mm,
+  cast, clone, add, add_scalar, mul, mul_scalar, div, neg, pow, mean, rsqrt, cat, sum, exp,
+  silu, gelu_tanh, tanh, softmax, dropout, sdpa, cos, sin, arange, pad, masked_fill,
+  log_softmax, nll_loss, topk, sort, histc, cumsum, floor_divide, index, index_put, empty, copy, compare,
+  // Fused forward kernels.
+  rms_norm, add_rms_norm, rope, swiglu, linear_cross_entropy,
+  precomputed_grad,  ///< a loss whose gradients were computed in forward (chunked)
+  // Backward kinds.
+  fill, embedding_backward, silu_backward, gelu_backward, tanh_backward, softmax_backward,
+  dropout_backward, sdpa_backward, log_softmax_backward, nll_loss_backward, slice_backward,
+  index_backward, scatter, accumulate, accumulate_inplace, rms_norm_backward,
+  add_rms_norm_backward, rope_backward, swiglu_backward, linear_cross_entropy_backward,
+  // Optimizers.
+  foreach, adamw_fused, sgd_fused,
+  // Collectives and their copies.
+  all_gather_copy_in, all_gather, all_gather_copy_out, reduce_scatter_copy_in, reduce_scatter,
+  all_reduce, bucket_copy, broadcast,
+  count_  // number of kinds
+};
+inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
+
+}  // namespace ac_advisor::ir

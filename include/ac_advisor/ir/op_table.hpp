@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ac_advisor/ir/derivation.hpp"
+#include "ac_advisor/ir/program.hpp"
+
+namespace ac_advisor::ir {
+
+/// Which measured efficiency and which unit of the device an op's time comes from.
+enum class CostClass : std::uint8_t {
+  none, matmul, attention, pointwise, reduction, embedding, collective
+};
+
+/// What of a device decides an op's scratch memory.
+struct WorkspaceTarget {
+  bool cuda = true;                   ///< false: PyTorch's CPU kernels
+  std::int64_t sm_count = 132;
+  std::int64_t compute_capability = 90;
+};
+
+/// All that is known of one op kind; every pass and both walkers read it here.
+struct OpRow {
+  OpKind kind;
+  const char* name;        ///< as PyTorch dispatches it (without `aten::`), where it does
+  Derive derive;           ///< null: not differentiable, or only ever made by a derivative
+  CostClass cost;
+  double flops_per_output; ///< per output element; times `Op::dim` for matrix products
+  /// Times that the operands' bytes go through memory; 1 for an op that reads inputs and writes
+  /// outputs once, 0 for a view.
+  double traffic;
+  std::int8_t dispatches;  ///< counted as PyTorch's dispatcher does, views and empty not counted
+  std::int8_t launches;    ///< kernels on a GPU
+  /// Inputs (bit i) that the op writes in place.
+  std::uint8_t mutates;
+  /// Scratch bytes inside the op; null: none.
+  std::int64_t (*workspace)(const Program&, const Op&, const WorkspaceTarget&);
+};
+
+[[nodiscard]] std::span<const OpRow, op_kind_count> op_table();
+[[nodiscard]] const OpRow& row(OpKind kind);
+
+/// Ops that PyTorch's dispatcher counts for one execution; views, empty and detach are not counted.
+[[nodiscard]] std::int32_t dispatches(const Op& op);
+/// Floating-point operations of one execution.
+[[nodiscard]] double flops(const Program& program, const Op& op);
+/// Bytes that one execution reads and writes in device memory.
+[[nodiscard]] double traffic_bytes(const Program& program, const Op& op);
+[[nodiscard]] std::int64_t workspace_bytes(const Program& program, const Op& op,
+                                           const WorkspaceTarget& target);
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor {
+
+/// Options given by hand, in order: {"--ac", "grouped:2"}, {"--hold-output", ""}. Names are those of
+/// the command-line contract (design, section 8).
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+/// The framework's preset with the options by hand over it. Throws UserError naming option, value
+/// and what would be right ("--ac grouped:0: K must be at least 1").
+[[nodiscard]] StepConfig resolve_options(const OptionList& options);
+
+/// Text forms: `parse_*` throw UserError; `to_option` gives what `parse_*` reads.
+[[nodiscard]] std::string ac_option(const StepConfig& config);     ///< "grouped:2"
+[[nodiscard]] std::string loss_option(const StepConfig& config);   ///< "chunked:1024"
+[[nodiscard]] std::string shard_option(const StepConfig& config);  ///< "hsdp:4"
+[[nodiscard]] const char* to_option(AcScope scope);
+[[nodiscard]] const char* to_option(Kernels kernels);
+[[nodiscard]] const char* to_option(Optimizer optimizer);
+[[nodiscard]] const char* to_option(Attention attention);
+[[nodiscard]] const char* to_option(DType dtype);
+[[nodiscard]] const char* to_option(FsdpUnit unit);
+/// "40GiB", "16GB", "1.5TiB", "123456" → bytes.
+[[nodiscard]] std::int64_t parse_size(const std::string& option, const std::string& text);
+
+}  // namespace ac_advisor

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ac_advisor::model {
+
+/// The function between an MLP's gate and its product with `up`.
+enum class Activation : std::uint8_t { silu, gelu_tanh };
+
+/// Mixture-of-experts MLP (Hugging Face: mixtral, qwen3_moe).
+struct MoeSpec {
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;
+  std::int64_t intermediate = 0;  ///< width of one expert
+  bool normalize_top_k = false;   ///< routing weights are divided by their sum
+  bool operator==(const MoeSpec&) const = default;
+};
+
+/// One decoder-only transformer as its Hugging Face `config.json` describes it, with the family's
+/// modelling code reduced to facts that change what a training step launches and holds.
+struct ModelSpec {
+  std::string name;    ///< folder or file stem, for tables
+  std::string family;  ///< `model_type`: llama, mistral, qwen2, …
+
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab = 0;
+  std::int64_t max_positions = 0;  ///< max_position_embeddings; 0 when absent
+  double rms_norm_eps = 1e-6;
+  double attention_dropout = 0.0;
+  std::int64_t pad_token_id = -1;  ///< -1: none
+  double rope_theta = 10000.0;
+
+  bool tied_embeddings = false;
+  bool qkv_bias = false;
+  bool output_bias = false;         ///< bias of the attention's output projection
+  bool mlp_bias = false;
+  bool qk_norm = false;             ///< RMSNorm over head_dim on q and k (qwen3, gemma3)
+  bool fused_qkv = false;           ///< one projection for q, k and v (phi3)
+  bool fused_gate_up = false;       ///< one projection for gate and up (phi3)
+  bool sandwich_norms = false;      ///< four norms a block (gemma2, gemma3)
+  bool unit_offset_norm = false;    ///< Gemma's RMSNorm: multiplies by (1 + weight), in fp32
+  bool scaled_embedding = false;    ///< embedding times sqrt(hidden) (gemma)
+  bool eager_attention_only = false;///< no SDPA in transformers (gemma2's soft-capped scores)
+  bool kv_sharing = false;          ///< some blocks reuse another block's keys and values
+  std::optional<double> attention_softcap;
+  std::optional<double> final_softcap;
+  Activation activation = Activation::silu;
+  std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
+
+  /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
+  std::vector<std::int64_t> window;
+  std::optional<MoeSpec> moe;
+  /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when dense.
+  std::vector<bool> sparse_block;
+
+  bool operator==(const ModelSpec&) const = default;
+};
+
+/// Exact number of trainable parameters; a tied LM head counts once.
+[[nodiscard]] std::int64_t parameter_count(const ModelSpec& spec);
+
+/// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is the
+/// model's display name. `as` overrides `model_type` (empty: none). Throws UserError naming the field.
+[[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
+                                     const std::string& name, const std::string& as = {});
+
+/// MODEL of the command line: a config.json, a folder that has one, or the name of a sample.
+/// Throws UserError (missing, a directory without a config, over 16 MiB, …).
+[[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
+
+/// Families that `parse_config` knows, in alphabetical order.
+[[nodiscard]] const std::vector<std::string>& known_families();
+/// Samples that are built in, in alphabetical order.
+[[nodiscard]] std::vector<std::string> sample_names();
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ac_advisor/ir/program.hpp"
+
+namespace ac_advisor::passes {
+
+/// A trainable tensor. Its value is what ops read; under fsdp2 that is the gathered copy.
+struct Parameter {
+  ir::ValueId value = ir::no_id;
+  ir::ModulePath module;             ///< block -1: the root group (embedding, final norm, LM head)
+  std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
+  ir::ValueId gradient = ir::no_id;  ///< after differentiate
+};
+
+/// Primitive ops that one fused kernel can replace: `ops` in program order, what they read and what
+/// they leave behind. Made by lowering, used by `fuse`.
+struct Chain {
+  ir::OpKind fused{};
+  std::vector<ir::OpId> ops;
+  std::vector<ir::ValueId> inputs;
+  ir::ValueId output = ir::no_id;
+  ir::ValueId second_output = ir::no_id;  ///< k of a rotated (q, k) pair
+};
+
+/// The program of a step on its way through the passes, with what they need to know of the model.
+struct StepProgram {
+  ir::Program program;
+  std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
+  std::vector<Chain> chains;
+  std::vector<ir::ValueId> inputs;    ///< token ids and labels
+  std::vector<ir::ValueId> buffers;   ///< rotary frequencies
+  std::vector<ir::ValueId> resident;  ///< alive before, through and after the step
+  std::vector<ir::ValueId> surviving; ///< made in the step, alive at its end: the gradients
+  std::int32_t micro_batches = 1;     ///< how many are in the program, at most 2
+  std::vector<ir::ValueId> outputs;   ///< what the training loop may hold: design, section 9
+  ir::ValueId loss = ir::no_id;
+  ir::ValueId hidden = ir::no_id;     ///< final hidden state
+  std::int32_t blocks = 0;
+};
+
+}  // namespace ac_advisor::passes

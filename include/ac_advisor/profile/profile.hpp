@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::profile {
+
+/// Version of the JSON that `to_json` writes; the major number changes when a reader must.
+inline constexpr const char* schema = "ac-advisor/profile/1";
+
+/// The phases of a step, in order; index of every per-phase array below.
+inline constexpr std::array<const char*, 5> phase_names{"forward", "loss", "backward", "recompute",
+                                                        "optimizer"};
+
+/// What a storage is for. `at_peak` sums to the peak.
+enum class Category : std::uint8_t {
+  parameters, gathered_parameters, gradients, optimizer_states, inputs,
+  activations,         ///< made by the forward and kept for backward
+  recomputed,          ///< made again in backward
+  activation_gradients, temporaries, loss,  ///< logits and what the loss makes of them
+  communication, held_output, workspace
+};
+inline constexpr std::size_t category_count = 13;
+[[nodiscard]] const char* to_string(Category category);
+
+/// One storage alive at the peak.
+struct LiveTensor {
+  std::string module;  ///< `blocks.3.mlp`
+  std::string op;      ///< op that made it; empty for what exists before the step
+  std::string shape;   ///< "[8, 2048, 8192]"
+  std::string dtype;
+  Category category{};
+  std::int64_t bytes = 0;
+};
+
+/// One point of the memory timeline, after an op.
+struct TimelinePoint {
+  std::int32_t op = 0;
+  std::uint8_t phase = 0;
+  std::int64_t allocated_bytes = 0;
+};
+
+struct Memory {
+  std::int64_t peak_allocated = 0;
+  std::int64_t peak_reserved = 0;
+  std::int64_t peak_excluding_workspace = 0;
+  std::int64_t first_step_peak = 0;  ///< the step that has no optimizer moments yet
+  std::int64_t resident = 0;         ///< alive between steps
+  std::string peak_phase;
+  std::int64_t peak_step = 0;        ///< index into the schedule
+  std::string peak_op, peak_module;
+  std::array<std::int64_t, category_count> at_peak{};
+  std::array<std::int64_t, 5> peak_by_phase{};
+  std::array<std::int64_t, 5> peak_by_phase_excluding_workspace{};
+  std::map<std::string, std::int64_t> at_peak_by_module;  ///< top-level modules: blocks, lm_head, …
+  std::vector<LiveTensor> largest;   ///< at the peak, largest first, at most ten
+  std::vector<TimelinePoint> timeline;  ///< thinned to at most 400 points, extremes kept
+};
+
+struct Counts {
+  std::array<std::int64_t, 5> launches{};    ///< kernels that the GPU sees
+  std::array<std::int64_t, 5> dispatches{};  ///< ops that PyTorch dispatches
+  std::array<double, 5> flops{};
+  std::array<double, 5> bytes{};             ///< read and written in device memory
+};
+
+/// Seconds; estimates unless `measured`.
+struct Time {
+  double step = 0;
+  std::array<double, 5> by_phase{};
+  double launch_bound = 0;      ///< the device waits for the host
+  double communication_exposed = 0;
+  double recompute = 0;
+  double tokens_per_second = 0; ///< over all ranks
+  double mfu = 0;               ///< model FLOPs over peak FLOP/s
+};
+
+/// Whether it fits the device: peak reserved + context + communication buffers + margin ≤ usable.
+struct Fit {
+  bool fits = false;
+  std::int64_t required = 0;
+  std::int64_t usable = 0;
+  std::int64_t context = 0, communication = 0, margin = 0;
+};
+
+/// How budget: was solved.
+struct BudgetResult {
+  std::int64_t budget = 0;
+  std::int64_t least_feasible = 0;
+  std::string formulation, solver;
+  double recompute_seconds = 0, lower_bound_seconds = 0;
+  double gap = 0;  ///< (recompute - bound) / recompute; 0 when optimal
+  std::string plan;  ///< "blocks 0–5 full, 6–15 none"
+};
+
+/// Where a step's numbers came from, and the numbers: one type for predicted and measured.
+struct Profile {
+  std::string source = "simulated";  ///< or "measured"
+  std::string tool_version;
+  model::ModelSpec model;
+  std::int64_t parameters = 0;
+  StepConfig config;
+  std::string device_name;
+  Memory memory;
+  Counts kernels;
+  Time time;
+  bool time_is_estimate = true;
+  Fit fit;
+  std::optional<BudgetResult> budget;
+  std::vector<std::string> assumptions;  ///< "routing is balanced", …
+  std::vector<std::string> warnings;     ///< a fallback that was taken, advice
+};
+
+/// `indent` < 0: one line. Bytes are integers, keys carry their unit.
+[[nodiscard]] std::string to_json(const Profile& profile, int indent = 2);
+/// Reads what `to_json` wrote. Throws UserError naming `origin` and the field.
+[[nodiscard]] Profile from_json(const std::string& text, const std::string& origin);
+
+}  // namespace ac_advisor::profile

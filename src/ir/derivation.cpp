@@ -1,0 +1,37 @@
+#include "ac_advisor/ir/derivation.hpp"
+
+#include "ac_advisor/ir/op_table.hpp"
+
+namespace ac_advisor::ir {
+
+ValueId Derivation::make(const Shape& shape, DType dtype) {
+  return p_.make(shape, dtype, Role::activation_grad, op().module);
+}
+
+ValueId Derivation::alias(ValueId base, const Shape& shape) { return p_.reshape(base, shape); }
+
+void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
+                          std::initializer_list<ValueId> outputs, std::int32_t dim, double scalar) {
+  const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs);
+  Op& made = p_.op(id);
+  made.group = group_;
+  made.forward = forward_;
+  made.dim = dim;
+  made.scalar = scalar;
+}
+
+ValueId Derivation::emit(OpKind kind, std::initializer_list<ValueId> inputs, const Shape& shape,
+                         DType dtype, std::int32_t dim, double scalar) {
+  const ValueId result = make(shape, dtype);
+  const bool pointwise = row(kind).cost == CostClass::pointwise && kind != OpKind::slice_backward &&
+                         kind != OpKind::clone;
+  if (pointwise && inputs.size() > 0) set_permuted(result, permuted(*inputs.begin()));
+  emit_raw(kind, inputs, {result}, dim, scalar);
+  return result;
+}
+
+ValueId Derivation::overwrite(ValueId target) {
+  return p_.on_storage_of(target, shape(target), dtype(target), true);
+}
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "ac_advisor/ir/derivation.hpp"
+
+/// One function per differentiable kind: the formula of tools/autograd/derivatives.yaml (PyTorch
+/// 2.11), op by op. Gradients whose shape is larger than their input's are summed by the caller.
+namespace ac_advisor::ir::derive {
+
+void pass_to_all(Derivation& d);    ///< add, add_scalar, clone, hold: the gradient itself
+void embedding(Derivation& d);
+void mm(Derivation& d);
+void addmm(Derivation& d);
+void bmm(Derivation& d);
+void grouped_mm(Derivation& d);
+void cast(Derivation& d);
+void mul(Derivation& d);
+void mul_scalar(Derivation& d);
+void div(Derivation& d);
+void neg(Derivation& d);
+void pow(Derivation& d);
+void mean(Derivation& d);
+void sum(Derivation& d);
+void rsqrt(Derivation& d);
+void cat(Derivation& d);
+void view(Derivation& d);
+void slice(Derivation& d);
+void expand(Derivation& d);
+void silu(Derivation& d);
+void gelu_tanh(Derivation& d);
+void tanh(Derivation& d);
+void softmax(Derivation& d);
+void dropout(Derivation& d);
+void sdpa(Derivation& d);
+void log_softmax(Derivation& d);
+void nll_loss(Derivation& d);
+void topk(Derivation& d);
+void index(Derivation& d);
+void rms_norm(Derivation& d);
+void add_rms_norm(Derivation& d);
+void rope(Derivation& d);
+void swiglu(Derivation& d);
+void precomputed_grad(Derivation& d);
+void linear_cross_entropy(Derivation& d);
+
+}  // namespace ac_advisor::ir::derive

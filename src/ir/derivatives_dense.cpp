@@ -1,0 +1,124 @@
+// Derivatives of lookups, matrix products, attention and losses.
+#include "derivatives.hpp"
+
+namespace ac_advisor::ir::derive {
+namespace {
+
+/// Rows and columns of a matrix product whose operands may carry leading dimensions.
+std::int64_t last(const Derivation& d, ValueId v) { return d.shape(v).back(); }
+
+}  // namespace
+
+void embedding(Derivation& d) {
+  // inputs: weight [V, H], ids
+  if (!d.needs(0)) return;
+  d.give(0, d.emit(OpKind::embedding_backward, {d.grad(), d.in(1)}, d.shape(d.in(0)),
+                   d.dtype(d.in(0))));
+}
+
+void mm(Derivation& d) {
+  // inputs: x [.., K], w [N, K]; MmBackward0 computes mat2's gradient first.
+  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  if (d.needs(1)) d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
+  if (d.needs(0)) d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
+}
+
+void addmm(Derivation& d) {
+  // inputs: bias [N], x [.., K], w [N, K]; AddmmBackward0: mat1, mat2, then self (the bias).
+  const ValueId b = d.in(0), x = d.in(1), w = d.in(2), g = d.grad();
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  if (d.needs(1)) d.give(1, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
+  if (d.needs(2)) d.give(2, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
+  if (d.needs(0)) d.give(0, d.emit(OpKind::sum, {g}, d.shape(b), d.dtype(b)));
+}
+
+void bmm(Derivation& d) {
+  // inputs: a [B, h, M, K], b [B, h, K, N]
+  const ValueId a = d.in(0), b = d.in(1), g = d.grad();
+  const Shape sa = d.shape(a), sg = d.shape(g);
+  const auto n = static_cast<std::int32_t>(sg.back());
+  const auto m = static_cast<std::int32_t>(sa[sa.rank() - 2]);
+  if (d.needs(1)) d.give(1, d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), m));
+  if (d.needs(0)) d.give(0, d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a), n));
+}
+
+void grouped_mm(Derivation& d) {
+  // inputs: rows [S, K] sorted by expert, weight [E, N, K], offsets [E]
+  const ValueId x = d.in(0), w = d.in(1), offsets = d.in(2), g = d.grad();
+  const Shape sx = d.shape(x), sw = d.shape(w);
+  if (d.needs(0))
+    d.give(0, d.emit(OpKind::grouped_mm, {g, w, offsets}, sx, d.dtype(x),
+                     static_cast<std::int32_t>(d.shape(g).back())));
+  if (d.needs(1))
+    d.give(1, d.emit(OpKind::grouped_mm, {g, x, offsets}, sw, d.dtype(w),
+                     static_cast<std::int32_t>(sx[0] / sw[0])));
+}
+
+void sdpa(Derivation& d) {
+  // inputs: q, k, v; outputs: attention output, log-sum-exp, rng state, unused
+  const ValueId q = d.in(0), k = d.in(1), v = d.in(2);
+  const ValueId dq = d.make_like(q), dk = d.make_like(k), dv = d.make_like(v);
+  for (ValueId g : {dq, dk, dv}) d.set_permuted(g, true);  // (B, S, heads, D) in memory
+  d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
+             {dq, dk, dv}, d.op().dim, d.op().scalar);
+  d.give(0, dq);
+  d.give(1, dk);
+  d.give(2, dv);
+}
+
+void log_softmax(Derivation& d) {
+  d.give(0, d.emit(OpKind::log_softmax_backward, {d.grad(), d.out()}, d.shape(d.in(0)),
+                   d.dtype(d.in(0))));
+}
+
+void nll_loss(Derivation& d) {
+  // inputs: log-probabilities [N, V], targets; outputs: loss, total weight
+  d.give(0, d.emit(OpKind::nll_loss_backward, {d.grad(), d.in(0), d.in(1), d.out(1)},
+                   d.shape(d.in(0)), d.dtype(d.in(0))));
+}
+
+void linear_cross_entropy(Derivation& d) {
+  // inputs: hidden [N, H], weight [V, H], targets; outputs: loss, log-sum-exp [N].
+  // Cut cross-entropy (Wijmans et al. 2024): logits are recomputed tile by tile in backward; both
+  // gradients have their operand's dtype.
+  const ValueId h = d.in(0), w = d.in(1);
+  const ValueId dh = d.make(d.shape(h), d.dtype(h));
+  const ValueId dw = d.make(d.shape(w), d.dtype(w));
+  d.emit_raw(OpKind::linear_cross_entropy_backward, {d.grad(), h, w, d.in(2), d.out(1)}, {dh, dw},
+             d.op().dim);
+  d.give(0, dh);
+  d.give(1, dw);
+}
+
+void precomputed_grad(Derivation& d) {
+  // inputs: hidden, weight, their gradients, which are scaled in place by the incoming one (as
+  // Liger-Kernel's fused_linear_cross_entropy_backward does)
+  const ValueId g = d.grad(), gh = d.in(2), gw = d.in(3);
+  const ValueId sh = d.overwrite(gh), sw = d.overwrite(gw);
+  d.emit_raw(OpKind::mul, {gh, g}, {sh});
+  d.emit_raw(OpKind::mul, {gw, g}, {sw});
+  d.give(0, sh);
+  d.give(1, sw);
+}
+
+void topk(Derivation& d) {
+  // outputs: values, indices; value_selecting_reduction_backward: zeros, then scatter.
+  const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));
+  const ValueId filled = d.overwrite(zeros);
+  d.emit_raw(OpKind::scatter, {zeros, d.out(1), d.grad()}, {filled});
+  d.give(0, filled);
+}
+
+void index(Derivation& d) {
+  // rows gathered by an index: zeros of the source, then index_put_ with accumulation
+  if (!d.needs(0)) return;
+  const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));
+  const ValueId filled = d.overwrite(zeros);
+  d.emit_raw(OpKind::index_backward, {zeros, d.in(1), d.grad()}, {filled});
+  d.give(0, filled);
+}
+
+}  // namespace ac_advisor::ir::derive

@@ -1,0 +1,133 @@
+// Derivatives of pointwise ops, reductions, copies and views.
+#include "derivatives.hpp"
+
+namespace ac_advisor::ir::derive {
+
+void pass_to_all(Derivation& d) {
+  for (std::size_t i = 0; i < d.op().inputs; ++i)
+    if (d.needs(i)) d.give(i, d.grad());
+}
+
+void cast(Derivation& d) {
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.emit(OpKind::cast, {g}, d.shape(g), d.dtype(x)));
+}
+
+void mul(Derivation& d) {
+  // MulBackward0: other's gradient is computed before self's.
+  const ValueId a = d.in(0), b = d.in(1), g = d.grad();
+  if (d.needs(1)) d.give(1, d.emit(OpKind::mul, {g, a}, d.shape(g), d.dtype(g)));
+  if (d.needs(0)) d.give(0, d.emit(OpKind::mul, {g, b}, d.shape(g), d.dtype(g)));
+}
+
+void mul_scalar(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), 0, d.op().scalar));
+}
+
+void div(Derivation& d) {
+  const ValueId a = d.in(0), g = d.grad();
+  if (d.op().inputs == 1) {  // by a number
+    d.give(0, d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), 0, d.op().scalar));
+    return;
+  }
+  // div_tensor_other_grad: -grad * ((self / other) / other), other first
+  const ValueId b = d.in(1);
+  if (d.needs(1)) {
+    const ValueId minus = d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g));
+    const ValueId once = d.emit(OpKind::div, {a, b}, d.shape(a), d.dtype(a));
+    const ValueId twice = d.emit(OpKind::div, {once, b}, d.shape(a), d.dtype(a));
+    d.give(1, d.emit(OpKind::mul, {minus, twice}, d.shape(g), d.dtype(g)));
+  }
+  if (d.needs(0)) d.give(0, d.emit(OpKind::div, {g, b}, d.shape(g), d.dtype(g)));
+}
+
+void neg(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g)));
+}
+
+void pow(Derivation& d) {
+  // pow_backward: grad * (exponent * self.pow(exponent - 1))
+  const ValueId x = d.in(0), g = d.grad();
+  const ValueId power =
+      d.emit(OpKind::pow, {x}, d.shape(x), d.dtype(x), 0, d.op().scalar - 1.0);
+  const ValueId scaled =
+      d.emit(OpKind::mul_scalar, {power}, d.shape(x), d.dtype(x), 0, d.op().scalar);
+  d.give(0, d.emit(OpKind::mul, {g, scaled}, d.shape(x), d.dtype(x)));
+}
+
+void mean(Derivation& d) {
+  // mean_backward: the gradient expanded (a view), divided by the count
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.emit(OpKind::div, {g}, d.shape(x), d.dtype(g), 0,
+                   static_cast<double>(d.shape(x).back())));
+}
+
+void sum(Derivation& d) { d.give(0, d.alias(d.grad(), d.shape(d.in(0)))); }
+
+void rsqrt(Derivation& d) {
+  // -0.5 * grad * result.pow(3)
+  const ValueId g = d.grad(), y = d.out();
+  const ValueId cube = d.emit(OpKind::pow, {y}, d.shape(y), d.dtype(y), 0, 3.0);
+  const ValueId half = d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), 0, -0.5);
+  d.give(0, d.emit(OpKind::mul, {half, cube}, d.shape(g), d.dtype(g)));
+}
+
+void cat(Derivation& d) {
+  // narrows of the gradient: views
+  for (std::size_t i = 0; i < d.op().inputs; ++i)
+    if (d.needs(i)) {
+      const ValueId x = d.in(i);
+      d.give(i, d.alias(d.grad(), d.shape(x)));
+    }
+}
+
+void view(Derivation& d) {
+  // Reshaping back is free where the gradient has the view's own layout, a copy where it has not.
+  const ValueId x = d.in(0), g = d.grad();
+  if (d.permuted(g) == d.permuted(d.out())) {
+    d.give(0, d.alias(g, d.shape(x)));
+    return;
+  }
+  const ValueId copy = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  d.give(0, d.alias(copy, d.shape(x)));
+}
+
+void slice(Derivation& d) {
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.emit(OpKind::slice_backward, {g}, d.shape(x), d.dtype(g), d.op().dim));
+}
+
+void expand(Derivation& d) {
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g)));
+}
+
+void silu(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::silu_backward, {g, d.in(0)}, d.shape(g), d.dtype(g)));
+}
+
+void gelu_tanh(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::gelu_backward, {g, d.in(0)}, d.shape(g), d.dtype(g)));
+}
+
+void tanh(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::tanh_backward, {g, d.out()}, d.shape(g), d.dtype(g)));
+}
+
+void softmax(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::softmax_backward, {g, d.out()}, d.shape(g), d.dtype(d.in(0))));
+}
+
+void dropout(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), 0,
+                   d.op().scalar));
+}
+
+}  // namespace ac_advisor::ir::derive

@@ -1,0 +1,180 @@
+#include "ac_advisor/ir/op_table.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "derivatives.hpp"
+
+namespace ac_advisor::ir {
+namespace {
+
+using enum OpKind;
+using C = CostClass;
+
+// Scratch of flash attention's backward, PyTorch 2.11,
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (mha_bwd): softmax_d and dq_accum
+// in fp32 with tokens rounded to 128 and head_dim to 32, and dk, dv expanded to the query's heads.
+std::int64_t flash_backward(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda) return 0;
+  const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
+  const std::int64_t rows = (q[2] + 127) / 128 * 128, dim = (q[3] + 31) / 32 * 32;
+  std::int64_t bytes = checked_mul(checked_mul(q[0] * q[1], rows), 4 * (dim + 1));
+  if (k[1] != q[1]) bytes += 2 * checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype));
+  return bytes;
+}
+
+// Partial sums of the weight's gradient, one fp32 row per multiprocessor (Liger's rms_norm.py).
+std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda) return 0;
+  return checked_mul(target.sm_count, p.value(p.input(op, 0)).shape.back() * 4);
+}
+
+// embedding_dense_backward on CUDA sorts the indices (aten/src/ATen/native/cuda/Embedding.cu, v2.11):
+// sorted and original positions, int64 each, and the segment counts.
+std::int64_t embedding_sort(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda) return 0;
+  return checked_mul(p.value(p.input(op, 1)).shape.numel(), 3 * 8);
+}
+
+// clang-format off
+constexpr std::array<OpRow, op_kind_count> table{{
+  // kind, name, derivative, cost class, flops per output, traffic, dispatches, launches, mutates, workspace
+  {record_function, "record_function", nullptr, C::none, 0, 0, 2, 0, 0, nullptr},
+  {hold, "hold", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
+  {view, "view", derive::view, C::none, 0, 0, 0, 0, 0, nullptr},
+  {slice, "slice", derive::slice, C::none, 0, 0, 0, 0, 0, nullptr},
+  {expand, "expand", derive::expand, C::none, 0, 0, 0, 0, 0, nullptr},
+  {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr},
+  {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {addmm, "addmm", derive::addmm, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {baddbmm, "baddbmm", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {grouped_mm, "_grouped_mm", derive::grouped_mm, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {cast, "_to_copy", derive::cast, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {clone, "clone", derive::pass_to_all, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {add, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {add_scalar, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {mul, "mul", derive::mul, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {mul_scalar, "mul", derive::mul_scalar, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {div, "div", derive::div, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {neg, "neg", derive::neg, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::pow, "pow", derive::pow, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {mean, "mean", derive::mean, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {rsqrt, "rsqrt", derive::rsqrt, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {cat, "cat", derive::cat, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {sum, "sum", derive::sum, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::exp, "exp_", nullptr, C::pointwise, 4, 1, 1, 1, 1, nullptr},
+  {silu, "silu", derive::silu, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {gelu_tanh, "gelu", derive::gelu_tanh, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
+  {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr},
+  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, nullptr},
+  {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {pad, "constant_pad_nd", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {masked_fill, "masked_fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
+  {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr},
+  {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr},
+  {sort, "sort", nullptr, C::reduction, 16, 4, 1, 4, 0, nullptr},
+  {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {cumsum, "cumsum", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {floor_divide, "floor_divide", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::index, "index", derive::index, C::embedding, 0, 1, 1, 1, 0, nullptr},
+  {index_put, "index_put_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
+  {empty, "empty", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
+  {copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
+  {compare, "ne", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::rms_norm, "rms_norm", derive::rms_norm, C::reduction, 4, 1, 1, 1, 0, nullptr},
+  {OpKind::add_rms_norm, "add_rms_norm", derive::add_rms_norm, C::reduction, 5, 1, 1, 1, 0, nullptr},
+  {OpKind::rope, "rope", derive::rope, C::pointwise, 3, 1, 1, 1, 3, nullptr},
+  {OpKind::swiglu, "swiglu", derive::swiglu, C::pointwise, 5, 1, 1, 1, 0, nullptr},
+  {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
+  {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_sort},
+  {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {gelu_backward, "gelu_backward", nullptr, C::pointwise, 16, 1, 1, 1, 0, nullptr},
+  {tanh_backward, "tanh_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
+  {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
+  {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
+  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward},
+  {log_softmax_backward, "_log_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
+  {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
+  {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
+  {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, nullptr},
+  {scatter, "scatter_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
+  {accumulate, "add", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {accumulate_inplace, "add_", nullptr, C::pointwise, 1, 1, 1, 1, 1, nullptr},
+  {rms_norm_backward, "rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 1, norm_partials},
+  {add_rms_norm_backward, "add_rms_norm_backward", nullptr, C::reduction, 9, 1, 1, 2, 1, norm_partials},
+  {rope_backward, "rope_backward", nullptr, C::pointwise, 3, 1, 1, 1, 3, nullptr},
+  {swiglu_backward, "swiglu_backward", nullptr, C::pointwise, 10, 1, 1, 1, 6, nullptr},
+  {linear_cross_entropy_backward, "linear_cross_entropy_backward", nullptr, C::matmul, 6, 1, 1, 1, 0, nullptr},
+  {foreach, "_foreach", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {adamw_fused, "_fused_adamw_", nullptr, C::pointwise, 12, 1, 1, 1, 0, nullptr},
+  {sgd_fused, "_fused_sgd_", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
+  {all_gather_copy_in, "all_gather_copy_in", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {all_gather_copy_out, "split_with_sizes_copy", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {reduce_scatter_copy_in, "chunk_cat", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {reduce_scatter, "reduce_scatter_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {bucket_copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {broadcast, "broadcast", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+}};
+// clang-format on
+
+constexpr bool rows_in_order() {
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (table[i].kind != static_cast<OpKind>(i)) return false;
+  return true;
+}
+static_assert(rows_in_order(), "one row per kind, in the order of the enumeration");
+
+}  // namespace
+
+std::span<const OpRow, op_kind_count> op_table() { return table; }
+
+std::int32_t dispatches(const Op& op) {
+  const std::int32_t one = row(op.kind).dispatches;
+  return op.kind == OpKind::record_function ? one * op.dim : one;
+}
+
+const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
+
+double flops(const Program& program, const Op& op) {
+  const OpRow& r = row(op.kind);
+  if (r.flops_per_output == 0 || op.outputs == 0) return 0;
+  const double elements =
+      static_cast<double>(program.value(program.output(op, 0)).shape.numel());
+  if (r.cost == CostClass::matmul) return r.flops_per_output * elements * op.dim;
+  if (r.cost == CostClass::attention) return r.flops_per_output * elements * op.scalar;
+  return r.flops_per_output * elements;
+}
+
+double traffic_bytes(const Program& program, const Op& op) {
+  const OpRow& r = row(op.kind);
+  if (r.traffic == 0) return 0;
+  double bytes = 0;
+  const auto out = program.outputs(op);
+  const auto in = program.inputs(op);
+  double written = 0;
+  for (ValueId v : out) written += static_cast<double>(program.bytes(v));
+  bytes += written;
+  for (ValueId v : in) {
+    const double size = static_cast<double>(program.bytes(v));
+    // A lookup reads the rows that it puts out, not the whole table.
+    bytes += r.cost == CostClass::embedding ? std::min(size, written) : size;
+  }
+  return bytes * r.traffic;
+}
+
+std::int64_t workspace_bytes(const Program& program, const Op& op, const WorkspaceTarget& target) {
+  const OpRow& r = row(op.kind);
+  return r.workspace == nullptr ? 0 : r.workspace(program, op, target);
+}
+
+}  // namespace ac_advisor::ir

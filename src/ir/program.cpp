@@ -1,0 +1,59 @@
+#include "ac_advisor/ir/program.hpp"
+
+namespace ac_advisor::ir {
+
+ValueId Program::make(const Shape& shape, DType dtype, Role role, ModulePath module,
+                      bool requires_grad) {
+  const auto id = static_cast<ValueId>(values.size());
+  const auto storage = static_cast<StorageId>(storages.size());
+  storages.push_back({checked_mul(shape.numel(), size_of(dtype)), role, module});
+  Value value;
+  value.shape = shape;
+  value.dtype = dtype;
+  value.requires_grad = requires_grad;
+  value.storage = storage;
+  values.push_back(value);
+  return id;
+}
+
+ValueId Program::reshape(ValueId base, const Shape& shape, bool permuted) {
+  const auto id = static_cast<ValueId>(values.size());
+  Value view = value(base);
+  view.shape = shape;
+  view.permuted = permuted;
+  view.base = base;
+  values.push_back(view);
+  return id;
+}
+
+ValueId Program::on_storage_of(ValueId base, const Shape& shape, DType dtype, bool bump) {
+  const auto id = static_cast<ValueId>(values.size());
+  Value result = value(base);
+  result.shape = shape;
+  result.dtype = dtype;
+  result.base = no_id;
+  result.producer = no_id;
+  if (bump) ++result.version;
+  values.push_back(result);
+  return id;
+}
+
+OpId Program::emit(OpKind kind, Phase phase, ModulePath module, std::span<const ValueId> inputs,
+                   std::span<const ValueId> outputs) {
+  const auto id = static_cast<OpId>(ops.size());
+  Op op;
+  op.kind = kind;
+  op.phase = phase;
+  op.module = module;
+  op.inputs = static_cast<std::uint16_t>(inputs.size());
+  op.outputs = static_cast<std::uint16_t>(outputs.size());
+  op.first_operand = static_cast<std::int32_t>(operands.size());
+  op.group = id;
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  operands.insert(operands.end(), outputs.begin(), outputs.end());
+  for (ValueId v : outputs) value(v).producer = id;
+  ops.push_back(op);
+  return id;
+}
+
+}  // namespace ac_advisor::ir

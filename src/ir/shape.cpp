@@ -1,0 +1,48 @@
+#include "ac_advisor/ir/shape.hpp"
+
+#include <algorithm>
+
+#include "ac_advisor/model/error.hpp"
+
+namespace ac_advisor::ir {
+
+Shape::Shape(std::initializer_list<std::int64_t> sizes)
+    : rank_(static_cast<std::uint8_t>(sizes.size())) {
+  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+}
+
+std::int64_t Shape::numel() const {
+  std::int64_t product = 1;
+  for (std::int64_t size : sizes()) product = checked_mul(product, size);
+  return product;
+}
+
+std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product))
+    throw UserError("a tensor of this configuration has more bytes than 64 bits can count; "
+                    "use a smaller --batch, --seq or model");
+  return product;
+}
+
+std::string to_string(const Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.rank(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+const char* to_string(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return "bf16";
+    case DType::f32: return "fp32";
+    case DType::i64: return "int64";
+    case DType::i32: return "int32";
+    case DType::u8: return "uint8";
+  }
+  return "?";
+}
+
+}  // namespace ac_advisor::ir

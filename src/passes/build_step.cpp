@@ -1,0 +1,74 @@
+// The pipeline of passes: lower, fuse, assign regions, differentiate, recompute, shard, optimize.
+#include <algorithm>
+#include <memory>
+
+#include "ac_advisor/passes/passes.hpp"
+#include "checkpoint.hpp"
+#include "lowering.hpp"
+#include "optimizer.hpp"
+#include "shard.hpp"
+
+namespace ac_advisor::passes {
+
+namespace {
+
+std::unique_ptr<ShardPass> make_shard_pass(StepProgram& step, const StepConfig& config) {
+  switch (config.shard) {
+    case Sharding::fsdp2:
+    case Sharding::hsdp: return make_fsdp2(step, config);
+    default: return nullptr;
+  }
+}
+
+/// One process: the optimizer updates the parameters themselves.
+std::vector<OptimizedTensor> whole_parameters(StepProgram& step) {
+  std::vector<OptimizedTensor> tensors;
+  for (const Parameter& parameter : step.parameters) {
+    step.resident.push_back(parameter.value);
+    tensors.push_back({parameter.value, parameter.gradient});
+    if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
+  validate(spec, config);
+  StepProgram step;
+  Lowering lowering(spec, config, step);
+  lowering.declare();
+  const std::unique_ptr<ShardPass> shard = make_shard_pass(step, config);
+  const bool sharded = shard != nullptr;
+  // Micro-batches after the second repeat it: same lifetimes, same peak.
+  step.micro_batches = static_cast<std::int32_t>(std::min<std::int64_t>(config.grad_accum, 2));
+  std::int32_t regions = 0;
+  for (std::int32_t micro = 0; micro < step.micro_batches; ++micro) {
+    const auto first = static_cast<ir::OpId>(step.program.ops.size());
+    lowering.forward();
+    if (config.kernels == Kernels::fused)
+      fuse(step, first, config.ac == AcMode::none || config.scope == AcScope::block,
+           config.ac != AcMode::selective);
+    step.chains.clear();
+    regions = assign_regions(step, config, first, regions);
+    differentiate(step, first, config.accumulate_in_place, !sharded);
+    if (config.ac != AcMode::none) {
+      std::vector<bool> keep;
+      if (config.ac == AcMode::selective) keep = selective_keep(step, first);
+      recompute_regions(step, first, keep);
+    }
+    if (sharded) shard->rewrite(first);
+  }
+  const std::vector<OptimizedTensor> optimized = sharded ? shard->optimized() : whole_parameters(step);
+  step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
+  step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
+  add_optimizer_state(step, config.optimizer, optimized);
+  append_optimizer(step, config.optimizer, optimized);
+  // The loss, and what the loop holds, until the next step.
+  step.surviving.push_back(step.loss);
+  if (config.hold_output)
+    step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
+  return step;
+}
+
+}  // namespace ac_advisor::passes

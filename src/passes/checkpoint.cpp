@@ -1,0 +1,229 @@
+// Activation checkpointing as PyTorch's non-reentrant torch.utils.checkpoint does it (v2.11): saved
+// tensors of a region are dropped in forward, its ops run again at the first unpack in backward, in
+// order from the start, and stop early at the last tensor that backward unpacks.
+#include "checkpoint.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "ac_advisor/ir/op_table.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::ValueId;
+
+struct Region {
+  std::vector<OpId> ops;          ///< forward ops, in order
+  OpId stop = -1;                 ///< recompute runs ops before this one; -1: nothing is saved
+  std::int32_t last_group = -1;   ///< last autograd node that unpacks a saved tensor
+  bool recomputed = false;
+};
+
+class Checkpointer {
+ public:
+  Checkpointer(StepProgram& step, const std::vector<bool>& keep)
+      : p_(step.program), keep_(keep) {}
+
+  void run(OpId first) {
+    const auto end = static_cast<OpId>(p_.ops.size());
+    collect(first, end);
+    remap_.assign(p_.values.size(), no_id);
+    storage_remap_.assign(p_.storages.size(), no_id);
+    // Regions are rewritten into a new op list; ids of ops before `first` do not change.
+    std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
+    old_ = &old;
+    p_.ops.resize(static_cast<std::size_t>(first));
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      Op op = old[i];
+      const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
+      // A fused backward writes over a saved tensor: its output follows to the twin's storage.
+      if (op.phase == Phase::backward)
+        for (ValueId v : p_.outputs(op)) p_.value(v).storage = storage_of(p_.value(v).storage);
+      if (r == no_id) {
+        push(op);
+        continue;
+      }
+      Region& region = regions_[static_cast<std::size_t>(r)];
+      if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
+      substitute(op);
+      push(op);
+      const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
+      if (group_ends && op.group == region.last_group) release(region, op);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool made_in_forward(ValueId v) const {
+    const OpId producer = p_.value(p_.root(v)).producer;
+    if (producer == no_id) return true;
+    return producer >= old_first_ && producer < forward_end_;
+  }
+
+  void collect(OpId first, OpId end) {
+    old_first_ = first;
+    forward_end_ = first;
+    while (forward_end_ < end && p_.op(forward_end_).phase < Phase::backward) ++forward_end_;
+    for (OpId id = first; id < end; ++id) {
+      Op& op = p_.op(id);
+      if (op.phase == Phase::backward && op.forward != no_id) op.region = p_.op(op.forward).region;
+      if (op.region == no_id) continue;
+      if (static_cast<std::size_t>(op.region) >= regions_.size())
+        regions_.resize(static_cast<std::size_t>(op.region) + 1);
+      Region& region = regions_[static_cast<std::size_t>(op.region)];
+      if (op.phase < Phase::backward) {
+        region.ops.push_back(id);
+        continue;
+      }
+      for (ValueId v : p_.inputs(op)) {
+        if (!made_in_forward(v)) continue;
+        region.last_group = op.group;
+        // Inputs are saved before an op computes, outputs after.
+        const bool own_output = p_.value(p_.root(v)).producer == op.forward;
+        region.stop = std::max(region.stop, own_output ? op.forward + 1 : op.forward);
+      }
+    }
+  }
+
+  /// Whether the autograd node of old op i reads any saved tensor.
+  [[nodiscard]] bool group_unpacks(std::size_t i) const {
+    const std::int32_t group = (*old_)[i].group;
+    for (; i < old_->size() && (*old_)[i].group == group; ++i)
+      for (ValueId v : p_.inputs((*old_)[i]))
+        if (made_in_forward(v)) return true;
+    return false;
+  }
+
+  void push(const Op& op) {
+    const auto id = static_cast<OpId>(p_.ops.size());
+    for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
+    p_.ops.push_back(op);
+  }
+
+  /// Operands made in the region become their recomputed twins.
+  void substitute(Op& op) {
+    bool any = false;
+    for (ValueId v : p_.inputs(op)) any = any || mapped(v) != v;
+    if (!any) return;
+    const std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
+    const std::vector<ValueId> out(p_.outputs(op).begin(), p_.outputs(op).end());
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    for (ValueId v : in) p_.operands.push_back(mapped(v));
+    p_.operands.insert(p_.operands.end(), out.begin(), out.end());
+  }
+
+  [[nodiscard]] ir::StorageId storage_of(ir::StorageId s) const {
+    const auto i = static_cast<std::size_t>(s);
+    return i < storage_remap_.size() && storage_remap_[i] != no_id ? storage_remap_[i] : s;
+  }
+
+  ValueId mapped(ValueId v) {
+    const auto i = static_cast<std::size_t>(v);
+    if (i < remap_.size() && remap_[i] != no_id) return remap_[i];
+    const ValueId base = p_.value(v).base;
+    if (base == no_id || i >= remap_.size()) return v;
+    const ValueId twin_base = mapped(base);
+    if (twin_base == base) return v;
+    const ir::Value& view = p_.value(v);
+    const ValueId twin = p_.reshape(twin_base, view.shape, view.permuted);
+    remap_[i] = twin;
+    return twin;
+  }
+
+  ValueId clone_value(ValueId v) {
+    const ir::Value like = p_.value(v);
+    const auto s = static_cast<std::size_t>(like.storage);
+    ir::StorageId& twin = storage_remap_[s];
+    const auto id = static_cast<ValueId>(p_.values.size());
+    if (twin == no_id) {
+      twin = static_cast<ir::StorageId>(p_.storages.size());
+      ir::Storage storage = p_.storages[s];
+      storage.role = ir::Role::recomputed;
+      p_.storages.push_back(storage);
+    }
+    ir::Value value = like;
+    value.storage = twin;
+    value.base = no_id;
+    p_.values.push_back(value);
+    remap_[static_cast<std::size_t>(v)] = id;
+    return id;
+  }
+
+  void recompute(Region& region) {
+    region.recomputed = true;
+    for (OpId id : region.ops) {
+      if (id >= region.stop) break;
+      const Op& source = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      Op op = source;
+      op.phase = Phase::recompute;
+      op.forward = id;
+      const std::vector<ValueId> in(p_.inputs(source).begin(), p_.inputs(source).end());
+      const std::vector<ValueId> out(p_.outputs(source).begin(), p_.outputs(source).end());
+      op.group = next_group_--;
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      if (!keep_.empty() && keep_[static_cast<std::size_t>(id)]) {
+        // Selective: the cached output is taken out here instead of being computed.
+        op.kind = OpKind::hold;
+        op.inputs = op.outputs;
+        op.outputs = 0;
+        p_.operands.insert(p_.operands.end(), out.begin(), out.end());
+        p_.ops.push_back(op);
+        continue;
+      }
+      std::vector<ValueId> twins;
+      for (ValueId v : in) twins.push_back(mapped(v));
+      for (ValueId v : out) twins.push_back(clone_value(v));
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      p_.operands.insert(p_.operands.end(), twins.begin(), twins.end());
+      push(op);
+    }
+  }
+
+  /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.
+  void release(const Region& region, const Op& last) {
+    std::vector<ValueId> held;
+    for (OpId id : region.ops) {
+      const Op& op = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      for (ValueId v : p_.inputs(op)) {
+        const ValueId root = p_.root(v);
+        const OpId producer = p_.value(root).producer;
+        const bool inside = remap_[static_cast<std::size_t>(root)] != no_id ||
+                            std::binary_search(region.ops.begin(), region.ops.end(), producer);
+        if (!inside && producer != no_id && std::find(held.begin(), held.end(), root) == held.end())
+          held.push_back(root);
+      }
+      if (id >= region.stop && !keep_.empty() && keep_[static_cast<std::size_t>(id)])
+        for (ValueId v : p_.outputs(op)) held.push_back(v);
+    }
+    Op op = last;
+    op.kind = OpKind::hold;
+    op.inputs = static_cast<std::uint16_t>(held.size());
+    op.outputs = 0;
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), held.begin(), held.end());
+    p_.ops.push_back(op);
+  }
+
+  ir::Program& p_;
+  const std::vector<bool>& keep_;
+  std::vector<Region> regions_;
+  OpId forward_end_ = 0;
+  std::vector<ValueId> remap_;
+  std::vector<ir::StorageId> storage_remap_;
+  const std::vector<Op>* old_ = nullptr;
+  OpId old_first_ = 0;
+  std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
+};
+
+}  // namespace
+
+void recompute_regions(StepProgram& step, OpId first, const std::vector<bool>& keep) {
+  Checkpointer(step, keep).run(first);
+}
+
+}  // namespace ac_advisor::passes

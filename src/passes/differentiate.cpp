@@ -1,0 +1,180 @@
+// The backward program, in the order of PyTorch's autograd engine (torch/csrc/autograd/engine.cpp,
+// v2.11): nodes run in reverse order of creation, a leaf's gradient is stored as soon as its last
+// use has contributed, and gradients that meet are added (input_buffer.cpp).
+#include <vector>
+
+#include "ac_advisor/ir/derivation.hpp"
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/passes.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+class Backward {
+ public:
+  Backward(StepProgram& step, bool in_place, bool keep_gradients)
+      : s_(step), p_(step.program), in_place_(in_place), keep_gradients_(keep_gradients) {}
+
+  void run(OpId first) {
+    const auto end = static_cast<OpId>(p_.ops.size());
+    pending_.assign(p_.values.size(), no_id);
+    parameter_of_.assign(p_.values.size(), no_id);
+    for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+      s_.parameters[i].uses = 0;
+      parameter_of_[static_cast<std::size_t>(s_.parameters[i].value)] =
+          static_cast<std::int32_t>(i);
+    }
+    count_uses(first, end);
+    group_ = end;
+    seed();
+    for (OpId op = end; op-- > first;) visit(op);
+    // The caller of backward() holds the gradient it started from until the end.
+    p_.emit(OpKind::hold, ir::Phase::backward, {}, {seed_}, {});
+    p_.ops.back().group = ++group_;
+  }
+
+ private:
+  void count_uses(OpId first, OpId end) {
+    for (OpId id = first; id < end; ++id) {
+      const ir::Op& op = p_.op(id);
+      if (ir::row(op.kind).derive == nullptr || op.outputs == 0) continue;
+      if (!p_.value(p_.output(op, 0)).requires_grad) continue;
+      for (ValueId v : p_.inputs(op)) {
+        const std::int32_t index = parameter_of_[static_cast<std::size_t>(p_.root(v))];
+        if (index != no_id) ++s_.parameters[static_cast<std::size_t>(index)].uses;
+      }
+    }
+  }
+
+  void seed() {
+    const ir::Value& loss = p_.value(s_.loss);
+    seed_ = p_.make(loss.shape, loss.dtype, ir::Role::activation_grad, {-1, ir::Module::loss});
+    p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_});
+    p_.ops.back().group = ++group_;
+    set_pending(s_.loss, seed_);
+  }
+
+  void visit(OpId id) {
+    const ir::OpRow& row = ir::row(p_.op(id).kind);
+    if (row.derive == nullptr) return;
+    const std::size_t outputs = p_.op(id).outputs, inputs = p_.op(id).inputs;
+    bool reached = false;
+    ir::Derivation d(p_, id, ++group_);
+    for (std::size_t i = 0; i < outputs && i < 4; ++i) {
+      const ValueId root = p_.root(p_.output(p_.op(id), i));
+      const ValueId g = pending_[static_cast<std::size_t>(root)];
+      if (g == no_id) continue;
+      reached = true;
+      pending_[static_cast<std::size_t>(root)] = no_id;
+      --holders(g);
+      d.set_incoming(i, as_shape_of(g, p_.output(p_.op(id), i)));
+    }
+    if (!reached) return;
+    row.derive(d);
+    // validate_outputs: a gradient wider than its input is summed before saved tensors are freed
+    std::array<ValueId, 8> given{};
+    for (std::size_t i = 0; i < inputs; ++i) {
+      given[i] = d.given(i);
+      if (given[i] == no_id) continue;
+      const ValueId input = p_.input(p_.op(id), i);
+      if (p_.value(given[i]).shape.numel() != p_.value(input).shape.numel())
+        given[i] = d.emit(OpKind::sum, {given[i]}, p_.value(input).shape, p_.value(given[i]).dtype);
+    }
+    for (std::size_t i = 0; i < inputs; ++i)
+      if (given[i] != no_id) route(id, p_.input(p_.op(id), i), given[i]);
+  }
+
+  ValueId as_shape_of(ValueId g, ValueId like) {
+    if (p_.value(g).shape == p_.value(like).shape) return g;
+    return p_.reshape(g, p_.value(like).shape, p_.value(g).permuted);
+  }
+
+  /// Hands a gradient to the node that made `input`, or to its leaf.
+  void route(OpId from, ValueId input, ValueId g) {
+    const ValueId root = p_.root(input);
+    if (!p_.value(root).requires_grad) return;
+    const std::int32_t index = parameter_of_[static_cast<std::size_t>(root)];
+    const ValueId old = pending_[static_cast<std::size_t>(root)];
+    if (old != no_id) {
+      g = add(from, old, g, index != no_id);
+      pending_[static_cast<std::size_t>(root)] = g;
+    } else {
+      set_pending(root, g);
+    }
+    if (index != no_id) store(s_.parameters[static_cast<std::size_t>(index)], root);
+  }
+
+  /// InputBuffer::add: in place when the buffer is nobody else's; a leaf's buffer (the tied LM head
+  /// and embedding) is added out of place.
+  ValueId add(OpId from, ValueId old, ValueId g, bool leaf) {
+    const bool in_place = in_place_ && !leaf && holders(old) == 1;
+    const ir::ModulePath module = p_.op(from).module;
+    const ir::Value like = p_.value(old);
+    --holders(old);
+    const ValueId sum =
+        in_place ? p_.on_storage_of(old, like.shape, like.dtype, true)
+                 : p_.make(like.shape, like.dtype, ir::Role::activation_grad, module);
+    p_.value(sum).permuted = like.permuted;
+    p_.emit(in_place ? OpKind::accumulate_inplace : OpKind::accumulate, ir::Phase::backward, module,
+            {old, g}, {sum});
+    p_.ops.back().group = ++group_;
+    p_.ops.back().forward = from;
+    ++holders(sum);
+    return sum;
+  }
+
+  void store(Parameter& parameter, ValueId root) {
+    if (--parameter.uses > 0) return;
+    ValueId g = pending_[static_cast<std::size_t>(root)];
+    pending_[static_cast<std::size_t>(root)] = no_id;
+    g = p_.root(g);
+    if (parameter.gradient != no_id && keep_gradients_) {
+      // AccumulateGrad: variable_grad += new_grad, in place without grad mode
+      const ir::Value kept = p_.value(parameter.gradient);
+      const ValueId sum = p_.on_storage_of(parameter.gradient, kept.shape, kept.dtype, true);
+      p_.emit(OpKind::accumulate_inplace, ir::Phase::backward, parameter.module,
+              {parameter.gradient, g}, {sum});
+      p_.ops.back().group = ++group_;
+      parameter.gradient = sum;
+      return;
+    }
+    p_.storage(p_.value(g).storage).role = ir::Role::gradient;
+    p_.storage(p_.value(g).storage).module = parameter.module;
+    parameter.gradient = g;
+  }
+
+  void set_pending(ValueId v, ValueId g) {
+    pending_[static_cast<std::size_t>(p_.root(v))] = g;
+    ++holders(g);
+  }
+
+  /// Input buffers that refer to g's storage.
+  std::int32_t& holders(ValueId g) {
+    const auto s = static_cast<std::size_t>(p_.value(g).storage);
+    if (holders_.size() <= s) holders_.resize(s + 256, 0);
+    return holders_[s];
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  bool in_place_;
+  bool keep_gradients_;
+  std::int32_t group_ = 0;
+  ValueId seed_ = no_id;
+  std::vector<ValueId> pending_;
+  std::vector<std::int32_t> parameter_of_;
+  std::vector<std::int32_t> holders_;
+};
+
+}  // namespace
+
+void differentiate(StepProgram& step, OpId first, bool accumulate_in_place, bool keep_gradients) {
+  Backward(step, accumulate_in_place, keep_gradients).run(first);
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,152 @@
+// transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
+#include <algorithm>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Shape;
+
+ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain) {
+  // (x * cos) + (rotate_half(x) * sin)
+  const auto first = last_op() + 1;
+  const std::int64_t half = shape(x).back() / 2;
+  const V direct = binary(OpKind::mul, x, rotary.cos);
+  const V x1 = slice_last(x, half, 0);
+  const V x2 = slice_last(x, half, static_cast<std::int32_t>(half));
+  const V negated = unary(OpKind::neg, x2);
+  const V half_turn = out(shape(x), dtype(x), grad(x));  // cat: contiguous, whatever x's layout
+  emit(OpKind::cat, {negated, x1}, {half_turn});
+  const V crossed = binary(OpKind::mul, half_turn, rotary.sin);
+  const V y = binary(OpKind::add, direct, crossed);
+  for (ir::OpId op = first; op <= last_op(); ++op) chain.push_back(op);
+  return y;
+}
+
+ir::ValueId Lowering::rotate(V x, const Rotary& rotary, std::vector<ir::OpId>& chain) {
+  const std::int64_t whole = shape(x).back();
+  if (spec_.rotary_dim == whole && spec_.family != "phi3") return rotate_part(x, rotary, chain);
+  // phi3: the rotated part and the rest, joined again
+  const auto first = last_op() + 1;
+  const V rotated = slice_last(x, spec_.rotary_dim, 0);
+  const V rest =
+      slice_last(x, whole - spec_.rotary_dim, static_cast<std::int32_t>(spec_.rotary_dim));
+  for (ir::OpId op = first; op <= last_op(); ++op) chain.push_back(op);
+  const V turned = rotate_part(rotated, rotary, chain);
+  const V y = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::cat, {turned, rest}, {y});
+  chain.push_back(last_op());
+  return y;
+}
+
+ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
+  leaf_ = Module::attention_core;
+  const Shape s = shape(q);
+  // (B, heads, S, D), in memory (B, S, heads, D): flash attention's own layout
+  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), true);
+  p_.value(y).permuted = true;
+  const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
+  const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
+  const std::int64_t reach = window > 0 ? std::min(window, s[2]) : s[2];
+  // Scores that a causal mask with this window leaves, as a share of S x S.
+  const double tokens = static_cast<double>(s[2]), w = static_cast<double>(reach);
+  const double kept = (w * tokens - w * (w - 1.0) / 2.0) / tokens;
+  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, static_cast<std::int32_t>(window), kept);
+  return y;
+}
+
+ir::ValueId Lowering::repeat_kv(V x) {
+  const Shape s = shape(x);
+  const std::int64_t groups = spec_.heads / s[1];
+  if (groups == 1) return x;
+  const V wide = p_.on_storage_of(x, {s[0], s[1], groups, s[2], s[3]}, dtype(x), false);
+  emit(OpKind::expand, {x}, {wide});
+  const V copy = out(shape(wide), dtype(x), grad(x));
+  emit(OpKind::clone, {wide}, {copy});
+  return p_.reshape(copy, {s[0], spec_.heads, s[2], s[3]});
+}
+
+ir::ValueId Lowering::eager_core(V q, V k, V v) {
+  leaf_ = Module::attention_core;
+  const Shape s = shape(q);
+  const V keys = repeat_kv(k), values = repeat_kv(v);
+  V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
+  emit(OpKind::bmm, {q, keys}, {scores}, static_cast<std::int32_t>(s[3]));
+  scores = unary(OpKind::mul_scalar, scores, 1.0);
+  if (spec_.attention_softcap) {
+    scores = unary(OpKind::div, scores, *spec_.attention_softcap);
+    scores = unary(OpKind::tanh, scores);
+    scores = unary(OpKind::mul_scalar, scores, *spec_.attention_softcap);
+  }
+  const V wide = cast(scores, DType::f32);
+  V weights = unary(OpKind::softmax, wide);
+  weights = cast(weights, dtype(q));
+  if (config_.dropout > 0.0) {
+    const V kept = out(shape(weights), dtype(weights), true);
+    const V mask = out(shape(weights), DType::u8, false);
+    emit(OpKind::dropout, {weights}, {kept, mask}, 0, config_.dropout);
+    weights = kept;
+  }
+  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
+  emit(OpKind::bmm, {weights, values}, {mixed}, static_cast<std::int32_t>(s[2]));
+  const V y = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
+  p_.value(y).permuted = true;
+  emit(OpKind::clone, {mixed}, {y});  // transpose(1, 2).contiguous()
+  hold({keys, values, weights});
+  return y;
+}
+
+ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  const std::int64_t d = spec_.head_dim;
+  const auto heads = [&](V v, std::int64_t n) {
+    const V y = p_.on_storage_of(v, {config_.batch, n, config_.seq, d}, dtype(v), false);
+    p_.value(y).permuted = true;
+    emit(OpKind::view, {v}, {y});
+    return y;
+  };
+  V q{}, k{}, v{};
+  if (spec_.fused_qkv) {
+    leaf_ = Module::qkv_proj;
+    const V qkv = linear(x, b.qkv);
+    const std::int64_t nq = spec_.heads * d, nkv = spec_.kv_heads * d;
+    q = heads(slice_last(qkv, nq, 0), spec_.heads);
+    k = heads(slice_last(qkv, nkv, static_cast<std::int32_t>(nq)), spec_.kv_heads);
+    v = heads(slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv)), spec_.kv_heads);
+  } else {
+    const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
+                             std::int64_t n) {
+      leaf_ = leaf;
+      V y = heads(linear(x, l), n);
+      if (norm != ir::no_id && !spec_.unit_offset_norm) y = rms_norm(y, norm, norm_leaf);
+      return y;
+    };
+    q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
+    k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
+    v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, spec_.kv_heads);
+    if (spec_.qk_norm && spec_.unit_offset_norm) {  // gemma3: both norms after the projections
+      q = gemma_rms_norm(q, b.q_norm, Module::q_norm);
+      k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
+    }
+  }
+  leaf_ = Module::rope;
+  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id};
+  const V q_rotated = rotate(q, rotary, chain.ops);
+  const V k_rotated = rotate(k, rotary, chain.ops);
+  chain.output = q_rotated;
+  chain.second_output = k_rotated;
+  s_.chains.push_back(std::move(chain));
+  hold({q, k});  // apply_rotary_pos_emb's arguments
+
+  const std::int64_t window = spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
+  const V core = attention_flash_ ? flash(q_rotated, k_rotated, v, window)
+                                  : eager_core(q_rotated, k_rotated, v);
+  const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});
+  leaf_ = Module::o_proj;
+  const V y = linear(merged, b.o);
+  hold({x, q_rotated, k_rotated, v});  // the frame's locals
+  return y;
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,129 @@
+// transformers v5.23: <Family>MLP.forward, TopKRouter.forward, grouped_mm_experts_forward.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Shape;
+
+ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
+  const V y = unary(
+      spec_.activation == model::Activation::silu ? OpKind::silu : OpKind::gelu_tanh, x);
+  if (chain != nullptr) chain->push_back(last_op());
+  return y;
+}
+
+ir::ValueId Lowering::mlp(const Block& b, V x) {
+  Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id};
+  V gate{}, up{}, activated{};
+  if (b.gate_up.weight != ir::no_id) {  // phi3
+    leaf_ = Module::gate_up_proj;
+    const V both = linear(x, b.gate_up);
+    leaf_ = Module::activation;
+    gate = slice_last(both, spec_.intermediate, 0);
+    up = slice_last(both, spec_.intermediate, static_cast<std::int32_t>(spec_.intermediate));
+    activated = activate(gate, &chain.ops);
+    const V product = binary(OpKind::mul, up, activated);
+    chain.ops.push_back(last_op());
+    chain.inputs = {gate, up};
+    chain.output = product;
+    s_.chains.push_back(std::move(chain));
+    leaf_ = Module::down_proj;
+    const V y = linear(product, b.down);
+    hold({x, product, gate});
+    return y;
+  }
+  leaf_ = Module::gate_proj;
+  gate = linear(x, b.gate);
+  leaf_ = Module::activation;
+  activated = activate(gate, &chain.ops);
+  leaf_ = Module::up_proj;
+  up = linear(x, b.up);
+  leaf_ = Module::activation;
+  const V product = binary(OpKind::mul, activated, up);
+  chain.ops.push_back(last_op());
+  chain.inputs = {gate, up};
+  chain.output = product;
+  s_.chains.push_back(std::move(chain));
+  leaf_ = Module::down_proj;
+  const V y = linear(product, b.down);
+  hold({x});
+  return y;
+}
+
+ir::ValueId Lowering::moe(const Block& b, V x) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = config_.batch * config_.seq, rows = tokens * moe.top_k;
+  // Router: (tokens, experts) in fp32 for the softmax
+  leaf_ = Module::router;
+  const V flat = p_.reshape(x, {tokens, spec_.hidden});
+  const V logits = linear(flat, {b.router, ir::no_id});
+  const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
+  const V top = out({tokens, moe.top_k}, DType::f32, true);
+  const V experts = out({tokens, moe.top_k}, DType::i64, false);
+  emit(OpKind::topk, {probabilities}, {top, experts});
+  V weights = top;
+  if (moe.normalize_top_k) {
+    const V total = out({tokens, 1}, DType::f32, true);
+    emit(OpKind::sum, {top}, {total});
+    const V normalized = p_.on_storage_of(top, shape(top), DType::f32, true);
+    emit(OpKind::div, {top, total}, {normalized});  // div_: in place
+    weights = normalized;
+  }
+  if (spec_.family != "mixtral") weights = cast(weights, dtype(x));
+
+  leaf_ = Module::experts;
+  const V sample_weights = p_.reshape(weights, {rows});
+  const V expert_ids = p_.reshape(experts, {rows});
+  const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
+  emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
+  const V source = out({rows}, DType::i64, false);
+  emit(OpKind::floor_divide, {order}, {source});
+  const V selected = out({rows, spec_.hidden}, dtype(x), true);
+  emit(OpKind::index, {flat, source}, {selected});
+  const V weights_sorted = out({rows}, dtype(weights), true);
+  emit(OpKind::index, {sample_weights, order}, {weights_sorted});
+  const V narrow_ids = out({rows}, DType::i32, false);
+  emit(OpKind::cast, {sorted_ids}, {narrow_ids});
+  const V counts = out({moe.experts}, DType::i32, false);
+  emit(OpKind::histc, {narrow_ids}, {counts});
+  const V offsets = out({moe.experts}, DType::i32, false);
+  emit(OpKind::cumsum, {counts}, {offsets});
+
+  const V both = out({rows, 2 * moe.intermediate}, dtype(x), true);
+  emit(OpKind::grouped_mm, {selected, b.experts_gate_up, offsets}, {both},
+       static_cast<std::int32_t>(spec_.hidden));
+  const V gate = slice_last(both, moe.intermediate, 0);
+  const V up = slice_last(both, moe.intermediate, static_cast<std::int32_t>(moe.intermediate));
+  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id};
+  const V activated = activate(gate, &chain.ops);
+  const V product = binary(OpKind::mul, activated, up);
+  chain.ops.push_back(last_op());
+  chain.output = product;
+  s_.chains.push_back(std::move(chain));
+  hold({both});
+  const V expert_out = out({rows, spec_.hidden}, dtype(x), true);
+  emit(OpKind::grouped_mm, {product, b.experts_down, offsets}, {expert_out},
+       static_cast<std::int32_t>(moe.intermediate));
+  hold({product});
+  const V column = p_.reshape(weights_sorted, {rows, 1});
+  const V weighted = binary(OpKind::mul, expert_out, column);
+  const V inverse = out({rows}, DType::i64, false);
+  emit(OpKind::empty, {}, {inverse});
+  const V positions = out({rows}, DType::i64, false);
+  emit(OpKind::arange, {}, {positions});
+  const V inverse_filled = p_.on_storage_of(inverse, {rows}, DType::i64, true);
+  emit(OpKind::index_put, {inverse, order, positions}, {inverse_filled});
+  const V restored = out({rows, spec_.hidden}, dtype(weighted), true);
+  emit(OpKind::index, {weighted, inverse_filled}, {restored});
+  hold({weighted});
+  const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
+  emit(OpKind::sum, {restored}, {combined});
+  const V y = cast(combined, dtype(x));
+  hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
+  hold({order, offsets, narrow_ids, logits, top, experts, probabilities});
+  return p_.reshape(y, shape(x));
+}
+
+}  // namespace ac_advisor::passes

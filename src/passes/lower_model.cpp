@@ -1,0 +1,145 @@
+// transformers v5.23: <Family>Model.forward, <Family>DecoderLayer.forward, the rotary tables.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Role;
+using ir::Shape;
+
+ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
+  return p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
+}
+
+ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
+                        std::initializer_list<V> outputs, std::int32_t dim, double scalar) {
+  const ir::OpId id = p_.emit(kind, phase_, at(leaf_), inputs, outputs);
+  p_.op(id).dim = dim;
+  p_.op(id).scalar = scalar;
+  return id;
+}
+
+ir::ValueId Lowering::unary(OpKind kind, V x, double scalar) {
+  const V y = out(shape(x), dtype(x), grad(x));
+  p_.value(y).permuted = p_.value(x).permuted;
+  emit(kind, {x}, {y}, 0, scalar);
+  return y;
+}
+
+ir::ValueId Lowering::binary(OpKind kind, V a, V b) {
+  // The larger operand gives the shape, the first the layout (TensorIterator's order of strides).
+  const V like = shape(a).numel() >= shape(b).numel() ? a : b;
+  const V y = out(shape(like), dtype(a) == DType::f32 ? DType::f32 : dtype(b), grad(a) || grad(b));
+  p_.value(y).permuted = p_.value(like).permuted;
+  emit(kind, {a, b}, {y});
+  return y;
+}
+
+ir::ValueId Lowering::cast(V x, DType to) {
+  if (dtype(x) == to) return x;
+  const V y = out(shape(x), to, grad(x));
+  p_.value(y).permuted = p_.value(x).permuted;
+  emit(OpKind::cast, {x}, {y});
+  return y;
+}
+
+ir::ValueId Lowering::linear(V x, const Linear& l) {
+  Shape s = shape(x);
+  const auto k = static_cast<std::int32_t>(s.back());
+  s.set(s.rank() - 1, shape(l.weight)[0]);
+  const V y = out(s, dtype(x), grad(x) || grad(l.weight));
+  if (l.bias != ir::no_id)
+    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, k);
+  else
+    emit(OpKind::mm, {x, l.weight}, {y}, k);
+  return y;
+}
+
+ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
+  Shape s = shape(x);
+  s.set(s.rank() - 1, size);
+  const V y = p_.on_storage_of(x, s, dtype(x), false);
+  emit(OpKind::slice, {x}, {y}, start);
+  return y;
+}
+
+void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values, {}); }
+
+ir::ValueId Lowering::embedding() {
+  leaf_ = Module::embed;
+  const V x = out({config_.batch, config_.seq, spec_.hidden}, config_.param_dtype, true);
+  emit(OpKind::embedding, {embed_, ids_}, {x});
+  return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
+}
+
+Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
+  leaf_ = Module::rotary;
+  const Shape half{1, config_.seq, spec_.rotary_dim / 2}, full{1, config_.seq, spec_.rotary_dim};
+  const V start = out({config_.seq}, DType::i64, false);
+  emit(OpKind::arange, {}, {start});
+  const V positions = out({config_.seq}, DType::i64, false);
+  emit(OpKind::add_scalar, {start}, {positions});
+  const V as_float = cast(positions, DType::f32);
+  const V freqs = out(half, DType::f32, false);
+  emit(OpKind::mul, {as_float, inv_freq}, {freqs});
+  const V angles = out(full, DType::f32, false);
+  emit(OpKind::cat, {freqs, freqs}, {angles});
+  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
+  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
+  const Rotary rotary{cast(cos, config_.param_dtype), cast(sin, config_.param_dtype)};
+  hold({angles, cos, sin, freqs});
+  positions_ = positions;
+  return rotary;
+}
+
+ir::ValueId Lowering::residual_add(V residual, V x) {
+  leaf_ = Module::block;
+  return binary(OpKind::add, residual, x);
+}
+
+ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  block_ = index;
+  const auto norm = [&](V v, V w, Module leaf) {
+    return spec_.unit_offset_norm ? gemma_rms_norm(v, w, leaf) : rms_norm(v, w, leaf);
+  };
+  V h = norm(x, b.norm1, Module::norm1);
+  h = attention(b, index, h, rotary);
+  if (b.post_attention_norm != ir::no_id)
+    h = norm(h, b.post_attention_norm, Module::post_attention_norm);
+  const V middle = residual_add(x, h);
+  h = norm(middle, b.norm2, Module::norm2);
+  h = b.router != ir::no_id ? moe(b, h) : mlp(b, h);
+  if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, Module::post_mlp_norm);
+  const V y = residual_add(middle, h);
+  // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
+  hold({x, middle, h, positions_});
+  block_ = -1;
+  return y;
+}
+
+void Lowering::forward() {
+  phase_ = ir::Phase::forward;
+  const V embedded = embedding();
+  std::vector<Rotary> rotary;
+  for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
+  V x = embedded;
+  for (std::int16_t i = 0; i < spec_.layers; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const bool local = rotary.size() > 1 && spec_.window[index] > 0;
+    x = block(blocks_[index], i, x, rotary[local ? 1 : 0]);
+  }
+  leaf_ = Module::final_norm;
+  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, final_norm_, Module::final_norm)
+                                   : rms_norm(x, final_norm_, Module::final_norm);
+  for (const Rotary& r : rotary) hold({r.cos, r.sin});
+  hold({x, embedded, positions_});
+  s_.hidden = hidden_;
+  switch (config_.loss) {
+    case LossKind::ce: loss_ce(); break;
+    case LossKind::lc_ce: loss_lc_ce(); break;
+    case LossKind::chunked: loss_chunked(); break;
+  }
+}
+
+}  // namespace ac_advisor::passes

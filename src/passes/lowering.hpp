@@ -1,0 +1,107 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+
+namespace ac_advisor::passes {
+
+/// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
+/// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
+/// `hold` op stands where a Python local dies, if it outlives its last use.
+class Lowering {
+ public:
+  Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
+      : spec_(spec), config_(config), s_(step), p_(step.program) {}
+
+  /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches.
+  void declare();
+  /// The forward and the loss of one micro-batch.
+  void forward();
+
+ private:
+  using V = ir::ValueId;
+  struct Linear {
+    V weight = ir::no_id;
+    V bias = ir::no_id;
+  };
+  struct Block {
+    V norm1{}, norm2{}, post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
+    Linear q, k, v, o, qkv, gate, up, gate_up, down;
+    V q_norm = ir::no_id, k_norm = ir::no_id;
+    V router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
+  };
+  struct Rotary {
+    V cos{}, sin{};
+  };
+
+  // lower_parameters.cpp
+  V parameter(const ir::Shape& shape, ir::Module leaf);
+  Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
+  void declare_block(std::int16_t index);
+
+  // lower_model.cpp
+  V embedding();
+  Rotary rotary_embedding(V inv_freq);
+  V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  V residual_add(V residual, V x);
+
+  // lower_norm.cpp
+  V rms_norm(V x, V weight, ir::Module leaf);
+  V gemma_rms_norm(V x, V weight, ir::Module leaf);
+
+  // lower_attention.cpp
+  V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  V rotate(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
+  V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
+  V flash(V q, V k, V v, std::int64_t window);
+  V eager_core(V q, V k, V v);
+  V repeat_kv(V x);
+
+  // lower_mlp.cpp, lower_moe.cpp
+  V mlp(const Block& b, V x);
+  V moe(const Block& b, V x);
+  V activate(V x, std::vector<ir::OpId>* chain);
+
+  // lower_loss.cpp
+  void loss_ce();
+  void loss_lc_ce();
+  void loss_chunked();
+  V soft_cap(V logits, double cap);
+  V shifted_labels(bool keep_padded);
+
+  // Emission.
+  ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
+  V out(const ir::Shape& shape, DType dtype, bool requires_grad);
+  ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
+                std::int32_t dim = 0, double scalar = 0.0);
+  V unary(ir::OpKind kind, V x, double scalar = 0.0);
+  V binary(ir::OpKind kind, V a, V b);
+  V cast(V x, DType dtype);
+  V linear(V x, const Linear& l);
+  V slice_last(V x, std::int64_t size, std::int32_t start);
+  void hold(std::initializer_list<V> values);
+  [[nodiscard]] const ir::Shape& shape(V v) const { return p_.value(v).shape; }
+  [[nodiscard]] DType dtype(V v) const { return p_.value(v).dtype; }
+  [[nodiscard]] bool grad(V v) const { return p_.value(v).requires_grad; }
+  [[nodiscard]] ir::OpId last_op() const { return static_cast<ir::OpId>(p_.ops.size()) - 1; }
+
+  const model::ModelSpec& spec_;
+  const StepConfig& config_;
+  StepProgram& s_;
+  ir::Program& p_;
+  std::int16_t block_ = -1;
+  ir::Module leaf_ = ir::Module::root;
+  ir::Phase phase_ = ir::Phase::forward;
+  bool attention_flash_ = true;
+
+  V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{}, embed_scale_ = ir::no_id,
+      padded_labels_{}, positions_{};
+  std::vector<V> inv_freq_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,74 @@
+// torch.optim.AdamW (fused, foreach) and SGD, v2.11: what a step allocates and dispatches.
+#include "optimizer.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::no_id;
+using ir::OpKind;
+using ir::Phase;
+using ir::Role;
+using ir::ValueId;
+
+void add_optimizer_state(StepProgram& step, Optimizer optimizer,
+                         const std::vector<OptimizedTensor>& tensors) {
+  ir::Program& p = step.program;
+  if (optimizer == Optimizer::sgd) return;  // no momentum: no state
+  for (const OptimizedTensor& t : tensors) {
+    const ir::Value like = p.value(t.parameter);
+    const ir::ModulePath module = p.storage(like.storage).module;
+    // fused keeps its step counter on the device; foreach, on a GPU, on the host (capturable=False)
+    step.resident.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
+    for (int moment = 0; moment < 2; ++moment)
+      step.resident.push_back(p.make(like.shape, like.dtype, Role::optimizer_state, module));
+  }
+}
+
+void append_optimizer(StepProgram& step, Optimizer optimizer,
+                      const std::vector<OptimizedTensor>& tensors) {
+  ir::Program& p = step.program;
+  const ir::ModulePath module{-1, ir::Module::optimizer};
+  std::vector<ValueId> parameters, gradients, states;
+  for (const OptimizedTensor& t : tensors) {
+    parameters.push_back(t.parameter);
+    gradients.push_back(t.gradient);
+  }
+  for (ValueId v : step.resident)
+    if (p.storage(p.value(v).storage).role == Role::optimizer_state) states.push_back(v);
+  std::int32_t group = p.ops.empty() ? 0 : p.ops.back().group;
+  const auto run = [&](OpKind kind, std::initializer_list<const std::vector<ValueId>*> reads,
+                       const std::vector<ValueId>& makes) {
+    std::vector<ValueId> in;
+    for (const auto* list : reads) in.insert(in.end(), list->begin(), list->end());
+    const ir::OpId id = p.emit(kind, Phase::optimizer, module, in, makes);
+    p.op(id).group = ++group;
+  };
+  run(OpKind::record_function, {}, {});  // Optimizer.step's profiler range
+  p.ops.back().dim = 1;
+  switch (optimizer) {
+    case Optimizer::adamw:
+      run(OpKind::foreach, {}, {});  // _foreach_add_ on the step counters
+      run(OpKind::adamw_fused, {&parameters, &gradients, &states}, {});
+      return;
+    case Optimizer::sgd:
+      run(OpKind::sgd_fused, {&parameters, &gradients}, {});
+      return;
+    case Optimizer::adamw_foreach: break;
+  }
+  // _multi_tensor_adamw: step += 1, p *= 1 - lr * wd, exp_avg.lerp_, exp_avg_sq *=, addcmul_,
+  // sqrt -> one temporary a parameter, /= bias correction, += eps, addcdiv_
+  std::vector<ValueId> denominators;
+  for (ValueId v : parameters)
+    denominators.push_back(
+        p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
+  run(OpKind::foreach, {}, {});
+  run(OpKind::foreach, {&parameters}, {});
+  run(OpKind::foreach, {&states, &gradients}, {});
+  run(OpKind::foreach, {&states}, {});
+  run(OpKind::foreach, {&states, &gradients}, {});
+  run(OpKind::foreach, {&states}, denominators);
+  run(OpKind::foreach, {&denominators}, {});
+  run(OpKind::foreach, {&denominators}, {});
+  run(OpKind::foreach, {&parameters, &states, &denominators}, {});
+}
+
+}  // namespace ac_advisor::passes

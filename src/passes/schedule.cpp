@@ -1,0 +1,66 @@
+#include "ac_advisor/passes/schedule.hpp"
+
+#include <algorithm>
+
+namespace ac_advisor::passes {
+
+using ir::no_id;
+using ir::OpId;
+
+Schedule make_schedule(const StepProgram& step) {
+  const ir::Program& p = step.program;
+  const std::size_t ops = p.ops.size();
+  Schedule schedule;
+  schedule.last_use.assign(p.storages.size(), no_id);
+  std::vector<bool> outlives(p.storages.size(), false);
+
+  for (const auto* list : {&step.resident, &step.surviving})
+    for (ir::ValueId v : *list) outlives[static_cast<std::size_t>(p.storage_of(v))] = true;
+  for (ir::ValueId v : step.resident) {
+    const ir::StorageId s = p.storage_of(v);
+    if (std::find(schedule.resident.begin(), schedule.resident.end(), s) == schedule.resident.end())
+      schedule.resident.push_back(s);
+  }
+
+  std::size_t group_end = 0;
+  for (std::size_t i = 0; i < ops; ++i) {
+    const ir::Op& op = p.ops[i];
+    if (i == 0 || p.ops[i - 1].group != op.group) {
+      group_end = i;
+      while (group_end + 1 < ops && p.ops[group_end + 1].group == op.group) ++group_end;
+    }
+    for (ir::ValueId v : p.inputs(op)) {
+      const ir::ValueId root = p.root(v);
+      const OpId producer = p.value(root).producer;
+      // What validate_outputs sums is replaced at once; all else a node holds to its end.
+      const bool replaced = op.kind == ir::OpKind::sum && op.phase == ir::Phase::backward &&
+                            producer != no_id &&
+                            p.op(producer).group == op.group;
+      OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
+      last = std::max(last, static_cast<OpId>(replaced ? i : group_end));
+    }
+    for (ir::ValueId v : p.outputs(op)) {
+      OpId& last = schedule.last_use[static_cast<std::size_t>(p.storage_of(v))];
+      last = std::max(last, static_cast<OpId>(i));
+    }
+  }
+
+  // Counting sort of the storages by the op after which they end.
+  schedule.free_begin.assign(ops + 1, 0);
+  for (std::size_t s = 0; s < p.storages.size(); ++s) {
+    if (outlives[s]) schedule.last_use[s] = no_id;
+    if (schedule.last_use[s] != no_id)
+      ++schedule.free_begin[static_cast<std::size_t>(schedule.last_use[s]) + 1];
+  }
+  for (std::size_t i = 0; i < ops; ++i) schedule.free_begin[i + 1] += schedule.free_begin[i];
+  schedule.freed.resize(static_cast<std::size_t>(schedule.free_begin[ops]));
+  std::vector<std::int32_t> cursor(schedule.free_begin.begin(), schedule.free_begin.end() - 1);
+  for (std::size_t s = 0; s < p.storages.size(); ++s)
+    if (schedule.last_use[s] != no_id) {
+      std::int32_t& at = cursor[static_cast<std::size_t>(schedule.last_use[s])];
+      schedule.freed[static_cast<std::size_t>(at++)] = static_cast<ir::StorageId>(s);
+    }
+  return schedule;
+}
+
+}  // namespace ac_advisor::passes

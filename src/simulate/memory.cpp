@@ -1,0 +1,91 @@
+#include "ac_advisor/simulate/memory.hpp"
+
+#include <algorithm>
+
+namespace ac_advisor::simulate {
+
+using ir::no_id;
+using ir::Phase;
+
+std::int64_t allocated_size(std::int64_t bytes, bool round_to_512) {
+  return round_to_512 ? (bytes + 511) / 512 * 512 : bytes;
+}
+
+MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule& schedule,
+                        const MemoryModel& model, std::vector<std::int64_t>* live_bytes) {
+  const ir::Program& p = step.program;
+  MemoryTrace trace;
+  std::vector<bool> alive(p.storages.size(), false);
+  std::int64_t live = model.workspaces ? model.cublas_workspace : 0;
+  const std::int64_t fixed = live;
+  const auto size = [&](ir::StorageId s) {
+    return allocated_size(p.storage(s).bytes, model.round_to_512);
+  };
+  for (ir::StorageId s : schedule.resident) {
+    alive[static_cast<std::size_t>(s)] = true;
+    live += size(s);
+  }
+  trace.resident = trace.peak = live;
+  trace.workspace_at_peak = fixed;
+  auto phase = Phase::forward;
+  trace.peak_by_phase[0] = live;
+  for (std::size_t i = 0; i < p.ops.size(); ++i) {
+    const ir::Op& op = p.ops[i];
+    if (op.phase != phase) {
+      phase = op.phase;
+      auto& peak = trace.peak_by_phase[static_cast<std::size_t>(phase)];
+      peak = std::max(peak, live);
+    }
+    for (ir::ValueId v : p.outputs(op)) {
+      const ir::StorageId s = p.storage_of(v);
+      if (alive[static_cast<std::size_t>(s)]) continue;
+      alive[static_cast<std::size_t>(s)] = true;
+      live += size(s);
+    }
+    const std::int64_t scratch =
+        model.workspaces ? allocated_size(ir::workspace_bytes(p, op, model.target),
+                                          model.round_to_512)
+                         : 0;
+    if (live + scratch > trace.peak) {
+      trace.peak = live + scratch;
+      trace.peak_op = static_cast<ir::OpId>(i);
+      trace.workspace_at_peak = fixed + scratch;
+    }
+    auto& peak = trace.peak_by_phase[static_cast<std::size_t>(op.phase)];
+    peak = std::max(peak, live + scratch);
+    for (std::int32_t f = schedule.free_begin[i]; f < schedule.free_begin[i + 1]; ++f) {
+      const ir::StorageId s = schedule.freed[static_cast<std::size_t>(f)];
+      if (alive[static_cast<std::size_t>(s)]) live -= size(s);
+      alive[static_cast<std::size_t>(s)] = false;
+    }
+    if (live_bytes != nullptr) live_bytes->push_back(live);
+  }
+  // Recomputation runs inside backward, whose peak includes it.
+  auto& backward = trace.peak_by_phase[static_cast<std::size_t>(Phase::backward)];
+  backward = std::max(backward, trace.peak_by_phase[static_cast<std::size_t>(Phase::recompute)]);
+  return trace;
+}
+
+std::vector<ir::StorageId> live_at(const passes::StepProgram& step,
+                                   const passes::Schedule& schedule, ir::OpId at) {
+  const ir::Program& p = step.program;
+  std::vector<ir::StorageId> order(schedule.resident);
+  std::vector<bool> alive(p.storages.size(), false);
+  for (ir::StorageId s : order) alive[static_cast<std::size_t>(s)] = true;
+  for (ir::OpId i = 0; i <= at; ++i) {
+    for (ir::ValueId v : p.outputs(p.op(i))) {
+      const ir::StorageId s = p.storage_of(v);
+      if (alive[static_cast<std::size_t>(s)]) continue;
+      alive[static_cast<std::size_t>(s)] = true;
+      order.push_back(s);
+    }
+    if (i == at) break;
+    const auto index = static_cast<std::size_t>(i);
+    for (std::int32_t f = schedule.free_begin[index]; f < schedule.free_begin[index + 1]; ++f)
+      alive[static_cast<std::size_t>(schedule.freed[static_cast<std::size_t>(f)])] = false;
+  }
+  std::erase_if(order, [&](ir::StorageId s) { return !alive[static_cast<std::size_t>(s)]; });
+  return order;
+}
+
+}  // namespace ac_advisor::simulate
