@@ -24,6 +24,7 @@ void rsqrt(Derivation& d);
 void cat(Derivation& d);
 void view(Derivation& d);
 void slice(Derivation& d);
+void split(Derivation& d);
 void expand(Derivation& d);
 void silu(Derivation& d);
 void gelu_tanh(Derivation& d);

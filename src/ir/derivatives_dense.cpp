@@ -49,19 +49,22 @@ void grouped_mm(Derivation& d) {
   // inputs: rows [S, K] sorted by expert, weight [E, N, K], offsets [E]
   const ValueId x = d.in(0), w = d.in(1), offsets = d.in(2), g = d.grad();
   const Shape sx = d.shape(x), sw = d.shape(w);
-  if (d.needs(0))
-    d.give(0, d.emit(OpKind::grouped_mm, {g, w, offsets}, sx, d.dtype(x),
-                     static_cast<std::int32_t>(d.shape(g).back())));
   if (d.needs(1))
     d.give(1, d.emit(OpKind::grouped_mm, {g, x, offsets}, sw, d.dtype(w),
                      static_cast<std::int32_t>(sx[0] / sw[0])));
+  if (d.needs(0))
+    d.give(0, d.emit(OpKind::grouped_mm, {g, w, offsets}, sx, d.dtype(x),
+                     static_cast<std::int32_t>(d.shape(g).back())));
 }
 
 void sdpa(Derivation& d) {
   // inputs: q, k, v; outputs: attention output, log-sum-exp, rng state, unused
   const ValueId q = d.in(0), k = d.in(1), v = d.in(2);
   const ValueId dq = d.make_like(q), dk = d.make_like(k), dv = d.make_like(v);
-  for (ValueId g : {dq, dk, dv}) d.set_permuted(g, true);  // (B, S, heads, D) in memory
+  // empty_like(q), …: in their layout
+  d.set_permuted(dq, d.permuted(q));
+  d.set_permuted(dk, d.permuted(k));
+  d.set_permuted(dv, d.permuted(v));
   d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
              {dq, dk, dv}, d.op().dim, d.op().scalar);
   d.give(0, dq);
@@ -105,20 +108,16 @@ void precomputed_grad(Derivation& d) {
 }
 
 void topk(Derivation& d) {
-  // outputs: values, indices; value_selecting_reduction_backward: zeros, then scatter.
+  // outputs: values, indices; value_selecting_reduction_backward: zeros, then scatter
   const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));
-  const ValueId filled = d.overwrite(zeros);
-  d.emit_raw(OpKind::scatter, {zeros, d.out(1), d.grad()}, {filled});
-  d.give(0, filled);
+  d.give(0, d.write_into(OpKind::scatter, zeros, {zeros, d.out(1), d.grad()}));
 }
 
 void index(Derivation& d) {
   // rows gathered by an index: zeros of the source, then index_put_ with accumulation
   if (!d.needs(0)) return;
   const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));
-  const ValueId filled = d.overwrite(zeros);
-  d.emit_raw(OpKind::index_backward, {zeros, d.in(1), d.grad()}, {filled});
-  d.give(0, filled);
+  d.give(0, d.write_into(OpKind::index_backward, zeros, {zeros, d.in(1), d.grad()}));
 }
 
 }  // namespace ac_advisor::ir::derive

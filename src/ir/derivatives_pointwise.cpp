@@ -64,7 +64,12 @@ void mean(Derivation& d) {
                    static_cast<double>(d.shape(x).back())));
 }
 
-void sum(Derivation& d) { d.give(0, d.alias(d.grad(), d.shape(d.in(0)))); }
+void sum(Derivation& d) {
+  // expanded: a view, unless the input was itself a view that has to be reshaped back (op.dim)
+  const ValueId x = d.in(0), g = d.grad();
+  d.give(0, d.op().dim != 0 ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
+                            : d.alias(g, d.shape(x)));
+}
 
 void rsqrt(Derivation& d) {
   // -0.5 * grad * result.pow(3)
@@ -97,6 +102,13 @@ void view(Derivation& d) {
 void slice(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
   d.give(0, d.emit(OpKind::slice_backward, {g}, d.shape(x), d.dtype(g), d.op().dim));
+}
+
+void split(Derivation& d) {
+  // SplitBackward0: the pieces' gradients joined
+  const ValueId x = d.in(0);
+  d.give(0, d.emit(OpKind::cat, {d.grad(0), d.grad(1)}, d.shape(x), d.dtype(x)));
+  d.set_permuted(d.given(0), false);
 }
 
 void expand(Derivation& d) {

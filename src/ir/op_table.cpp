@@ -43,6 +43,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {hold, "hold", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
   {view, "view", derive::view, C::none, 0, 0, 0, 0, 0, nullptr},
   {slice, "slice", derive::slice, C::none, 0, 0, 0, 0, 0, nullptr},
+  {split, "split", derive::split, C::none, 0, 0, 0, 0, 0, nullptr},
   {expand, "expand", derive::expand, C::none, 0, 0, 0, 0, 0, nullptr},
   {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr},

@@ -51,7 +51,7 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
            config.ac != AcMode::selective);
     step.chains.clear();
     regions = assign_regions(step, config, first, regions);
-    differentiate(step, first, config.accumulate_in_place, !sharded);
+    differentiate(step, first, config.under_dispatch_mode, !sharded);
     if (config.ac != AcMode::none) {
       std::vector<bool> keep;
       if (config.ac == AcMode::selective) keep = selective_keep(step, first);

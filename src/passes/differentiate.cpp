@@ -17,8 +17,11 @@ using ir::ValueId;
 
 class Backward {
  public:
-  Backward(StepProgram& step, bool in_place, bool keep_gradients)
-      : s_(step), p_(step.program), in_place_(in_place), keep_gradients_(keep_gradients) {}
+  Backward(StepProgram& step, bool under_dispatch_mode, bool keep_gradients)
+      : s_(step),
+        p_(step.program),
+        under_dispatch_mode_(under_dispatch_mode),
+        keep_gradients_(keep_gradients) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -64,7 +67,7 @@ class Backward {
     if (row.derive == nullptr) return;
     const std::size_t outputs = p_.op(id).outputs, inputs = p_.op(id).inputs;
     bool reached = false;
-    ir::Derivation d(p_, id, ++group_);
+    ir::Derivation d(p_, id, ++group_, under_dispatch_mode_);
     for (std::size_t i = 0; i < outputs && i < 4; ++i) {
       const ValueId root = p_.root(p_.output(p_.op(id), i));
       const ValueId g = pending_[static_cast<std::size_t>(root)];
@@ -84,6 +87,8 @@ class Backward {
       const ValueId input = p_.input(p_.op(id), i);
       if (p_.value(given[i]).shape.numel() != p_.value(input).shape.numel())
         given[i] = d.emit(OpKind::sum, {given[i]}, p_.value(input).shape, p_.value(given[i]).dtype);
+      if (p_.value(given[i]).dtype != p_.value(input).dtype)
+        given[i] = d.emit(OpKind::cast, {given[i]}, p_.value(input).shape, p_.value(input).dtype);
     }
     for (std::size_t i = 0; i < inputs; ++i)
       if (given[i] != no_id) route(id, p_.input(p_.op(id), i), given[i]);
@@ -112,7 +117,7 @@ class Backward {
   /// InputBuffer::add: in place when the buffer is nobody else's; a leaf's buffer (the tied LM head
   /// and embedding) is added out of place.
   ValueId add(OpId from, ValueId old, ValueId g, bool leaf) {
-    const bool in_place = in_place_ && !leaf && holders(old) == 1;
+    const bool in_place = !under_dispatch_mode_ && !leaf && holders(old) == 1;
     const ir::ModulePath module = p_.op(from).module;
     const ir::Value like = p_.value(old);
     --holders(old);
@@ -162,7 +167,7 @@ class Backward {
 
   StepProgram& s_;
   ir::Program& p_;
-  bool in_place_;
+  bool under_dispatch_mode_;
   bool keep_gradients_;
   std::int32_t group_ = 0;
   ValueId seed_ = no_id;
@@ -173,8 +178,8 @@ class Backward {
 
 }  // namespace
 
-void differentiate(StepProgram& step, OpId first, bool accumulate_in_place, bool keep_gradients) {
-  Backward(step, accumulate_in_place, keep_gradients).run(first);
+void differentiate(StepProgram& step, OpId first, bool under_dispatch_mode, bool keep_gradients) {
+  Backward(step, under_dispatch_mode, keep_gradients).run(first);
 }
 
 }  // namespace ac_advisor::passes

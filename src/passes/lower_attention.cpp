@@ -1,5 +1,6 @@
 // transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
 #include <algorithm>
+#include <utility>
 
 #include "lowering.hpp"
 
@@ -25,28 +26,41 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
   return y;
 }
 
-ir::ValueId Lowering::rotate(V x, const Rotary& rotary, std::vector<ir::OpId>& chain) {
-  const std::int64_t whole = shape(x).back();
-  if (spec_.rotary_dim == whole && spec_.family != "phi3") return rotate_part(x, rotary, chain);
-  // phi3: the rotated part and the rest, joined again
-  const auto first = last_op() + 1;
-  const V rotated = slice_last(x, spec_.rotary_dim, 0);
-  const V rest =
-      slice_last(x, whole - spec_.rotary_dim, static_cast<std::int32_t>(spec_.rotary_dim));
-  for (ir::OpId op = first; op <= last_op(); ++op) chain.push_back(op);
-  const V turned = rotate_part(rotated, rotary, chain);
-  const V y = out(shape(x), dtype(x), grad(x));
-  emit(OpKind::cat, {turned, rest}, {y});
-  chain.push_back(last_op());
-  return y;
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
+  leaf_ = Module::rope;
+  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id};
+  if (spec_.family != "phi3") {
+    chain.output = rotate_part(q, rotary, chain.ops);
+    chain.second_output = rotate_part(k, rotary, chain.ops);
+  } else {
+    // phi3 rotates a part of each head and joins it with the rest, even where the rest is empty
+    const auto first = last_op() + 1;
+    const std::int64_t d = spec_.head_dim, part = spec_.rotary_dim;
+    const auto rotated = [&](V x) { return part == d ? x : slice_last(x, part, 0); };
+    const auto rest = [&](V x) { return slice_last(x, d - part, static_cast<std::int32_t>(part)); };
+    const V q_part = rotated(q), q_rest = rest(q), k_part = rotated(k), k_rest = rest(k);
+    for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
+    const auto join = [&](V turned, V tail, V like) {
+      const V y = out(shape(like), dtype(like), grad(like));
+      emit(OpKind::cat, {turned, tail}, {y});
+      chain.ops.push_back(last_op());
+      return y;
+    };
+    chain.output = join(rotate_part(q_part, rotary, chain.ops), q_rest, q);
+    chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
+  }
+  const std::pair<V, V> both{chain.output, chain.second_output};
+  s_.chains.push_back(std::move(chain));
+  hold({q, k});  // apply_rotary_pos_emb's arguments
+  return both;
 }
 
 ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
-  // (B, heads, S, D), in memory (B, S, heads, D): flash attention's own layout
+  // (B, heads, S, D): empty_like(q), so in q's layout
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), true);
-  p_.value(y).permuted = true;
+  p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
   const std::int64_t reach = window > 0 ? std::min(window, s[2]) : s[2];
@@ -54,6 +68,13 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   const double tokens = static_cast<double>(s[2]), w = static_cast<double>(reach);
   const double kept = (w * tokens - w * (w - 1.0) / 2.0) / tokens;
   emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, static_cast<std::int32_t>(window), kept);
+  return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
+}
+
+ir::ValueId Lowering::heads_last(V x) {
+  const V y = out(shape(x), dtype(x), grad(x));
+  p_.value(y).permuted = true;
+  emit(OpKind::clone, {x}, {y});
   return y;
 }
 
@@ -72,8 +93,16 @@ ir::ValueId Lowering::eager_core(V q, V k, V v) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
   const V keys = repeat_kv(k), values = repeat_kv(v);
+  // matmul folds batch and heads, which copies what is not already in that order
+  const auto folded = [&](V x) {
+    if (!p_.value(x).permuted) return x;
+    const V copy = out(shape(x), dtype(x), grad(x));
+    emit(OpKind::clone, {x}, {copy});
+    return copy;
+  };
+  const V query = folded(q), key = folded(keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
-  emit(OpKind::bmm, {q, keys}, {scores}, static_cast<std::int32_t>(s[3]));
+  emit(OpKind::bmm, {query, key}, {scores}, static_cast<std::int32_t>(s[3]));
   scores = unary(OpKind::mul_scalar, scores, 1.0);
   if (spec_.attention_softcap) {
     scores = unary(OpKind::div, scores, *spec_.attention_softcap);
@@ -83,18 +112,21 @@ ir::ValueId Lowering::eager_core(V q, V k, V v) {
   const V wide = cast(scores, DType::f32);
   V weights = unary(OpKind::softmax, wide);
   weights = cast(weights, dtype(q));
+  hold({scores});  // `attn_weights` until it is bound anew
   if (config_.dropout > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
     const V mask = out(shape(weights), DType::u8, false);
     emit(OpKind::dropout, {weights}, {kept, mask}, 0, config_.dropout);
     weights = kept;
   }
+  const V value = folded(values);
   const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
-  emit(OpKind::bmm, {weights, values}, {mixed}, static_cast<std::int32_t>(s[2]));
-  const V y = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
-  p_.value(y).permuted = true;
-  emit(OpKind::clone, {mixed}, {y});  // transpose(1, 2).contiguous()
+  emit(OpKind::bmm, {weights, value}, {mixed}, static_cast<std::int32_t>(s[2]));
+  const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
+  emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
+  const V y = heads_last(heads);
   hold({keys, values, weights});
+  attention_weights_ = weights;  // returned, and kept by the block's `_` to its end
   return y;
 }
 
@@ -111,9 +143,12 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
     leaf_ = Module::qkv_proj;
     const V qkv = linear(x, b.qkv);
     const std::int64_t nq = spec_.heads * d, nkv = spec_.kv_heads * d;
-    q = heads(slice_last(qkv, nq, 0), spec_.heads);
-    k = heads(slice_last(qkv, nkv, static_cast<std::int32_t>(nq)), spec_.kv_heads);
-    v = heads(slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv)), spec_.kv_heads);
+    const V q_flat = slice_last(qkv, nq, 0);
+    const V k_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq));
+    const V v_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv));
+    q = heads(q_flat, spec_.heads);
+    k = heads(k_flat, spec_.kv_heads);
+    v = heads(v_flat, spec_.kv_heads);
   } else {
     const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
                              std::int64_t n) {
@@ -130,18 +165,10 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
     }
   }
-  leaf_ = Module::rope;
-  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id};
-  const V q_rotated = rotate(q, rotary, chain.ops);
-  const V k_rotated = rotate(k, rotary, chain.ops);
-  chain.output = q_rotated;
-  chain.second_output = k_rotated;
-  s_.chains.push_back(std::move(chain));
-  hold({q, k});  // apply_rotary_pos_emb's arguments
-
+  const auto [q_rotated, k_rotated] = rotate(q, k, rotary);
   const std::int64_t window = spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
-  const V core = attention_flash_ ? flash(q_rotated, k_rotated, v, window)
-                                  : eager_core(q_rotated, k_rotated, v);
+  const V core = eager_attention_ ? eager_core(q_rotated, k_rotated, v)
+                                  : flash(q_rotated, k_rotated, v, window);
   const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   const V y = linear(merged, b.o);

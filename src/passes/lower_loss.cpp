@@ -29,8 +29,8 @@ void Lowering::loss_ce() {
   const std::int64_t tokens = config_.batch * config_.seq;
   leaf_ = Module::lm_head;
   V logits = linear(hidden_, {lm_head_, ir::no_id});
-  if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   phase_ = Phase::loss;
+  if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;
   const V wide = cast(logits, DType::f32);
   const V labels = shifted_labels(true);

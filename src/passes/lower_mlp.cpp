@@ -1,4 +1,6 @@
 // transformers v5.23: <Family>MLP.forward, TopKRouter.forward, grouped_mm_experts_forward.
+#include <tuple>
+
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -14,6 +16,15 @@ ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
   return y;
 }
 
+std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
+  Shape half = shape(x);
+  half.set(half.rank() - 1, half.back() / 2);
+  const V a = p_.on_storage_of(x, half, dtype(x), false);
+  const V b = p_.on_storage_of(x, half, dtype(x), false);
+  emit(OpKind::split, {x}, {a, b});
+  return {a, b};
+}
+
 ir::ValueId Lowering::mlp(const Block& b, V x) {
   Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id};
   V gate{}, up{}, activated{};
@@ -21,8 +32,7 @@ ir::ValueId Lowering::mlp(const Block& b, V x) {
     leaf_ = Module::gate_up_proj;
     const V both = linear(x, b.gate_up);
     leaf_ = Module::activation;
-    gate = slice_last(both, spec_.intermediate, 0);
-    up = slice_last(both, spec_.intermediate, static_cast<std::int32_t>(spec_.intermediate));
+    std::tie(gate, up) = chunk(both);
     activated = activate(gate, &chain.ops);
     const V product = binary(OpKind::mul, up, activated);
     chain.ops.push_back(last_op());
@@ -67,8 +77,10 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   if (moe.normalize_top_k) {
     const V total = out({tokens, 1}, DType::f32, true);
     emit(OpKind::sum, {top}, {total});
+    // div_ in place: autograd saves a copy of what it overwrites
+    const V before = unary(OpKind::clone, top);
     const V normalized = p_.on_storage_of(top, shape(top), DType::f32, true);
-    emit(OpKind::div, {top, total}, {normalized});  // div_: in place
+    emit(OpKind::div, {before, total}, {normalized});
     weights = normalized;
   }
   if (spec_.family != "mixtral") weights = cast(weights, dtype(x));
@@ -94,8 +106,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V both = out({rows, 2 * moe.intermediate}, dtype(x), true);
   emit(OpKind::grouped_mm, {selected, b.experts_gate_up, offsets}, {both},
        static_cast<std::int32_t>(spec_.hidden));
-  const V gate = slice_last(both, moe.intermediate, 0);
-  const V up = slice_last(both, moe.intermediate, static_cast<std::int32_t>(moe.intermediate));
+  const auto [gate, up] = chunk(both);
   Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id};
   const V activated = activate(gate, &chain.ops);
   const V product = binary(OpKind::mul, activated, up);
@@ -119,7 +130,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   emit(OpKind::index, {weighted, inverse_filled}, {restored});
   hold({weighted});
   const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
-  emit(OpKind::sum, {restored}, {combined});
+  emit(OpKind::sum, {restored}, {combined}, 1);  // view(tokens, top_k, hidden).sum(1)
   const V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
   hold({order, offsets, narrow_ids, logits, top, experts, probabilities});

@@ -76,11 +76,7 @@ ir::ValueId Lowering::embedding() {
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   leaf_ = Module::rotary;
   const Shape half{1, config_.seq, spec_.rotary_dim / 2}, full{1, config_.seq, spec_.rotary_dim};
-  const V start = out({config_.seq}, DType::i64, false);
-  emit(OpKind::arange, {}, {start});
-  const V positions = out({config_.seq}, DType::i64, false);
-  emit(OpKind::add_scalar, {start}, {positions});
-  const V as_float = cast(positions, DType::f32);
+  const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
   const V angles = out(full, DType::f32, false);
@@ -89,7 +85,6 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
   const Rotary rotary{cast(cos, config_.param_dtype), cast(sin, config_.param_dtype)};
   hold({angles, cos, sin, freqs});
-  positions_ = positions;
   return rotary;
 }
 
@@ -114,6 +109,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   const V y = residual_add(middle, h);
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_});
+  if (attention_weights_ != ir::no_id) hold({attention_weights_});
   block_ = -1;
   return y;
 }
@@ -121,6 +117,9 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
   const V embedded = embedding();
+  const V start = out({config_.seq}, DType::i64, false);
+  emit(OpKind::arange, {}, {start});
+  positions_ = unary(OpKind::add_scalar, start);
   std::vector<Rotary> rotary;
   for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
   V x = embedded;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/model/spec.hpp"
@@ -15,7 +16,10 @@ namespace ac_advisor::passes {
 class Lowering {
  public:
   Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
-      : spec_(spec), config_(config), s_(step), p_(step.program) {}
+      : spec_(spec), config_(config), s_(step), p_(step.program),
+        eager_attention_(config.attention == Attention::eager ||
+                         config.attention == Attention::math ||
+                         (config.attention == Attention::automatic && spec.eager_attention_only)) {}
 
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches.
   void declare();
@@ -55,15 +59,17 @@ class Lowering {
 
   // lower_attention.cpp
   V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
-  V rotate(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
+  std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
   V flash(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v);
   V repeat_kv(V x);
+  V heads_last(V x);
 
   // lower_mlp.cpp, lower_moe.cpp
   V mlp(const Block& b, V x);
   V moe(const Block& b, V x);
+  std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
   // lower_loss.cpp
@@ -93,13 +99,14 @@ class Lowering {
   const StepConfig& config_;
   StepProgram& s_;
   ir::Program& p_;
+  bool eager_attention_;
   std::int16_t block_ = -1;
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;
-  bool attention_flash_ = true;
 
   V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{}, embed_scale_ = ir::no_id,
-      padded_labels_{}, positions_{};
+      padded_labels_{}, positions_{},
+      attention_weights_ = ir::no_id;
   std::vector<V> inv_freq_;
   std::vector<Block> blocks_;
 };

@@ -143,7 +143,8 @@ def launches(func):
 
 
 NO_KERNEL = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::detach",
-             "aten::_unsafe_view", "aten::lift_fresh", "aten::new_empty_strided"}
+             "aten::_unsafe_view", "aten::lift_fresh", "aten::new_empty_strided", "prim::device",
+             "aten::_local_scalar_dense"}
 
 
 class TraceLog:
@@ -187,7 +188,7 @@ class TraceLog:
         else:
             module = f"{node.name()}@{tracker.node_modules.get(node._sequence_nr(), '')}"
             tracker.node_modules.setdefault(sequence, module)
-        if self.lines is None:
+        if self.lines is None or tracker.phase is None or func._schema.name == "prim::device":
             return
         results = ", ".join(self.result(tracker, t, *f) for t, f in zip(outputs, followed)) or "()"
         sources = " ".join(self.source(tracker, t) for t in inputs)
@@ -222,28 +223,36 @@ class ChunkedLinearCrossEntropy(torch.autograd.Function):
     """Logits of one chunk at a time; both gradients are made in forward (the way of Liger)."""
 
     @staticmethod
-    def forward(ctx, hidden, weight, labels, chunk):
-        count = (labels != -100).sum()
+    def forward(ctx, hidden, weight, labels, tokens, chunk):
         grad_hidden = torch.empty_like(hidden)
         grad_weight = torch.zeros_like(weight)
-        total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        total = 0
         for start in range(0, hidden.shape[0], chunk):
-            part = hidden[start:start + chunk]
-            target = labels[start:start + chunk]
-            with torch.enable_grad():
-                logits = (part @ weight.t()).detach().requires_grad_()
-                loss = F.cross_entropy(logits.float(), target, reduction="sum") / count
-            (grad_logits,) = torch.autograd.grad(loss, logits)
-            total += loss.detach()
-            grad_hidden[start:start + chunk] = grad_logits @ weight
-            grad_weight += grad_logits.t() @ part
+            rows = slice(start, start + chunk)
+            loss, grad_logits = logit_gradient(hidden[rows], weight, labels[rows], tokens)
+            total = total + loss
+            torch.mm(grad_logits, weight, out=grad_hidden[rows])
+            grad_weight += grad_logits.t() @ hidden[rows]
+            del loss, grad_logits
         ctx.save_for_backward(grad_hidden, grad_weight)
-        return total
+        return total / tokens
 
     @staticmethod
     def backward(ctx, grad):
         grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * grad, grad_weight * grad, None, None
+        return grad_hidden.mul_(grad), grad_weight.mul_(grad), None, None, None
+
+
+def logit_gradient(hidden, weight, labels, tokens):
+    """The summed loss of these rows, and the gradient of the mean loss by their logits."""
+    logits = (hidden @ weight.t()).float()
+    log_probabilities = F.log_softmax(logits, dim=-1)
+    del logits
+    loss = F.nll_loss(log_probabilities, labels, reduction="sum")
+    gradient = log_probabilities.exp_()
+    gradient.scatter_(1, labels.clamp(min=0)[:, None], -1, reduce="add")
+    gradient.masked_fill_((labels < 0)[:, None], 0)
+    return loss, gradient.div_(tokens).to(hidden.dtype)
 
 
 class Segment(nn.Module):
@@ -310,7 +319,7 @@ class Step(nn.Module):
         self.on_loss()
         shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
         return ChunkedLinearCrossEntropy.apply(
-            hidden.view(-1, hidden.shape[-1]), self.m.lm_head.weight, shifted.view(-1), 1024)
+            hidden.view(-1, hidden.shape[-1]), self.m.lm_head.weight, shifted.view(-1), labels.numel() - len(labels), 1024)
 
 
 def measure(case, trace=None):
@@ -349,6 +358,7 @@ def train(case, tracker, step, optimizer, ids, labels):
             loss.backward()
             tracker.enter_phase("optimizer")
             optimizer.step()
+            tracker.phase = None
             optimizer.zero_grad(set_to_none=True)
     if tracker.log:
         tracker.log.write()

@@ -13,8 +13,8 @@ namespace ac_advisor::ir {
 /// What a rule reads of the forward is what autograd saves; no saved set is declared by hand.
 class Derivation {
  public:
-  Derivation(Program& program, OpId forward, std::int32_t group)
-      : p_(program), forward_(forward), group_(group) {}
+  Derivation(Program& program, OpId forward, std::int32_t group, bool under_dispatch_mode)
+      : p_(program), forward_(forward), group_(group), under_dispatch_mode_(under_dispatch_mode) {}
 
   [[nodiscard]] const Op& op() const { return p_.op(forward_); }
   [[nodiscard]] ValueId in(std::size_t i) const { return p_.input(op(), i); }
@@ -33,6 +33,9 @@ class Derivation {
   void emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                 std::initializer_list<ValueId> outputs, std::int32_t dim = 0, double scalar = 0.0);
   ValueId make(const Shape& shape, DType dtype);
+  /// An op that writes into `target`: in place, but out of place under a TorchDispatchMode, where
+  /// PyTorch's formulas test areAnyTensorSubclassLike.
+  ValueId write_into(OpKind kind, ValueId target, std::initializer_list<ValueId> inputs);
   ValueId make_like(ValueId v) { return make(shape(v), dtype(v)); }
   [[nodiscard]] bool permuted(ValueId v) const { return p_.value(v).permuted; }
   void set_permuted(ValueId v, bool permuted) { p_.value(v).permuted = permuted; }
@@ -47,6 +50,7 @@ class Derivation {
   Program& p_;
   OpId forward_;
   std::int32_t group_;
+  bool under_dispatch_mode_;
   std::array<ValueId, 4> incoming_{no_id, no_id, no_id, no_id};
   std::array<ValueId, 8> outgoing_{no_id, no_id, no_id, no_id, no_id, no_id, no_id, no_id};
 };

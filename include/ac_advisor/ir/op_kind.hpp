@@ -11,7 +11,7 @@ enum class OpKind : std::uint8_t {
   record_function,  ///< begins and ends of `dim` profiler ranges, which PyTorch dispatches as ops
   hold,       ///< its operands live until here: a Python local's end, a cache, the held output
   // Views that autograd gives a node of their own.
-  view, slice, expand,
+  view, slice, split, expand,
   // Forward.
   embedding, mm, addmm, bmm, baddbmm, grouped_mm,
   cast, clone, add, add_scalar, mul, mul_scalar, div, neg, pow, mean, rsqrt, cat, sum, exp,

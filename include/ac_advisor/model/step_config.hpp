@@ -64,9 +64,9 @@ struct StepConfig {
   Runtime runtime = Runtime::pytorch;
   bool force = false;
 
-  /// PyTorch's engine adds gradients in place; under a TorchDispatchMode it does not. Only the
-  /// comparison with dispatch-level references sets this to false.
-  bool accumulate_in_place = true;
+  /// Under a TorchDispatchMode PyTorch's engine adds gradients out of place, and a few formulas
+  /// write out of place. Only the comparison with references taken that way sets this.
+  bool under_dispatch_mode = false;
 
   bool operator==(const StepConfig&) const = default;
 };

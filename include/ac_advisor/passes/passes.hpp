@@ -22,9 +22,9 @@ void validate(const model::ModelSpec& spec, const StepConfig& config);
 void fuse(StepProgram& step, ir::OpId first, bool across_modules, bool rope_in_place);
 
 /// Appends the backward of the forward ops [first, end) in the order of PyTorch's autograd engine.
-/// `accumulate_in_place`: the engine's rule without a TorchDispatchMode. `keep_gradients`: a later
+/// `under_dispatch_mode`: as in StepConfig. `keep_gradients`: a later
 /// micro-batch adds to the parameter's gradient (false under fsdp2, where shards are summed).
-void differentiate(StepProgram& step, ir::OpId first, bool accumulate_in_place,
+void differentiate(StepProgram& step, ir::OpId first, bool under_dispatch_mode,
                    bool keep_gradients);
 
 }  // namespace ac_advisor::passes

@@ -1,0 +1,16 @@
+# All from the distribution; scripts/bootstrap.sh installs them, or unpacks them into the user's
+# cache where it may not install, and then names that place in the environment's CMAKE_PREFIX_PATH.
+
+find_package(fmt 9 REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+if(AC_ADVISOR_TESTS)
+  find_package(doctest 2.4 REQUIRED)
+  include(doctest)  # doctest_discover_tests
+endif()
+if(AC_ADVISOR_BENCH)
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND)
+    message(STATUS "Google Benchmark is not installed: bench/ is left out")
+  endif()
+endif()

@@ -1,0 +1,50 @@
+# The core library, the command line's library and the program. A new .cpp in one of these folders
+# is picked up by the next build.
+
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
+  "${PROJECT_BINARY_DIR}/generated/include/ac_advisor/version.hpp" @ONLY)
+
+# src/trainer/ needs LibTorch and is a program of its own: the core never links it.
+file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/simulate/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
+  "${PROJECT_SOURCE_DIR}/reports/*.cpp")
+
+add_library(ac_advisor STATIC ${core_sources})
+add_library(ac_advisor::ac_advisor ALIAS ac_advisor)
+ac_advisor_target(ac_advisor)
+ac_advisor_embed(ac_advisor)
+target_compile_features(ac_advisor PUBLIC cxx_std_20)
+target_include_directories(ac_advisor
+  PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+  PRIVATE
+    "${PROJECT_SOURCE_DIR}/src"
+    "${PROJECT_SOURCE_DIR}")
+target_link_libraries(ac_advisor PRIVATE fmt::fmt $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+
+# All of cli/ but main.cpp, so that tests and fuzz targets can link it.
+file(GLOB_RECURSE cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.cpp")
+list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/cli/main.cpp")
+add_library(ac_advisor_cli STATIC ${cli_sources})
+set_target_properties(ac_advisor_cli PROPERTIES LINKER_LANGUAGE CXX)
+ac_advisor_target(ac_advisor_cli)
+target_include_directories(ac_advisor_cli
+  PUBLIC "${PROJECT_SOURCE_DIR}"
+  PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(ac_advisor_cli
+  PUBLIC ac_advisor
+  PRIVATE fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
+
+if(EXISTS "${PROJECT_SOURCE_DIR}/cli/main.cpp")
+  add_executable(ac-advisor "${PROJECT_SOURCE_DIR}/cli/main.cpp")
+  ac_advisor_target(ac-advisor)
+  target_link_libraries(ac-advisor PRIVATE ac_advisor_cli fmt::fmt)
+endif()

@@ -1,0 +1,60 @@
+# Each TEST_CASE is a CTest test of its own; the folder decides its binary and its label:
+#   tests/oracle/  oracle_tests   oracle
+#   tests/gpu/     gpu_tests      gpu      (not in the default test presets)
+#   tests/browser/ browser_tests  browser  (not in the default test presets)
+#   tests/...      unit_tests     unit
+
+# test_paths.hpp: where the tests find the sources and the program.
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/test/test_paths.hpp" CONTENT
+"#pragma once
+
+#include <string_view>
+
+namespace ac_advisor::test {
+
+inline constexpr std::string_view source_dir = \"${PROJECT_SOURCE_DIR}\";
+inline constexpr std::string_view binary_dir = \"${PROJECT_BINARY_DIR}\";
+inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
+
+}  // namespace ac_advisor::test
+")
+
+add_library(doctest_main OBJECT "${PROJECT_SOURCE_DIR}/cmake/doctest_main.cpp")
+target_link_libraries(doctest_main PUBLIC doctest::doctest)
+ac_advisor_target(doctest_main)
+
+function(ac_advisor_test_binary label)
+  if(NOT ARGN)
+    return()
+  endif()
+  set(target ${label}_tests)
+  add_executable(${target} ${ARGN} $<TARGET_OBJECTS:doctest_main>)
+  ac_advisor_target(${target})
+  target_include_directories(${target} PRIVATE
+    "${PROJECT_SOURCE_DIR}/src"
+    "${PROJECT_SOURCE_DIR}/tests"
+    "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_BINARY_DIR}/generated/test")
+  target_link_libraries(${target} PRIVATE
+    ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json doctest::doctest)
+  if(TARGET ac-advisor)
+    add_dependencies(${target} ac-advisor)
+  endif()
+  doctest_discover_tests(${target}
+    TEST_PREFIX "${label}:"
+    WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    # A name that doctest's own filter does not match would otherwise pass having run nothing.
+    PROPERTIES LABELS ${label} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+endfunction()
+
+file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
+foreach(label oracle gpu browser)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${label}/*.cpp")
+  list(REMOVE_ITEM unit_sources ${sources})
+  ac_advisor_test_binary(${label} ${sources})
+endforeach()
+ac_advisor_test_binary(unit ${unit_sources})
+
+if(AC_ADVISOR_HEADER_TEST)
+  include(HeaderTest)
+endif()

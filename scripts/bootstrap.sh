@@ -1,0 +1,163 @@
+# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci`.
+# Makes the tools and libraries of that stage available, in this order:
+#   1. what is there already (then no network and no root is needed);
+#   2. apt-get install, as root or with sudo;
+#   3. Debian packages unpacked into the user's cache, then PyPI's wheels for the tools.
+# shellcheck shell=bash
+
+AC_ADVISOR_CACHE="${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/ac-advisor"
+AC_ADVISOR_SYSROOT="$AC_ADVISOR_CACHE/sysroot"
+AC_ADVISOR_VENV="$AC_ADVISOR_CACHE/venv"
+
+# need <Debian package> <stages> <probe>: the probe is a command, or a header named <...>.
+# "optional" among the stages: done without where it cannot be had.
+needs() {
+  cat <<'END'
+g++                  build,test,ci            c++
+cmake                build,test,ci            cmake
+ninja-build          build,test,ci            ninja
+libfmt-dev           build,test,ci            <fmt/format.h>
+nlohmann-json3-dev   build,test,ci            <nlohmann/json.hpp>
+libcli11-dev         build,test,ci            <CLI/CLI.hpp>
+doctest-dev          build,test,ci            <doctest/doctest.h>
+ccache               build,test,ci,optional   ccache
+libbenchmark-dev     ci,optional              <benchmark/benchmark.h>
+clang-14             ci                       clang++-14
+libclang-rt-14-dev   ci                       libfuzzer
+clang-format-14      ci                       clang-format-14
+END
+}
+
+say() { printf '\n== %s\n' "$*" >&2; }
+
+fail() {
+  printf 'error: %s\n' "$*" >&2
+  exit 1
+}
+
+use_cache() {
+  local usr="$AC_ADVISOR_SYSROOT/usr" arch
+  if [ -d "$usr" ] && [[ ":${CMAKE_PREFIX_PATH:-}:" != *":$usr:"* ]]; then
+    arch=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || echo "$(uname -m)-linux-gnu")
+    export PATH="$usr/bin:$PATH"
+    export CMAKE_PREFIX_PATH="$usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}"
+    export CPLUS_INCLUDE_PATH="$usr/include${CPLUS_INCLUDE_PATH:+:$CPLUS_INCLUDE_PATH}"
+    export LD_LIBRARY_PATH="$usr/lib/$arch:$usr/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  fi
+  if [ -d "$AC_ADVISOR_VENV/bin" ] && [[ ":$PATH:" != *":$AC_ADVISOR_VENV/bin:"* ]]; then
+    export PATH="$PATH:$AC_ADVISOR_VENV/bin"
+  fi
+  hash -r
+}
+
+is_there() {
+  case $1 in
+    c++) echo 'int main() {}' | c++ -std=c++20 -x c++ -fsyntax-only - 2>/dev/null ;;
+    cmake) cmake --version 2>/dev/null | python3 -c '
+import re, sys
+version = re.search(r"(\d+)\.(\d+)", sys.stdin.read())
+sys.exit(not version or tuple(map(int, version.groups())) < (3, 25))' ;;
+    libfuzzer) echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+      clang++-14 -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null ;;
+    \<*) echo "#include $1" | c++ -std=c++20 -x c++ -M - >/dev/null 2>&1 ;;
+    *) "$1" --version >/dev/null 2>&1 ;;
+  esac
+}
+
+# Prints the packages of stage $1 that are not there; with $2 = required, only what is needed.
+missing() {
+  local package stages probe
+  needs | while read -r package stages probe; do
+    [[ ",$stages," == *",$1,"* ]] || continue
+    [[ ${2:-} == required && ",$stages," == *,optional,* ]] && continue
+    is_there "$probe" || echo "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  else
+    sudo -n "$@"
+  fi
+}
+
+can_install() {
+  command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+
+install_packages() {
+  say "installing $*"
+  as_root apt-get -o Acquire::Retries=3 -qq update >&2 &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -qq -y \
+      --no-install-recommends install "$@" >&2
+}
+
+# apt-get with lists and caches of the user's own, so that it needs no root.
+user_apt() {
+  apt-get -o Acquire::Retries=3 -o Debug::NoLocking=1 \
+    -o Dir::State="$AC_ADVISOR_CACHE/apt/state" -o Dir::State::status=/var/lib/dpkg/status \
+    -o Dir::Cache="$AC_ADVISOR_CACHE/apt/cache" -o Dir::Log="$AC_ADVISOR_CACHE/apt" "$@"
+}
+
+# Unpacks the packages, and what of their dependencies is not installed, below AC_ADVISOR_SYSROOT.
+unpack_packages() {
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+  say "no root: unpacking $* into $AC_ADVISOR_SYSROOT"
+  local apt="$AC_ADVISOR_CACHE/apt" debs="$AC_ADVISOR_CACHE/apt/debs" names deb
+  mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$debs" "$AC_ADVISOR_SYSROOT"
+  user_apt -qq update >&2 || return 1
+  names=$(user_apt -qq -s --no-install-recommends install "$@" | awk '$1 == "Inst" { print $2 }')
+  [ -n "$names" ] || return 1
+  # shellcheck disable=SC2086
+  (cd "$debs" && user_apt -qq download $names) >&2 || return 1
+  for deb in "$debs"/*.deb; do
+    dpkg-deb -x "$deb" "$AC_ADVISOR_SYSROOT" && rm "$deb" || return 1
+  done
+}
+
+# The tools that PyPI has: cmake, ninja, clang-format.
+install_wheels() {
+  local package wheels=()
+  for package in "$@"; do
+    case $package in
+      cmake) wheels+=("cmake>=3.25,<4") ;;
+      ninja-build) wheels+=(ninja) ;;
+      clang-format-14) wheels+=("clang-format==14.0.6") ;;
+    esac
+  done
+  [ ${#wheels[@]} -gt 0 ] || return 1
+  say "from PyPI into $AC_ADVISOR_VENV: ${wheels[*]}"
+  python3 -m venv "$AC_ADVISOR_VENV" >&2 &&
+    "$AC_ADVISOR_VENV/bin/pip" install --quiet "${wheels[@]}" >&2 || return 1
+  if [ -x "$AC_ADVISOR_VENV/bin/clang-format" ]; then
+    ln -sf clang-format "$AC_ADVISOR_VENV/bin/clang-format-14"
+  fi
+}
+
+bootstrap() {
+  local stage=$1 packages
+  use_cache
+  packages=$(missing "$stage" required)
+  # What is optional is fetched with what is not, and in CI; it is no reason to ask for a network.
+  if [ -n "$packages" ] || [ "$stage" = ci ]; then
+    packages=$(missing "$stage")
+  fi
+  [ -n "$packages" ] || return 0
+
+  if can_install; then
+    # shellcheck disable=SC2086
+    install_packages $packages || say "apt-get could not install all of it"
+  fi
+  local fallback
+  for fallback in unpack_packages install_wheels; do
+    packages=$(missing "$stage" required)
+    [ -n "$packages" ] || return 0
+    # shellcheck disable=SC2086
+    $fallback $packages || true
+    use_cache
+  done
+  packages=$(missing "$stage" required | tr '\n' ' ')
+  [ -z "$packages" ] || fail "still missing: $packages
+Install these (Debian's package names), or run this as root: apt-get install $packages"
+}
