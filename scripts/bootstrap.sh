@@ -94,8 +94,14 @@ install_packages() {
 }
 
 # apt-get with lists and caches of the user's own, so that it needs no root.
+# user_apt cache <command> is apt-cache.
 user_apt() {
-  apt-get -o Acquire::Retries=3 -o Debug::NoLocking=1 \
+  local tool=apt-get
+  if [ "$1" = cache ]; then
+    tool=apt-cache
+    shift
+  fi
+  "$tool" -o Acquire::Retries=3 -o Debug::NoLocking=1 \
     -o Dir::State="$AC_ADVISOR_CACHE/apt/state" -o Dir::State::status=/var/lib/dpkg/status \
     -o Dir::Cache="$AC_ADVISOR_CACHE/apt/cache" -o Dir::Log="$AC_ADVISOR_CACHE/apt" "$@"
 }
@@ -104,13 +110,20 @@ user_apt() {
 unpack_packages() {
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
   say "no root: unpacking $* into $AC_ADVISOR_SYSROOT"
-  local apt="$AC_ADVISOR_CACHE/apt" debs="$AC_ADVISOR_CACHE/apt/debs" names deb
+  local apt="$AC_ADVISOR_CACHE/apt" debs="$AC_ADVISOR_CACHE/apt/debs" package names deb
   mkdir -p "$apt/state/lists/partial" "$apt/cache/archives/partial" "$debs" "$AC_ADVISOR_SYSROOT"
-  user_apt -qq update >&2 || return 1
-  names=$(user_apt -qq -s --no-install-recommends install "$@" | awk '$1 == "Inst" { print $2 }')
+  user_apt update -qq >&2 || return 1
+  names=$({
+    user_apt install -qq -s --no-install-recommends "$@" | awk '$1 == "Inst" { print $2 }'
+    # A -dev package's library may be installed; the links to it are relative to the sysroot.
+    for package in "$@"; do
+      [[ $package != *-dev ]] || user_apt cache depends "$package" |
+        awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 !~ /-dev$/ { print $2 }'
+    done
+  } | sort -u)
   [ -n "$names" ] || return 1
   # shellcheck disable=SC2086
-  (cd "$debs" && user_apt -qq download $names) >&2 || return 1
+  (cd "$debs" && user_apt download -qq $names) >&2 || return 1
   for deb in "$debs"/*.deb; do
     dpkg-deb -x "$deb" "$AC_ADVISOR_SYSROOT" && rm "$deb" || return 1
   done

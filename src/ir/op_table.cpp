@@ -144,6 +144,20 @@ std::int32_t dispatches(const Op& op) {
   return op.kind == OpKind::record_function ? one * op.dim : one;
 }
 
+std::int64_t launches(const Program& program, const Op& op) {
+  const OpRow& r = row(op.kind);
+  if (op.kind != adamw_fused && op.kind != sgd_fused && op.kind != foreach) return r.launches;
+  // The first list holds the parameters: a quarter of fused AdamW's tensors (with two moments and a
+  // counter each), all of a foreach op's.
+  std::int64_t chunks = 0;
+  for (ValueId v : program.inputs(op)) {
+    const Value& value = program.value(v);
+    if (program.storage(value.storage).role != Role::parameter) continue;
+    chunks += (value.shape.numel() + 65535) / 65536;
+  }
+  return std::max<std::int64_t>(1, (chunks + 319) / 320);
+}
+
 const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 
 double flops(const Program& program, const Op& op) {
@@ -151,6 +165,15 @@ double flops(const Program& program, const Op& op) {
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
   const double elements =
       static_cast<double>(program.value(program.output(op, 0)).shape.numel());
+  if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward) {
+    // logits (2), and in backward logits again, both gradients (6): tokens x vocabulary x hidden
+    const std::size_t hidden = op.kind == linear_cross_entropy ? 0 : 1;
+    const double rows = static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) /
+                        op.dim;
+    const double weight =
+        static_cast<double>(program.value(program.input(op, hidden + 1)).shape.numel());
+    return r.flops_per_output * rows * weight;
+  }
   if (r.cost == CostClass::matmul) return r.flops_per_output * elements * op.dim;
   if (r.cost == CostClass::attention) return r.flops_per_output * elements * op.scalar;
   return r.flops_per_output * elements;

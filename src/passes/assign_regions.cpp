@@ -27,6 +27,13 @@ std::int32_t submodule_index(ir::Module leaf) {
 }
 constexpr std::int32_t submodules = 6;
 
+/// The mode that a block runs in: the configuration's, or what budget: chose for it.
+AcMode mode_of(const StepConfig& config, std::int32_t block) {
+  if (config.ac != AcMode::budget) return config.ac;
+  const auto i = static_cast<std::size_t>(block);
+  return i < config.block_modes.size() ? config.block_modes[i] : AcMode::none;
+}
+
 std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
   const std::int32_t block = op.module.block;
   if (block < 0) return -1;
@@ -35,7 +42,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
     const std::int32_t part = submodule_index(op.module.leaf);
     return part < 0 ? -1 : b * submodules + part;
   };
-  switch (config.ac) {
+  switch (mode_of(config, block)) {
     case AcMode::none: return -1;
     case AcMode::full: return scoped(block);
     case AcMode::every: return block % config.ac_arg == 0 ? scoped(block) : -1;
@@ -46,7 +53,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
     case AcMode::sqrt:
       return segment_of(block, blocks,
                         static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
-    case AcMode::budget: return -1;
+    case AcMode::budget: break;
   }
   return -1;
 }
@@ -66,13 +73,14 @@ std::int32_t assign_regions(StepProgram& step, const StepConfig& config, ir::OpI
   return next;
 }
 
-std::vector<bool> selective_keep(const StepProgram& step, ir::OpId first) {
+std::vector<bool> selective_keep(const StepProgram& step, const StepConfig& config,
+                                 ir::OpId first) {
   const auto& ops = step.program.ops;
   std::vector<bool> keep(ops.size(), false);
   std::int32_t region = ir::no_id, products = 0;
   for (auto id = static_cast<std::size_t>(first); id < ops.size(); ++id) {
     const ir::Op& op = ops[id];
-    if (op.region == ir::no_id) continue;
+    if (op.region == ir::no_id || mode_of(config, op.module.block) != AcMode::selective) continue;
     if (op.region != region) products = 0;
     region = op.region;
     if (op.kind == ir::OpKind::mm) keep[id] = ++products % 2 == 1;

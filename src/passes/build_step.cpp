@@ -16,8 +16,12 @@ std::unique_ptr<ShardPass> make_shard_pass(StepProgram& step, const StepConfig& 
   switch (config.shard) {
     case Sharding::fsdp2:
     case Sharding::hsdp: return make_fsdp2(step, config);
-    default: return nullptr;
+    case Sharding::ddp: return make_ddp(step, config);
+    case Sharding::zero1:
+    case Sharding::zero2: return make_zero(step, config);
+    case Sharding::none: break;
   }
+  return nullptr;
 }
 
 /// One process: the optimizer updates the parameters themselves.
@@ -41,21 +45,20 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
   const std::unique_ptr<ShardPass> shard = make_shard_pass(step, config);
   const bool sharded = shard != nullptr;
   // Micro-batches after the second repeat it: same lifetimes, same peak.
-  step.micro_batches = static_cast<std::int32_t>(std::min<std::int64_t>(config.grad_accum, 2));
+  const std::int64_t micro_batches = std::min<std::int64_t>(config.grad_accum, 2);
   std::int32_t regions = 0;
-  for (std::int32_t micro = 0; micro < step.micro_batches; ++micro) {
+  for (std::int64_t micro = 0; micro < micro_batches; ++micro) {
     const auto first = static_cast<ir::OpId>(step.program.ops.size());
+    step.micro_begin.push_back(first);
     lowering.forward();
     if (config.kernels == Kernels::fused)
       fuse(step, first, config.ac == AcMode::none || config.scope == AcScope::block,
-           config.ac != AcMode::selective);
+           config.ac != AcMode::selective && config.ac != AcMode::budget);
     step.chains.clear();
     regions = assign_regions(step, config, first, regions);
     differentiate(step, first, config.under_dispatch_mode, !sharded);
     if (config.ac != AcMode::none) {
-      std::vector<bool> keep;
-      if (config.ac == AcMode::selective) keep = selective_keep(step, first);
-      recompute_regions(step, first, keep);
+      recompute_regions(step, first, selective_keep(step, config, first));
     }
     if (sharded) shard->rewrite(first);
   }

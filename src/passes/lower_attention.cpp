@@ -113,10 +113,10 @@ ir::ValueId Lowering::eager_core(V q, V k, V v) {
   V weights = unary(OpKind::softmax, wide);
   weights = cast(weights, dtype(q));
   hold({scores});  // `attn_weights` until it is bound anew
-  if (config_.dropout > 0.0) {
+  if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
     const V mask = out(shape(weights), DType::u8, false);
-    emit(OpKind::dropout, {weights}, {kept, mask}, 0, config_.dropout);
+    emit(OpKind::dropout, {weights}, {kept, mask}, 0, dropout_);
     weights = kept;
   }
   const V value = folded(values);

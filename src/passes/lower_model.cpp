@@ -68,7 +68,7 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.batch, config_.seq, spec_.hidden}, config_.param_dtype, true);
+  const V x = out({config_.batch, config_.seq, spec_.hidden}, config_.compute_dtype, true);
   emit(OpKind::embedding, {embed_, ids_}, {x});
   return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
 }
@@ -83,7 +83,7 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::cat, {freqs, freqs}, {angles});
   const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
-  const Rotary rotary{cast(cos, config_.param_dtype), cast(sin, config_.param_dtype)};
+  const Rotary rotary{cast(cos, config_.compute_dtype), cast(sin, config_.compute_dtype)};
   hold({angles, cos, sin, freqs});
   return rotary;
 }

@@ -7,7 +7,7 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
-  const V v = p_.make(shape, config_.param_dtype, Role::parameter, at(leaf), true);
+  const V v = p_.make(shape, config_.compute_dtype, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   return v;
 }
@@ -79,7 +79,7 @@ void Lowering::declare() {
         p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
   }
   if (spec_.scaled_embedding) {
-    embed_scale_ = p_.make({}, config_.param_dtype, Role::buffer, at(Module::embed));
+    embed_scale_ = p_.make({}, config_.compute_dtype, Role::buffer, at(Module::embed));
     s_.buffers.push_back(embed_scale_);
   }
   s_.blocks = static_cast<std::int32_t>(spec_.layers);

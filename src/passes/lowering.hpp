@@ -19,7 +19,8 @@ class Lowering {
       : spec_(spec), config_(config), s_(step), p_(step.program),
         eager_attention_(config.attention == Attention::eager ||
                          config.attention == Attention::math ||
-                         (config.attention == Attention::automatic && spec.eager_attention_only)) {}
+                         (config.attention == Attention::automatic && spec.eager_attention_only)),
+        dropout_(config.dropout > 0.0 ? config.dropout : spec.attention_dropout) {}
 
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches.
   void declare();
@@ -100,6 +101,7 @@ class Lowering {
   StepProgram& s_;
   ir::Program& p_;
   bool eager_attention_;
+  double dropout_;
   std::int16_t block_ = -1;
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;

@@ -14,13 +14,12 @@ Schedule make_schedule(const StepProgram& step) {
   schedule.last_use.assign(p.storages.size(), no_id);
   std::vector<bool> outlives(p.storages.size(), false);
 
-  for (const auto* list : {&step.resident, &step.surviving})
-    for (ir::ValueId v : *list) outlives[static_cast<std::size_t>(p.storage_of(v))] = true;
   for (ir::ValueId v : step.resident) {
     const ir::StorageId s = p.storage_of(v);
-    if (std::find(schedule.resident.begin(), schedule.resident.end(), s) == schedule.resident.end())
-      schedule.resident.push_back(s);
+    if (!outlives[static_cast<std::size_t>(s)]) schedule.resident.push_back(s);
+    outlives[static_cast<std::size_t>(s)] = true;
   }
+  for (ir::ValueId v : step.surviving) outlives[static_cast<std::size_t>(p.storage_of(v))] = true;
 
   std::size_t group_end = 0;
   for (std::size_t i = 0; i < ops; ++i) {

@@ -22,5 +22,6 @@ class ShardPass {
 
 [[nodiscard]] std::unique_ptr<ShardPass> make_fsdp2(StepProgram& step, const StepConfig& config);
 [[nodiscard]] std::unique_ptr<ShardPass> make_ddp(StepProgram& step, const StepConfig& config);
+[[nodiscard]] std::unique_ptr<ShardPass> make_zero(StepProgram& step, const StepConfig& config);
 
 }  // namespace ac_advisor::passes

@@ -37,6 +37,11 @@ PHASES = ("forward", "loss", "backward", "optimizer")
 # --- what is measured -------------------------------------------------------------------------
 
 
+def local(tensor):
+    """A DTensor has no memory of its own."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 def rounded(nbytes):
     return (nbytes + 511) // 512 * 512
 
@@ -52,7 +57,8 @@ class StorageTracker(TorchDispatchMode):
         self.next_number = 0
         self.log = log
         self.phase = None
-        self.module = ""
+        self.module = ""  # the one entered last: what peak_at names
+        self.inside = ""  # the one whose forward runs
         self.node_modules = {}  # autograd sequence number -> module that made the node
         self.resize = torch.UntypedStorage.resize_
 
@@ -84,6 +90,12 @@ class StorageTracker(TorchDispatchMode):
         if self.log:
             self.log.phase(phase, self.live)
 
+    def enter_module(self, name):
+        self.module = self.inside = name
+
+    def leave_module(self, name):
+        self.inside = name.rpartition(".")[0]
+
     def note_peak(self, op):
         if self.phase is None:
             return
@@ -104,7 +116,7 @@ class StorageTracker(TorchDispatchMode):
 
     def follow(self, tensor):
         """The number of the tensor's storage, and whether it is new."""
-        storage = tensor.untyped_storage()
+        storage = local(tensor).untyped_storage()
         key = storage._cdata
         if key in self.numbers:
             return self.numbers[key], False
@@ -182,7 +194,7 @@ class TraceLog:
     def op(self, tracker, func, inputs, outputs, followed):
         sequence = torch.autograd._get_sequence_nr() - 1
         node = torch._C._current_autograd_node()
-        module = tracker.module
+        module = tracker.inside
         if node is None:
             tracker.node_modules[sequence] = module
         else:
@@ -326,8 +338,9 @@ def measure(case, trace=None):
     """The case with its numbers. `case` has the keys of pytorch_peaks.json."""
     log = TraceLog(trace) if trace else None
     tracker = StorageTracker(log)
+    mesh = fake_mesh(case["sharding"])
     with FakeTensorMode(allow_non_fake_inputs=True):
-        step = build(case, tracker)
+        step = build(case, mesh, tracker)
         optimizer = make_optimizer(case, step)
         shape = (case["batch"], case["seq"])
         ids = torch.zeros(shape, dtype=torch.int64)
@@ -379,7 +392,6 @@ def result(case, tracker):
 
 
 def named_storages(step, optimizer, ids, labels):
-    local = lambda t: getattr(t, "_local_tensor", t)
     yield "input_ids", ids
     yield "labels", labels
     for name, tensor in step.named_buffers():
@@ -394,29 +406,33 @@ def named_storages(step, optimizer, ids, labels):
 FAMILIES = {"llama1b": "llama", "qwen3_06b": "qwen3"}
 
 
-def build(case, tracker):
+def build(case, mesh, tracker):
     config = transformers.AutoConfig.for_model(**({"model_type": FAMILIES.get(case["model"])} | case["config"]))
     config._attn_implementation = "sdpa"
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).train()
     sys.modules[type(model).__module__].create_causal_mask = lambda **_: None
     F.scaled_dot_product_attention = flash_attention
     blocks = checkpoint_blocks(model.model, case["ac"])
-    if case["sharding"] != "single":
-        world = int(case["sharding"].removeprefix("fsdp"))
-        mesh = fake_mesh(world)
+    step = Step(model, case["loss"], lambda: tracker.enter_phase("loss"))
+    if mesh:
         for block in blocks:
             fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh, reshard_after_forward=False)
-    step = Step(model, case["loss"], lambda: tracker.enter_phase("loss"))
+        fully_shard(step, mesh=mesh, reshard_after_forward=False)
     for name, module in step.named_modules():
-        module.register_forward_pre_hook(lambda *_, name=name: setattr(tracker, "module", name))
+        module.register_forward_pre_hook(lambda *_, name=name: tracker.enter_module(name))
+        module.register_forward_hook(lambda *_, name=name: tracker.leave_module(name))
     return step
 
 
-def fake_mesh(world):
+def fake_mesh(sharding):
+    """A process group whose collectives move nothing, seen from rank 0."""
+    if sharding == "single":
+        return None
     from torch.testing._internal.distributed.fake_pg import FakeStore
-    if not dist.is_initialized():
-        dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
+    world = int(sharding.removeprefix("fsdp"))
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
     return dist.init_device_mesh("cpu", (world,))
 
 

@@ -43,6 +43,9 @@ struct OpRow {
 
 /// Ops that PyTorch's dispatcher counts for one execution; views, empty and detach are not counted.
 [[nodiscard]] std::int32_t dispatches(const Op& op);
+/// Kernels that one execution launches on a GPU; a multi-tensor op launches one for each 320 chunks
+/// of 65536 elements (aten/src/ATen/native/cuda/MultiTensorApply.cuh, v2.11).
+[[nodiscard]] std::int64_t launches(const Program& program, const Op& op);
 /// Floating-point operations of one execution.
 [[nodiscard]] double flops(const Program& program, const Op& op);
 /// Bytes that one execution reads and writes in device memory.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ac_advisor {
 
@@ -45,6 +46,8 @@ struct StepConfig {
 
   AcMode ac = AcMode::none;
   std::int64_t ac_arg = 0;  ///< K of grouped:K and every:K, bytes of budget:SIZE
+  /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
+  std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;
 
   LossKind loss = LossKind::ce;

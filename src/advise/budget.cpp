@@ -1,0 +1,208 @@
+// --ac budget:SIZE. Formulation: each block takes one mode out of none, attention, selective, full;
+// minimise the recomputation time subject to allocated peak <= SIZE. Solver: blocks of one model are
+// alike, so a plan is "the first c blocks full, the next b in one intermediate mode, the rest none"
+// (what is recomputed first in backward is what is recomputed while least is saved); plans are taken
+// in the order of their time, and the first whose simulated peak fits is the answer. Every budget
+// walks the same order, so a larger one never gives a slower plan. The bound is the linear
+// relaxation of the same knapsack with per-block savings.
+#include "budget.hpp"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/clock.hpp"
+#include "planned.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+struct Measured {
+  std::int64_t peak = 0;
+  double recompute = 0;
+};
+
+/// A mode applied to every block: what it saves and costs a block.
+struct Choice {
+  AcMode mode{};
+  double bytes = 0;    ///< saved at the peak, a block
+  double seconds = 0;  ///< recomputed, a block
+};
+
+struct Plan {
+  double seconds = 0;
+  std::int64_t full = 0, other = 0;
+  std::size_t choice = 0;
+  bool operator<(const Plan& o) const {
+    return std::tie(seconds, full, other, choice) < std::tie(o.seconds, o.full, o.other, o.choice);
+  }
+};
+
+class Solver {
+ public:
+  Solver(const model::ModelSpec& model, const StepConfig& config, const simulate::Device& device)
+      : model_(model), config_(config), device_(device), blocks_(model.layers) {}
+
+  Solved run() {
+    none_ = measure(std::vector<AcMode>(size(), AcMode::none));
+    const Measured all_full = measure(std::vector<AcMode>(size(), AcMode::full));
+    if (all_full.peak > config_.ac_arg && none_.peak > config_.ac_arg)
+      throw UserError("--ac budget:" + std::to_string(config_.ac_arg) +
+                      ": below what is feasible; the least peak of this configuration is " +
+                      std::to_string(all_full.peak) + " bytes, with every block recomputed");
+    choices_ = {choice(AcMode::full, all_full)};
+    for (AcMode mode : {AcMode::attention, AcMode::selective}) {
+      const Choice c = choice(mode, measure(std::vector<AcMode>(size(), mode)));
+      if (c.bytes > 0.01 * choices_[0].bytes) choices_.push_back(c);
+    }
+    return search(all_full);
+  }
+
+ private:
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(blocks_); }
+
+  [[nodiscard]] StepConfig with(std::vector<AcMode> modes) const {
+    StepConfig config = config_;
+    config.block_modes = std::move(modes);
+    return config;
+  }
+
+  [[nodiscard]] Measured measure(const std::vector<AcMode>& modes) const {
+    const StepConfig config = with(modes);
+    const passes::StepProgram step = passes::build_step(model_, config);
+    const passes::Schedule schedule = passes::make_schedule(step);
+    Measured m;
+    m.peak = simulate::walk_memory(step, schedule, memory_model(device_, config)).peak;
+    m.recompute = simulate::walk_time(step, device_, config.world, config.grad_accum)
+                      .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    return m;
+  }
+
+  [[nodiscard]] Choice choice(AcMode mode, const Measured& all) const {
+    const double n = static_cast<double>(blocks_);
+    return {mode, static_cast<double>(none_.peak - all.peak) / n, all.recompute / n};
+  }
+
+  [[nodiscard]] std::vector<AcMode> modes_of(const Plan& plan) const {
+    std::vector<AcMode> modes(size(), AcMode::none);
+    for (std::int64_t i = 0; i < plan.full; ++i) modes[static_cast<std::size_t>(i)] = AcMode::full;
+    for (std::int64_t i = plan.full; i < plan.full + plan.other; ++i)
+      modes[static_cast<std::size_t>(i)] = choices_[plan.choice].mode;
+    return modes;
+  }
+
+  [[nodiscard]] std::vector<Plan> plans() const {
+    std::vector<Plan> list;
+    for (std::int64_t full = 0; full <= blocks_; ++full) {
+      list.push_back({static_cast<double>(full) * choices_[0].seconds, full, 0, 0});
+      for (std::size_t c = 1; c < choices_.size(); ++c)
+        for (std::int64_t other = 1; full + other <= blocks_; ++other)
+          list.push_back({static_cast<double>(full) * choices_[0].seconds +
+                              static_cast<double>(other) * choices_[c].seconds,
+                          full, other, c});
+    }
+    std::sort(list.begin(), list.end());
+    return list;
+  }
+
+  /// The linear model's peak: within a percent where blocks are alike; only a filter.
+  [[nodiscard]] double predicted(const Plan& plan) const {
+    double peak = static_cast<double>(none_.peak) - static_cast<double>(plan.full) * choices_[0].bytes;
+    if (plan.other > 0) peak -= static_cast<double>(plan.other) * choices_[plan.choice].bytes;
+    return peak;
+  }
+
+  /// Least seconds of a fractional plan that saves `needed` bytes.
+  [[nodiscard]] double relaxation(double needed) const {
+    if (needed <= 0) return 0;
+    const double n = static_cast<double>(blocks_);
+    double best = n * choices_[0].seconds;
+    for (const Choice& c : choices_)
+      if (c.bytes * n >= needed) best = std::min(best, needed / c.bytes * c.seconds);
+    for (const Choice& c : choices_)  // all blocks in `c`, some of them raised to full
+      if (c.bytes * n < needed && choices_[0].bytes > c.bytes) {
+        const double raised = (needed - c.bytes * n) / (choices_[0].bytes - c.bytes);
+        if (raised <= n)
+          best = std::min(best, n * c.seconds + raised * (choices_[0].seconds - c.seconds));
+      }
+    return best;
+  }
+
+  Solved search(const Measured& all_full) {
+    const double budget = static_cast<double>(config_.ac_arg);
+    for (const Plan& plan : plans()) {
+      if (predicted(plan) > budget * 1.02) continue;
+      const std::vector<AcMode> modes = modes_of(plan);
+      const Measured m = measure(modes);
+      if (m.peak > config_.ac_arg) continue;
+      return finish(plan, modes, m, all_full);
+    }
+    const std::vector<AcMode> modes(size(), AcMode::full);
+    return finish({static_cast<double>(blocks_) * choices_[0].seconds, blocks_, 0, 0}, modes, all_full,
+                  all_full);
+  }
+
+  Solved finish(const Plan& plan, const std::vector<AcMode>& modes, const Measured& m,
+                const Measured& all_full) {
+    Solved solved;
+    solved.step = passes::build_step(model_, with(modes));
+    profile::BudgetResult result;
+    result.budget = config_.ac_arg;
+    result.least_feasible = std::min(all_full.peak, none_.peak);
+    result.formulation =
+        "one mode a block (none, attention, selective, full): least recomputation time with the "
+        "allocated peak within the budget";
+    result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
+    result.recompute_seconds = m.recompute;
+    result.lower_bound_seconds =
+        std::min(relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.ac_arg)),
+                 m.recompute);
+    result.gap = m.recompute > 0 ? 1.0 - result.lower_bound_seconds / m.recompute : 0.0;
+    result.plan = describe(plan);
+    solved.budget = result;
+    return solved;
+  }
+
+  [[nodiscard]] std::string describe(const Plan& plan) const {
+    const auto range = [](std::int64_t from, std::int64_t to, const char* mode) {
+      const std::string blocks = to - from == 1 ? "block " + std::to_string(from)
+                                                : "blocks " + std::to_string(from) + "-" +
+                                                      std::to_string(to - 1);
+      return blocks + " " + mode;
+    };
+    std::string text;
+    const auto add = [&](std::int64_t from, std::int64_t to, const char* mode) {
+      if (from == to) return;
+      if (!text.empty()) text += ", ";
+      text += range(from, to, mode);
+    };
+    const std::int64_t middle = plan.full + plan.other;
+    add(0, plan.full, "full");
+    add(plan.full, middle,
+        plan.other > 0 && choices_[plan.choice].mode == AcMode::attention ? "attention"
+                                                                         : "selective");
+    add(middle, blocks_, "none");
+    return text;
+  }
+
+  const model::ModelSpec& model_;
+  const StepConfig& config_;
+  const simulate::Device& device_;
+  std::int64_t blocks_;
+  Measured none_;
+  std::vector<Choice> choices_;  ///< full first
+};
+
+}  // namespace
+
+Solved solve(const model::ModelSpec& model, const StepConfig& config,
+             const simulate::Device& device) {
+  if (config.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
+  passes::validate(model, config);
+  return Solver(model, config, device).run();
+}
+
+}  // namespace ac_advisor::advise

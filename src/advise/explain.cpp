@@ -1,0 +1,173 @@
+#include "ac_advisor/advise/explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/clock.hpp"
+#include "budget.hpp"
+#include "planned.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+using ir::no_id;
+using ir::OpId;
+using ir::Phase;
+
+struct Tally {
+  Decision decision;
+  int saved = 0, recomputed = 0, unused = 0;
+};
+
+std::string leaf_path(ir::ModulePath path) {
+  const std::string full = to_string(path);
+  const std::size_t dot = full.find('.');
+  const std::size_t second = dot == std::string::npos ? dot : full.find('.', dot + 1);
+  return second == std::string::npos ? "block" : full.substr(second + 1);
+}
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
+
+}  // namespace
+
+std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepConfig& config) {
+  const simulate::Device& device = simulate::find_device(config.gpu);
+  const Solved solved = solve(model, config, device);
+  const ir::Program& p = solved.step.program;
+  // Which forward ops run again, and which of their outputs backward reads as they were.
+  std::vector<bool> recomputed(p.ops.size(), false), saved(p.ops.size(), false);
+  for (const ir::Op& op : p.ops) {
+    if (op.phase == Phase::recompute && op.kind != ir::OpKind::hold && op.forward != no_id)
+      recomputed[static_cast<std::size_t>(op.forward)] = true;
+    if (op.phase != Phase::backward && op.phase != Phase::recompute) continue;
+    for (ir::ValueId v : p.inputs(op)) {
+      const OpId producer = p.value(p.root(v)).producer;
+      if (producer != no_id && p.op(producer).phase <= Phase::loss)
+        saved[static_cast<std::size_t>(producer)] = true;
+    }
+  }
+  std::vector<std::tuple<std::string, std::string, int>> order;
+  std::map<std::tuple<std::string, std::string, int>, Tally> tallies;
+  std::map<std::tuple<int, std::string, std::string>, int> nth;
+  const OpId end = solved.step.micro_begin.size() > 1 ? solved.step.micro_begin[1]
+                                                      : static_cast<OpId>(p.ops.size());
+  for (OpId id = 0; id < end; ++id) {
+    const ir::Op& op = p.op(id);
+    if (op.phase > Phase::loss || op.module.block < 0 || ir::row(op.kind).dispatches == 0 ||
+        ir::row(op.kind).kind == ir::OpKind::record_function ||
+        op.module.leaf == ir::Module::fsdp)
+      continue;
+    const std::string name = ir::row(op.kind).name, module = leaf_path(op.module);
+    const auto key = std::make_tuple(name, module, nth[{op.module.block, name, module}]++);
+    Tally& t = tallies[key];
+    if (t.decision.count == 0) {
+      order.push_back(key);
+      t.decision.op = name;
+      t.decision.module = module;
+      for (ir::ValueId v : p.outputs(op)) t.decision.bytes += p.bytes(v);
+      t.decision.microseconds = 1e6 * simulate::op_seconds(p, op, device, config.world);
+    }
+    ++t.decision.count;
+    const auto i = static_cast<std::size_t>(id);
+    if (recomputed[i]) ++t.recomputed;
+    else if (saved[i]) ++t.saved;
+    else ++t.unused;
+  }
+  std::vector<Decision> trace;
+  for (const auto& key : order) {
+    Tally& t = tallies[key];
+    Decision& d = t.decision;
+    const int kinds = (t.saved > 0) + (t.recomputed > 0) + (t.unused > 0);
+    if (kinds > 1) {
+      d.decision = "ALTERNATE";
+      d.reason = fmt::format("{} blocks save, {} recompute, {} need neither", t.saved, t.recomputed,
+                             t.unused);
+    } else if (t.recomputed > 0) {
+      d.decision = "RECOMPUTE";
+      d.reason = "its region runs again in backward";
+    } else if (t.saved > 0) {
+      d.decision = "SAVE";
+      d.reason = config.ac == AcMode::selective ? "kept by the policy" : "backward reads it";
+    } else {
+      d.decision = "RECOMPUTE";
+      d.reason = "nothing in backward reads it: dropped, and never run again";
+    }
+    trace.push_back(d);
+  }
+  return trace;
+}
+
+std::string schedule_text(const model::ModelSpec& model, const StepConfig& config) {
+  const simulate::Device& device = simulate::find_device(config.gpu);
+  const Solved solved = solve(model, config, device);
+  const ir::Program& p = solved.step.program;
+  const passes::Schedule schedule = passes::make_schedule(solved.step);
+  std::vector<std::int64_t> live;
+  static_cast<void>(
+      simulate::walk_memory(solved.step, schedule, memory_model(device, config), &live));
+  std::string text;
+  const auto operand = [&](ir::ValueId v) {
+    return fmt::format(" %{}{}", p.storage_of(v), ir::to_string(p.value(v).shape));
+  };
+  for (std::size_t i = 0; i < p.ops.size(); ++i) {
+    const ir::Op& op = p.ops[i];
+    text += fmt::format("{:6} {:9} {:32} {}", i,
+                        profile::phase_names[static_cast<std::size_t>(op.phase)],
+                        to_string(op.module), ir::row(op.kind).name);
+    for (ir::ValueId v : p.inputs(op)) text += operand(v);
+    if (op.outputs > 0) text += " ->";
+    for (ir::ValueId v : p.outputs(op)) text += operand(v) + ":" + ir::to_string(p.value(v).dtype);
+    text += fmt::format("  live {}\n", live[i]);
+    for (std::int32_t f = schedule.free_begin[i]; f < schedule.free_begin[i + 1]; ++f) {
+      const ir::StorageId s = schedule.freed[static_cast<std::size_t>(f)];
+      text += fmt::format("         free %{} {} bytes\n", s, p.storage(s).bytes);
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepConfig& config) {
+  std::vector<std::string> lines;
+  const profile::Profile with = plan(model, config, false);
+  StepConfig keep_all = config;
+  keep_all.ac = AcMode::none;
+  keep_all.scope = AcScope::block;
+  const profile::Profile none = plan(model, keep_all, false);
+  if (config.ac != AcMode::none) {
+    const std::int64_t saved = none.memory.peak_allocated - with.memory.peak_allocated;
+    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, estimated step {:+.1f} %",
+                                -gib(saved), 100.0 * (with.time.step / none.time.step - 1.0)));
+    const auto activations = static_cast<std::size_t>(profile::Category::activations);
+    lines.push_back(fmt::format(
+        "activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
+        gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
+    lines.push_back(fmt::format(
+        "recomputation: {} launches, {:.2f} ms of the step (estimate)",
+        with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
+        1e3 * with.time.recompute));
+  }
+  if (config.ac == AcMode::attention && !model.eager_attention_only &&
+      config.attention != Attention::eager && config.attention != Attention::math)
+    lines.push_back("flash attention already drops its scores and recomputes them in backward, so "
+                    "--ac attention saves next to nothing here: only the core's output");
+  if (config.ac == AcMode::grouped)
+    lines.push_back("a region is recomputed whole, so larger groups keep fewer inputs but hold all "
+                    "of a group's activations at once; the recomputed work is the same for every K");
+  if (config.ac == AcMode::full && config.scope == AcScope::submodule)
+    lines.push_back("sub-module scope keeps four inputs a block where block scope keeps one");
+  const auto loss = static_cast<std::size_t>(profile::Category::loss);
+  const std::int64_t loss_bytes = with.memory.at_peak[loss];
+  if (config.loss == LossKind::ce && 4 * loss_bytes > with.memory.peak_allocated)
+    lines.push_back(fmt::format("the loss holds {:.3f} GiB of the peak: --loss lc-ce or chunked:1024 "
+                                "never makes whole logits, which no checkpointing mode can save",
+                                gib(loss_bytes)));
+  return lines;
+}
+
+}  // namespace ac_advisor::advise

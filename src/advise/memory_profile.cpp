@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <vector>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/simulate/reserved.hpp"
+#include "planned.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+using profile::Category;
+
+/// What a storage counts as while it is alive.
+class Categories {
+ public:
+  Categories(const passes::StepProgram& step, const passes::Schedule& schedule)
+      : p_(step.program), s_(schedule), held_(p_.storages.size(), false) {
+    for (ir::ValueId v : step.outputs) {
+      const auto s = static_cast<std::size_t>(p_.storage_of(v));
+      held_[s] = s_.last_use[s] == ir::no_id;
+    }
+  }
+
+  [[nodiscard]] Category of(ir::StorageId id) const {
+    const auto s = static_cast<std::size_t>(id);
+    const ir::Storage& storage = p_.storage(id);
+    const bool loss =
+        storage.module.leaf == ir::Module::loss || storage.module.leaf == ir::Module::lm_head;
+    switch (storage.role) {
+      case ir::Role::parameter: return Category::parameters;
+      case ir::Role::gathered: return Category::gathered_parameters;
+      case ir::Role::buffer:
+      case ir::Role::input: return Category::inputs;
+      case ir::Role::optimizer_state: return Category::optimizer_states;
+      case ir::Role::gradient: return Category::gradients;
+      case ir::Role::recomputed: return Category::recomputed;
+      case ir::Role::temporary: return Category::temporaries;
+      case ir::Role::communication: return Category::communication;
+      case ir::Role::activation_grad:
+        return loss ? Category::loss : Category::activation_gradients;
+      case ir::Role::activation: break;
+    }
+    if (held_[s]) return Category::held_output;
+    if (loss) return Category::loss;
+    const ir::OpId last = s_.last_use[s];
+    const bool saved = last != ir::no_id && p_.op(last).phase >= ir::Phase::backward;
+    return saved ? Category::activations : Category::temporaries;
+  }
+
+ private:
+  const ir::Program& p_;
+  const passes::Schedule& s_;
+  std::vector<bool> held_;
+};
+
+std::string top_module(ir::ModulePath path) {
+  return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
+}
+
+/// At most about 400 points: in each of 200 stretches its lowest and highest.
+std::vector<profile::TimelinePoint> thin(const ir::Program& p, const std::vector<std::int64_t>& live) {
+  std::vector<profile::TimelinePoint> points;
+  const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
+  for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
+    const std::size_t end = std::min(live.size(), begin + stretch);
+    std::size_t low = begin, high = begin;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (live[i] < live[low]) low = i;
+      if (live[i] > live[high]) high = i;
+    }
+    for (std::size_t i : {std::min(low, high), std::max(low, high)}) {
+      if (!points.empty() && points.back().op == static_cast<std::int32_t>(i)) continue;
+      points.push_back({static_cast<std::int32_t>(i),
+                        static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
+    }
+  }
+  return points;
+}
+
+}  // namespace
+
+std::int64_t cublas_handles(const StepConfig& config) {
+  return config.runtime == Runtime::pytorch ? 2 : 1;
+}
+
+simulate::MemoryModel memory_model(const simulate::Device& device, const StepConfig& config) {
+  simulate::MemoryModel model;
+  model.round_to_512 = device.cuda;
+  model.cublas_workspace = device.cuda ? cublas_handles(config) * device.cublas_workspace_bytes : 0;
+  model.target = {device.cuda, device.sm_count, device.compute_capability};
+  return model;
+}
+
+profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
+                               const simulate::Device& device, const StepConfig& config,
+                               bool detail) {
+  const ir::Program& p = step.program;
+  const simulate::MemoryModel model = memory_model(device, config);
+  simulate::MemoryModel bare = model;
+  bare.workspaces = false;
+  std::vector<std::int64_t> live;
+  if (detail) live.reserve(p.ops.size());
+  const simulate::MemoryTrace trace =
+      simulate::walk_memory(step, schedule, model, detail ? &live : nullptr);
+  const simulate::MemoryTrace without = simulate::walk_memory(step, schedule, bare);
+
+  profile::Memory m;
+  m.peak_allocated = trace.peak;
+  m.peak_excluding_workspace = without.peak;
+  m.resident = trace.resident;
+  m.peak_by_phase = trace.peak_by_phase;
+  m.peak_by_phase_excluding_workspace = without.peak_by_phase;
+  m.peak_step = trace.peak_op;
+  m.peak_reserved = simulate::peak_reserved(step, schedule, model, cublas_handles(config),
+                                            config.expandable_segments);
+  if (trace.peak_op != ir::no_id) {
+    const ir::Op& op = p.op(trace.peak_op);
+    m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
+    m.peak_op = ir::row(op.kind).name;
+    m.peak_module = to_string(op.module);
+  } else {
+    m.peak_phase = profile::phase_names[0];
+  }
+
+  const auto size = [&](ir::StorageId s) {
+    return simulate::allocated_size(p.storage(s).bytes, model.round_to_512);
+  };
+  const Categories categories(step, schedule);
+  m.at_peak[static_cast<std::size_t>(Category::workspace)] = trace.workspace_at_peak;
+  std::vector<ir::StorageId> alive = simulate::live_at(step, schedule, trace.peak_op);
+  std::int64_t states = 0;
+  for (ir::StorageId s : alive) {
+    m.at_peak[static_cast<std::size_t>(categories.of(s))] += size(s);
+    if (p.storage(s).role == ir::Role::optimizer_state) states += size(s);
+    if (detail) m.at_peak_by_module[top_module(p.storage(s).module)] += size(s);
+  }
+  // The first step has no optimizer state until its optimizer runs.
+  for (std::size_t phase = 0; phase < ir::phase_count; ++phase) {
+    const bool optimizer = phase == static_cast<std::size_t>(ir::Phase::optimizer);
+    m.first_step_peak =
+        std::max(m.first_step_peak, trace.peak_by_phase[phase] - (optimizer ? 0 : states));
+  }
+  if (!detail) return m;
+
+  if (trace.workspace_at_peak > 0) m.at_peak_by_module["workspace"] = trace.workspace_at_peak;
+  m.timeline = thin(p, live);
+  const std::size_t top = std::min<std::size_t>(10, alive.size());
+  std::partial_sort(alive.begin(), alive.begin() + static_cast<std::ptrdiff_t>(top), alive.end(),
+                    [&](ir::StorageId a, ir::StorageId b) {
+                      return size(a) != size(b) ? size(a) > size(b) : a < b;
+                    });
+  for (std::size_t i = 0; i < top; ++i) {
+    const ir::StorageId s = alive[i];
+    const auto first = std::find_if(p.values.begin(), p.values.end(),
+                                    [&](const ir::Value& v) { return v.storage == s; });
+    profile::LiveTensor tensor;
+    tensor.module = to_string(p.storage(s).module);
+    tensor.op = first->producer == ir::no_id ? "" : ir::row(p.op(first->producer).kind).name;
+    tensor.shape = ir::to_string(first->shape);
+    tensor.dtype = ir::to_string(first->dtype);
+    tensor.category = categories.of(s);
+    tensor.bytes = size(s);
+    m.largest.push_back(std::move(tensor));
+  }
+  return m;
+}
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <string>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/clock.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "ac_advisor/version.hpp"
+#include "budget.hpp"
+#include "planned.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+/// Reserved memory that a run should leave free: fragmentation between steps and libraries that
+/// allocate outside of PyTorch. An estimate.
+constexpr double margin_share = 0.02;
+
+profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum) {
+  profile::Counts counts;
+  const ir::Program& p = step.program;
+  std::int64_t weight = 1;
+  std::size_t micro = 0;
+  for (std::size_t i = 0; i < p.ops.size(); ++i) {
+    const ir::Op& op = p.ops[i];
+    if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i)
+      weight = micro++ == 0 ? 1 : grad_accum - 1;
+    if (op.phase == ir::Phase::optimizer) weight = 1;
+    const auto phase = static_cast<std::size_t>(op.phase);
+    counts.launches[phase] += weight * ir::launches(p, op);
+    counts.dispatches[phase] += weight * ir::dispatches(op);
+    counts.flops[phase] += static_cast<double>(weight) * ir::flops(p, op);
+    counts.bytes[phase] += static_cast<double>(weight) * ir::traffic_bytes(p, op);
+  }
+  return counts;
+}
+
+profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
+                 const StepConfig& config) {
+  profile::Fit f;
+  f.usable = device.usable_bytes;
+  f.context = device.context_bytes;
+  // NCCL's own channels and staging buffers, outside of PyTorch's allocator (an estimate: NCCL's
+  // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
+  f.communication = config.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
+  f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
+  f.required = memory.peak_reserved + f.context + f.communication + f.margin;
+  f.fits = f.required <= f.usable;
+  return f;
+}
+
+void explain_assumptions(profile::Profile& result) {
+  const StepConfig& c = result.config;
+  auto& notes = result.assumptions;
+  if (result.model.moe) {
+    const std::string factor = c.capacity_factor == 1.0
+                                   ? "balanced over the experts"
+                                   : "at capacity factor " + std::to_string(c.capacity_factor);
+    notes.push_back("tokens are routed " + factor +
+                    "; without expert parallelism memory does not depend on it, time does");
+    if (c.ac == AcMode::selective)
+      result.warnings.push_back(
+          "a mixture of experts under selective keeps attention but recomputes the grouped matrix "
+          "products, which are neither mm nor attention: full saves more for nearly the same time");
+  }
+  if (c.shard == Sharding::zero1 || c.shard == Sharding::zero2)
+    notes.push_back("zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "
+                    "compared with a run");
+  if (c.shard == Sharding::ddp)
+    notes.push_back("ddp keeps gradients as views of its buckets (gradient_as_bucket_view)");
+  bool windows = false;
+  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w < c.seq);
+  if (windows && c.attention == Attention::automatic && !result.model.eager_attention_only)
+    notes.push_back("attention with a sliding window shorter than --seq is planned as flash "
+                    "attention without a mask; a masked SDPA would leave flash");
+  if (result.time_is_estimate)
+    notes.push_back("times are estimates: a roofline with the device file's efficiencies");
+}
+
+}  // namespace
+
+profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
+  profile::Profile result;
+  StepConfig config = requested;
+  if (model.kv_sharing && config.ac == AcMode::full && config.scope == AcScope::block) {
+    config.scope = AcScope::submodule;
+    result.warnings.push_back("blocks share keys and values, so attention cannot be recomputed "
+                              "with its block: --ac-scope submodule is used instead");
+  }
+  const simulate::Device& device = simulate::find_device(config.gpu);
+  result.tool_version = version;
+  result.model = model;
+  result.parameters = model::parameter_count(model);
+  result.config = config;
+  result.device_name = device.name;
+  const Solved solved = solve(model, config, device);
+  const passes::StepProgram& step = solved.step;
+  const passes::Schedule schedule = passes::make_schedule(step);
+  result.budget = solved.budget;
+  result.memory = memory_profile(step, schedule, device, config, detail);
+  result.kernels = count(step, config.grad_accum);
+  const simulate::StepTime time =
+      simulate::walk_time(step, device, config.world, config.grad_accum);
+  result.time.step = time.step;
+  result.time.by_phase = time.by_phase;
+  result.time.launch_bound = time.launch_bound;
+  result.time.communication_exposed = time.communication_exposed;
+  result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+  const double tokens = static_cast<double>(config.batch * config.seq) *
+                        static_cast<double>(config.grad_accum) * static_cast<double>(config.world);
+  result.time.tokens_per_second = tokens / time.step;
+  const double peak = config.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
+  result.time.mfu = time.model_flops / (time.step * peak);
+  result.fit = fit(result.memory, device, config);
+  explain_assumptions(result);
+  return result;
+}
+
+}  // namespace ac_advisor::advise

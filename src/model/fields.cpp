@@ -1,0 +1,157 @@
+#include "fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ac_advisor/model/error.hpp"
+#include "nearest.hpp"
+#include "quoted.hpp"
+
+namespace ac_advisor::model {
+
+std::string shown(const JsonValue& value) {
+  struct Show {
+    std::string operator()(std::nullptr_t) const { return "null"; }
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(std::int64_t i) const { return std::to_string(i); }
+    std::string operator()(double d) const { return fmt::format("{}", d); }
+    std::string operator()(const std::string& s) const { return quoted(s); }
+    std::string operator()(const JsonValue::List&) const { return "(a list)"; }
+    std::string operator()(const JsonValue::Object&) const { return "(an object)"; }
+  };
+  return std::visit(Show{}, value.data);
+}
+
+Fields::Fields(const JsonValue::Object& object, std::string origin, std::string prefix,
+               bool defaults)
+    : object_(object), origin_(std::move(origin)), prefix_(std::move(prefix)), defaults_(defaults) {}
+
+Fields Fields::inside(std::string_view name, const JsonValue::Object& object) const {
+  return {object, origin_, fmt::format("{}{}.", prefix_, name), defaults_};
+}
+
+void Fields::fail(std::string_view name, std::string_view why) const {
+  const JsonValue* value = object_.find(name);
+  throw UserError(fmt::format("{}: \"{}{}\": {}{}{}", origin_, prefix_, name,
+                              value != nullptr ? shown(*value) : "", value != nullptr ? " " : "",
+                              why));
+}
+
+void Fields::fail(std::string_view why) const {
+  throw UserError(fmt::format("{}: {}", origin_, why));
+}
+
+const JsonValue* Fields::find(std::string_view name) {
+  asked_.push_back(name);
+  return object_.find(name);
+}
+
+std::int64_t Fields::size(std::string_view name, std::int64_t limit, std::int64_t fallback) {
+  const JsonValue* value = find(name);
+  if (value == nullptr) {
+    const std::string misspelt = misspelling_of(name);
+    if (!misspelt.empty())
+      fail(name, fmt::format("is missing; found {}: did you mean \"{}\"?", quoted(misspelt), name));
+    if (defaults_) return fallback;
+    fail(name, fmt::format("is missing; expected an integer from 1 to {}", limit));
+  }
+  if (value->is_null()) fail(name, fmt::format("is no size; expected an integer from 1 to {}", limit));
+  return *maybe_size(name, limit);
+}
+
+std::optional<std::int64_t> Fields::maybe_size(std::string_view name, std::int64_t limit) {
+  const auto expected = [limit] { return fmt::format("expected an integer from 1 to {}", limit); };
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (const auto* number = std::get_if<double>(&value->data)) {
+    // Python writes a size as an integer: a larger one than 64 bits hold arrives as a double.
+    if (std::abs(*number) < 0x1p63) fail(name, "is not an integer; " + expected());
+    fail(name, (*number > 0 ? "is too large; " : "is negative; ") + expected());
+  }
+  const auto* integer = std::get_if<std::int64_t>(&value->data);
+  if (integer == nullptr) fail(name, "is not an integer; " + expected());
+  if (*integer < 0) fail(name, "is negative; " + expected());
+  if (*integer == 0) fail(name, "is not a size; " + expected());
+  if (*integer > limit) fail(name, "is too large; " + expected());
+  return *integer;
+}
+
+std::optional<std::int64_t> Fields::maybe_integer(std::string_view name) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  const auto* integer = std::get_if<std::int64_t>(&value->data);
+  if (integer == nullptr) fail(name, "is not an integer of 64 bits; expected an integer or null");
+  return *integer;
+}
+
+std::optional<double> Fields::maybe_number(std::string_view name, double low, double high) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  double number = 0.0;
+  if (const auto* real = std::get_if<double>(&value->data)) {
+    number = *real;
+  } else if (const auto* integer = std::get_if<std::int64_t>(&value->data)) {
+    number = static_cast<double>(*integer);
+  } else {
+    fail(name, fmt::format("is not a number; expected one from {} to {}", low, high));
+  }
+  if (!(number >= low && number <= high))
+    fail(name, fmt::format("is out of range; expected a number from {} to {}", low, high));
+  return number;
+}
+
+bool Fields::flag(std::string_view name, bool fallback) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return fallback;
+  const auto* boolean = std::get_if<bool>(&value->data);
+  if (boolean == nullptr) fail(name, "is not a boolean; expected true or false");
+  return *boolean;
+}
+
+std::optional<std::string> Fields::maybe_text(std::string_view name) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  const auto* text = std::get_if<std::string>(&value->data);
+  if (text == nullptr) fail(name, "is not a string; expected one in double quotes");
+  return *text;
+}
+
+const JsonValue::Object* Fields::maybe_object(std::string_view name) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return nullptr;
+  const auto* object = std::get_if<JsonValue::Object>(&value->data);
+  if (object == nullptr) fail(name, "is not an object; expected one in braces");
+  return object;
+}
+
+const JsonValue::List* Fields::maybe_list(std::string_view name) {
+  const JsonValue* value = find(name);
+  if (value == nullptr || value->is_null()) return nullptr;
+  const auto* list = std::get_if<JsonValue::List>(&value->data);
+  if (list == nullptr) fail(name, "is not a list; expected one in brackets");
+  return list;
+}
+
+// The unread field that is nearest to `name`; names with a leading underscore are transformers' own.
+std::string Fields::misspelling_of(std::string_view name) const {
+  std::vector<std::string_view> unread;
+  for (const std::string& key : object_.keys)
+    if (!key.empty() && key.front() != '_' &&
+        std::find(asked_.begin(), asked_.end(), key) == asked_.end())
+      unread.push_back(key);
+  return std::string(nearest(name, unread));
+}
+
+void Fields::reject_misspelt() const {
+  for (std::string_view name : asked_) {
+    if (has(name)) continue;
+    const std::string misspelt = misspelling_of(name);
+    if (misspelt.empty()) continue;
+    throw UserError(fmt::format("{}: \"{}{}\" is not a field of this family; did you mean \"{}\"?",
+                                origin_, prefix_, misspelt, name));
+  }
+}
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "json_value.hpp"
+
+namespace ac_advisor::model {
+
+/// Typed access to the fields of one JSON object. Every reader throws UserError naming file, field,
+/// value and what would be right. The object must outlive it.
+class Fields {
+ public:
+  /// `prefix` names the object inside the file: "text_config." or nothing. With `defaults`, a size
+  /// that the family has a default for may be absent: nested configurations leave such fields out.
+  Fields(const JsonValue::Object& object, std::string origin, std::string prefix, bool defaults);
+
+  /// The field's value, null included; nullptr when absent.
+  const JsonValue* find(std::string_view name);
+  [[nodiscard]] bool has(std::string_view name) const { return object_.find(name) != nullptr; }
+
+  /// An integer from 1 to `limit`. Absent: `fallback` where `defaults` allows it, else an error.
+  std::int64_t size(std::string_view name, std::int64_t limit, std::int64_t fallback);
+  /// The same for a field that may be absent or null.
+  std::optional<std::int64_t> maybe_size(std::string_view name, std::int64_t limit);
+  /// Any integer; absent or null: none.
+  std::optional<std::int64_t> maybe_integer(std::string_view name);
+  /// A finite number in [low, high]; absent or null: none.
+  std::optional<double> maybe_number(std::string_view name, double low, double high);
+  bool flag(std::string_view name, bool fallback);
+  std::optional<std::string> maybe_text(std::string_view name);
+  const JsonValue::Object* maybe_object(std::string_view name);
+  const JsonValue::List* maybe_list(std::string_view name);
+
+  /// Throws where an unread field's name is nearly that of one that was asked for and is absent.
+  void reject_misspelt() const;
+
+  /// "file: "field": value why"
+  [[noreturn]] void fail(std::string_view name, std::string_view why) const;
+  /// "file: why"
+  [[noreturn]] void fail(std::string_view why) const;
+  [[nodiscard]] Fields inside(std::string_view name, const JsonValue::Object& object) const;
+
+ private:
+  [[nodiscard]] std::string misspelling_of(std::string_view name) const;
+
+  const JsonValue::Object& object_;
+  std::string origin_;
+  std::string prefix_;
+  bool defaults_;
+  std::vector<std::string_view> asked_;
+};
+
+/// The value as an error message shows it.
+[[nodiscard]] std::string shown(const JsonValue& value);
+
+inline constexpr std::int64_t no_limit = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace ac_advisor::model

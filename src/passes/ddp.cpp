@@ -1,0 +1,78 @@
+// DistributedDataParallel, PyTorch v2.11, torch/csrc/distributed/c10d/reducer.cpp: gradients are
+// copied into buckets of 25 MiB (the first 1 MiB), in reverse order of parameters, and live there
+// (gradient_as_bucket_view); a full bucket is all-reduced.
+#include "gradient_hooks.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::OpKind;
+using ir::Role;
+using ir::ValueId;
+
+constexpr std::int64_t first_bucket_bytes = 1 << 20, bucket_bytes = 25 << 20;
+
+struct Bucket {
+  std::int64_t bytes = 0;
+  std::int32_t parameters = 0;
+  std::int32_t waiting = 0;
+  ValueId buffer = no_id;
+};
+
+class Ddp final : public GradientHooks {
+ public:
+  Ddp(StepProgram& step, const StepConfig& config) : GradientHooks(step, config) {
+    bucket_of_.resize(s_.parameters.size());
+    buckets_.emplace_back();
+    for (std::size_t i = s_.parameters.size(); i-- > 0;) {
+      const std::int64_t limit = buckets_.size() == 1 ? first_bucket_bytes : bucket_bytes;
+      if (buckets_.back().bytes >= limit) buckets_.emplace_back();
+      buckets_.back().bytes += p_.bytes(s_.parameters[i].value);
+      ++buckets_.back().parameters;
+      bucket_of_[i] = buckets_.size() - 1;
+    }
+    for (Bucket& bucket : buckets_) {
+      bucket.buffer = p_.make({bucket.bytes / size_of(c_.param_dtype)}, c_.param_dtype,
+                              Role::gradient, {-1, ir::Module::root});
+      s_.resident.push_back(bucket.buffer);
+    }
+    for (const Parameter& parameter : s_.parameters) s_.resident.push_back(parameter.value);
+  }
+
+  [[nodiscard]] std::vector<OptimizedTensor> optimized() const override {
+    std::vector<OptimizedTensor> tensors;
+    for (std::size_t i = 0; i < s_.parameters.size(); ++i)
+      tensors.push_back({s_.parameters[i].value, no_id});
+    for (std::size_t b = 0; b < buckets_.size() && b < tensors.size(); ++b)
+      tensors[b].gradient = buckets_[b].buffer;
+    return tensors;
+  }
+
+ private:
+  void begin_backward() override {
+    for (Bucket& bucket : buckets_) bucket.waiting = bucket.parameters;
+  }
+
+  void on_gradient(std::size_t parameter, ValueId gradient) override {
+    Bucket& bucket = buckets_[bucket_of_[parameter]];
+    const ir::ModulePath module = s_.parameters[parameter].module;
+    // A copy, scaled by 1 / world, at first; later micro-batches add to the view.
+    emit(first_micro_batch() ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
+         {gradient, bucket.buffer}, {});
+    const bool synchronise = !c_.no_sync || !first_micro_batch() || c_.grad_accum == 1;
+    if (--bucket.waiting == 0 && synchronise)
+      emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket.buffer}, {});
+  }
+
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardPass> make_ddp(StepProgram& step, const StepConfig& config) {
+  return std::make_unique<Ddp>(step, config);
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,49 @@
+#include "gradient_hooks.hpp"
+
+#include <algorithm>
+
+namespace ac_advisor::passes {
+
+using ir::no_id;
+using ir::OpId;
+using ir::Phase;
+using ir::ValueId;
+
+ir::OpId GradientHooks::emit(ir::OpKind kind, ir::ModulePath module, std::vector<ValueId> in,
+                             std::vector<ValueId> out) {
+  const OpId id = p_.emit(kind, Phase::backward, module, in, out);
+  p_.op(id).group = next_group_--;
+  return id;
+}
+
+void GradientHooks::rewrite(OpId first) {
+  const std::vector<ir::Op> old(p_.ops.begin() + first, p_.ops.end());
+  // Parameters by the op that completes their gradient.
+  std::vector<std::pair<OpId, std::size_t>> ready;
+  for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+    const ValueId g = s_.parameters[i].gradient;
+    if (g != no_id) ready.emplace_back(p_.value(p_.root(g)).producer, i);
+  }
+  std::sort(ready.begin(), ready.end());
+  p_.ops.resize(static_cast<std::size_t>(first));
+  std::size_t next = 0;
+  bool in_backward = false;
+  for (std::size_t i = 0; i < old.size(); ++i) {
+    if (!in_backward && old[i].phase >= Phase::backward) {
+      in_backward = true;
+      begin_backward();
+    }
+    const auto id = static_cast<OpId>(p_.ops.size());
+    for (ValueId v : p_.outputs(old[i])) p_.value(v).producer = id;
+    p_.ops.push_back(old[i]);
+    const bool group_ends = i + 1 == old.size() || old[i + 1].group != old[i].group;
+    if (!group_ends) continue;
+    for (; next < ready.size() && ready[next].first <= first + static_cast<OpId>(i); ++next)
+      on_gradient(ready[next].second, s_.parameters[ready[next].second].gradient);
+  }
+  end_backward();
+  for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
+  ++micro_;
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,101 @@
+// What cannot be combined, with the reason. Planner and trainer call this, so they say the same.
+#include <string>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/passes.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw UserError(text); }
+
+void check_positive(const char* option, std::int64_t value, std::int64_t most) {
+  if (value >= 1 && value <= most) return;
+  refuse(std::string(option) + " " + std::to_string(value) + ": must be between 1 and " +
+         std::to_string(most));
+}
+
+void check_sizes(const StepConfig& c) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  check_positive("--batch", c.batch, most);
+  check_positive("--seq", c.seq, most);
+  check_positive("--grad-accum", c.grad_accum, most);
+  check_positive("--world", c.world, 1 << 20);
+  if (ir::checked_mul(c.batch, c.seq) > most)
+    refuse("--batch " + std::to_string(c.batch) + " --seq " + std::to_string(c.seq) +
+           ": more than 2^31 tokens on one rank; use a smaller --batch or --seq");
+  if (c.loss == LossKind::chunked) {
+    check_positive("--loss chunked:TOKENS", c.chunk_tokens, most);
+    if (c.batch * c.seq / c.chunk_tokens > 65536)
+      refuse("--loss chunked:" + std::to_string(c.chunk_tokens) +
+             ": more than 65536 chunks; use larger ones");
+  }
+}
+
+void check_checkpointing(const model::ModelSpec& spec, const StepConfig& c) {
+  if (c.ac == AcMode::budget && c.ac_arg < 1)
+    refuse("--ac budget: the size must be positive, such as budget:40GiB");
+  if (c.ac == AcMode::grouped || c.ac == AcMode::every) {
+    const char* name = c.ac == AcMode::grouped ? "grouped" : "every";
+    if (c.ac_arg < 1)
+      refuse(std::string("--ac ") + name + ":" + std::to_string(c.ac_arg) + ": K must be at least 1");
+    if (c.ac_arg > spec.layers)
+      refuse(std::string("--ac ") + name + ":" + std::to_string(c.ac_arg) + ": the model has " +
+             std::to_string(spec.layers) + " blocks; K must be at most that");
+  }
+  if (c.scope == AcScope::submodule && c.ac != AcMode::full && c.ac != AcMode::every &&
+      c.ac != AcMode::none)
+    refuse("--ac-scope submodule goes with --ac full and --ac every:K only: the other modes name "
+           "their own regions");
+  if (c.ac == AcMode::selective && c.shard == Sharding::ddp && !c.force)
+    refuse("--ac selective needs --shard fsdp2 (as in NeMo AutoModel), not ddp; use fsdp2, or "
+           "--force to plan it all the same");
+  if (c.ac == AcMode::selective && spec.kv_sharing)
+    refuse("--ac selective: this model shares keys and values between blocks, so a block cannot be "
+           "recomputed alone; use --ac full --ac-scope submodule");
+}
+
+void check_sharding(const StepConfig& c) {
+  if (c.shard == Sharding::none && c.world > 1)
+    refuse("--world " + std::to_string(c.world) + " with --shard none: choose ddp, zero1, zero2, "
+           "fsdp2 or hsdp:N, or --world 1");
+  if (c.shard != Sharding::none && c.world < 2)
+    refuse("--shard needs --world 2 or more; with one rank use --shard none");
+  if (c.shard == Sharding::hsdp &&
+      (c.hsdp_shards < 2 || c.world % c.hsdp_shards != 0 || c.world / c.hsdp_shards < 2))
+    refuse("--shard hsdp:" + std::to_string(c.hsdp_shards) + ": N must divide --world " +
+           std::to_string(c.world) + " and leave at least two replicas of at least two shards");
+  if (c.keep_last_block && c.shard != Sharding::fsdp2 && c.shard != Sharding::hsdp)
+    refuse("--keep-last-block is about resharding: it goes with --shard fsdp2 or hsdp:N");
+}
+
+void check_precision(const StepConfig& c) {
+  if (c.param_dtype == DType::bf16 && c.compute_dtype == DType::f32)
+    refuse("--compute-dtype fp32 with --param-dtype bf16: computing in more bits than are stored "
+           "gains nothing; use --param-dtype fp32");
+  const bool gathers = c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+  if (c.param_dtype != c.compute_dtype && !gathers && !c.autocast)
+    refuse("--param-dtype fp32 --compute-dtype bf16 needs --shard fsdp2 or hsdp:N, whose gathered "
+           "copies are in the compute dtype");
+  if (c.autocast)
+    refuse("--autocast is not planned yet: its cast cache follows rules of its own; use --shard "
+           "fsdp2 with --compute-dtype bf16, or --param-dtype bf16");
+  if (c.dropout < 0.0 || c.dropout >= 1.0)
+    refuse("--dropout " + std::to_string(c.dropout) + ": must be at least 0 and below 1");
+}
+
+}  // namespace
+
+void validate(const model::ModelSpec& spec, const StepConfig& c) {
+  check_sizes(c);
+  check_checkpointing(spec, c);
+  check_sharding(c);
+  check_precision(c);
+  if (spec.layers > 4096) refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");
+  if (spec.eager_attention_only &&
+      (c.attention != Attention::automatic && c.attention != Attention::eager))
+    refuse("--attn: " + spec.family + " soft-caps its scores, which transformers computes with "
+           "eager attention only; use --attn eager or auto");
+}
+
+}  // namespace ac_advisor::passes

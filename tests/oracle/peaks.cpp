@@ -1,0 +1,114 @@
+#include "peaks.hpp"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/memory.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+
+std::int64_t number_after(const std::string& text, const std::string& prefix) {
+  return std::stoll(text.substr(prefix.size()));
+}
+
+void read_checkpointing(const std::string& ac, StepConfig& c) {
+  if (ac == "none") return;
+  if (ac == "full") c.ac = AcMode::full;
+  else if (ac == "selop") c.ac = AcMode::selective;
+  else if (ac.starts_with("seg")) c.ac = AcMode::grouped, c.ac_arg = number_after(ac, "seg");
+  else if (ac.starts_with("every")) c.ac = AcMode::every, c.ac_arg = number_after(ac, "every");
+  else throw std::runtime_error("unknown ac: " + ac);
+}
+
+void read_loss(const std::string& loss, StepConfig& c) {
+  if (loss == "hf_nokeep") c.hold_output = false;
+  else if (loss.starts_with("chunk")) {
+    c.loss = LossKind::chunked;
+    c.chunk_tokens = loss == "chunk" ? 1024 : number_after(loss, "chunk");
+    c.hold_output = false;
+  } else if (loss != "hf") throw std::runtime_error("unknown loss: " + loss);
+}
+
+/// The reference names its two models instead of their type.
+json with_model_type(json config, const std::string& model) {
+  if (!config.contains("model_type"))
+    config["model_type"] = model.starts_with("qwen3") ? "qwen3" : "llama";
+  return config;
+}
+
+DType dtype_of(const std::string& name) {
+  return name == "fp32" || name == "float32" ? DType::f32 : DType::bf16;
+}
+
+}  // namespace
+
+std::vector<PeakCase> read_peaks(const std::string& file) {
+  std::ifstream stream(std::string(source_dir) + "/tests/oracle/" + file);
+  if (!stream) throw std::runtime_error("cannot read tests/oracle/" + file);
+  const json document = json::parse(stream);
+  std::vector<PeakCase> cases;
+  for (const json& j : document.at("cases")) {
+    PeakCase c;
+    const std::string model = j.at("model"), ac = j.at("ac"), loss = j.at("loss"),
+                      sharding = j.at("sharding"), optimizer = j.at("optimizer");
+    c.model = model::parse_config(with_model_type(j.at("config"), model).dump(), file, model);
+    StepConfig& s = c.config;
+    s.under_dispatch_mode = true;
+    s.batch = j.at("batch");
+    s.seq = j.at("seq");
+    read_checkpointing(ac, s);
+    read_loss(loss, s);
+    if (sharding != "single") {
+      s.shard = Sharding::fsdp2;
+      s.world = number_after(sharding, "fsdp");
+      // The reference has one FSDP group a segment (design, section 10.5).
+      s.fsdp_unit = j.value("fsdp_unit", "segment") == "block" ? FsdpUnit::block : FsdpUnit::segment;
+    }
+    s.optimizer = optimizer == "fused"     ? Optimizer::adamw
+                  : optimizer == "foreach" ? Optimizer::adamw_foreach
+                                           : Optimizer::sgd;
+    s.param_dtype = s.compute_dtype = s.reduce_dtype = dtype_of(j.value("param_dtype", "bf16"));
+    if (j.contains("mixed_precision") && j["mixed_precision"].is_object()) {
+      s.compute_dtype = dtype_of(j["mixed_precision"].value("param_dtype", "bf16"));
+      s.reduce_dtype = dtype_of(j["mixed_precision"].value("reduce_dtype", "bf16"));
+    }
+    s.grad_accum = j.value("grad_accum", 1);
+    s.keep_last_block = j.value("keep_last_block", false);
+    if (j.value("attn", "") == "eager") s.attention = Attention::eager;
+    c.rounded = j.value("rounded_to_512", true);
+    c.label = model + " " + ac + " " + loss + " " + sharding + " " + optimizer + " " +
+              std::to_string(s.batch) + "x" + std::to_string(s.seq);
+    c.peaks = {j.at("peak_bytes"), j.at("peak_forward"), j.at("peak_loss"), j.at("peak_backward"),
+               j.at("peak_optimizer")};
+    c.kernels_forward = j.value("kernels_fwd", 0);
+    c.kernels_backward = j.value("kernels_bwd", 0);
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+Planned plan_case(const PeakCase& c) {
+  const passes::StepProgram step = passes::build_step(c.model, c.config);
+  const passes::Schedule schedule = passes::make_schedule(step);
+  simulate::MemoryModel model;
+  model.round_to_512 = c.rounded;
+  model.workspaces = false;
+  const simulate::MemoryTrace trace = simulate::walk_memory(step, schedule, model);
+  Planned planned;
+  planned.peaks = {trace.peak, trace.peak_by_phase[0], trace.peak_by_phase[1],
+                   trace.peak_by_phase[2], trace.peak_by_phase[4]};
+  for (const ir::Op& op : step.program.ops) {
+    if (op.phase <= ir::Phase::loss) planned.kernels_forward += ir::dispatches(op);
+    else if (op.phase != ir::Phase::optimizer) planned.kernels_backward += ir::dispatches(op);
+  }
+  return planned;
+}
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "ac_advisor/passes/passes.hpp"
+
+namespace ac_advisor::test {
+
+/// A llama of four blocks, small enough to write its arithmetic out.
+inline model::ModelSpec small_model() {
+  model::ModelSpec m;
+  m.name = "small";
+  m.family = "llama";
+  m.hidden = 64;
+  m.intermediate = 160;
+  m.layers = 4;
+  m.heads = 4;
+  m.kv_heads = 2;
+  m.head_dim = 16;
+  m.rotary_dim = 16;
+  m.vocab = 512;
+  m.tied_embeddings = true;
+  m.window.assign(4, 0);
+  return m;
+}
+
+inline StepConfig small_config() {
+  StepConfig c;
+  c.batch = 2;
+  c.seq = 32;
+  return c;
+}
+
+inline passes::StepProgram build(AcMode ac, std::int64_t k = 0) {
+  StepConfig c = small_config();
+  c.ac = ac;
+  c.ac_arg = k;
+  return passes::build_step(small_model(), c);
+}
+
+}  // namespace ac_advisor::test
