@@ -3,6 +3,10 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/ac_advisor")
 set(share_dir "${CMAKE_INSTALL_DATADIR}/ac-advisor")
 
+# A libfmt that scripts/bootstrap.sh unpacked into the user's cache is found after installation too.
+if(TARGET ac-advisor)
+  set_target_properties(ac-advisor PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
 install(TARGETS ac_advisor EXPORT ac_advisor_targets)
 if(TARGET ac-advisor)
   install(TARGETS ac-advisor)

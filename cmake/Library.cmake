@@ -33,6 +33,9 @@ target_link_libraries(ac_advisor PRIVATE fmt::fmt $<BUILD_INTERFACE:nlohmann_jso
 # All of cli/ but main.cpp, so that tests and fuzz targets can link it.
 file(GLOB_RECURSE cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.cpp")
 list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/cli/main.cpp")
+if(NOT cli_sources)
+  set(cli_sources "${PROJECT_BINARY_DIR}/generated/embedded.cpp")  # none written yet
+endif()
 add_library(ac_advisor_cli STATIC ${cli_sources})
 set_target_properties(ac_advisor_cli PROPERTIES LINKER_LANGUAGE CXX)
 ac_advisor_target(ac_advisor_cli)

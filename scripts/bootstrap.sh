@@ -88,9 +88,16 @@ can_install() {
 
 install_packages() {
   say "installing $*"
-  as_root apt-get -o Acquire::Retries=3 -qq update >&2 &&
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -qq -y \
-      --no-install-recommends install "$@" >&2
+  local log status=0
+  log=$(mktemp)
+  {
+    as_root apt-get -o Acquire::Retries=3 -q update &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -q -y \
+        --no-install-recommends install "$@"
+  } >"$log" 2>&1 </dev/null || status=$?
+  [ $status = 0 ] || tail -n 20 "$log" >&2
+  rm -f "$log"
+  return $status
 }
 
 # apt-get with lists and caches of the user's own, so that it needs no root.

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "ac_advisor/model/error.hpp"
+#include "in_quotes.hpp"
 #include "nearest.hpp"
-#include "quoted.hpp"
 
 namespace ac_advisor::model {
 
@@ -17,7 +17,7 @@ std::string shown(const JsonValue& value) {
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(std::int64_t i) const { return std::to_string(i); }
     std::string operator()(double d) const { return fmt::format("{}", d); }
-    std::string operator()(const std::string& s) const { return quoted(s); }
+    std::string operator()(const std::string& s) const { return in_quotes(s); }
     std::string operator()(const JsonValue::List&) const { return "(a list)"; }
     std::string operator()(const JsonValue::Object&) const { return "(an object)"; }
   };
@@ -26,7 +26,10 @@ std::string shown(const JsonValue& value) {
 
 Fields::Fields(const JsonValue::Object& object, std::string origin, std::string prefix,
                bool defaults)
-    : object_(object), origin_(std::move(origin)), prefix_(std::move(prefix)), defaults_(defaults) {}
+    : object_(object),
+      origin_(std::move(origin)),
+      prefix_(std::move(prefix)),
+      defaults_(defaults) {}
 
 Fields Fields::inside(std::string_view name, const JsonValue::Object& object) const {
   return {object, origin_, fmt::format("{}{}.", prefix_, name), defaults_};
@@ -34,9 +37,8 @@ Fields Fields::inside(std::string_view name, const JsonValue::Object& object) co
 
 void Fields::fail(std::string_view name, std::string_view why) const {
   const JsonValue* value = object_.find(name);
-  throw UserError(fmt::format("{}: \"{}{}\": {}{}{}", origin_, prefix_, name,
-                              value != nullptr ? shown(*value) : "", value != nullptr ? " " : "",
-                              why));
+  throw UserError(fmt::format("{}: \"{}{}\"{} {}", origin_, prefix_, name,
+                              value != nullptr ? ": " + shown(*value) : "", why));
 }
 
 void Fields::fail(std::string_view why) const {
@@ -53,11 +55,13 @@ std::int64_t Fields::size(std::string_view name, std::int64_t limit, std::int64_
   if (value == nullptr) {
     const std::string misspelt = misspelling_of(name);
     if (!misspelt.empty())
-      fail(name, fmt::format("is missing; found {}: did you mean \"{}\"?", quoted(misspelt), name));
+      fail(name,
+           fmt::format("is missing; found {}: did you mean \"{}\"?", in_quotes(misspelt), name));
     if (defaults_) return fallback;
     fail(name, fmt::format("is missing; expected an integer from 1 to {}", limit));
   }
-  if (value->is_null()) fail(name, fmt::format("is no size; expected an integer from 1 to {}", limit));
+  if (value->is_null())
+    fail(name, fmt::format("is no size; expected an integer from 1 to {}", limit));
   return *maybe_size(name, limit);
 }
 
@@ -134,7 +138,8 @@ const JsonValue::List* Fields::maybe_list(std::string_view name) {
   return list;
 }
 
-// The unread field that is nearest to `name`; names with a leading underscore are transformers' own.
+// The unread field that is nearest to `name`; names with a leading underscore are transformers'
+// own.
 std::string Fields::misspelling_of(std::string_view name) const {
   std::vector<std::string_view> unread;
   for (const std::string& key : object_.keys)
@@ -149,8 +154,8 @@ void Fields::reject_misspelt() const {
     if (has(name)) continue;
     const std::string misspelt = misspelling_of(name);
     if (misspelt.empty()) continue;
-    throw UserError(fmt::format("{}: \"{}{}\" is not a field of this family; did you mean \"{}\"?",
-                                origin_, prefix_, misspelt, name));
+    throw UserError(fmt::format("{}: {} is not a field of this family; did you mean \"{}\"?",
+                                origin_, in_quotes(prefix_ + misspelt), name));
   }
 }
 

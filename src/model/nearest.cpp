@@ -8,9 +8,7 @@ namespace {
 
 constexpr std::size_t longest_word = 64;  // longer text is no misspelt name
 
-std::size_t tolerance(std::string_view word) {
-  return std::clamp<std::size_t>(word.size() / 5, 1, 3);
-}
+std::size_t tolerance(std::size_t letters) { return std::clamp<std::size_t>(letters / 5, 1, 3); }
 
 }  // namespace
 
@@ -36,9 +34,11 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   std::size_t best_distance = longest_word;
   for (std::string_view candidate : candidates) {
-    if (candidate.size() > longest_word) continue;
+    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    const std::size_t allowed = tolerance(shorter);
+    if (longer - shorter > allowed) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance <= tolerance(candidate) && distance < best_distance) {
+    if (distance <= allowed && distance < best_distance) {
       best = candidate;
       best_distance = distance;
     }

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <ranges>
 
 #include "ac_advisor/model/error.hpp"
+#include "in_quotes.hpp"
 #include "json_value.hpp"
-#include "quoted.hpp"
 
 namespace ac_advisor::model {
 namespace {
@@ -60,12 +59,12 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
         what.find("missing closing quote") != std::string::npos)
       throw UserError(where + ": the JSON ends too early; is the file truncated?");
     if (error.id == 406)  // out_of_range: a literal such as 1e999
-      throw UserError(where + ": " + quoted(last_token) + " is not a finite number");
+      throw UserError(where + ": " + in_quotes(last_token) + " is not a finite number");
     if (what.find("UTF-8") != std::string::npos || text_.find('\0') != std::string::npos)
       throw UserError(where + ": not UTF-8 text; give a config.json, not a binary file");
-    const bool not_finite = last_token.find('N') != std::string::npos ||
-                            last_token.find('I') != std::string::npos;
-    throw UserError(fmt::format("{}: not valid JSON near {}{}", where, quoted(last_token),
+    const bool not_finite =
+        last_token.find('N') != std::string::npos || last_token.find('I') != std::string::npos;
+    throw UserError(fmt::format("{}: not valid JSON near {}{}", where, in_quotes(last_token),
                                 not_finite ? " (JSON has no NaN and no Infinity)" : ""));
   }
 
@@ -91,8 +90,10 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool open(JsonValue container) {
     if (open_.size() == max_json_depth)
-      throw UserError(fmt::format("{}: nested deeper than {} levels; this is not a model's "
-                                  "configuration", origin_, max_json_depth));
+      throw UserError(
+          fmt::format("{}: nested deeper than {} levels; this is not a model's "
+                      "configuration",
+                      origin_, max_json_depth));
     open_.push_back(place(std::move(container)));
     return true;
   }

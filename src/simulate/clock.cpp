@@ -13,28 +13,42 @@ using ir::CostClass;
 using ir::OpKind;
 using ir::Phase;
 
-/// Share of the multiprocessors that work when the output is cut into 128 x 128 tiles: the last
-/// wave is partly empty (NVIDIA, Matrix Multiplication Background User's Guide, "wave quantization").
-double wave_efficiency(const ir::Program& p, const ir::Op& op, const Device& device) {
+/// Share of the peak that a matrix product reaches: the last wave of output tiles leaves
+/// multiprocessors idle, and a tile's prologue and epilogue cost as much as `k_half` steps of K
+/// (NVIDIA, Matrix Multiplication Background User's Guide).
+double matmul_efficiency(const ir::Program& p, const ir::Op& op, const Device& d) {
   const ir::Shape out = p.value(p.output(op, 0)).shape;
-  if (out.rank() < 2 || device.sm_count <= 0) return 1.0;
-  const auto tiles_of = [](double rows, double columns) {
-    return std::ceil(rows / 128.0) * std::ceil(columns / 128.0);
-  };
+  const double k = op.dim, depth = k / (k + d.matmul_k_half);
+  if (out.rank() < 2 || d.sm_count <= 0) return d.matmul_asymptote * depth;
   const double columns = static_cast<double>(out.back());
   const double rows = static_cast<double>(out.numel()) / std::max(columns, 1.0);
-  const double tiles = tiles_of(rows, columns), sms = static_cast<double>(device.sm_count);
-  return tiles / (std::ceil(tiles / sms) * sms);
+  const double tiles =
+      std::ceil(rows / d.matmul_tile_m) * std::ceil(columns / d.matmul_tile_n);
+  const double sms = static_cast<double>(d.sm_count);
+  return d.matmul_asymptote * depth * tiles / (std::ceil(tiles / sms) * sms);
 }
 
-double efficiency(const Device& d, CostClass cost) {
+double bandwidth_share(const Device& d, CostClass cost) {
   switch (cost) {
-    case CostClass::matmul: return d.matmul_efficiency;
-    case CostClass::attention: return d.attention_efficiency;
-    case CostClass::reduction: return d.reduction_efficiency;
-    case CostClass::embedding: return d.embedding_efficiency;
-    default: return d.pointwise_efficiency;
+    case CostClass::reduction: return d.reduction_bandwidth;
+    case CostClass::embedding: return d.embedding_bandwidth;
+    default: return d.pointwise_bandwidth;
   }
+}
+
+/// Seconds for the host to issue an op: Python's modules in forward and recomputation, the C++
+/// engine in backward, a Python autograd.Function around each fused kernel.
+double issue_seconds(const ir::Op& op, const Device& d) {
+  switch (op.kind) {
+    case OpKind::rms_norm: case OpKind::add_rms_norm: case OpKind::rope: case OpKind::swiglu:
+    case OpKind::linear_cross_entropy: case OpKind::rms_norm_backward:
+    case OpKind::add_rms_norm_backward: case OpKind::rope_backward: case OpKind::swiglu_backward:
+    case OpKind::linear_cross_entropy_backward:
+      return d.fused_op_seconds;
+    default: break;
+  }
+  const double one = op.phase == Phase::backward ? d.backward_op_seconds : d.forward_op_seconds;
+  return one * ir::dispatches(op);
 }
 
 bool is_collective(const ir::Op& op) { return ir::row(op.kind).cost == CostClass::collective; }
@@ -47,7 +61,7 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
   const double w = static_cast<double>(world);
   const double share = (w - 1.0) / w * (op.kind == OpKind::all_reduce ? 2.0 : 1.0);
-  return bytes * share / (d.link_bandwidth * d.collective_efficiency);
+  return d.collective_latency + bytes * share / (d.link_bandwidth * d.collective_bandwidth);
 }
 
 struct Clocks {
@@ -61,18 +75,18 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::
   if (row.launches == 0) return 0;
   const double floor = d.kernel_floor_seconds * row.launches;
   if (is_collective(op)) return std::max(floor, collective_seconds(p, op, d, world));
-  const double bytes = ir::traffic_bytes(p, op);
-  const double memory = bytes / (d.bandwidth * std::min(d.pointwise_efficiency, 1.0));
+  const double traffic =
+      ir::traffic_bytes(p, op) / (d.bandwidth * bandwidth_share(d, row.cost));
   double compute = 0;
   if (row.cost == CostClass::matmul || row.cost == CostClass::attention) {
-    const bool half = op.outputs > 0 && p.value(p.input(op, 0)).dtype == DType::bf16;
-    double rate = (half ? d.bf16_flops : d.fp32_flops) * efficiency(d, row.cost);
-    if (row.cost == CostClass::matmul && op.outputs > 0) rate *= wave_efficiency(p, op, d);
+    const bool half = p.value(p.input(op, 0)).dtype == DType::bf16;
+    double rate = half ? d.bf16_flops : d.fp32_flops;
+    if (row.cost == CostClass::matmul)
+      rate *= matmul_efficiency(p, op, d);
+    else
+      rate *= op.kind == OpKind::sdpa ? d.attention_forward : d.attention_backward;
     compute = ir::flops(p, op) / rate;
   }
-  const double traffic = row.cost == CostClass::matmul || row.cost == CostClass::attention
-                             ? memory
-                             : bytes / (d.bandwidth * efficiency(d, row.cost));
   return std::max({floor, compute, traffic});
 }
 
@@ -99,7 +113,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
       for (ir::ValueId v : p.inputs(op))
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
     if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
-    t.host += device.host_issue_seconds * ir::dispatches(op);
+    t.host += issue_seconds(op, device);
     if (collective) {
       const double start = std::max({t.host, t.communication, t.compute});
       t.communication = start + op_seconds(p, op, device, world);

@@ -1,4 +1,4 @@
-#include "quoted.hpp"
+#include "in_quotes.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,10 @@ constexpr std::size_t longest = 60;  // bytes
 std::size_t sequence(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc3 ? 2 : 0;  // C2: C1 controls
+  const std::size_t size = first >= 0xf0   ? 4
+                           : first >= 0xe0 ? 3
+                           : first >= 0xc3 ? 2
+                                           : 0;  // C2: C1 controls
   if (size == 0 || first > 0xf4 || text.size() < size) return 0;
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   return std::all_of(text.begin() + 1, text.begin() + static_cast<std::ptrdiff_t>(size), continues)
@@ -23,7 +26,7 @@ std::size_t sequence(std::string_view text) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   std::size_t at = 0;
   while (at < text.size() && at < longest) {

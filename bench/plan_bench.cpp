@@ -1,0 +1,89 @@
+// What planning costs, in process: from a config.json's text to a profile. The ratios are printed by
+// the counters of each line; no time is asserted anywhere.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "embedded/embedded.hpp"
+
+namespace {
+
+using namespace ac_advisor;
+
+std::string config_text(const std::string& sample) {
+  for (const embedded::File& file : embedded::files())
+    if (file.path == "sample_models/" + sample + "/config.json") return std::string(file.text);
+  return {};
+}
+
+StepConfig documented() {
+  StepConfig config;
+  config.batch = 8;
+  config.seq = 2048;
+  return config;
+}
+
+void plan_from_text(benchmark::State& state, const std::string& sample, StepConfig config) {
+  const std::string text = config_text(sample);
+  for (auto _ : state) {
+    const model::ModelSpec model = model::parse_config(text, sample, sample);
+    benchmark::DoNotOptimize(advise::plan(model, config, false).memory.peak_allocated);
+  }
+  const model::ModelSpec model = model::parse_config(text, sample, sample);
+  state.counters["blocks"] = static_cast<double>(model.layers);
+  state.counters["s/block"] =
+      benchmark::Counter(static_cast<double>(model.layers),
+                         benchmark::Counter::kIsIterationInvariantRate |
+                             benchmark::Counter::kInvert);
+}
+
+void llama_1b(benchmark::State& state) { plan_from_text(state, "llama-3.2-1b", documented()); }
+void llama_8b(benchmark::State& state) { plan_from_text(state, "llama-3.1-8b", documented()); }
+void llama_405b(benchmark::State& state) { plan_from_text(state, "llama-3.1-405b", documented()); }
+
+void llama_1b_full_fsdp2(benchmark::State& state) {
+  StepConfig config = documented();
+  config.ac = AcMode::full;
+  config.shard = Sharding::fsdp2;
+  config.world = state.range(0);
+  plan_from_text(state, "llama-3.2-1b", config);
+}
+
+void llama_1b_tokens(benchmark::State& state) {
+  StepConfig config = documented();
+  config.batch = state.range(0);
+  config.seq = state.range(1);
+  plan_from_text(state, "llama-3.2-1b", config);
+}
+
+/// At least a thousand configurations, on as many threads as there are cores.
+void sweep_1000(benchmark::State& state) {
+  const model::ModelSpec model =
+      model::parse_config(config_text("llama-3.2-1b"), "llama-3.2-1b", "llama-3.2-1b");
+  StepConfig base = documented();
+  base.world = 8;
+  base.shard = Sharding::fsdp2;
+  advise::Space space = advise::default_space(model, base);
+  space.batch = {1, 2, 4, 6, 8, 10, 12, 16};
+  std::size_t configurations = 0;
+  for (auto _ : state) {
+    const advise::Sweep sweep = advise::sweep(model, base, space);
+    configurations = sweep.configurations;
+  }
+  state.counters["configurations"] = static_cast<double>(configurations);
+}
+
+BENCHMARK(llama_1b)->Unit(benchmark::kMicrosecond);
+BENCHMARK(llama_8b)->Unit(benchmark::kMicrosecond);
+BENCHMARK(llama_405b)->Unit(benchmark::kMicrosecond);
+BENCHMARK(llama_1b_full_fsdp2)->Arg(2)->Arg(8)->Arg(1024)->Unit(benchmark::kMicrosecond);
+BENCHMARK(llama_1b_tokens)
+    ->Args({1, 512})
+    ->Args({8, 2048})
+    ->Args({64, 8192})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(sweep_1000)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace

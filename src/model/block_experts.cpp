@@ -1,0 +1,71 @@
+#include "block_experts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sizes.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+// transformers' attribute_map makes "num_experts" and "num_local_experts" one attribute.
+std::int64_t expert_count(const Family& family, Fields& fields) {
+  const auto local = fields.maybe_size("num_local_experts", sizes::experts);
+  const auto plain = fields.maybe_size("num_experts", sizes::experts);
+  if (local && plain && *local != *plain)
+    fields.fail("num_experts", fmt::format("is not \"num_local_experts\" {}, which is the same "
+                                           "thing; give one of them",
+                                           *local));
+  return local ? *local : plain.value_or(family.experts);
+}
+
+// modeling_qwen3_moe.py, Qwen3MoeDecoderLayer
+std::vector<bool> some_blocks(std::int64_t layers, Fields& fields) {
+  const std::int64_t step = fields.maybe_size("decoder_sparse_step", no_limit).value_or(1);
+  std::vector<bool> sparse;
+  for (std::int64_t i = 0; i < layers; ++i) sparse.push_back((i + 1) % step == 0);
+  if (const JsonValue::List* dense = fields.maybe_list("mlp_only_layers")) {
+    for (const JsonValue& entry : *dense) {
+      const auto* index = std::get_if<std::int64_t>(&entry.data);
+      if (index == nullptr || *index < 0)
+        fields.fail("mlp_only_layers", fmt::format("has the entry {}; expected indices of blocks "
+                                                   "from 0 to {}",
+                                                   shown(entry), layers - 1));
+      if (*index < layers) sparse[static_cast<std::size_t>(*index)] = false;
+    }
+  }
+  return sparse;
+}
+
+}  // namespace
+
+void read_experts(const Family& family, Fields& fields, ModelSpec& spec) {
+  if (family.moe == ExpertRule::none) return;
+  MoeSpec moe;
+  moe.experts = expert_count(family, fields);
+  moe.top_k = fields.maybe_size("num_experts_per_tok", sizes::experts).value_or(family.top_k);
+  if (moe.top_k > moe.experts)
+    fields.fail("num_experts_per_tok",
+                fmt::format("{}is more than the {} experts; expected an integer from 1 to {}",
+                            fields.has("num_experts_per_tok") ? "" : fmt::format("{} ", moe.top_k),
+                            moe.experts, moe.experts));
+  if (family.moe == ExpertRule::every_block) {
+    moe.intermediate = spec.intermediate;
+    moe.normalize_top_k = true;
+    spec.sparse_block.assign(static_cast<std::size_t>(spec.layers), true);
+  } else {
+    moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
+                           .value_or(family.expert_intermediate);
+    moe.normalize_top_k = fields.flag("norm_topk_prob", false);
+    spec.sparse_block = some_blocks(spec.layers, fields);
+    if (std::find(spec.sparse_block.begin(), spec.sparse_block.end(), true) ==
+        spec.sparse_block.end()) {
+      spec.sparse_block.clear();
+      return;
+    }
+  }
+  spec.moe = moe;
+}
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,96 @@
+#include "block_windows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ac_advisor::model {
+namespace {
+
+constexpr std::int64_t longest_window = no_limit;
+
+// Absent: the family's default; null: none.
+std::int64_t window_size(const Family& family, Fields& fields) {
+  if (!fields.has("sliding_window")) {
+    static_cast<void>(fields.find("sliding_window"));
+    return family.sliding_window;
+  }
+  return fields.maybe_size("sliding_window", longest_window).value_or(0);
+}
+
+// "layer_types" where it is given: which blocks have the window. Empty where it is not.
+std::vector<bool> layer_types(std::int64_t layers, Fields& fields) {
+  const JsonValue::List* list = fields.maybe_list("layer_types");
+  if (list == nullptr) return {};
+  if (static_cast<std::int64_t>(list->size()) != layers)
+    fields.fail("layer_types", fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one "
+                                           "entry a block or leave it out",
+                                           list->size(), layers));
+  std::vector<bool> windowed;
+  for (const JsonValue& entry : *list) {
+    const auto* type = std::get_if<std::string>(&entry.data);
+    const bool sliding = type != nullptr && *type == "sliding_attention";
+    // "attention" is the older name of full attention: configuration_utils.py
+    if (!sliding && (type == nullptr || (*type != "full_attention" && *type != "attention")))
+      fields.fail("layer_types", fmt::format("has the entry {}; known: \"full_attention\", "
+                                             "\"sliding_attention\"",
+                                             shown(entry)));
+    windowed.push_back(sliding);
+  }
+  return windowed;
+}
+
+std::vector<bool> repeating(std::int64_t layers, std::int64_t pattern) {
+  std::vector<bool> windowed;
+  for (std::int64_t i = 0; i < layers; ++i) windowed.push_back((i + 1) % pattern != 0);
+  return windowed;
+}
+
+std::vector<std::int64_t> spread(const std::vector<bool>& windowed, std::int64_t window,
+                                 const Fields& fields) {
+  if (window == 0 && std::find(windowed.begin(), windowed.end(), true) != windowed.end())
+    fields.fail("sliding_window",
+                "is no window, but some blocks have \"sliding_attention\"; "
+                "give its tokens");
+  std::vector<std::int64_t> windows;
+  for (bool has_window : windowed) windows.push_back(has_window ? window : 0);
+  return windows;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers, Fields& fields) {
+  const auto count = static_cast<std::size_t>(layers);
+  switch (family.windows) {
+    case WindowRule::none:
+      break;
+    case WindowRule::every_block:
+      return std::vector<std::int64_t>(count, window_size(family, fields));
+    case WindowRule::every_block_if_used: {
+      const bool used = fields.flag("use_sliding_window", false);
+      const std::int64_t window = window_size(family, fields);
+      return std::vector<std::int64_t>(count, used ? window : 0);
+    }
+    case WindowRule::late_blocks_if_used: {
+      const bool used = fields.flag("use_sliding_window", false);
+      const std::int64_t window = used ? window_size(family, fields) : 0;
+      const auto full =
+          fields.maybe_integer("max_window_layers").value_or(family.max_window_layers);
+      std::vector<bool> windowed = layer_types(layers, fields);
+      for (std::int64_t i = 0; windowed.size() < count; ++i)
+        windowed.push_back(window > 0 && i >= full);
+      return spread(windowed, window, fields);
+    }
+    case WindowRule::pattern: {
+      const std::int64_t window = window_size(family, fields);
+      std::int64_t pattern = family.window_pattern;
+      if (family.window_pattern_field)
+        pattern = fields.maybe_size("sliding_window_pattern", no_limit).value_or(pattern);
+      const std::vector<bool> given = layer_types(layers, fields);
+      return spread(given.empty() ? repeating(layers, pattern) : given, window, fields);
+    }
+  }
+  return std::vector<std::int64_t>(count, 0);
+}
+
+}  // namespace ac_advisor::model

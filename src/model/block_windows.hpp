@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "family.hpp"
+#include "fields.hpp"
+
+namespace ac_advisor::model {
+
+/// Per block the sliding window in tokens, 0 for full attention, by the family's rule.
+[[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
+                                                     Fields& fields);
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,113 @@
+// Sources: transformers 5.23.0, models/<name>/configuration_<name>.py for the defaults and
+// models/<name>/modeling_<name>.py for the rest (gemma3_text: models/gemma3/). A new family is a
+// new row; a fact that no row has yet is a new flag, here and in ModelSpec, and its lowering.
+#include "family.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+// clang-format off
+constexpr Family table[] = {
+    {.name = "gemma2",
+     .vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
+     .heads = 8, .kv_heads = 4, .head_dim = 256,
+     .tied_embeddings = true,
+     .pad_token_id = 0,
+     .sliding_window = 4096, .window_pattern = 2,
+     .activation_field = "hidden_activation", .activation = Activation::gelu_tanh,
+     .attention_softcap = 50.0, .final_softcap = 30.0,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::pattern,
+     .attention_softcap_field = true, .final_softcap_field = true,
+     .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
+     .eager_attention_only = true},  // _supports_sdpa = False: "sdpa does not support softcapping"
+    {.name = "gemma3_text",
+     .wrapper = "gemma3",
+     .vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
+     .heads = 8, .kv_heads = 4, .head_dim = 256,
+     .rope_theta = 1000000.0,
+     .tied_embeddings = true,
+     .pad_token_id = 0,
+     .sliding_window = 4096, .window_pattern = 6,
+     .activation_field = "hidden_activation", .activation = Activation::gelu_tanh,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::pattern, .window_pattern_field = true,
+     .final_softcap_field = true,  // attn_logit_softcapping is stored there, and never applied
+     .rotary_table_per_window = true,
+     .qk_norm = true,
+     .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true},
+    {.name = "llama",
+     .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .mlp_bias_field = true},
+    {.name = "mistral",
+     .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+     .heads = 32, .kv_heads = 8,
+     .sliding_window = 4096,
+     .windows = WindowRule::every_block},
+    {.name = "mixtral",
+     .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
+     .heads = 32, .kv_heads = 8,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 1000000.0,
+     .experts = 8, .top_k = 2,
+     .windows = WindowRule::every_block,
+     .moe = ExpertRule::every_block},
+    {.name = "phi3",
+     .vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
+     .heads = 32,
+     .rms_norm_eps = 1e-5,
+     .pad_token_id = 32000,
+     .windows = WindowRule::every_block,
+     .partial_rotary_field = true, .residual_dropout_field = true,
+     .fused_qkv = true, .fused_gate_up = true},
+    {.name = "qwen2",
+     .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+     .heads = 32, .kv_heads = 32,
+     .sliding_window = 4096, .max_window_layers = 28,
+     .qkv_bias = BiasRule::always,
+     .windows = WindowRule::late_blocks_if_used},
+    {.name = "qwen3",
+     .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+     .heads = 32, .kv_heads = 32, .head_dim = 128,
+     .sliding_window = 4096, .max_window_layers = 28,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::late_blocks_if_used,
+     .qk_norm = true},
+    {.name = "qwen3_moe",
+     .vocab = 151936, .hidden = 2048, .intermediate = 6144, .layers = 24,
+     .heads = 32, .kv_heads = 4,
+     .sliding_window = 4096,
+     .experts = 128, .top_k = 8, .expert_intermediate = 768,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::every_block_if_used,
+     .moe = ExpertRule::some_blocks,
+     .qk_norm = true},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Family> families() { return table; }
+
+const Family* find_family(std::string_view model_type) {
+  for (const Family& family : table)
+    if (family.name == model_type || (!model_type.empty() && family.wrapper == model_type))
+      return &family;
+  return nullptr;
+}
+
+const std::vector<std::string>& known_families() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Family& family : table) all.emplace_back(family.name);
+    return all;
+  }();
+  return names;
+}
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ac_advisor/model/spec.hpp"
+
+namespace ac_advisor::model {
+
+enum class BiasRule : std::uint8_t { never, always, configured };  ///< configured: attention_bias
+
+/// Which blocks have a sliding window.
+enum class WindowRule : std::uint8_t {
+  none,
+  every_block,          ///< "sliding_window" holds for all blocks
+  every_block_if_used,  ///< the same, with "use_sliding_window"
+  late_blocks_if_used,  ///< "layer_types", else from "max_window_layers" on
+  pattern,              ///< "layer_types", else all but every `window_pattern`-th block
+};
+
+enum class ExpertRule : std::uint8_t {
+  none,
+  every_block,  ///< experts as wide as "intermediate_size", routing weights always normalized
+  some_blocks,  ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
+};
+
+/// One family of Hugging Face transformers: what its configuration class takes where a field is
+/// absent, and the facts of its modelling code. families.cpp has one row for each.
+struct Family {
+  std::string_view name;          ///< model_type
+  std::string_view wrapper = {};  ///< multimodal model_type whose text_config is of this family
+
+  // Defaults of absent fields: configuration_<name>.py
+  std::int64_t vocab = 0;
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  ///< 0: as many as heads
+  std::int64_t head_dim = 0;  ///< 0: hidden / heads
+  double rms_norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  bool tied_embeddings = false;
+  std::int64_t pad_token_id = -1;   ///< -1: none
+  std::int64_t sliding_window = 0;  ///< 0: none
+  std::int64_t max_window_layers = 0;
+  std::int64_t window_pattern = 0;
+  std::string_view activation_field = "hidden_act";
+  Activation activation = Activation::silu;
+  std::optional<double> attention_softcap = {};
+  std::optional<double> final_softcap = {};
+  std::int64_t experts = 0;
+  std::int64_t top_k = 0;
+  std::int64_t expert_intermediate = 0;
+
+  // Facts of modeling_<name>.py (and of the configuration class's own checks)
+  bool heads_divide_hidden = false;  ///< checked even where head_dim is given
+  BiasRule qkv_bias = BiasRule::never;
+  BiasRule output_bias = BiasRule::never;
+  bool mlp_bias_field = false;
+  WindowRule windows = WindowRule::none;
+  bool window_pattern_field = false;
+  bool attention_softcap_field = false;
+  bool final_softcap_field = false;
+  bool partial_rotary_field = false;
+  bool residual_dropout_field = false;   ///< resid_pdrop
+  bool rotary_table_per_window = false;  ///< one table for windowed blocks, one for the others
+  ExpertRule moe = ExpertRule::none;
+  bool qk_norm = false;
+  bool fused_qkv = false;
+  bool fused_gate_up = false;
+  bool sandwich_norms = false;
+  bool unit_offset_norm = false;
+  bool scaled_embedding = false;
+  bool eager_attention_only = false;
+};
+
+/// All families in alphabetical order.
+[[nodiscard]] std::span<const Family> families();
+/// The family of a `model_type`, a wrapper's included; nullptr where it is unknown.
+[[nodiscard]] const Family* find_family(std::string_view model_type);
+
+}  // namespace ac_advisor::model

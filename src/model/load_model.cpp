@@ -1,0 +1,119 @@
+// MODEL of the command line: a file, a folder or a sample's name.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "embedded/embedded.hpp"
+#include "in_quotes.hpp"
+#include "nearest.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t max_bytes = std::size_t{16} << 20;
+constexpr std::string_view samples_folder = "sample_models/";
+constexpr std::string_view config_name = "config.json";
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+[[noreturn]] void fail_too_large(const std::string& path) {
+  throw UserError(fmt::format("{}: larger than {} MiB; a model's config.json has a few KiB", path,
+                              max_bytes >> 20));
+}
+
+std::string read_file(const fs::path& path) {
+  const std::string shown = path.string();
+  std::error_code error;
+  const auto size = fs::file_size(path, error);  // fails for a pipe, which is read up to the limit
+  if (!error && size > max_bytes) fail_too_large(shown);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(fmt::format("{}: cannot be opened: {}", shown, std::strerror(errno)));
+  std::string text;
+  char piece[1 << 14];
+  while (file.read(piece, sizeof piece) || file.gcount() > 0) {
+    text.append(piece, static_cast<std::size_t>(file.gcount()));
+    if (text.size() > max_bytes) fail_too_large(shown);
+  }
+  return text;
+}
+
+// The name in tables: a config.json has its folder's, any other file its own.
+std::string display_name(const fs::path& file) {
+  if (file.filename() != config_name) return file.stem().string();
+  std::error_code error;
+  const fs::path folder = fs::absolute(file, error).lexically_normal().parent_path();
+  return error || folder.filename().empty() ? std::string("config") : folder.filename().string();
+}
+
+ModelSpec load_file(const fs::path& file, const std::string& as) {
+  return parse_config(read_file(file), file.string(), display_name(file), as);
+}
+
+// "sample_models/<name>/config.json" → name; empty for other files
+std::string_view sample_name(std::string_view path) {
+  if (!path.starts_with(samples_folder) || !path.ends_with(config_name)) return {};
+  path.remove_prefix(samples_folder.size());
+  path.remove_suffix(std::min(path.size(), config_name.size() + 1));
+  return path;
+}
+
+const embedded::File* find_sample(const std::string& model) {
+  for (const embedded::File& file : embedded::files())
+    if (!model.empty() && lower(sample_name(file.path)) == lower(model)) return &file;
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown(const std::string& model) {
+  const std::vector<std::string> names = sample_names();
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  // "meta-llama/Llama-3.2-1B" is near the sample of its last part.
+  const std::string_view near = nearest(lower(fs::path(model).filename().string()), views);
+  throw UserError(fmt::format(
+      "{}: no such file or folder, and no sample of that name{}; samples: {}", in_quotes(model),
+      near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> sample_names() {
+  std::vector<std::string> names;
+  for (const embedded::File& file : embedded::files())
+    if (const std::string_view name = sample_name(file.path); !name.empty())
+      names.emplace_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+ModelSpec load_model(const std::string& model, const std::string& as) {
+  std::error_code error;
+  const fs::path path(model);
+  const fs::file_status status = fs::status(path, error);
+  const bool folder = fs::is_directory(status);
+  if (!folder && fs::exists(status)) return load_file(path, as);
+  if (folder && fs::exists(path / config_name, error)) return load_file(path / config_name, as);
+  if (const embedded::File* sample = find_sample(model))
+    return parse_config(std::string(sample->text), std::string(sample->path),
+                        std::string(sample_name(sample->path)), as);
+  if (folder)
+    throw UserError(
+        fmt::format("{}: the folder has no config.json; name one that has, or the file", model));
+  fail_unknown(model);
+}
+
+}  // namespace ac_advisor::model

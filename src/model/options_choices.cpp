@@ -1,0 +1,157 @@
+#include "options_choices.hpp"
+
+#include <optional>
+
+#include "ac_advisor/model/options.hpp"
+#include "options_size.hpp"
+
+namespace ac_advisor {
+namespace options {
+namespace {
+
+constexpr Whole group_size{"K", 1, 4096};
+constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
+constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
+
+constexpr Choice<Sharding> shards[] = {
+    {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
+    {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
+constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
+                                            "fsdp2", "hsdp:N", "zero3"};
+constexpr std::string_view loss_words[] = {"ce", "lc-ce", "chunked:TOKENS"};
+
+std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
+
+/// What follows the colon; null when there is none.
+std::optional<std::string_view> argument(std::string_view value) {
+  const std::size_t colon = value.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  return value.substr(colon + 1);
+}
+
+void refuse_argument(const Given& given) {
+  const std::string name(word(given.value));
+  refuse(given, name + " takes no argument; use " + name);
+}
+
+template <typename Value, std::size_t Count>
+const char* text_of(const Choice<Value> (&choices)[Count], Value value) {
+  for (const Choice<Value>& choice : choices)
+    if (choice.value == value && choice.shown) return choice.text.data();
+  return "unknown";
+}
+
+}  // namespace
+
+void apply_ac(const Given& given, StepConfig& config) {
+  const auto text = argument(given.value);
+  for (const AcWord& mode : ac_words) {
+    if (mode.text != word(given.value)) continue;
+    const std::string name(mode.text);
+    config.ac = mode.mode;
+    config.ac_arg = 0;
+    config.block_modes.clear();
+    switch (mode.argument) {
+      case Argument::none:
+        if (text) refuse_argument(given);
+        return;
+      case Argument::count: {
+        if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
+        Whole whole = group_size;
+        const std::string prefix = name + ":";
+        whole.prefix = prefix;
+        config.ac_arg = parse_whole(given, *text, whole);
+        return;
+      }
+      case Argument::size:
+        if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
+        config.ac_arg = parse_bytes(given, *text);
+        if (config.ac_arg < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
+        return;
+    }
+  }
+  constexpr std::string_view shown[] = {"none",      "full",    "selective", "attention",
+                                        "grouped:K", "every:K", "sqrt",      "budget:SIZE"};
+  refuse_choice(given, shown);
+}
+
+void apply_loss(const Given& given, StepConfig& config) {
+  const auto text = argument(given.value);
+  const std::string_view name = word(given.value);
+  if (name == "chunked") {
+    if (!text) refuse(given, "chunked needs the tokens of a chunk, such as chunked:1024");
+    config.chunk_tokens = parse_whole(given, *text, chunk_size);
+    config.loss = LossKind::chunked;
+    return;
+  }
+  if (name != "ce" && name != "lc-ce") refuse_choice(given, loss_words);
+  if (text) refuse_argument(given);
+  config.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
+  config.chunk_tokens = 0;
+}
+
+void apply_shard(const Given& given, StepConfig& config) {
+  const auto text = argument(given.value);
+  const std::string_view name = word(given.value);
+  if (name == "hsdp") {
+    if (!text) refuse(given, "hsdp needs the ranks of one shard group, such as hsdp:8");
+    config.hsdp_shards = parse_whole(given, *text, shard_count);
+    config.shard = Sharding::hsdp;
+    return;
+  }
+  for (const Choice<Sharding>& choice : shards) {
+    if (choice.text != name) continue;
+    if (text) refuse_argument(given);
+    config.shard = choice.value;
+    config.hsdp_shards = 0;
+    return;
+  }
+  refuse_choice(given, shard_words);
+}
+
+}  // namespace options
+
+std::string ac_option(const StepConfig& config) {
+  for (const options::AcWord& mode : options::ac_words) {
+    if (mode.mode != config.ac) continue;
+    std::string text(mode.text);
+    if (mode.argument == options::Argument::count) text += ":" + std::to_string(config.ac_arg);
+    if (mode.argument == options::Argument::size) text += ":" + options::size_text(config.ac_arg);
+    return text;
+  }
+  return "unknown";
+}
+
+std::string loss_option(const StepConfig& config) {
+  if (config.loss == LossKind::chunked) return "chunked:" + std::to_string(config.chunk_tokens);
+  return config.loss == LossKind::ce ? "ce" : "lc-ce";
+}
+
+std::string shard_option(const StepConfig& config) {
+  if (config.shard == Sharding::hsdp) return "hsdp:" + std::to_string(config.hsdp_shards);
+  return options::text_of(options::shards, config.shard);
+}
+
+const char* to_option(AcScope scope) { return options::text_of(options::scopes, scope); }
+const char* to_option(Kernels value) { return options::text_of(options::kernels, value); }
+const char* to_option(Optimizer value) { return options::text_of(options::optimizers, value); }
+const char* to_option(Attention value) { return options::text_of(options::attentions, value); }
+const char* to_option(FsdpUnit unit) { return options::text_of(options::fsdp_units, unit); }
+
+const char* to_option(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f32:
+      return "fp32";
+    case DType::i64:
+      return "int64";
+    case DType::i32:
+      return "int32";
+    case DType::u8:
+      return "uint8";
+  }
+  return "unknown";
+}
+
+}  // namespace ac_advisor

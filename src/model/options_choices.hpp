@@ -1,0 +1,46 @@
+// The words of the command line, one table a type; reading and printing both use it.
+#pragma once
+
+#include "ac_advisor/model/step_config.hpp"
+#include "options_parse.hpp"
+
+namespace ac_advisor::options {
+
+inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
+                                             {"submodule", AcScope::submodule}};
+inline constexpr Choice<Kernels> kernels[] = {{"eager", Kernels::eager}, {"fused", Kernels::fused}};
+inline constexpr Choice<Optimizer> optimizers[] = {{"adamw", Optimizer::adamw},
+                                                   {"adamw-foreach", Optimizer::adamw_foreach},
+                                                   {"sgd", Optimizer::sgd}};
+inline constexpr Choice<Attention> attentions[] = {
+    {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
+    {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager}};
+inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
+inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
+                                                  {"segment", FsdpUnit::segment}};
+inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},
+                                               {"expandable_segments:False", false}};
+
+/// How a mode's argument is written, where it has one.
+enum class Argument : std::uint8_t { none, count, size };
+
+struct AcWord {
+  std::string_view text;
+  AcMode mode;
+  Argument argument = Argument::none;
+};
+inline constexpr AcWord ac_words[] = {{"none", AcMode::none},
+                                      {"full", AcMode::full},
+                                      {"selective", AcMode::selective},
+                                      {"attention", AcMode::attention},
+                                      {"grouped", AcMode::grouped, Argument::count},
+                                      {"every", AcMode::every, Argument::count},
+                                      {"sqrt", AcMode::sqrt},
+                                      {"budget", AcMode::budget, Argument::size}};
+
+/// These three change several fields at once.
+void apply_ac(const Given& given, StepConfig& config);
+void apply_loss(const Given& given, StepConfig& config);
+void apply_shard(const Given& given, StepConfig& config);
+
+}  // namespace ac_advisor::options

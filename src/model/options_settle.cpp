@@ -1,0 +1,126 @@
+// What options decide together. A preset yields where it does not fit what was given by hand; two
+// options by hand that contradict are an error.
+#include "options_settle.hpp"
+
+#include <cstdlib>
+#include <string>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
+
+namespace ac_advisor::options {
+namespace {
+
+bool gathers(const StepConfig& c) {
+  return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+}
+
+std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.world); }
+std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
+
+void check_hsdp(const StepConfig& c) {
+  const std::int64_t shards = c.hsdp_shards;
+  if (c.world % shards == 0 && c.world / shards >= 2) return;
+  std::int64_t best = 0;
+  for (std::int64_t n = 2; n <= c.world / 2; ++n)
+    if (c.world % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards))) best = n;
+  throw UserError(shard_text(c) + " " + world_text(c) +
+                  ": N must divide the world and leave two replicas or more; " +
+                  (best == 0 ? std::string("no N does, so use --shard fsdp2")
+                             : "the nearest is hsdp:" + std::to_string(best)));
+}
+
+void settle_sharding(StepConfig& c, const Choices& hand) {
+  if (!hand.has("--shard")) {
+    if (c.world == 1)
+      c.shard = Sharding::none;
+    else if (c.shard == Sharding::none)
+      c.shard = Sharding::fsdp2;
+  }
+  if (c.shard == Sharding::none) {
+    c.hsdp_shards = 0;
+    if (c.world > 1)
+      throw UserError(shard_text(c) + " " + world_text(c) +
+                      ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
+                      "fsdp2 or hsdp:N");
+    return;
+  }
+  if (!hand.has("--world"))
+    throw UserError(shard_text(c) + ": give --world N, the number of ranks (2 or more)");
+  if (c.world < 2)
+    throw UserError(shard_text(c) + " " + world_text(c) +
+                    ": needs two ranks or more; use --world 2 or more, or --shard none");
+  if (c.shard == Sharding::hsdp) check_hsdp(c);
+}
+
+void settle_gathering(StepConfig& c, const Choices& hand) {
+  if (gathers(c)) return;
+  if (hand.has("--keep-last-block"))
+    throw UserError("--keep-last-block " + shard_text(c) +
+                    ": only fsdp2 and hsdp:N gather blocks; use --shard fsdp2 --world N, or drop "
+                    "--keep-last-block");
+  if (hand.has("--fsdp-unit"))
+    throw UserError(std::string("--fsdp-unit ") + to_option(c.fsdp_unit) + " " + shard_text(c) +
+                    ": only fsdp2 and hsdp:N have units; use --shard fsdp2 --world N, or drop "
+                    "--fsdp-unit");
+  c.keep_last_block = false;
+  c.fsdp_unit = FsdpUnit::block;
+}
+
+void settle_scope(StepConfig& c, const Choices& hand) {
+  const bool has_scope = c.ac == AcMode::full || c.ac == AcMode::every || c.ac == AcMode::none;
+  if (c.scope == AcScope::block || has_scope) return;
+  if (hand.has("--ac-scope"))
+    throw UserError("--ac " + ac_option(c) +
+                    " --ac-scope submodule: goes with full and every:K only, the other modes name "
+                    "their own regions; use --ac full or --ac-scope block");
+  c.scope = AcScope::block;
+}
+
+/// Liger's fused loss returns no logits, and the loop keeps only the loss.
+void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
+  if (hand.has("--hold-output") || hand.has("--no-hold-output")) return;
+  c.hold_output = preset.config.hold_output && c.loss != LossKind::chunked;
+}
+
+/// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
+/// param_dtype is that of the gathered parameters and so of the computation; reduce_dtype, when
+/// None, is the compute dtype. Without FSDP2 (and without autocast) parameters compute in their own
+/// dtype.
+void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
+  if (!hand.has("--compute-dtype")) {
+    if (c.param_dtype == DType::bf16 || c.autocast)
+      c.compute_dtype = DType::bf16;
+    else if (!gathers(c))
+      c.compute_dtype = c.param_dtype;
+    else if (!preset.has("--compute-dtype"))
+      c.compute_dtype = DType::bf16;
+  }
+  if (hand.has("--reduce-dtype")) return;
+  const bool as_preset = gathers(c) || c.param_dtype == preset.config.param_dtype;
+  if (!preset.has("--reduce-dtype") || !as_preset || c.shard == Sharding::none)
+    c.reduce_dtype = c.compute_dtype;
+}
+
+void check_no_sync(const StepConfig& c) {
+  // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
+  if (c.no_sync && c.shard == Sharding::zero2)
+    throw UserError(
+        "--no-sync --shard zero2: DeepSpeed has no no_sync where gradients are "
+        "partitioned; use --shard zero1, or drop --no-sync");
+}
+
+}  // namespace
+
+StepConfig settle(const Choices& hand, const Choices& preset) {
+  StepConfig config = hand.config;
+  settle_sharding(config, hand);
+  settle_gathering(config, hand);
+  settle_scope(config, hand);
+  settle_held_output(config, hand, preset);
+  settle_dtypes(config, hand, preset);
+  check_no_sync(config);
+  return config;
+}
+
+}  // namespace ac_advisor::options

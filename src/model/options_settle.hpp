@@ -1,0 +1,25 @@
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::options {
+
+/// A configuration and which options set it.
+struct Choices {
+  StepConfig config;
+  std::vector<std::string_view> options;
+
+  [[nodiscard]] bool has(std::string_view option) const {
+    return std::find(options.begin(), options.end(), option) != options.end();
+  }
+};
+
+/// Fills in what depends on other options and refuses what contradicts by hand. `hand.config` is
+/// the preset with the options by hand over it.
+[[nodiscard]] StepConfig settle(const Choices& hand, const Choices& preset);
+
+}  // namespace ac_advisor::options

@@ -1,0 +1,82 @@
+// What transformers' modules hold: modeling_<family>.py, release 5.23.0.
+#include <fmt/format.h>
+
+#include <initializer_list>
+
+#include "ac_advisor/model/error.hpp"
+#include "count_parameters.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+/// A sum of tensors' element counts that notices overflow.
+class ElementSum {
+ public:
+  void add(std::initializer_list<std::int64_t> shape, std::int64_t times = 1) {
+    std::int64_t elements = times;
+    for (std::int64_t size : shape) overflow_ |= __builtin_mul_overflow(elements, size, &elements);
+    overflow_ |= __builtin_add_overflow(total_, elements, &total_);
+  }
+  /// `times` whole sums, a block's for instance.
+  void add(const ElementSum& sum, std::int64_t times) {
+    overflow_ |= sum.overflow_;
+    add({sum.total_}, times);
+  }
+  [[nodiscard]] std::optional<std::int64_t> total() const {
+    if (overflow_ || total_ > max_parameters) return std::nullopt;
+    return total_;
+  }
+
+ private:
+  std::int64_t total_ = 0;
+  bool overflow_ = false;
+};
+
+ElementSum attention(const ModelSpec& spec) {
+  ElementSum sum;  // the same whether q, k and v are one projection or three
+  sum.add({spec.hidden, spec.heads, spec.head_dim}, 2);     // q and the output
+  sum.add({spec.hidden, spec.kv_heads, spec.head_dim}, 2);  // k and v
+  if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim});
+  if (spec.qkv_bias) sum.add({spec.kv_heads, spec.head_dim}, 2);
+  if (spec.output_bias) sum.add({spec.hidden});
+  if (spec.qk_norm) sum.add({spec.head_dim}, 2);
+  return sum;
+}
+
+ElementSum dense_mlp(const ModelSpec& spec) {
+  ElementSum sum;
+  sum.add({spec.hidden, spec.intermediate}, 3);  // gate, up and down
+  if (spec.mlp_bias) sum.add({spec.intermediate}, 2);
+  if (spec.mlp_bias) sum.add({spec.hidden});
+  return sum;
+}
+
+ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
+  ElementSum sum;
+  sum.add({moe.experts, spec.hidden});                       // the router
+  sum.add({moe.experts, spec.hidden, moe.intermediate}, 3);  // gate_up and down
+  return sum;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
+  std::int64_t sparse = 0;
+  for (bool has_experts : spec.sparse_block) sparse += has_experts ? 1 : 0;
+  ElementSum sum;
+  sum.add({spec.vocab, spec.hidden}, spec.tied_embeddings ? 1 : 2);
+  sum.add({spec.hidden});  // the final norm
+  sum.add({spec.layers, spec.sandwich_norms ? 4 : 2, spec.hidden});
+  sum.add(attention(spec), spec.layers);
+  sum.add(dense_mlp(spec), spec.layers - sparse);
+  if (spec.moe) sum.add(expert_mlp(spec, *spec.moe), sparse);
+  return sum.total();
+}
+
+std::int64_t parameter_count(const ModelSpec& spec) {
+  if (const auto count = count_parameters(spec)) return *count;
+  throw UserError(
+      fmt::format("{}: more than {} parameters; check its sizes", spec.name, max_parameters));
+}
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,205 @@
+// From a configuration's fields and its family's row to a ModelSpec.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "block_experts.hpp"
+#include "block_windows.hpp"
+#include "count_parameters.hpp"
+#include "family.hpp"
+#include "fields.hpp"
+#include "model_section.hpp"
+#include "sizes.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+// Throws unless `name`'s value `part` divides `whole_name`'s; the way out is the nearest divisors.
+void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
+                 std::string_view whole_name, std::int64_t whole) {
+  if (whole % part == 0) return;
+  std::int64_t below = std::min(part, whole), above = part;
+  while (whole % below != 0) --below;
+  while (above < whole && whole % above != 0) ++above;
+  const std::string divisors = above < whole && above <= sizes::heads
+                                   ? fmt::format("{} or {}", below, above)
+                                   : fmt::format("{}", below);
+  fields.fail(name, fmt::format("{}does not divide \"{}\" {}; the nearest that does is {}",
+                                fields.has(name) ? "" : fmt::format("{} ", part), whole_name, whole,
+                                divisors));
+}
+
+void read_sizes(const Family& family, Fields& fields, ModelSpec& spec) {
+  spec.hidden = fields.size("hidden_size", sizes::hidden, family.hidden);
+  spec.intermediate = fields.size("intermediate_size", sizes::intermediate, family.intermediate);
+  spec.layers = fields.size("num_hidden_layers", sizes::layers, family.layers);
+  spec.heads = fields.size("num_attention_heads", sizes::heads, family.heads);
+  spec.vocab = fields.size("vocab_size", sizes::vocab, family.vocab);
+  // Absent: the family's number; null: as many as heads.
+  const bool kv_heads_given = fields.has("num_key_value_heads");
+  spec.kv_heads =
+      fields.maybe_size("num_key_value_heads", sizes::heads)
+          .value_or(family.kv_heads == 0 || kv_heads_given ? spec.heads : family.kv_heads);
+  const auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
+  const bool derived = !head_dim && family.head_dim == 0;
+  if (derived || family.heads_divide_hidden)
+    must_divide(fields, "num_attention_heads", spec.heads, "hidden_size", spec.hidden);
+  must_divide(fields, "num_key_value_heads", spec.kv_heads, "num_attention_heads", spec.heads);
+  spec.head_dim = derived ? spec.hidden / spec.heads : head_dim.value_or(family.head_dim);
+  if (spec.head_dim % 2 != 0)
+    fields.fail(derived ? "num_attention_heads" : "head_dim",
+                fmt::format("gives heads of {} elements; rotary embeddings need an even number",
+                            spec.head_dim));
+  if ((spec.heads + 2 * spec.kv_heads) * spec.head_dim > std::numeric_limits<std::int32_t>::max())
+    fields.fail("num_attention_heads",
+                fmt::format("times head_dim {} is too wide for q, k and v together; check both",
+                            spec.head_dim));
+  spec.max_positions = fields.maybe_size("max_position_embeddings", no_limit).value_or(0);
+}
+
+void read_rotary(const Family& family, Fields& fields, ModelSpec& spec) {
+  constexpr double largest_theta = 1e18;
+  // "rope_parameters" since transformers 5, "rope_scaling" and fields of the model's own before.
+  const JsonValue::Object* newer = fields.maybe_object("rope_parameters");
+  const JsonValue::Object* older = fields.maybe_object("rope_scaling");
+  const auto read = [&](std::string_view name, double low, double high) {
+    for (const auto& [object, at] :
+         {std::pair{older, "rope_scaling"}, {newer, "rope_parameters"}}) {
+      if (object == nullptr) continue;
+      Fields rope = fields.inside(at, *object);
+      // Models with windows may keep one set of parameters for each kind of block.
+      if (const JsonValue::Object* full = rope.maybe_object("full_attention"))
+        if (auto value = rope.inside("full_attention", *full).maybe_number(name, low, high))
+          return value;
+      if (auto value = rope.maybe_number(name, low, high)) return value;
+    }
+    return fields.maybe_number(name, low, high);
+  };
+  spec.rope_theta = read("rope_theta", 1e-6, largest_theta).value_or(family.rope_theta);
+  spec.rotary_dim = spec.head_dim;
+  if (family.partial_rotary_field) {
+    const double share = read("partial_rotary_factor", 0.0, 1.0).value_or(1.0);
+    const auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * share);
+    spec.rotary_dim = (rotated + 1) / 2 * 2;  // arange(0, dim, 2) rounds an odd one up
+    if (rotated == 0)
+      fields.fail(
+          fmt::format("\"partial_rotary_factor\": {} leaves nothing of the {} elements of "
+                      "a head to rotate; expected up to 1",
+                      share, spec.head_dim));
+  }
+  if (family.rotary_table_per_window) {
+    const bool local = std::any_of(spec.window.begin(), spec.window.end(),
+                                   [](std::int64_t window) { return window > 0; });
+    const bool global = std::find(spec.window.begin(), spec.window.end(), 0) != spec.window.end();
+    spec.rotary_tables = local && global ? 2 : 1;
+  }
+}
+
+Activation read_activation(const Family& family, Fields& fields) {
+  // transformers' ACT2FN; its further names are other kernels, which are not modelled.
+  const auto name = fields.maybe_text(family.activation_field);
+  if (!name) return family.activation;
+  if (*name == "silu" || *name == "swish") return Activation::silu;
+  if (*name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
+  fields.fail(family.activation_field, "is not known; known: \"silu\", \"gelu_pytorch_tanh\"");
+}
+
+std::optional<double> read_softcap(Fields& fields, std::string_view name, bool has_field,
+                                   std::optional<double> absent) {
+  if (!has_field) return std::nullopt;
+  const bool given = fields.has(name);  // null switches it off, absence does not
+  const auto cap = fields.maybe_number(name, 1e-6, 1e9);
+  return given ? cap : absent;
+}
+
+void read_blocks(const Family& family, Fields& fields, ModelSpec& spec) {
+  const auto biased = [&](BiasRule rule) {
+    return rule == BiasRule::always ||
+           (rule == BiasRule::configured && fields.flag("attention_bias", false));
+  };
+  spec.qkv_bias = biased(family.qkv_bias);
+  spec.output_bias = biased(family.output_bias);
+  spec.mlp_bias = family.mlp_bias_field && fields.flag("mlp_bias", false);
+  spec.activation = read_activation(family, fields);
+  spec.rms_norm_eps = fields.maybe_number("rms_norm_eps", 0.0, 1.0).value_or(family.rms_norm_eps);
+  spec.attention_dropout = fields.maybe_number("attention_dropout", 0.0, 1.0).value_or(0.0);
+  spec.tied_embeddings = fields.flag("tie_word_embeddings", family.tied_embeddings);
+  spec.attention_softcap = read_softcap(fields, "attn_logit_softcapping",
+                                        family.attention_softcap_field, family.attention_softcap);
+  spec.final_softcap = read_softcap(fields, "final_logit_softcapping", family.final_softcap_field,
+                                    family.final_softcap);
+  spec.kv_sharing = fields.maybe_integer("num_kv_shared_layers").value_or(0) > 0;
+  spec.qk_norm = family.qk_norm;
+  spec.fused_qkv = family.fused_qkv;
+  spec.fused_gate_up = family.fused_gate_up;
+  spec.sandwich_norms = family.sandwich_norms;
+  spec.unit_offset_norm = family.unit_offset_norm;
+  spec.scaled_embedding = family.scaled_embedding;
+  spec.eager_attention_only = family.eager_attention_only;
+}
+
+// nn.Embedding's rule: a negative index counts from the end of the vocabulary.
+std::int64_t read_pad_token(const Family& family, Fields& fields, std::int64_t vocab) {
+  if (!fields.has("pad_token_id")) return family.pad_token_id < vocab ? family.pad_token_id : -1;
+  const auto pad = fields.maybe_integer("pad_token_id");
+  if (!pad) return -1;
+  if (*pad >= vocab || *pad < -vocab)
+    fields.fail("pad_token_id", fmt::format("is outside the vocabulary; expected null or an "
+                                            "integer from 0 to {}",
+                                            vocab - 1));
+  return *pad < 0 ? *pad + vocab : *pad;
+}
+
+// What would change the step and is not modelled is refused, never silently left out.
+void refuse_unmodelled(const Family& family, Fields& fields) {
+  const auto refuse = [&](std::string_view name, bool present, std::string_view why) {
+    if (present) fields.fail(name, fmt::format("is not modelled yet: {}", why));
+  };
+  refuse("use_bidirectional_attention", fields.flag("use_bidirectional_attention", false),
+         "this is an encoder, not a decoder trained on the next token; expected false");
+  refuse("quantization_config", fields.maybe_object("quantization_config") != nullptr,
+         "give the configuration of the unquantized model");
+  refuse("per_layer_config", fields.maybe_object("per_layer_config") != nullptr,
+         "every block must have the same sizes");
+  if (family.moe != ExpertRule::none) {
+    refuse("output_router_logits", fields.flag("output_router_logits", false),
+           "the router's auxiliary loss; expected false");
+    refuse("router_jitter_noise",
+           fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0) > 0.0, "expected 0");
+  }
+  if (family.residual_dropout_field)
+    refuse("resid_pdrop", fields.maybe_number("resid_pdrop", 0.0, 1.0).value_or(0.0) > 0.0,
+           "dropout outside attention; expected 0");
+}
+
+}  // namespace
+
+ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
+                       const std::string& as) {
+  const JsonValue::Object root = read_json(text, origin);
+  const ModelSection section = find_model_section(root, origin, as);
+  const Family& family = *section.family;
+  Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
+  ModelSpec spec;
+  spec.name = name;
+  spec.family = family.name;
+  read_sizes(family, fields, spec);
+  read_blocks(family, fields, spec);
+  spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
+  spec.window = read_windows(family, spec.layers, fields);
+  read_rotary(family, fields, spec);
+  read_experts(family, fields, spec);
+  refuse_unmodelled(family, fields);
+  fields.reject_misspelt();
+  if (!count_parameters(spec))
+    fields.fail(
+        fmt::format("\"hidden_size\" {}, \"intermediate_size\" {}, \"num_hidden_layers\" {} "
+                    "and \"vocab_size\" {} make more than {} parameters; check these sizes",
+                    spec.hidden, spec.intermediate, spec.layers, spec.vocab, max_parameters));
+  return spec;
+}
+
+}  // namespace ac_advisor::model

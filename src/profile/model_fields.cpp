@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include "ac_advisor/profile/config_fields.hpp"
+
+namespace ac_advisor::profile {
+namespace {
+
+/// Runs of equal values: "0×5 512 0×5 512".
+template <typename T>
+std::string runs(const std::vector<T>& list) {
+  std::string text;
+  for (std::size_t i = 0; i < list.size();) {
+    std::size_t end = i;
+    while (end < list.size() && list[end] == list[i]) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", static_cast<std::int64_t>(list[i]));
+    if (end - i > 1) text += fmt::format("×{}", end - i);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Field> model_fields(const model::ModelSpec& m) {
+  std::vector<Field> fields{
+      {"name", m.name},
+      {"family", m.family},
+      {"parameters", model::parameter_count(m)},
+      {"hidden", m.hidden},
+      {"intermediate", m.intermediate},
+      {"layers", m.layers},
+      {"heads", m.heads},
+      {"kv_heads", m.kv_heads},
+      {"head_dim", m.head_dim},
+      {"vocab", m.vocab},
+      {"max_positions", m.max_positions},
+      {"rms_norm_eps", m.rms_norm_eps},
+      {"attention_dropout", m.attention_dropout},
+      {"pad_token_id", m.pad_token_id},
+      {"rope_theta", m.rope_theta},
+      {"tied_embeddings", m.tied_embeddings},
+      {"qkv_bias", m.qkv_bias},
+      {"output_bias", m.output_bias},
+      {"mlp_bias", m.mlp_bias},
+      {"qk_norm", m.qk_norm},
+      {"fused_qkv", m.fused_qkv},
+      {"fused_gate_up", m.fused_gate_up},
+      {"sandwich_norms", m.sandwich_norms},
+      {"unit_offset_norm", m.unit_offset_norm},
+      {"scaled_embedding", m.scaled_embedding},
+      {"eager_attention_only", m.eager_attention_only},
+      {"kv_sharing", m.kv_sharing},
+      {"attention_softcap", m.attention_softcap.value_or(0.0)},
+      {"final_softcap", m.final_softcap.value_or(0.0)},
+      {"activation", std::string(m.activation == model::Activation::silu ? "silu" : "gelu_tanh")},
+      {"rotary_dim", m.rotary_dim},
+      {"rotary_tables", m.rotary_tables},
+      {"window", runs(m.window)},
+      {"sparse_block", runs(m.sparse_block)}};
+  const model::MoeSpec moe = m.moe.value_or(model::MoeSpec{});
+  fields.push_back({"moe.experts", moe.experts});
+  fields.push_back({"moe.top_k", moe.top_k});
+  fields.push_back({"moe.intermediate", moe.intermediate});
+  fields.push_back({"moe.normalize_top_k", moe.normalize_top_k});
+  return fields;
+}
+
+}  // namespace ac_advisor::profile

@@ -1,0 +1,66 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <set>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "passes/small_model.hpp"
+
+namespace ac_advisor::test {
+
+TEST_CASE("every op kind has a row of its own, a name and sensible columns") {
+  for (std::size_t i = 0; i < ir::op_kind_count; ++i) {
+    const ir::OpRow& row = ir::op_table()[i];
+    INFO(row.name);
+    CHECK(row.kind == static_cast<ir::OpKind>(i));
+    CHECK(std::strlen(row.name) > 0);
+    // what launches a kernel is dispatched, moves bytes or computes; what does not, does neither
+    CHECK((row.launches > 0) == (row.cost != ir::CostClass::none));
+    CHECK((row.launches > 0) == (row.traffic > 0));
+    if (row.cost == ir::CostClass::matmul || row.cost == ir::CostClass::attention)
+      CHECK(row.flops_per_output > 0);
+  }
+}
+
+TEST_CASE("every kind that a model's forward uses with gradients has a derivative") {
+  const std::set<ir::OpKind> constant{  // what they make carries no gradient
+      ir::OpKind::arange, ir::OpKind::cos, ir::OpKind::sin, ir::OpKind::pad, ir::OpKind::hold};
+  for (Kernels kernels : {Kernels::eager, Kernels::fused}) {
+    StepConfig config = small_config();
+    config.kernels = kernels;
+    for (const ir::Op& op : passes::build_step(small_model(), config).program.ops) {
+      if (op.phase > ir::Phase::loss || constant.contains(op.kind)) continue;
+      INFO(ir::row(op.kind).name);
+      CHECK((ir::row(op.kind).derive != nullptr));
+    }
+  }
+}
+
+TEST_CASE("a matrix product costs two operations a multiply-add") {
+  ir::Program p;
+  const auto x = p.make({3, 5}, DType::bf16, ir::Role::activation, {});
+  const auto w = p.make({7, 5}, DType::bf16, ir::Role::parameter, {});
+  const auto y = p.make({3, 7}, DType::bf16, ir::Role::activation, {});
+  ir::Op& op = p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}));
+  op.dim = 5;
+  CHECK(ir::flops(p, op) == 2 * 3 * 5 * 7);
+  CHECK(ir::traffic_bytes(p, op) == 2 * (3 * 5 + 7 * 5 + 3 * 7));
+}
+
+TEST_CASE("an embedding reads the rows it puts out, not the whole table") {
+  ir::Program p;
+  const auto table = p.make({1000, 8}, DType::bf16, ir::Role::parameter, {});
+  const auto ids = p.make({4}, DType::i64, ir::Role::input, {});
+  const auto y = p.make({4, 8}, DType::bf16, ir::Role::activation, {});
+  const ir::Op& op = p.op(p.emit(ir::OpKind::embedding, ir::Phase::forward, {}, {table, ids}, {y}));
+  CHECK(ir::traffic_bytes(p, op) == 2 * (4 * 8 * 2) + 4 * 8);
+}
+
+TEST_CASE("sizes that do not fit 64 bits are an error, not a wrap-around") {
+  CHECK_THROWS_AS(static_cast<void>(ir::checked_mul(std::int64_t{1} << 40, std::int64_t{1} << 40)),
+                  UserError);
+  CHECK_THROWS_AS(static_cast<void>(ir::Shape({1 << 30, 1 << 30, 1 << 30}).numel()), UserError);
+}
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "config_text.hpp"
+
+using namespace ac_advisor;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder of the test's own, removed with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "ac_advisor_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] fs::path operator/(const char* name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string load_error(const std::string& model, const std::string& as = {}) {
+  try {
+    static_cast<void>(model::load_model(model, as));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("every sample loads by name, whatever the case of its letters") {
+  const auto names = model::sample_names();
+  CHECK(std::is_sorted(names.begin(), names.end()));
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    CHECK(model::load_model(name).name == name);
+  }
+  CHECK(model::load_model("Llama-3.2-1B").name == "llama-3.2-1b");
+}
+
+TEST_CASE("a config.json is called after its folder, any other file after itself") {
+  const Folder folder;
+  const std::string text = test::small_config("llama").dump();
+  write(folder / "mine/config.json", text);
+  write(folder / "other.json", text);
+  CHECK(model::load_model((folder / "mine").string()).name == "mine");
+  CHECK(model::load_model((folder / "mine/").string()).name == "mine");
+  CHECK(model::load_model((folder / "mine/config.json").string()).name == "mine");
+  CHECK(model::load_model((folder / "other.json").string()).name == "other");
+  CHECK(model::load_model((folder / "other.json").string(), "mistral").family == "mistral");
+}
+
+TEST_CASE("an error in a file names the file") {
+  const Folder folder;
+  write(folder / "bad.json", "{");
+  CHECK(
+      load_error((folder / "bad.json").string()).starts_with((folder / "bad.json").string() + ":"));
+}
+
+TEST_CASE("a folder without a config.json says so") {
+  const Folder folder;
+  fs::create_directories(folder / "empty");
+  CHECK(contains(load_error((folder / "empty").string()), "empty: the folder has no config.json"));
+  fs::create_directories(folder / "strange/config.json");
+  CHECK(load_error((folder / "strange").string()) != "");
+}
+
+TEST_CASE("a file of 100 MB is refused before it is read") {
+  const Folder folder;
+  write(folder / "big.json", "{}");
+  fs::resize_file(folder / "big.json", 100'000'000);  // sparse
+  CHECK(contains(load_error((folder / "big.json").string()), "big.json: larger than 16 MiB"));
+  CHECK(contains(load_error("/dev/zero"), "/dev/zero: larger than 16 MiB"));
+}
+
+TEST_CASE("an unknown name lists the samples and the nearest") {
+  CHECK(contains(load_error("nonesuch"), "\"nonesuch\": no such file or folder"));
+  CHECK(contains(load_error("nonesuch"), "samples: gemma-2-2b, gemma-3-1b, "));
+  CHECK(contains(load_error("lama-3.2-1b"), "did you mean \"llama-3.2-1b\"?"));
+  CHECK(contains(load_error("meta-llama/Llama-3.2-1B"), "did you mean \"llama-3.2-1b\"?"));
+  CHECK(load_error("") != "");
+  CHECK(load_error(std::string(100'000, 'x')) != "");
+  CHECK(load_error(std::string("a\0b", 3)) != "");
+}

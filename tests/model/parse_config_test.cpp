@@ -1,0 +1,217 @@
+// The expected facts are those of transformers 5.23.0: configuration_<family>.py,
+// modeling_<family>.py.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "config_text.hpp"
+
+using namespace ac_advisor;
+using model::Activation;
+using test::error_of;
+using test::parse;
+using test::small_config;
+using Windows = std::vector<std::int64_t>;
+
+TEST_CASE("the families are listed in alphabetical order") {
+  CHECK(model::known_families() == std::vector<std::string>{"gemma2", "gemma3_text", "llama",
+                                                            "mistral", "mixtral", "phi3", "qwen2",
+                                                            "qwen3", "qwen3_moe"});
+}
+
+TEST_CASE("every family reads its smallest configuration") {
+  for (const std::string& family : model::known_families()) {
+    CAPTURE(family);
+    const auto spec = parse(small_config(family));
+    CHECK(spec.family == family);
+    CHECK(spec.layers == 4);
+    CHECK(spec.window.size() == 4);
+    CHECK(spec.max_positions == 0);
+    CHECK(spec.rotary_dim == spec.head_dim);
+    CHECK(spec.activation ==
+          (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
+    CHECK(spec.tied_embeddings == family.starts_with("gemma"));
+    CHECK(spec.moe.has_value() == (family == "mixtral" || family == "qwen3_moe"));
+    CHECK(spec.rms_norm_eps == (family == "phi3" || family == "mixtral" ? 1e-5 : 1e-6));
+  }
+}
+
+TEST_CASE("an absent num_key_value_heads is the family's number, a null one that of heads") {
+  auto config = small_config("mistral");
+  config["num_attention_heads"] = 16;
+  config.erase("num_key_value_heads");
+  CHECK(parse(config).kv_heads == 8);
+  config["num_key_value_heads"] = nullptr;
+  CHECK(parse(config).kv_heads == 16);
+  config["model_type"] = "llama";
+  config.erase("num_key_value_heads");
+  CHECK(parse(config).kv_heads == 16);
+}
+
+TEST_CASE("head_dim is hidden / heads unless the family has a number of its own") {
+  CHECK(parse(small_config("llama")).head_dim == 16);
+  CHECK(parse(small_config("qwen3_moe")).head_dim == 16);
+  CHECK(parse(small_config("qwen3")).head_dim == 128);
+  CHECK(parse(small_config("gemma2")).head_dim == 256);
+  auto config = small_config("mistral");
+  config["head_dim"] = 32;
+  CHECK(parse(config).head_dim == 32);
+}
+
+TEST_CASE(
+    "qwen3 with a head_dim of its own takes heads that do not divide hidden, as transformers") {
+  auto config = small_config("qwen3");
+  config["num_attention_heads"] = 6;
+  CHECK(parse(config).heads == 6);
+}
+
+TEST_CASE("mistral: an absent window is 4096, null is none; phi3 and mixtral have none") {
+  auto config = small_config("mistral");
+  CHECK(parse(config).window == Windows(4, 4096));
+  config["sliding_window"] = nullptr;
+  CHECK(parse(config).window == Windows(4, 0));
+  CHECK(parse(small_config("phi3")).window == Windows(4, 0));
+  CHECK(parse(small_config("mixtral")).window == Windows(4, 0));
+  config["model_type"] = "phi3";
+  config["sliding_window"] = 2047;
+  CHECK(parse(config).window == Windows(4, 2047));
+}
+
+TEST_CASE("qwen2: use_sliding_window windows the blocks from max_window_layers on") {
+  auto config = small_config("qwen2");
+  config["sliding_window"] = 100;
+  config["max_window_layers"] = 3;
+  CHECK(parse(config).window == Windows(4, 0));
+  config["use_sliding_window"] = true;
+  CHECK(parse(config).window == Windows{0, 0, 0, 100});
+  config["layer_types"] = {"sliding_attention", "full_attention", "full_attention",
+                           "full_attention"};
+  CHECK(parse(config).window == Windows{100, 0, 0, 0});
+  config["model_type"] = "qwen3_moe";  // all blocks or none there
+  CHECK(parse(config).window == Windows(4, 100));
+}
+
+TEST_CASE("gemma2 alternates windows, soft-caps both scores and logits, and has no sdpa") {
+  auto config = small_config("gemma2");
+  auto spec = parse(config);
+  CHECK(spec.window == Windows{4096, 0, 4096, 0});
+  CHECK(spec.attention_softcap == 50.0);
+  CHECK(spec.final_softcap == 30.0);
+  CHECK(spec.eager_attention_only);
+  CHECK(spec.rotary_tables == 1);
+  config["attn_logit_softcapping"] = nullptr;
+  config["final_logit_softcapping"] = 20;
+  spec = parse(config);
+  CHECK_FALSE(spec.attention_softcap.has_value());
+  CHECK(spec.final_softcap == 20.0);
+  CHECK(spec.eager_attention_only);
+}
+
+TEST_CASE("gemma3: every sixth block is global; two rotary tables where both kinds occur") {
+  auto config = small_config("gemma3_text");
+  config["sliding_window"] = 512;
+  CHECK(parse(config).window == Windows(4, 512));
+  CHECK(parse(config).rotary_tables == 1);
+  config["num_hidden_layers"] = 7;
+  CHECK(parse(config).window == Windows{512, 512, 512, 512, 512, 0, 512});
+  CHECK(parse(config).rotary_tables == 2);
+  config["sliding_window_pattern"] = 2;
+  config["num_hidden_layers"] = 3;
+  CHECK(parse(config).window == Windows{512, 0, 512});
+  const auto spec = parse(config);
+  CHECK(spec.qk_norm);
+  CHECK(spec.sandwich_norms);
+  CHECK(spec.unit_offset_norm);
+  CHECK(spec.scaled_embedding);
+  CHECK_FALSE(spec.eager_attention_only);
+  CHECK_FALSE(spec.final_softcap.has_value());
+}
+
+TEST_CASE("a multimodal wrapper's text_config is read; its absent sizes are the family's") {
+  // gemma-3-4b-it's config.json, as published
+  const nlohmann::json config = {
+      {"architectures", {"Gemma3ForConditionalGeneration"}},
+      {"model_type", "gemma3"},
+      {"text_config",
+       {{"hidden_size", 2560},
+        {"intermediate_size", 10240},
+        {"model_type", "gemma3_text"},
+        {"num_hidden_layers", 34},
+        {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+        {"sliding_window", 1024}}},
+      {"vision_config", {{"hidden_size", 1152}, {"model_type", "siglip_vision_model"}}}};
+  const auto spec = parse(config);
+  CHECK(spec.family == "gemma3_text");
+  CHECK(spec.heads == 8);
+  CHECK(spec.kv_heads == 4);
+  CHECK(spec.vocab == 262208);
+  CHECK(spec.rope_theta == 1e6);
+  auto unknown = config;
+  unknown["model_type"] = "some_wrapper";
+  CHECK(parse(unknown).family == "gemma3_text");
+  unknown["text_config"]["num_hidden_layers"] = -1;
+  CHECK(error_of(unknown).find("\"text_config.num_hidden_layers\": -1 is negative") !=
+        std::string::npos);
+}
+
+TEST_CASE("phi3: fused projections, partial rotation rounded up to an even size") {
+  auto config = small_config("phi3");
+  CHECK(parse(config).fused_qkv);
+  CHECK(parse(config).fused_gate_up);
+  config["partial_rotary_factor"] = 0.75;
+  CHECK(parse(config).rotary_dim == 12);
+  config["partial_rotary_factor"] = 0.7;  // int(11.2) = 11, twice the 6 frequencies
+  CHECK(parse(config).rotary_dim == 12);
+  config["model_type"] = "llama";  // not read there
+  CHECK(parse(config).rotary_dim == 16);
+}
+
+TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the default") {
+  auto config = small_config("llama");
+  CHECK(parse(config).rope_theta == 10000.0);
+  CHECK(parse(small_config("mixtral")).rope_theta == 1e6);
+  config["rope_theta"] = 500000;
+  CHECK(parse(config).rope_theta == 500000.0);
+  config["rope_parameters"] = {{"rope_theta", 2e6}, {"rope_type", "default"}};
+  CHECK(parse(config).rope_theta == 2e6);
+}
+
+TEST_CASE("mixtral's experts are as wide as its MLP; qwen3_moe says how wide and where") {
+  auto config = small_config("mixtral");
+  auto spec = parse(config);
+  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true});
+  CHECK(spec.sparse_block == std::vector<bool>(4, true));
+  config = small_config("qwen3_moe");
+  config["mlp_only_layers"] = {0};
+  spec = parse(config);
+  CHECK(*spec.moe == model::MoeSpec{128, 8, 768, false});
+  CHECK(spec.sparse_block == std::vector<bool>{false, true, true, true});
+  config["decoder_sparse_step"] = 9;  // no block has experts: a dense model
+  CHECK_FALSE(parse(config).moe.has_value());
+  CHECK(parse(config).sparse_block.empty());
+}
+
+TEST_CASE("pad_token_id counts from the vocabulary's end when negative, as nn.Embedding does") {
+  auto config = small_config("llama");
+  CHECK(parse(config).pad_token_id == -1);
+  config["pad_token_id"] = -1;
+  CHECK(parse(config).pad_token_id == 511);
+  config["pad_token_id"] = 0;
+  CHECK(parse(config).pad_token_id == 0);
+}
+
+TEST_CASE("--as reads an unknown architecture as a family; blocks that share keys are marked") {
+  auto config = small_config("newest");
+  config["num_kv_shared_layers"] = 2;
+  const auto spec = parse(config, "llama");
+  CHECK(spec.family == "llama");
+  CHECK(spec.kv_sharing);
+  CHECK_FALSE(parse(small_config("llama")).kv_sharing);
+}
+
+TEST_CASE("a repeated key's last value counts, as in Python") {
+  const std::string text = small_config("llama").dump();
+  const auto spec = model::parse_config(text.substr(0, text.size() - 1) + ",\"vocab_size\": 7}",
+                                        "llama.json", "llama");
+  CHECK(spec.vocab == 7);
+}

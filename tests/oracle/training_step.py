@@ -1,0 +1,259 @@
+"""The training step of a case: a Hugging Face model, its loss, checkpointing, sharding and optimizer.
+
+A case is a dict with the keys of pytorch_peaks.json (model, config, batch, seq, ac, loss, sharding,
+optimizer) and, where they differ from the default, those of DEFAULTS.
+"""
+
+import sys
+from collections import defaultdict
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+import transformers
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+
+aten = torch.ops.aten
+
+DEFAULTS = {
+    "attn": "flash",  # flash|efficient|math: what SDPA runs, no mask; auto: flash or, with a mask, efficient; eager
+    "param_dtype": "bf16",
+    "grad_accum": 1,
+    "no_sync": False,  # under FSDP: reduce gradients after the last micro-batch only
+    "mixed_precision": None,  # under FSDP: {"param": "bf16", "reduce": "fp32"}
+    "keep_last_block": False,  # under FSDP: the last block stays gathered after forward
+    "fsdp_unit": "segment",  # segment|block: what FSDP shards where a checkpoint holds several blocks
+}
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+MODEL_TYPES = {"llama1b": "llama", "qwen3_06b": "qwen3"}  # the reference's configs do not say
+CHUNK_TOKENS = 1024
+
+
+# --- attention --------------------------------------------------------------------------------
+
+
+def flash_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """Key and value heads are not expanded."""
+    assert attn_mask is None
+    return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+
+
+def efficient_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                        enable_gqa=False):
+    """As scaled_dot_product_attention calls it: a boolean mask becomes an additive one, expanded to all heads."""
+    if enable_gqa:
+        key, value = (t.repeat_interleave(query.shape[1] // t.shape[1], dim=1) for t in (key, value))
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            minus_infinity = torch.scalar_tensor(float("-inf"), dtype=query.dtype, device=query.device)
+            attn_mask = torch.where(attn_mask, 0.0, minus_infinity)
+        attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    return aten._scaled_dot_product_efficient_attention(
+        query, key, value, attn_mask, True, dropout_p, is_causal, scale=scale)[0]
+
+
+def math_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    return aten._scaled_dot_product_attention_math(
+        query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa)[0]
+
+
+def flash_or_efficient(query, key, value, attn_mask=None, **options):
+    run = flash_attention if attn_mask is None else efficient_attention
+    return run(query, key, value, attn_mask=attn_mask, **options)
+
+
+ATTENTION = {"flash": flash_attention, "efficient": efficient_attention, "math": math_attention,
+             "auto": flash_or_efficient}
+torch_attention = F.scaled_dot_product_attention
+
+
+def choose_attention(model, attn):
+    """eager and auto build the masks that transformers builds; the others build none."""
+    F.scaled_dot_product_attention = ATTENTION.get(attn, torch_attention)
+    module = sys.modules[type(model).__module__]
+    for builder in ("create_causal_mask", "create_sliding_window_causal_mask"):
+        real = getattr(transformers.masking_utils, builder)
+        setattr(module, builder, real if attn in ("eager", "auto") else lambda **_: None)
+
+
+# --- loss -------------------------------------------------------------------------------------
+
+
+class ChunkedLinearCrossEntropy(torch.autograd.Function):
+    """Logits of one chunk at a time; both gradients are made in forward (the way of Liger)."""
+
+    @staticmethod
+    def forward(ctx, hidden, weight, labels, tokens):
+        grad_hidden = torch.empty_like(hidden)
+        grad_weight = torch.zeros_like(weight)
+        total = 0
+        for start in range(0, hidden.shape[0], CHUNK_TOKENS):
+            rows = slice(start, start + CHUNK_TOKENS)
+            part = hidden[rows]
+            loss, grad_logits = logit_gradient(part, weight, labels[rows], tokens)
+            total = total + loss
+            torch.mm(grad_logits, weight, out=grad_hidden[rows])
+            grad_weight += grad_logits.t() @ part
+            del loss, grad_logits
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        return total / tokens
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad_hidden, grad_weight = ctx.saved_tensors
+        return grad_hidden.mul_(grad), grad_weight.mul_(grad), None, None
+
+
+def logit_gradient(hidden, weight, labels, tokens):
+    """The summed loss of these rows, and the gradient of the mean loss by their logits."""
+    logits = (hidden @ weight.t()).float()
+    log_probabilities = F.log_softmax(logits, dim=-1)
+    del logits
+    loss = F.nll_loss(log_probabilities, labels, reduction="sum")
+    column = labels[:, None]
+    gradient = log_probabilities.exp_().scatter_(1, column.clamp(min=0), -1, reduce="add")
+    gradient.masked_fill_(column < 0, 0)  # ignored rows
+    return loss, gradient.div_(tokens).to(hidden.dtype)
+
+
+class Step(nn.Module):
+    """The model with its loss. `on_loss` is called when the logits, or the final hidden state, exist."""
+
+    def __init__(self, model, loss, on_loss):
+        super().__init__()
+        self.m = model
+        self.chunked = loss.startswith("chunk")
+        self.on_loss = on_loss
+        if not self.chunked:
+            model.lm_head.register_forward_hook(lambda *_: on_loss())
+
+    def forward(self, ids, labels):
+        if not self.chunked:
+            return self.m(input_ids=ids, labels=labels, use_cache=False)
+        hidden = self.m.model(input_ids=ids, use_cache=False).last_hidden_state
+        self.on_loss()
+        shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
+        tokens = labels.numel() - len(labels)  # the last of each row has no target
+        return ChunkedLinearCrossEntropy.apply(
+            hidden.view(-1, hidden.shape[-1]), self.m.lm_head.weight, shifted.view(-1), tokens)
+
+
+# --- checkpointing and sharding ---------------------------------------------------------------
+
+
+class Segment(nn.Module):
+    """Consecutive blocks inside one checkpoint."""
+
+    def __init__(self, blocks):
+        super().__init__()
+        self.ls = nn.ModuleList(blocks)
+
+    def forward(self, hidden_states, attention_mask=None, position_embeddings=None, **kwargs):
+        """Masks and position embeddings may differ by block: then they come as lists."""
+        for block, mask, positions in zip(self.ls, *map(self.each, (attention_mask, position_embeddings))):
+            hidden_states = block(hidden_states, attention_mask=mask, position_embeddings=positions, **kwargs)
+        return hidden_states
+
+    def each(self, argument):
+        return argument if isinstance(argument, list) else [argument] * len(self.ls)
+
+
+def torchtitan_policy():
+    """Keeps flash attention and each odd mm of a block; addmm is not mm."""
+    counts = defaultdict(int)
+    attention = {aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default}
+
+    def policy(ctx, func, *args, **kwargs):
+        if func == aten.mm.default:
+            counts[ctx.is_recompute] += 1
+            keep = counts[ctx.is_recompute] % 2 == 1
+        else:
+            keep = func in attention
+        return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return create_selective_checkpoint_contexts(policy)
+
+
+def checkpoint_blocks(model, ac):
+    """Puts checkpoints around the blocks of model.layers, or around segments of them."""
+    blocks = list(model.layers)
+    if ac.startswith("seg"):
+        size = int(ac[3:])
+        blocks = [Segment(blocks[i:i + size]) for i in range(0, len(blocks), size)]
+        model.config.num_hidden_layers = len(blocks)
+    every = {"none": 0, "full": 1, "selop": 1}.get(ac) if ac in ("none", "full", "selop") else \
+        1 if ac.startswith("seg") else int(ac.removeprefix("every"))
+    options = {"context_fn": torchtitan_policy} if ac == "selop" else {}
+    model.layers = nn.ModuleList(
+        checkpoint_wrapper(block, preserve_rng_state=False, **options) if every and i % every == 0 else block
+        for i, block in enumerate(blocks))
+
+
+def fake_mesh(sharding):
+    """A process group whose collectives move nothing, seen from rank 0."""
+    if sharding == "single":
+        return None
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+    world = int(sharding.removeprefix("fsdp"))
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
+    return dist.init_device_mesh("cpu", (world,))
+
+
+def shard(step, blocks, mesh, case):
+    """fully_shard on each block (or checkpoint segment) and on the root, which is not resharded after forward."""
+    options = {"mesh": mesh}
+    if case["mixed_precision"]:
+        dtypes = {f"{what}_dtype": DTYPES[name] for what, name in case["mixed_precision"].items()}
+        options["mp_policy"] = MixedPrecisionPolicy(**dtypes)
+    units = blocks if case["fsdp_unit"] == "block" else step.m.model.layers
+    for unit in units:
+        last = unit is units[-1]
+        fully_shard(unit, reshard_after_forward=not (last and case["keep_last_block"]), **options)
+    fully_shard(step, reshard_after_forward=False, **options)
+
+
+# --- the whole --------------------------------------------------------------------------------
+
+
+def build(case, mesh, on_loss):
+    config = transformers.AutoConfig.for_model(**({"model_type": MODEL_TYPES.get(case["model"])} | case["config"]))
+    config._attn_implementation = "eager" if case["attn"] == "eager" else "sdpa"
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=DTYPES[case["param_dtype"]]).train()
+    choose_attention(model, case["attn"])
+    blocks = list(model.model.layers)
+    checkpoint_blocks(model.model, case["ac"])
+    step = Step(model, case["loss"], on_loss)
+    if mesh:
+        shard(step, blocks, mesh, case)
+    return step
+
+
+def make_optimizer(case, step):
+    """adamw: `fused` or `foreach`; `sgd` has no momentum, `sgd_momentum` has; both foreach, as on a GPU."""
+    if case["optimizer"].startswith("sgd"):
+        momentum = 0.9 if case["optimizer"] == "sgd_momentum" else 0.0
+        return torch.optim.SGD(step.parameters(), lr=1e-3, momentum=momentum, foreach=True)
+    return torch.optim.AdamW(step.parameters(), **{case["optimizer"]: True})
+
+
+def train_step(case, step, optimizer, ids, labels, enter_phase, kept):
+    """`kept` is what the loop holds until the next forward: the model's output, or its loss alone."""
+    for micro_batch in range(case["grad_accum"]):
+        enter_phase("forward")
+        kept.clear()
+        if case["no_sync"]:
+            step.set_requires_gradient_sync(micro_batch + 1 == case["grad_accum"])
+        out = step(ids, labels)
+        loss = out if isinstance(out, torch.Tensor) else out.loss
+        kept.append(loss if case["loss"] == "hf_nokeep" else out)
+        del out
+        enter_phase("backward")
+        loss.backward()
+        del loss
+    enter_phase("optimizer")
+    optimizer.step()
