@@ -1,5 +1,5 @@
-// What planning costs, in process: from a config.json's text to a profile. The ratios are printed by
-// the counters of each line; no time is asserted anywhere.
+// What planning costs, in process: from a config.json's text to a profile. The ratios are printed
+// by the counters of each line; no time is asserted anywhere.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -33,10 +33,9 @@ void plan_from_text(benchmark::State& state, const std::string& sample, StepConf
   }
   const model::ModelSpec model = model::parse_config(text, sample, sample);
   state.counters["blocks"] = static_cast<double>(model.layers);
-  state.counters["s/block"] =
-      benchmark::Counter(static_cast<double>(model.layers),
-                         benchmark::Counter::kIsIterationInvariantRate |
-                             benchmark::Counter::kInvert);
+  state.counters["s/block"] = benchmark::Counter(
+      static_cast<double>(model.layers),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void llama_1b(benchmark::State& state) { plan_from_text(state, "llama-3.2-1b", documented()); }

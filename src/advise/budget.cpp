@@ -1,10 +1,10 @@
 // --ac budget:SIZE. Formulation: each block takes one mode out of none, attention, selective, full;
-// minimise the recomputation time subject to allocated peak <= SIZE. Solver: blocks of one model are
-// alike, so a plan is "the first c blocks full, the next b in one intermediate mode, the rest none"
-// (what is recomputed first in backward is what is recomputed while least is saved); plans are taken
-// in the order of their time, and the first whose simulated peak fits is the answer. Every budget
-// walks the same order, so a larger one never gives a slower plan. The bound is the linear
-// relaxation of the same knapsack with per-block savings.
+// minimise the recomputation time subject to allocated peak <= SIZE. Solver: blocks of one model
+// are alike, so a plan is "the first c blocks full, the next b in one intermediate mode, the rest
+// none" (what is recomputed first in backward is what is recomputed while least is saved); plans
+// are taken in the order of their time, and the first whose simulated peak fits is the answer.
+// Every budget walks the same order, so a larger one never gives a slower plan. The bound is the
+// linear relaxation of the same knapsack with per-block savings.
 #include "budget.hpp"
 
 #include <algorithm>
@@ -110,7 +110,8 @@ class Solver {
 
   /// The linear model's peak: within a percent where blocks are alike; only a filter.
   [[nodiscard]] double predicted(const Plan& plan) const {
-    double peak = static_cast<double>(none_.peak) - static_cast<double>(plan.full) * choices_[0].bytes;
+    double peak =
+        static_cast<double>(none_.peak) - static_cast<double>(plan.full) * choices_[0].bytes;
     if (plan.other > 0) peak -= static_cast<double>(plan.other) * choices_[plan.choice].bytes;
     return peak;
   }
@@ -141,8 +142,8 @@ class Solver {
       return finish(plan, modes, m, all_full);
     }
     const std::vector<AcMode> modes(size(), AcMode::full);
-    return finish({static_cast<double>(blocks_) * choices_[0].seconds, blocks_, 0, 0}, modes, all_full,
-                  all_full);
+    return finish({static_cast<double>(blocks_) * choices_[0].seconds, blocks_, 0, 0}, modes,
+                  all_full, all_full);
   }
 
   Solved finish(const Plan& plan, const std::vector<AcMode>& modes, const Measured& m,
@@ -168,9 +169,9 @@ class Solver {
 
   [[nodiscard]] std::string describe(const Plan& plan) const {
     const auto range = [](std::int64_t from, std::int64_t to, const char* mode) {
-      const std::string blocks = to - from == 1 ? "block " + std::to_string(from)
-                                                : "blocks " + std::to_string(from) + "-" +
-                                                      std::to_string(to - 1);
+      const std::string blocks =
+          to - from == 1 ? "block " + std::to_string(from)
+                         : "blocks " + std::to_string(from) + "-" + std::to_string(to - 1);
       return blocks + " " + mode;
     };
     std::string text;
@@ -183,7 +184,7 @@ class Solver {
     add(0, plan.full, "full");
     add(plan.full, middle,
         plan.other > 0 && choices_[plan.choice].mode == AcMode::attention ? "attention"
-                                                                         : "selective");
+                                                                          : "selective");
     add(middle, blocks_, "none");
     return text;
   }

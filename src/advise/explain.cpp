@@ -60,8 +60,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
   for (OpId id = 0; id < end; ++id) {
     const ir::Op& op = p.op(id);
     if (op.phase > Phase::loss || op.module.block < 0 || ir::row(op.kind).dispatches == 0 ||
-        ir::row(op.kind).kind == ir::OpKind::record_function ||
-        op.module.leaf == ir::Module::fsdp)
+        ir::row(op.kind).kind == ir::OpKind::record_function || op.module.leaf == ir::Module::fsdp)
       continue;
     const std::string name = ir::row(op.kind).name, module = leaf_path(op.module);
     const auto key = std::make_tuple(name, module, nth[{op.module.block, name, module}]++);
@@ -75,9 +74,12 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
     }
     ++t.decision.count;
     const auto i = static_cast<std::size_t>(id);
-    if (recomputed[i]) ++t.recomputed;
-    else if (saved[i]) ++t.saved;
-    else ++t.unused;
+    if (recomputed[i])
+      ++t.recomputed;
+    else if (saved[i])
+      ++t.saved;
+    else
+      ++t.unused;
   }
   std::vector<Decision> trace;
   for (const auto& key : order) {
@@ -144,29 +146,31 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
     lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, estimated step {:+.1f} %",
                                 -gib(saved), 100.0 * (with.time.step / none.time.step - 1.0)));
     const auto activations = static_cast<std::size_t>(profile::Category::activations);
-    lines.push_back(fmt::format(
-        "activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
-        gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
-    lines.push_back(fmt::format(
-        "recomputation: {} launches, {:.2f} ms of the step (estimate)",
-        with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
-        1e3 * with.time.recompute));
+    lines.push_back(
+        fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
+                    gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
+    lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step (estimate)",
+                                with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
+                                1e3 * with.time.recompute));
   }
   if (config.ac == AcMode::attention && !model.eager_attention_only &&
       config.attention != Attention::eager && config.attention != Attention::math)
-    lines.push_back("flash attention already drops its scores and recomputes them in backward, so "
-                    "--ac attention saves next to nothing here: only the core's output");
+    lines.push_back(
+        "flash attention already drops its scores and recomputes them in backward, so "
+        "--ac attention saves next to nothing here: only the core's output");
   if (config.ac == AcMode::grouped)
-    lines.push_back("a region is recomputed whole, so larger groups keep fewer inputs but hold all "
-                    "of a group's activations at once; the recomputed work is the same for every K");
+    lines.push_back(
+        "a region is recomputed whole, so larger groups keep fewer inputs but hold all "
+        "of a group's activations at once; the recomputed work is the same for every K");
   if (config.ac == AcMode::full && config.scope == AcScope::submodule)
     lines.push_back("sub-module scope keeps four inputs a block where block scope keeps one");
   const auto loss = static_cast<std::size_t>(profile::Category::loss);
   const std::int64_t loss_bytes = with.memory.at_peak[loss];
   if (config.loss == LossKind::ce && 4 * loss_bytes > with.memory.peak_allocated)
-    lines.push_back(fmt::format("the loss holds {:.3f} GiB of the peak: --loss lc-ce or chunked:1024 "
-                                "never makes whole logits, which no checkpointing mode can save",
-                                gib(loss_bytes)));
+    lines.push_back(
+        fmt::format("the loss holds {:.3f} GiB of the peak: --loss lc-ce or chunked:1024 "
+                    "never makes whole logits, which no checkpointing mode can save",
+                    gib(loss_bytes)));
   return lines;
 }
 

@@ -27,18 +27,27 @@ class Categories {
     const bool loss =
         storage.module.leaf == ir::Module::loss || storage.module.leaf == ir::Module::lm_head;
     switch (storage.role) {
-      case ir::Role::parameter: return Category::parameters;
-      case ir::Role::gathered: return Category::gathered_parameters;
+      case ir::Role::parameter:
+        return Category::parameters;
+      case ir::Role::gathered:
+        return Category::gathered_parameters;
       case ir::Role::buffer:
-      case ir::Role::input: return Category::inputs;
-      case ir::Role::optimizer_state: return Category::optimizer_states;
-      case ir::Role::gradient: return Category::gradients;
-      case ir::Role::recomputed: return Category::recomputed;
-      case ir::Role::temporary: return Category::temporaries;
-      case ir::Role::communication: return Category::communication;
+      case ir::Role::input:
+        return Category::inputs;
+      case ir::Role::optimizer_state:
+        return Category::optimizer_states;
+      case ir::Role::gradient:
+        return Category::gradients;
+      case ir::Role::recomputed:
+        return Category::recomputed;
+      case ir::Role::temporary:
+        return Category::temporaries;
+      case ir::Role::communication:
+        return Category::communication;
       case ir::Role::activation_grad:
         return loss ? Category::loss : Category::activation_gradients;
-      case ir::Role::activation: break;
+      case ir::Role::activation:
+        break;
     }
     if (held_[s]) return Category::held_output;
     if (loss) return Category::loss;
@@ -58,7 +67,8 @@ std::string top_module(ir::ModulePath path) {
 }
 
 /// At most about 400 points: in each of 200 stretches its lowest and highest.
-std::vector<profile::TimelinePoint> thin(const ir::Program& p, const std::vector<std::int64_t>& live) {
+std::vector<profile::TimelinePoint> thin(const ir::Program& p,
+                                         const std::vector<std::int64_t>& live) {
   std::vector<profile::TimelinePoint> points;
   const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
   for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
@@ -70,8 +80,8 @@ std::vector<profile::TimelinePoint> thin(const ir::Program& p, const std::vector
     }
     for (std::size_t i : {std::min(low, high), std::max(low, high)}) {
       if (!points.empty() && points.back().op == static_cast<std::int32_t>(i)) continue;
-      points.push_back({static_cast<std::int32_t>(i),
-                        static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
+      points.push_back(
+          {static_cast<std::int32_t>(i), static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
     }
   }
   return points;

@@ -65,15 +65,17 @@ void explain_assumptions(profile::Profile& result) {
           "products, which are neither mm nor attention: full saves more for nearly the same time");
   }
   if (c.shard == Sharding::zero1 || c.shard == Sharding::zero2)
-    notes.push_back("zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "
-                    "compared with a run");
+    notes.push_back(
+        "zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "
+        "compared with a run");
   if (c.shard == Sharding::ddp)
     notes.push_back("ddp keeps gradients as views of its buckets (gradient_as_bucket_view)");
   bool windows = false;
   for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w < c.seq);
   if (windows && c.attention == Attention::automatic && !result.model.eager_attention_only)
-    notes.push_back("attention with a sliding window shorter than --seq is planned as flash "
-                    "attention without a mask; a masked SDPA would leave flash");
+    notes.push_back(
+        "attention with a sliding window shorter than --seq is planned as flash "
+        "attention without a mask; a masked SDPA would leave flash");
   if (result.time_is_estimate)
     notes.push_back("times are estimates: a roofline with the device file's efficiencies");
 }
@@ -85,8 +87,9 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   StepConfig config = requested;
   if (model.kv_sharing && config.ac == AcMode::full && config.scope == AcScope::block) {
     config.scope = AcScope::submodule;
-    result.warnings.push_back("blocks share keys and values, so attention cannot be recomputed "
-                              "with its block: --ac-scope submodule is used instead");
+    result.warnings.push_back(
+        "blocks share keys and values, so attention cannot be recomputed "
+        "with its block: --ac-scope submodule is used instead");
   }
   const simulate::Device& device = simulate::find_device(config.gpu);
   result.tool_version = version;

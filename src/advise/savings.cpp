@@ -23,8 +23,8 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
     row.step_seconds = p.time.step;
     if (!table.empty()) {
       row.saved_bytes = table.back().peak_bytes - row.peak_bytes;
-      row.saved_share = 1.0 - static_cast<double>(row.peak_bytes) /
-                                  static_cast<double>(table.front().peak_bytes);
+      row.saved_share =
+          1.0 - static_cast<double>(row.peak_bytes) / static_cast<double>(table.front().peak_bytes);
     }
     table.push_back(row);
   };

@@ -40,7 +40,8 @@ std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfi
           for (AcScope scope : or_base(space.scope, base.scope))
             for (AcMode ac : or_base(space.ac, base.ac)) {
               const bool grouped = ac == AcMode::grouped && !space.groups.empty();
-              for (std::int64_t k : grouped ? space.groups : std::vector<std::int64_t>{base.ac_arg}) {
+              for (std::int64_t k :
+                   grouped ? space.groups : std::vector<std::int64_t>{base.ac_arg}) {
                 StepConfig c = base;
                 c.batch = batch;
                 c.shard = shard;
@@ -51,7 +52,8 @@ std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfi
                 c.scope = scope;
                 c.ac = ac;
                 c.ac_arg = k;
-                if (ac == AcMode::none && scope != or_base(space.scope, base.scope).front()) continue;
+                if (ac == AcMode::none && scope != or_base(space.scope, base.scope).front())
+                  continue;
                 if (shard != Sharding::fsdp2 && shard != Sharding::hsdp) c.keep_last_block = false;
                 if (combines(model, c)) list.push_back(c);
               }
@@ -134,9 +136,9 @@ void explain_rows(std::vector<Row>& rows) {
     } else if (row.pareto) {
       row.why = "no faster row uses less memory";
     } else {
-      const double behind = 100.0 * (rows.front().profile.time.tokens_per_second /
-                                         row.profile.time.tokens_per_second -
-                                     1.0);
+      const double behind =
+          100.0 *
+          (rows.front().profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0);
       row.why = fmt::format("{:.1f} % slower than the first", behind);
     }
   }
@@ -161,8 +163,8 @@ std::string recommend(const std::vector<Row>& rows) {
 
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
-  space.ac = {AcMode::none, AcMode::full, AcMode::selective, AcMode::attention, AcMode::grouped,
-              AcMode::sqrt};
+  space.ac = {AcMode::none,      AcMode::full,    AcMode::selective,
+              AcMode::attention, AcMode::grouped, AcMode::sqrt};
   for (std::int64_t k : {2, 4, 8})
     if (k < model.layers) space.groups.push_back(k);
   space.scope = {AcScope::block, AcScope::submodule};

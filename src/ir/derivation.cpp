@@ -30,8 +30,7 @@ ValueId Derivation::emit(OpKind kind, std::initializer_list<ValueId> inputs, con
   return result;
 }
 
-ValueId Derivation::write_into(OpKind kind, ValueId target,
-                               std::initializer_list<ValueId> inputs) {
+ValueId Derivation::write_into(OpKind kind, ValueId target, std::initializer_list<ValueId> inputs) {
   const ValueId result = under_dispatch_mode_ ? make_like(target) : overwrite(target);
   emit_raw(kind, inputs, {result});
   return result;

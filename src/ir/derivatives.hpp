@@ -6,7 +6,7 @@
 /// 2.11), op by op. Gradients whose shape is larger than their input's are summed by the caller.
 namespace ac_advisor::ir::derive {
 
-void pass_to_all(Derivation& d);    ///< add, add_scalar, clone, hold: the gradient itself
+void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradient itself
 void embedding(Derivation& d);
 void mm(Derivation& d);
 void addmm(Derivation& d);

@@ -50,8 +50,7 @@ void neg(Derivation& d) {
 void pow(Derivation& d) {
   // pow_backward: grad * (exponent * self.pow(exponent - 1))
   const ValueId x = d.in(0), g = d.grad();
-  const ValueId power =
-      d.emit(OpKind::pow, {x}, d.shape(x), d.dtype(x), 0, d.op().scalar - 1.0);
+  const ValueId power = d.emit(OpKind::pow, {x}, d.shape(x), d.dtype(x), 0, d.op().scalar - 1.0);
   const ValueId scaled =
       d.emit(OpKind::mul_scalar, {power}, d.shape(x), d.dtype(x), 0, d.op().scalar);
   d.give(0, d.emit(OpKind::mul, {g, scaled}, d.shape(x), d.dtype(x)));
@@ -138,8 +137,8 @@ void softmax(Derivation& d) {
 
 void dropout(Derivation& d) {
   const ValueId g = d.grad();
-  d.give(0, d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), 0,
-                   d.op().scalar));
+  d.give(0,
+         d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), 0, d.op().scalar));
 }
 
 }  // namespace ac_advisor::ir::derive

@@ -29,8 +29,8 @@ std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget
   return checked_mul(target.sm_count, p.value(p.input(op, 0)).shape.back() * 4);
 }
 
-// embedding_dense_backward on CUDA sorts the indices (aten/src/ATen/native/cuda/Embedding.cu, v2.11):
-// sorted and original positions, int64 each, and the segment counts.
+// embedding_dense_backward on CUDA sorts the indices (aten/src/ATen/native/cuda/Embedding.cu,
+// v2.11): sorted and original positions, int64 each, and the segment counts.
 std::int64_t embedding_sort(const Program& p, const Op& op, const WorkspaceTarget& target) {
   if (!target.cuda) return 0;
   return checked_mul(p.value(p.input(op, 1)).shape.numel(), 3 * 8);
@@ -163,13 +163,12 @@ const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 double flops(const Program& program, const Op& op) {
   const OpRow& r = row(op.kind);
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
-  const double elements =
-      static_cast<double>(program.value(program.output(op, 0)).shape.numel());
+  const double elements = static_cast<double>(program.value(program.output(op, 0)).shape.numel());
   if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward) {
     // logits (2), and in backward logits again, both gradients (6): tokens x vocabulary x hidden
     const std::size_t hidden = op.kind == linear_cross_entropy ? 0 : 1;
-    const double rows = static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) /
-                        op.dim;
+    const double rows =
+        static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) / op.dim;
     const double weight =
         static_cast<double>(program.value(program.input(op, hidden + 1)).shape.numel());
     return r.flops_per_output * rows * weight;

@@ -20,8 +20,9 @@ std::int64_t Shape::numel() const {
 std::int64_t checked_mul(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product))
-    throw UserError("a tensor of this configuration has more bytes than 64 bits can count; "
-                    "use a smaller --batch, --seq or model");
+    throw UserError(
+        "a tensor of this configuration has more bytes than 64 bits can count; "
+        "use a smaller --batch, --seq or model");
   return product;
 }
 
@@ -36,11 +37,16 @@ std::string to_string(const Shape& shape) {
 
 const char* to_string(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return "bf16";
-    case DType::f32: return "fp32";
-    case DType::i64: return "int64";
-    case DType::i32: return "int32";
-    case DType::u8: return "uint8";
+    case DType::bf16:
+      return "bf16";
+    case DType::f32:
+      return "fp32";
+    case DType::i64:
+      return "int64";
+    case DType::i32:
+      return "int32";
+    case DType::u8:
+      return "uint8";
   }
   return "?";
 }

@@ -10,7 +10,7 @@ namespace ac_advisor::model {
 namespace {
 
 // transformers' attribute_map makes "num_experts" and "num_local_experts" one attribute.
-std::int64_t expert_count(const Family& family, Fields& fields) {
+std::int64_t expert_count(const Family& family, const Fields& fields) {
   const auto local = fields.maybe_size("num_local_experts", sizes::experts);
   const auto plain = fields.maybe_size("num_experts", sizes::experts);
   if (local && plain && *local != *plain)
@@ -21,7 +21,7 @@ std::int64_t expert_count(const Family& family, Fields& fields) {
 }
 
 // modeling_qwen3_moe.py, Qwen3MoeDecoderLayer
-std::vector<bool> some_blocks(std::int64_t layers, Fields& fields) {
+std::vector<bool> some_blocks(std::int64_t layers, const Fields& fields) {
   const std::int64_t step = fields.maybe_size("decoder_sparse_step", no_limit).value_or(1);
   std::vector<bool> sparse;
   for (std::int64_t i = 0; i < layers; ++i) sparse.push_back((i + 1) % step == 0);
@@ -40,7 +40,7 @@ std::vector<bool> some_blocks(std::int64_t layers, Fields& fields) {
 
 }  // namespace
 
-void read_experts(const Family& family, Fields& fields, ModelSpec& spec) {
+void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.moe == ExpertRule::none) return;
   MoeSpec moe;
   moe.experts = expert_count(family, fields);

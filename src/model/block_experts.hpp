@@ -7,6 +7,6 @@
 namespace ac_advisor::model {
 
 /// Fills `moe` and `sparse_block` by the family's rule; both stay empty where no block has experts.
-void read_experts(const Family& family, Fields& fields, ModelSpec& spec);
+void read_experts(const Family& family, const Fields& fields, ModelSpec& spec);
 
 }  // namespace ac_advisor::model

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t longest_window = no_limit;
 
 // Absent: the family's default; null: none.
-std::int64_t window_size(const Family& family, Fields& fields) {
+std::int64_t window_size(const Family& family, const Fields& fields) {
   if (!fields.has("sliding_window")) {
     static_cast<void>(fields.find("sliding_window"));
     return family.sliding_window;
@@ -19,7 +19,7 @@ std::int64_t window_size(const Family& family, Fields& fields) {
 }
 
 // "layer_types" where it is given: which blocks have the window. Empty where it is not.
-std::vector<bool> layer_types(std::int64_t layers, Fields& fields) {
+std::vector<bool> layer_types(std::int64_t layers, const Fields& fields) {
   const JsonValue::List* list = fields.maybe_list("layer_types");
   if (list == nullptr) return {};
   if (static_cast<std::int64_t>(list->size()) != layers)
@@ -40,6 +40,10 @@ std::vector<bool> layer_types(std::int64_t layers, Fields& fields) {
   return windowed;
 }
 
+bool any(const std::vector<bool>& flags) {
+  return std::find(flags.begin(), flags.end(), true) != flags.end();
+}
+
 std::vector<bool> repeating(std::int64_t layers, std::int64_t pattern) {
   std::vector<bool> windowed;
   for (std::int64_t i = 0; i < layers; ++i) windowed.push_back((i + 1) % pattern != 0);
@@ -48,7 +52,7 @@ std::vector<bool> repeating(std::int64_t layers, std::int64_t pattern) {
 
 std::vector<std::int64_t> spread(const std::vector<bool>& windowed, std::int64_t window,
                                  const Fields& fields) {
-  if (window == 0 && std::find(windowed.begin(), windowed.end(), true) != windowed.end())
+  if (window == 0 && any(windowed))
     fields.fail("sliding_window",
                 "is no window, but some blocks have \"sliding_attention\"; "
                 "give its tokens");
@@ -59,7 +63,8 @@ std::vector<std::int64_t> spread(const std::vector<bool>& windowed, std::int64_t
 
 }  // namespace
 
-std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers, Fields& fields) {
+std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
+                                       const Fields& fields) {
   const auto count = static_cast<std::size_t>(layers);
   switch (family.windows) {
     case WindowRule::none:
@@ -77,6 +82,10 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
       const auto full =
           fields.maybe_integer("max_window_layers").value_or(family.max_window_layers);
       std::vector<bool> windowed = layer_types(layers, fields);
+      if (!used && any(windowed))
+        fields.fail("layer_types",
+                    "has \"sliding_attention\", but \"use_sliding_window\" is not "
+                    "true; change one of them");
       for (std::int64_t i = 0; windowed.size() < count; ++i)
         windowed.push_back(window > 0 && i >= full);
       return spread(windowed, window, fields);

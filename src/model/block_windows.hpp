@@ -10,6 +10,6 @@ namespace ac_advisor::model {
 
 /// Per block the sliding window in tokens, 0 for full attention, by the family's rule.
 [[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
-                                                     Fields& fields);
+                                                     const Fields& fields);
 
 }  // namespace ac_advisor::model

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "ac_advisor/model/error.hpp"
@@ -45,27 +44,23 @@ void Fields::fail(std::string_view why) const {
   throw UserError(fmt::format("{}: {}", origin_, why));
 }
 
-const JsonValue* Fields::find(std::string_view name) {
-  asked_.push_back(name);
-  return object_.find(name);
+const JsonValue* Fields::find(std::string_view name) const {
+  const JsonValue* value = object_.find(name);
+  if (value == nullptr) reject_misspelling_of(name);
+  return value;
 }
 
-std::int64_t Fields::size(std::string_view name, std::int64_t limit, std::int64_t fallback) {
+std::int64_t Fields::size(std::string_view name, std::int64_t limit, std::int64_t fallback) const {
   const JsonValue* value = find(name);
-  if (value == nullptr) {
-    const std::string misspelt = misspelling_of(name);
-    if (!misspelt.empty())
-      fail(name,
-           fmt::format("is missing; found {}: did you mean \"{}\"?", in_quotes(misspelt), name));
-    if (defaults_) return fallback;
+  if (value == nullptr && defaults_) return fallback;
+  if (value == nullptr)
     fail(name, fmt::format("is missing; expected an integer from 1 to {}", limit));
-  }
   if (value->is_null())
     fail(name, fmt::format("is no size; expected an integer from 1 to {}", limit));
   return *maybe_size(name, limit);
 }
 
-std::optional<std::int64_t> Fields::maybe_size(std::string_view name, std::int64_t limit) {
+std::optional<std::int64_t> Fields::maybe_size(std::string_view name, std::int64_t limit) const {
   const auto expected = [limit] { return fmt::format("expected an integer from 1 to {}", limit); };
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
@@ -82,7 +77,7 @@ std::optional<std::int64_t> Fields::maybe_size(std::string_view name, std::int64
   return *integer;
 }
 
-std::optional<std::int64_t> Fields::maybe_integer(std::string_view name) {
+std::optional<std::int64_t> Fields::maybe_integer(std::string_view name) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
   const auto* integer = std::get_if<std::int64_t>(&value->data);
@@ -90,7 +85,7 @@ std::optional<std::int64_t> Fields::maybe_integer(std::string_view name) {
   return *integer;
 }
 
-std::optional<double> Fields::maybe_number(std::string_view name, double low, double high) {
+std::optional<double> Fields::maybe_number(std::string_view name, double low, double high) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
   double number = 0.0;
@@ -106,7 +101,7 @@ std::optional<double> Fields::maybe_number(std::string_view name, double low, do
   return number;
 }
 
-bool Fields::flag(std::string_view name, bool fallback) {
+bool Fields::flag(std::string_view name, bool fallback) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return fallback;
   const auto* boolean = std::get_if<bool>(&value->data);
@@ -114,7 +109,7 @@ bool Fields::flag(std::string_view name, bool fallback) {
   return *boolean;
 }
 
-std::optional<std::string> Fields::maybe_text(std::string_view name) {
+std::optional<std::string> Fields::maybe_text(std::string_view name) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
   const auto* text = std::get_if<std::string>(&value->data);
@@ -122,7 +117,7 @@ std::optional<std::string> Fields::maybe_text(std::string_view name) {
   return *text;
 }
 
-const JsonValue::Object* Fields::maybe_object(std::string_view name) {
+const JsonValue::Object* Fields::maybe_object(std::string_view name) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return nullptr;
   const auto* object = std::get_if<JsonValue::Object>(&value->data);
@@ -130,7 +125,7 @@ const JsonValue::Object* Fields::maybe_object(std::string_view name) {
   return object;
 }
 
-const JsonValue::List* Fields::maybe_list(std::string_view name) {
+const JsonValue::List* Fields::maybe_list(std::string_view name) const {
   const JsonValue* value = find(name);
   if (value == nullptr || value->is_null()) return nullptr;
   const auto* list = std::get_if<JsonValue::List>(&value->data);
@@ -138,25 +133,16 @@ const JsonValue::List* Fields::maybe_list(std::string_view name) {
   return list;
 }
 
-// The unread field that is nearest to `name`; names with a leading underscore are transformers'
-// own.
-std::string Fields::misspelling_of(std::string_view name) const {
-  std::vector<std::string_view> unread;
+// A field whose name is nearly that of an absent one would be lost silently. Names with a leading
+// underscore are transformers' own notes.
+void Fields::reject_misspelling_of(std::string_view name) const {
+  std::vector<std::string_view> present;
   for (const std::string& key : object_.keys)
-    if (!key.empty() && key.front() != '_' &&
-        std::find(asked_.begin(), asked_.end(), key) == asked_.end())
-      unread.push_back(key);
-  return std::string(nearest(name, unread));
-}
-
-void Fields::reject_misspelt() const {
-  for (std::string_view name : asked_) {
-    if (has(name)) continue;
-    const std::string misspelt = misspelling_of(name);
-    if (misspelt.empty()) continue;
-    throw UserError(fmt::format("{}: {} is not a field of this family; did you mean \"{}\"?",
-                                origin_, in_quotes(prefix_ + misspelt), name));
-  }
+    if (!key.starts_with('_')) present.push_back(key);
+  const std::string_view misspelt = nearest(name, present);
+  if (!misspelt.empty())
+    fail(fmt::format("{} is not a known field; did you mean \"{}\"?",
+                     in_quotes(prefix_ + std::string(misspelt)), name));
 }
 
 }  // namespace ac_advisor::model

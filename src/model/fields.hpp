@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "json_value.hpp"
 
@@ -19,25 +18,23 @@ class Fields {
   /// that the family has a default for may be absent: nested configurations leave such fields out.
   Fields(const JsonValue::Object& object, std::string origin, std::string prefix, bool defaults);
 
-  /// The field's value, null included; nullptr when absent.
-  const JsonValue* find(std::string_view name);
+  /// The field's value, null included; nullptr when absent. Throws where it is absent and another
+  /// one's name is nearly the same.
+  const JsonValue* find(std::string_view name) const;
   [[nodiscard]] bool has(std::string_view name) const { return object_.find(name) != nullptr; }
 
   /// An integer from 1 to `limit`. Absent: `fallback` where `defaults` allows it, else an error.
-  std::int64_t size(std::string_view name, std::int64_t limit, std::int64_t fallback);
+  std::int64_t size(std::string_view name, std::int64_t limit, std::int64_t fallback) const;
   /// The same for a field that may be absent or null.
-  std::optional<std::int64_t> maybe_size(std::string_view name, std::int64_t limit);
+  std::optional<std::int64_t> maybe_size(std::string_view name, std::int64_t limit) const;
   /// Any integer; absent or null: none.
-  std::optional<std::int64_t> maybe_integer(std::string_view name);
+  std::optional<std::int64_t> maybe_integer(std::string_view name) const;
   /// A finite number in [low, high]; absent or null: none.
-  std::optional<double> maybe_number(std::string_view name, double low, double high);
-  bool flag(std::string_view name, bool fallback);
-  std::optional<std::string> maybe_text(std::string_view name);
-  const JsonValue::Object* maybe_object(std::string_view name);
-  const JsonValue::List* maybe_list(std::string_view name);
-
-  /// Throws where an unread field's name is nearly that of one that was asked for and is absent.
-  void reject_misspelt() const;
+  std::optional<double> maybe_number(std::string_view name, double low, double high) const;
+  bool flag(std::string_view name, bool fallback) const;
+  std::optional<std::string> maybe_text(std::string_view name) const;
+  const JsonValue::Object* maybe_object(std::string_view name) const;
+  const JsonValue::List* maybe_list(std::string_view name) const;
 
   /// "file: "field": value why"
   [[noreturn]] void fail(std::string_view name, std::string_view why) const;
@@ -46,13 +43,12 @@ class Fields {
   [[nodiscard]] Fields inside(std::string_view name, const JsonValue::Object& object) const;
 
  private:
-  [[nodiscard]] std::string misspelling_of(std::string_view name) const;
+  void reject_misspelling_of(std::string_view name) const;
 
   const JsonValue::Object& object_;
   std::string origin_;
   std::string prefix_;
   bool defaults_;
-  std::vector<std::string_view> asked_;
 };
 
 /// The value as an error message shows it.

@@ -29,7 +29,7 @@ const Family& family_as(const std::string& as) {
 
 ModelSection find_model_section(const JsonValue::Object& root, const std::string& origin,
                                 const std::string& as) {
-  Fields fields(root, origin, "", false);
+  const Fields fields(root, origin, "", false);
   const auto model_type = fields.maybe_text("model_type");
   const Family* outer = model_type ? find_family(*model_type) : nullptr;
   const JsonValue* nested = root.find("text_config");
@@ -41,7 +41,7 @@ ModelSection find_model_section(const JsonValue::Object& root, const std::string
   if (wraps) {
     section.object = &std::get<JsonValue::Object>(nested->data);
     section.prefix = "text_config.";
-    Fields inside = fields.inside("text_config", *section.object);
+    const Fields inside = fields.inside("text_config", *section.object);
     if (const auto type = inside.maybe_text("model_type")) {
       section.family = find_family(*type);
       inner_type = type;
@@ -51,7 +51,6 @@ ModelSection find_model_section(const JsonValue::Object& root, const std::string
   if (section.family != nullptr) return section;
 
   if (!inner_type) {
-    fields.reject_misspelt();
     fields.fail("model_type", fmt::format("is missing; expected one of {}, or give --as llama to "
                                           "read it as that family",
                                           known_list()));

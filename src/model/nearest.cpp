@@ -34,7 +34,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   std::string_view best;
   std::size_t best_distance = longest_word;
   for (std::string_view candidate : candidates) {
-    const auto [shorter, longer] = std::minmax(word.size(), candidate.size());
+    const auto [shorter, longer] = std::minmax({word.size(), candidate.size()});
     const std::size_t allowed = tolerance(shorter);
     if (longer - shorter > allowed) continue;
     const std::size_t distance = edit_distance(word, candidate);

@@ -3,46 +3,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <numeric>
 
-#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "in_quotes.hpp"
+#include "nearest.hpp"
 
 namespace ac_advisor::options {
 namespace {
 
-constexpr std::size_t longest_shown = 60;
-
-/// `text` as a person can read it on one line of a terminal, whatever its bytes are.
+/// Without the quotes: the message shows options as they stand on a command line.
 std::string printable(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string shown;
-  for (const char character : text.substr(0, longest_shown)) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte < 0x7f) {
-      shown += character;
-    } else {
-      shown += "\\x";
-      shown += digits[byte >> 4];
-      shown += digits[byte & 15];
-    }
-  }
-  if (text.size() > longest_shown) shown += "…";
-  return shown;
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, diagonal + 1, changed});
-    }
-  }
-  return row[b.size()];
+  const std::string quoted = model::in_quotes(text);
+  return quoted.substr(1, quoted.size() - 2);
 }
 
 std::string value_of(const Whole& whole, std::int64_t number) {
@@ -90,20 +62,12 @@ double parse_decimal(const Given& given, std::string_view example) {
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> words) {
-  word = word.substr(0, longest_shown);
-  std::string_view best;
-  std::size_t fewest = std::max<std::size_t>(2, word.size() / 2) + 1;
-  for (const std::string_view candidate : words) {
-    // What was begun or overdone ("fsdp", "selective-ac") is nearer than its edits say.
-    const bool begins =
-        word.size() >= 2 &&
-        (candidate.starts_with(word) || (candidate.size() >= 2 && word.starts_with(candidate)));
-    const std::size_t edits = begins ? 1 : edit_distance(word, candidate);
-    if (edits >= fewest) continue;
-    fewest = edits;
-    best = candidate;
-  }
-  return best;
+  // What was begun or overdone ("fsdp", "flash2") is nearer than its edits say.
+  for (const std::string_view candidate : words)
+    if (word.size() >= 2 && candidate.size() >= 2 &&
+        (candidate.starts_with(word) || word.starts_with(candidate)))
+      return candidate;
+  return model::nearest(word, words);
 }
 
 void refuse_choice(const Given& given, std::span<const std::string_view> choices) {

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "ac_advisor/model/error.hpp"
-
 namespace ac_advisor::options {
 
 /// One option as it was written: {"--ac", "grouped:2"}.
@@ -36,7 +34,7 @@ struct Whole {
 /// A finite decimal number.
 [[nodiscard]] double parse_decimal(const Given& given, std::string_view example);
 
-/// The word with the fewest edits to `word`; empty when nothing is near.
+/// The word that `word` begins, overdoes or misspells; empty when none is near.
 [[nodiscard]] std::string_view nearest(std::string_view word,
                                        std::span<const std::string_view> words);
 

@@ -32,7 +32,7 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
                                 divisors));
 }
 
-void read_sizes(const Family& family, Fields& fields, ModelSpec& spec) {
+void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   spec.hidden = fields.size("hidden_size", sizes::hidden, family.hidden);
   spec.intermediate = fields.size("intermediate_size", sizes::intermediate, family.intermediate);
   spec.layers = fields.size("num_hidden_layers", sizes::layers, family.layers);
@@ -57,10 +57,11 @@ void read_sizes(const Family& family, Fields& fields, ModelSpec& spec) {
     fields.fail("num_attention_heads",
                 fmt::format("times head_dim {} is too wide for q, k and v together; check both",
                             spec.head_dim));
-  spec.max_positions = fields.maybe_size("max_position_embeddings", no_limit).value_or(0);
+  if (fields.has("max_position_embeddings"))
+    spec.max_positions = fields.maybe_size("max_position_embeddings", no_limit).value_or(0);
 }
 
-void read_rotary(const Family& family, Fields& fields, ModelSpec& spec) {
+void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
   constexpr double largest_theta = 1e18;
   // "rope_parameters" since transformers 5, "rope_scaling" and fields of the model's own before.
   const JsonValue::Object* newer = fields.maybe_object("rope_parameters");
@@ -69,11 +70,12 @@ void read_rotary(const Family& family, Fields& fields, ModelSpec& spec) {
     for (const auto& [object, at] :
          {std::pair{older, "rope_scaling"}, {newer, "rope_parameters"}}) {
       if (object == nullptr) continue;
-      Fields rope = fields.inside(at, *object);
+      const Fields rope = fields.inside(at, *object);
       // Models with windows may keep one set of parameters for each kind of block.
       if (const JsonValue::Object* full = rope.maybe_object("full_attention"))
         if (auto value = rope.inside("full_attention", *full).maybe_number(name, low, high))
           return value;
+      if (family.rotary_table_per_window && object == newer) continue;  // only by kind of block
       if (auto value = rope.maybe_number(name, low, high)) return value;
     }
     return fields.maybe_number(name, low, high);
@@ -98,7 +100,7 @@ void read_rotary(const Family& family, Fields& fields, ModelSpec& spec) {
   }
 }
 
-Activation read_activation(const Family& family, Fields& fields) {
+Activation read_activation(const Family& family, const Fields& fields) {
   // transformers' ACT2FN; its further names are other kernels, which are not modelled.
   const auto name = fields.maybe_text(family.activation_field);
   if (!name) return family.activation;
@@ -107,7 +109,7 @@ Activation read_activation(const Family& family, Fields& fields) {
   fields.fail(family.activation_field, "is not known; known: \"silu\", \"gelu_pytorch_tanh\"");
 }
 
-std::optional<double> read_softcap(Fields& fields, std::string_view name, bool has_field,
+std::optional<double> read_softcap(const Fields& fields, std::string_view name, bool has_field,
                                    std::optional<double> absent) {
   if (!has_field) return std::nullopt;
   const bool given = fields.has(name);  // null switches it off, absence does not
@@ -115,7 +117,7 @@ std::optional<double> read_softcap(Fields& fields, std::string_view name, bool h
   return given ? cap : absent;
 }
 
-void read_blocks(const Family& family, Fields& fields, ModelSpec& spec) {
+void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   const auto biased = [&](BiasRule rule) {
     return rule == BiasRule::always ||
            (rule == BiasRule::configured && fields.flag("attention_bias", false));
@@ -142,7 +144,7 @@ void read_blocks(const Family& family, Fields& fields, ModelSpec& spec) {
 }
 
 // nn.Embedding's rule: a negative index counts from the end of the vocabulary.
-std::int64_t read_pad_token(const Family& family, Fields& fields, std::int64_t vocab) {
+std::int64_t read_pad_token(const Family& family, const Fields& fields, std::int64_t vocab) {
   if (!fields.has("pad_token_id")) return family.pad_token_id < vocab ? family.pad_token_id : -1;
   const auto pad = fields.maybe_integer("pad_token_id");
   if (!pad) return -1;
@@ -154,7 +156,7 @@ std::int64_t read_pad_token(const Family& family, Fields& fields, std::int64_t v
 }
 
 // What would change the step and is not modelled is refused, never silently left out.
-void refuse_unmodelled(const Family& family, Fields& fields) {
+void refuse_unmodelled(const Family& family, const Fields& fields) {
   const auto refuse = [&](std::string_view name, bool present, std::string_view why) {
     if (present) fields.fail(name, fmt::format("is not modelled yet: {}", why));
   };
@@ -182,7 +184,7 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   const JsonValue::Object root = read_json(text, origin);
   const ModelSection section = find_model_section(root, origin, as);
   const Family& family = *section.family;
-  Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
+  const Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
   ModelSpec spec;
   spec.name = name;
   spec.family = family.name;
@@ -193,7 +195,6 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
   refuse_unmodelled(family, fields);
-  fields.reject_misspelt();
   if (!count_parameters(spec))
     fields.fail(
         fmt::format("\"hidden_size\" {}, \"intermediate_size\" {}, \"num_hidden_layers\" {} "

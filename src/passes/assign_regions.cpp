@@ -16,13 +16,20 @@ std::int32_t segment_of(std::int32_t block, std::int32_t blocks, std::int32_t se
 /// Regions of one scope unit: 0 for the block, 1–4 for its sub-modules, -1 for what is in none.
 std::int32_t submodule_index(ir::Module leaf) {
   switch (ir::submodule_of(leaf)) {
-    case ir::Module::norm1: return 0;
-    case ir::Module::attention: return 1;
-    case ir::Module::post_attention_norm: return 2;
-    case ir::Module::norm2: return 3;
-    case ir::Module::mlp: return 4;
-    case ir::Module::post_mlp_norm: return 5;
-    default: return -1;
+    case ir::Module::norm1:
+      return 0;
+    case ir::Module::attention:
+      return 1;
+    case ir::Module::post_attention_norm:
+      return 2;
+    case ir::Module::norm2:
+      return 3;
+    case ir::Module::mlp:
+      return 4;
+    case ir::Module::post_mlp_norm:
+      return 5;
+    default:
+      return -1;
   }
 }
 constexpr std::int32_t submodules = 6;
@@ -43,17 +50,24 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
     return part < 0 ? -1 : b * submodules + part;
   };
   switch (mode_of(config, block)) {
-    case AcMode::none: return -1;
-    case AcMode::full: return scoped(block);
-    case AcMode::every: return block % config.ac_arg == 0 ? scoped(block) : -1;
-    case AcMode::selective: return block;
+    case AcMode::none:
+      return -1;
+    case AcMode::full:
+      return scoped(block);
+    case AcMode::every:
+      return block % config.ac_arg == 0 ? scoped(block) : -1;
+    case AcMode::selective:
+      return block;
     case AcMode::attention:
       return op.module.leaf == ir::Module::attention_core ? block : -1;
-    case AcMode::grouped: return block / static_cast<std::int32_t>(config.ac_arg);
+    case AcMode::grouped:
+      return block / static_cast<std::int32_t>(config.ac_arg);
     case AcMode::sqrt:
-      return segment_of(block, blocks,
-                        static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
-    case AcMode::budget: break;
+      return segment_of(
+          block, blocks,
+          static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
+    case AcMode::budget:
+      break;
   }
   return -1;
 }

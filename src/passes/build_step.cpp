@@ -15,11 +15,15 @@ namespace {
 std::unique_ptr<ShardPass> make_shard_pass(StepProgram& step, const StepConfig& config) {
   switch (config.shard) {
     case Sharding::fsdp2:
-    case Sharding::hsdp: return make_fsdp2(step, config);
-    case Sharding::ddp: return make_ddp(step, config);
+    case Sharding::hsdp:
+      return make_fsdp2(step, config);
+    case Sharding::ddp:
+      return make_ddp(step, config);
     case Sharding::zero1:
-    case Sharding::zero2: return make_zero(step, config);
-    case Sharding::none: break;
+    case Sharding::zero2:
+      return make_zero(step, config);
+    case Sharding::none:
+      break;
   }
   return nullptr;
 }
@@ -62,7 +66,8 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
     }
     if (sharded) shard->rewrite(first);
   }
-  const std::vector<OptimizedTensor> optimized = sharded ? shard->optimized() : whole_parameters(step);
+  const std::vector<OptimizedTensor> optimized =
+      sharded ? shard->optimized() : whole_parameters(step);
   step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
   step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
   add_optimizer_state(step, config.optimizer, optimized);

@@ -19,16 +19,15 @@ using ir::Phase;
 using ir::ValueId;
 
 struct Region {
-  std::vector<OpId> ops;          ///< forward ops, in order
-  OpId stop = -1;                 ///< recompute runs ops before this one; -1: nothing is saved
-  std::int32_t last_group = -1;   ///< last autograd node that unpacks a saved tensor
+  std::vector<OpId> ops;         ///< forward ops, in order
+  OpId stop = -1;                ///< recompute runs ops before this one; -1: nothing is saved
+  std::int32_t last_group = -1;  ///< last autograd node that unpacks a saved tensor
   bool recomputed = false;
 };
 
 class Checkpointer {
  public:
-  Checkpointer(StepProgram& step, const std::vector<bool>& keep)
-      : p_(step.program), keep_(keep) {}
+  Checkpointer(StepProgram& step, const std::vector<bool>& keep) : p_(step.program), keep_(keep) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());

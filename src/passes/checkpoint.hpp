@@ -14,8 +14,7 @@ std::int32_t assign_regions(StepProgram& step, const StepConfig& config, ir::OpI
 
 /// Per forward op: TorchTitan's policy keeps its output (flash attention, collectives' results, and
 /// matrix products 1, 3, 5, … of each region; `addmm` is not `mm`). Indexed by OpId.
-std::vector<bool> selective_keep(const StepProgram& step, const StepConfig& config,
-                                 ir::OpId first);
+std::vector<bool> selective_keep(const StepProgram& step, const StepConfig& config, ir::OpId first);
 
 /// Rewrites the step from op `first` on: each region's ops run again before the first backward op
 /// that needs them. `keep` as from `selective_keep`, or empty.

@@ -121,9 +121,9 @@ class Backward {
     const ir::ModulePath module = p_.op(from).module;
     const ir::Value like = p_.value(old);
     --holders(old);
-    const ValueId sum =
-        in_place ? p_.on_storage_of(old, like.shape, like.dtype, true)
-                 : p_.make(like.shape, like.dtype, ir::Role::activation_grad, module);
+    const ValueId sum = in_place
+                            ? p_.on_storage_of(old, like.shape, like.dtype, true)
+                            : p_.make(like.shape, like.dtype, ir::Role::activation_grad, module);
     p_.value(sum).permuted = like.permuted;
     p_.emit(in_place ? OpKind::accumulate_inplace : OpKind::accumulate, ir::Phase::backward, module,
             {old, g}, {sum});

@@ -23,15 +23,17 @@ struct Unit {
   std::int64_t shard_numel = 0;         ///< padded elements on one rank
   bool reshard_after_forward = true;
   bool unsharded = false;
-  ValueId all_gather_output = no_id;    ///< of an all-gather that nobody has waited for yet
-  std::vector<ValueId> gathered;        ///< unsharded parameters, while they are
+  ValueId all_gather_output = no_id;  ///< of an all-gather that nobody has waited for yet
+  std::vector<ValueId> gathered;      ///< unsharded parameters, while they are
   std::vector<std::int32_t> post_forward_indices;
 };
 
 class Fsdp2 final : public ShardPass {
  public:
   Fsdp2(StepProgram& step, const StepConfig& config)
-      : s_(step), p_(step.program), c_(config),
+      : s_(step),
+        p_(step.program),
+        c_(config),
         shards_(config.shard == Sharding::hsdp ? config.hsdp_shards : config.world) {
     make_units();
     instance_.assign(p_.values.size(), no_id);
@@ -97,9 +99,10 @@ class Fsdp2 final : public ShardPass {
       unit_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
     for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
       const Parameter& parameter = s_.parameters[i];
-      Unit& unit = parameter.module.block < 0
-                       ? root()
-                       : units_[index(unit_of_block_[static_cast<std::size_t>(parameter.module.block)])];
+      Unit& unit =
+          parameter.module.block < 0
+              ? root()
+              : units_[index(unit_of_block_[static_cast<std::size_t>(parameter.module.block)])];
       const ir::Shape shape = p_.value(parameter.value).shape;
       const std::int64_t rows = ceil_div(shape[0], shards_);
       const std::int64_t numel = rows * (shape.numel() / shape[0]);
@@ -111,7 +114,8 @@ class Fsdp2 final : public ShardPass {
       optimized_.push_back({shard, no_id});
     }
     root().reshard_after_forward = false;
-    if (c_.keep_last_block && count > 0) units_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
+    if (c_.keep_last_block && count > 0)
+      units_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
   }
 
   // --- emission --------------------------------------------------------------------------------
@@ -142,8 +146,9 @@ class Fsdp2 final : public ShardPass {
     bool any = false;
     for (ValueId v : p_.inputs(op)) any = any || instance(v) != v;
     if (any) {
-      const std::vector<ValueId> all(p_.operands.begin() + op.first_operand,
-                                     p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
+      const std::vector<ValueId> all(
+          p_.operands.begin() + op.first_operand,
+          p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
       op.first_operand = static_cast<std::int32_t>(p_.operands.size());
       for (std::size_t i = 0; i < all.size(); ++i)
         p_.operands.push_back(i < op.inputs ? instance(all[i]) : all[i]);
@@ -168,12 +173,13 @@ class Fsdp2 final : public ShardPass {
     std::vector<ValueId> inputs;
     for (std::size_t i : unit.parameters) inputs.push_back(shard_[i]);
     if (c_.param_dtype != c_.compute_dtype) {  // the foreach copy to the compute dtype
-      const ValueId flat[] = {buffer(unit.shard_numel, c_.compute_dtype, Role::communication, module)};
+      const ValueId flat[] = {
+          buffer(unit.shard_numel, c_.compute_dtype, Role::communication, module)};
       emit(OpKind::foreach, module, inputs, flat);
       inputs.assign(flat, flat + 1);
     }
-    unit.all_gather_output =
-        buffer(ir::checked_mul(unit.shard_numel, shards_), c_.compute_dtype, Role::communication, module);
+    unit.all_gather_output = buffer(ir::checked_mul(unit.shard_numel, shards_), c_.compute_dtype,
+                                    Role::communication, module);
     const ValueId out[] = {unit.all_gather_output};
     emit(OpKind::all_gather_copy_in, module, inputs, out);
     emit(OpKind::all_gather, module, out, {});
@@ -191,8 +197,10 @@ class Fsdp2 final : public ShardPass {
     for (std::size_t i : unit.parameters) {
       const ValueId parameter = s_.parameters[i].value;
       const ir::Shape shape = p_.value(parameter).shape;
-      const std::int64_t padded = ceil_div(shape[0], shards_) * shards_ * (shape.numel() / shape[0]);
-      const ValueId whole = buffer(padded, c_.compute_dtype, Role::gathered, s_.parameters[i].module);
+      const std::int64_t padded =
+          ceil_div(shape[0], shards_) * shards_ * (shape.numel() / shape[0]);
+      const ValueId whole =
+          buffer(padded, c_.compute_dtype, Role::gathered, s_.parameters[i].module);
       p_.value(whole).shape = shape;
       p_.value(whole).requires_grad = true;
       unit.gathered.push_back(whole);

@@ -23,7 +23,8 @@ class Fuser {
     const std::size_t count = p_.ops.size();
     chain_of_.assign(count, no_id);
     for (std::size_t c = 0; c < s_.chains.size(); ++c)
-      for (OpId op : s_.chains[c].ops) chain_of_[static_cast<std::size_t>(op)] = static_cast<std::int32_t>(c);
+      for (OpId op : s_.chains[c].ops)
+        chain_of_[static_cast<std::size_t>(op)] = static_cast<std::int32_t>(c);
     std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
     dead_.assign(p_.values.size(), false);
@@ -48,7 +49,8 @@ class Fuser {
       if (c == no_id) continue;
       const Chain& chain = s_.chains[static_cast<std::size_t>(c)];
       for (ValueId v : p_.outputs(old[i]))
-        if (v != chain.output && v != chain.second_output) dead_[static_cast<std::size_t>(v)] = true;
+        if (v != chain.output && v != chain.second_output)
+          dead_[static_cast<std::size_t>(v)] = true;
     }
   }
 

@@ -166,7 +166,8 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
     }
   }
   const auto [q_rotated, k_rotated] = rotate(q, k, rotary);
-  const std::int64_t window = spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
+  const std::int64_t window =
+      spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_ ? eager_core(q_rotated, k_rotated, v)
                                   : flash(q_rotated, k_rotated, v, window);
   const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});

@@ -10,8 +10,8 @@ using ir::OpKind;
 using ir::Shape;
 
 ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
-  const V y = unary(
-      spec_.activation == model::Activation::silu ? OpKind::silu : OpKind::gelu_tanh, x);
+  const V y =
+      unary(spec_.activation == model::Activation::silu ? OpKind::silu : OpKind::gelu_tanh, x);
   if (chain != nullptr) chain->push_back(last_op());
   return y;
 }

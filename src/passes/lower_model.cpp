@@ -135,9 +135,15 @@ void Lowering::forward() {
   hold({x, embedded, positions_});
   s_.hidden = hidden_;
   switch (config_.loss) {
-    case LossKind::ce: loss_ce(); break;
-    case LossKind::lc_ce: loss_lc_ce(); break;
-    case LossKind::chunked: loss_chunked(); break;
+    case LossKind::ce:
+      loss_ce();
+      break;
+    case LossKind::lc_ce:
+      loss_lc_ce();
+      break;
+    case LossKind::chunked:
+      loss_chunked();
+      break;
   }
 }
 

@@ -68,8 +68,8 @@ void Lowering::declare() {
   embed_ = parameter({spec_.vocab, spec_.hidden}, Module::embed);
   for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
   final_norm_ = parameter({spec_.hidden}, Module::final_norm);
-  lm_head_ = spec_.tied_embeddings ? embed_
-                                   : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
+  lm_head_ =
+      spec_.tied_embeddings ? embed_ : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
   // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
   for (std::int64_t i = 0; i < spec_.rotary_tables; ++i) {
     inv_freq_.push_back(

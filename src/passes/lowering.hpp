@@ -16,7 +16,10 @@ namespace ac_advisor::passes {
 class Lowering {
  public:
   Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
-      : spec_(spec), config_(config), s_(step), p_(step.program),
+      : spec_(spec),
+        config_(config),
+        s_(step),
+        p_(step.program),
         eager_attention_(config.attention == Attention::eager ||
                          config.attention == Attention::math ||
                          (config.attention == Attention::automatic && spec.eager_attention_only)),
@@ -106,9 +109,8 @@ class Lowering {
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;
 
-  V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{}, embed_scale_ = ir::no_id,
-      padded_labels_{}, positions_{},
-      attention_weights_ = ir::no_id;
+  V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{},
+      embed_scale_ = ir::no_id, padded_labels_{}, positions_{}, attention_weights_ = ir::no_id;
   std::vector<V> inv_freq_;
   std::vector<Block> blocks_;
 };

@@ -52,14 +52,14 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
     case Optimizer::sgd:
       run(OpKind::sgd_fused, {&parameters, &gradients}, {});
       return;
-    case Optimizer::adamw_foreach: break;
+    case Optimizer::adamw_foreach:
+      break;
   }
   // _multi_tensor_adamw: step += 1, p *= 1 - lr * wd, exp_avg.lerp_, exp_avg_sq *=, addcmul_,
   // sqrt -> one temporary a parameter, /= bias correction, += eps, addcdiv_
   std::vector<ValueId> denominators;
   for (ValueId v : parameters)
-    denominators.push_back(
-        p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
+    denominators.push_back(p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
   run(OpKind::foreach, {}, {});
   run(OpKind::foreach, {&parameters}, {});
   run(OpKind::foreach, {&states, &gradients}, {});

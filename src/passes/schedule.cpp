@@ -33,8 +33,7 @@ Schedule make_schedule(const StepProgram& step) {
       const OpId producer = p.value(root).producer;
       // What validate_outputs sums is replaced at once; all else a node holds to its end.
       const bool replaced = op.kind == ir::OpKind::sum && op.phase == ir::Phase::backward &&
-                            producer != no_id &&
-                            p.op(producer).group == op.group;
+                            producer != no_id && p.op(producer).group == op.group;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(replaced ? i : group_end));
     }

@@ -38,26 +38,31 @@ void check_checkpointing(const model::ModelSpec& spec, const StepConfig& c) {
   if (c.ac == AcMode::grouped || c.ac == AcMode::every) {
     const char* name = c.ac == AcMode::grouped ? "grouped" : "every";
     if (c.ac_arg < 1)
-      refuse(std::string("--ac ") + name + ":" + std::to_string(c.ac_arg) + ": K must be at least 1");
+      refuse(std::string("--ac ") + name + ":" + std::to_string(c.ac_arg) +
+             ": K must be at least 1");
     if (c.ac_arg > spec.layers)
       refuse(std::string("--ac ") + name + ":" + std::to_string(c.ac_arg) + ": the model has " +
              std::to_string(spec.layers) + " blocks; K must be at most that");
   }
   if (c.scope == AcScope::submodule && c.ac != AcMode::full && c.ac != AcMode::every &&
       c.ac != AcMode::none)
-    refuse("--ac-scope submodule goes with --ac full and --ac every:K only: the other modes name "
-           "their own regions");
+    refuse(
+        "--ac-scope submodule goes with --ac full and --ac every:K only: the other modes name "
+        "their own regions");
   if (c.ac == AcMode::selective && c.shard == Sharding::ddp && !c.force)
-    refuse("--ac selective needs --shard fsdp2 (as in NeMo AutoModel), not ddp; use fsdp2, or "
-           "--force to plan it all the same");
+    refuse(
+        "--ac selective needs --shard fsdp2 (as in NeMo AutoModel), not ddp; use fsdp2, or "
+        "--force to plan it all the same");
   if (c.ac == AcMode::selective && spec.kv_sharing)
-    refuse("--ac selective: this model shares keys and values between blocks, so a block cannot be "
-           "recomputed alone; use --ac full --ac-scope submodule");
+    refuse(
+        "--ac selective: this model shares keys and values between blocks, so a block cannot be "
+        "recomputed alone; use --ac full --ac-scope submodule");
 }
 
 void check_sharding(const StepConfig& c) {
   if (c.shard == Sharding::none && c.world > 1)
-    refuse("--world " + std::to_string(c.world) + " with --shard none: choose ddp, zero1, zero2, "
+    refuse("--world " + std::to_string(c.world) +
+           " with --shard none: choose ddp, zero1, zero2, "
            "fsdp2 or hsdp:N, or --world 1");
   if (c.shard != Sharding::none && c.world < 2)
     refuse("--shard needs --world 2 or more; with one rank use --shard none");
@@ -71,15 +76,18 @@ void check_sharding(const StepConfig& c) {
 
 void check_precision(const StepConfig& c) {
   if (c.param_dtype == DType::bf16 && c.compute_dtype == DType::f32)
-    refuse("--compute-dtype fp32 with --param-dtype bf16: computing in more bits than are stored "
-           "gains nothing; use --param-dtype fp32");
+    refuse(
+        "--compute-dtype fp32 with --param-dtype bf16: computing in more bits than are stored "
+        "gains nothing; use --param-dtype fp32");
   const bool gathers = c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
   if (c.param_dtype != c.compute_dtype && !gathers && !c.autocast)
-    refuse("--param-dtype fp32 --compute-dtype bf16 needs --shard fsdp2 or hsdp:N, whose gathered "
-           "copies are in the compute dtype");
+    refuse(
+        "--param-dtype fp32 --compute-dtype bf16 needs --shard fsdp2 or hsdp:N, whose gathered "
+        "copies are in the compute dtype");
   if (c.autocast)
-    refuse("--autocast is not planned yet: its cast cache follows rules of its own; use --shard "
-           "fsdp2 with --compute-dtype bf16, or --param-dtype bf16");
+    refuse(
+        "--autocast is not planned yet: its cast cache follows rules of its own; use --shard "
+        "fsdp2 with --compute-dtype bf16, or --param-dtype bf16");
   if (c.dropout < 0.0 || c.dropout >= 1.0)
     refuse("--dropout " + std::to_string(c.dropout) + ": must be at least 0 and below 1");
 }
@@ -91,10 +99,12 @@ void validate(const model::ModelSpec& spec, const StepConfig& c) {
   check_checkpointing(spec, c);
   check_sharding(c);
   check_precision(c);
-  if (spec.layers > 4096) refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");
+  if (spec.layers > 4096)
+    refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");
   if (spec.eager_attention_only &&
       (c.attention != Attention::automatic && c.attention != Attention::eager))
-    refuse("--attn: " + spec.family + " soft-caps its scores, which transformers computes with "
+    refuse("--attn: " + spec.family +
+           " soft-caps its scores, which transformers computes with "
            "eager attention only; use --attn eager or auto");
 }
 

@@ -65,7 +65,8 @@ class Zero final : public GradientHooks {
     // step(): the partition's gradient in fp32, then the updated partition to bf16 and gathered
     for (ValueId v : kept_) emit(OpKind::hold, {-1, ir::Module::root}, {v}, {});
     kept_.clear();
-    fp32_gradient_ = p_.make({partition_}, DType::f32, Role::temporary, {-1, ir::Module::optimizer});
+    fp32_gradient_ =
+        p_.make({partition_}, DType::f32, Role::temporary, {-1, ir::Module::optimizer});
     emit(OpKind::cast, {-1, ir::Module::optimizer}, {averaged_}, {fp32_gradient_});
     p_.ops.back().phase = ir::Phase::optimizer;
   }

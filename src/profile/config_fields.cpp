@@ -122,14 +122,14 @@ using Int = std::int64_t;
 const Text& text(const FieldValue& v) { return std::get<Text>(v); }
 
 // A field whose type is the variant's own, and one that is an enum with a text form.
-#define AC_PLAIN(name, member, type)                             \
-  Row {                                                          \
-    name, [](const StepConfig& c) -> FieldValue { return c.member; }, \
+#define AC_PLAIN(name, member, type)                                             \
+  Row {                                                                          \
+    name, [](const StepConfig& c) -> FieldValue { return c.member; },            \
         [](StepConfig& c, const FieldValue& v) { c.member = std::get<type>(v); } \
   }
-#define AC_ENUM(name, member, values)                                          \
-  Row {                                                                        \
-    name, [](const StepConfig& c) -> FieldValue { return Text(to_option(c.member)); }, \
+#define AC_ENUM(name, member, values)                                                     \
+  Row {                                                                                   \
+    name, [](const StepConfig& c) -> FieldValue { return Text(to_option(c.member)); },    \
         [](StepConfig& c, const FieldValue& v) { c.member = enum_from(values, text(v)); } \
   }
 

@@ -20,7 +20,8 @@ std::int64_t segment_size(std::int64_t size) {
   return size < min_large_alloc ? large_buffer : round_to(size, round_large);
 }
 
-bool less(std::int64_t size_a, std::int64_t address_a, std::int64_t size_b, std::int64_t address_b) {
+bool less(std::int64_t size_a, std::int64_t address_a, std::int64_t size_b,
+          std::int64_t address_b) {
   return std::tie(size_a, address_a) < std::tie(size_b, address_b);
 }
 
@@ -139,8 +140,8 @@ void CachingAllocator::split(Handle handle, std::int64_t size) {
   const Block whole = blocks_[static_cast<std::size_t>(handle)];
   Pool& pool = pools_[static_cast<std::size_t>(whole.pool)];
   const std::int64_t remaining = whole.size - size;
-  const bool worth = pool.small || options_.expandable_segments ? remaining >= min_block
-                                                                : remaining > small_size;
+  const bool worth =
+      pool.small || options_.expandable_segments ? remaining >= min_block : remaining > small_size;
   if (!worth) return;
   const Handle rest = new_block();
   Block& first = blocks_[static_cast<std::size_t>(handle)];

@@ -22,17 +22,19 @@ double matmul_efficiency(const ir::Program& p, const ir::Op& op, const Device& d
   if (out.rank() < 2 || d.sm_count <= 0) return d.matmul_asymptote * depth;
   const double columns = static_cast<double>(out.back());
   const double rows = static_cast<double>(out.numel()) / std::max(columns, 1.0);
-  const double tiles =
-      std::ceil(rows / d.matmul_tile_m) * std::ceil(columns / d.matmul_tile_n);
+  const double tiles = std::ceil(rows / d.matmul_tile_m) * std::ceil(columns / d.matmul_tile_n);
   const double sms = static_cast<double>(d.sm_count);
   return d.matmul_asymptote * depth * tiles / (std::ceil(tiles / sms) * sms);
 }
 
 double bandwidth_share(const Device& d, CostClass cost) {
   switch (cost) {
-    case CostClass::reduction: return d.reduction_bandwidth;
-    case CostClass::embedding: return d.embedding_bandwidth;
-    default: return d.pointwise_bandwidth;
+    case CostClass::reduction:
+      return d.reduction_bandwidth;
+    case CostClass::embedding:
+      return d.embedding_bandwidth;
+    default:
+      return d.pointwise_bandwidth;
   }
 }
 
@@ -40,12 +42,19 @@ double bandwidth_share(const Device& d, CostClass cost) {
 /// engine in backward, a Python autograd.Function around each fused kernel.
 double issue_seconds(const ir::Op& op, const Device& d) {
   switch (op.kind) {
-    case OpKind::rms_norm: case OpKind::add_rms_norm: case OpKind::rope: case OpKind::swiglu:
-    case OpKind::linear_cross_entropy: case OpKind::rms_norm_backward:
-    case OpKind::add_rms_norm_backward: case OpKind::rope_backward: case OpKind::swiglu_backward:
+    case OpKind::rms_norm:
+    case OpKind::add_rms_norm:
+    case OpKind::rope:
+    case OpKind::swiglu:
+    case OpKind::linear_cross_entropy:
+    case OpKind::rms_norm_backward:
+    case OpKind::add_rms_norm_backward:
+    case OpKind::rope_backward:
+    case OpKind::swiglu_backward:
     case OpKind::linear_cross_entropy_backward:
       return d.fused_op_seconds;
-    default: break;
+    default:
+      break;
   }
   const double one = op.phase == Phase::backward ? d.backward_op_seconds : d.forward_op_seconds;
   return one * ir::dispatches(op);
@@ -75,8 +84,7 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::
   if (row.launches == 0) return 0;
   const double floor = d.kernel_floor_seconds * row.launches;
   if (is_collective(op)) return std::max(floor, collective_seconds(p, op, d, world));
-  const double traffic =
-      ir::traffic_bytes(p, op) / (d.bandwidth * bandwidth_share(d, row.cost));
+  const double traffic = ir::traffic_bytes(p, op) / (d.bandwidth * bandwidth_share(d, row.cost));
   double compute = 0;
   if (row.cost == CostClass::matmul || row.cost == CostClass::attention) {
     const bool half = p.value(p.input(op, 0)).dtype == DType::bf16;

@@ -63,8 +63,7 @@ bool is_device(const embedded::File& file) {
 
 Device parse_device(const std::string& text, const std::string& origin) {
   const json root = json::parse(text, nullptr, false);
-  if (root.is_discarded() || !root.is_object())
-    throw UserError(origin + ": not a JSON object");
+  if (root.is_discarded() || !root.is_object()) throw UserError(origin + ": not a JSON object");
   const Figures f(root, origin);
   Device d;
   d.name = f.text("name");
@@ -110,7 +109,8 @@ const Device& find_device(const std::string& name) {
     bool wanted = name_of(file.path) == name;
     if (!wanted && file.text.find('"' + name + '"') != std::string_view::npos) {
       const json root = json::parse(file.text, nullptr, false);
-      for (const json& alias : root.value("aliases", json::array())) wanted = wanted || alias == name;
+      for (const json& alias : root.value("aliases", json::array()))
+        wanted = wanted || alias == name;
     }
     if (wanted)
       return known.emplace(name, parse_device(std::string(file.text), std::string(file.path)))

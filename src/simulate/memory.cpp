@@ -43,9 +43,9 @@ MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule&
       live += size(s);
     }
     const std::int64_t scratch =
-        model.workspaces ? allocated_size(ir::workspace_bytes(p, op, model.target),
-                                          model.round_to_512)
-                         : 0;
+        model.workspaces
+            ? allocated_size(ir::workspace_bytes(p, op, model.target), model.round_to_512)
+            : 0;
     if (live + scratch > trace.peak) {
       trace.peak = live + scratch;
       trace.peak_op = static_cast<ir::OpId>(i);

@@ -14,7 +14,9 @@ class TwoSteps {
  public:
   TwoSteps(const passes::StepProgram& step, const passes::Schedule& schedule,
            const MemoryModel& model, bool expandable_segments)
-      : p_(step.program), s_(schedule), m_(model),
+      : p_(step.program),
+        s_(schedule),
+        m_(model),
         allocator_(AllocatorOptions{expandable_segments, 0}),
         handle_(p_.storages.size(), not_allocated) {
     scratch_.reserve(p_.ops.size());

@@ -24,7 +24,8 @@ TEST_CASE("every op kind has a row of its own, a name and sensible columns") {
 }
 
 TEST_CASE("every kind that a model's forward uses with gradients has a derivative") {
-  const std::set<ir::OpKind> constant{  // what they make carries no gradient
+  const std::set<ir::OpKind> constant{
+      // what they make carries no gradient
       ir::OpKind::arange, ir::OpKind::cos, ir::OpKind::sin, ir::OpKind::pad, ir::OpKind::hold};
   for (Kernels kernels : {Kernels::eager, Kernels::fused}) {
     StepConfig config = small_config();

@@ -39,13 +39,12 @@ TEST_CASE("a misspelt field is recognised, a needed one and one that has a defau
   config.erase("hidden_size");
   config["hiden_size"] = 64;
   CHECK(error_of(config) ==
-        "llama.json: \"hidden_size\" is missing; found \"hiden_size\": did you mean "
-        "\"hidden_size\"?");
+        "llama.json: \"hiden_size\" is not a known field; did you mean \"hidden_size\"?");
   config = small_config("llama");
   config.erase("num_key_value_heads");
   config["num_key_value_head"] = 2;
   CHECK(error_of(config) ==
-        "llama.json: \"num_key_value_head\" is not a field of this family; did you mean "
+        "llama.json: \"num_key_value_head\" is not a known field; did you mean "
         "\"num_key_value_heads\"?");
   CHECK(contains(with("tie_word_embedings", true), "did you mean \"tie_word_embeddings\"?"));
   CHECK(contains(with("haed_dim", 16), "did you mean \"head_dim\"?"));
@@ -53,7 +52,7 @@ TEST_CASE("a misspelt field is recognised, a needed one and one that has a defau
 
 TEST_CASE("fields that only resemble one are left alone") {
   auto config = small_config("llama");
-  for (const char* field : {"bos_token_id", "eos_token_id", "v_head_dim", "_sliding_window_pattern",
+  for (const char* field : {"bos_token_id", "end_token_id", "v_head_dim", "_sliding_window_pattern",
                             "use_cache", "pretraining_tp", "initializer_range", "torch_dtype"})
     config[field] = 1;
   CHECK(error_of(config) == "");
@@ -178,6 +177,8 @@ TEST_CASE("values that a family cannot mean") {
   CHECK(contains(
       with("layer_types", {"full_attention", "full_attention", "chunked_attention", 3}, "gemma2"),
       "has the entry \"chunked_attention\"; known: \"full_attention\""));
+  CHECK(contains(with("layer_types", std::vector<std::string>(4, "sliding_attention"), "qwen3"),
+                 "has \"sliding_attention\", but \"use_sliding_window\" is not true"));
   CHECK(contains(with("sliding_window", nullptr, "gemma2"), "null is no window, but some blocks"));
   CHECK(contains(with("mlp_only_layers", {-1}, "qwen3_moe"), "has the entry -1; expected indices"));
   CHECK(contains(with("partial_rotary_factor", 0.01, "phi3"), "leaves nothing of the 16 elements"));

@@ -20,20 +20,27 @@ std::int64_t number_after(const std::string& text, const std::string& prefix) {
 
 void read_checkpointing(const std::string& ac, StepConfig& c) {
   if (ac == "none") return;
-  if (ac == "full") c.ac = AcMode::full;
-  else if (ac == "selop") c.ac = AcMode::selective;
-  else if (ac.starts_with("seg")) c.ac = AcMode::grouped, c.ac_arg = number_after(ac, "seg");
-  else if (ac.starts_with("every")) c.ac = AcMode::every, c.ac_arg = number_after(ac, "every");
-  else throw std::runtime_error("unknown ac: " + ac);
+  if (ac == "full")
+    c.ac = AcMode::full;
+  else if (ac == "selop")
+    c.ac = AcMode::selective;
+  else if (ac.starts_with("seg"))
+    c.ac = AcMode::grouped, c.ac_arg = number_after(ac, "seg");
+  else if (ac.starts_with("every"))
+    c.ac = AcMode::every, c.ac_arg = number_after(ac, "every");
+  else
+    throw std::runtime_error("unknown ac: " + ac);
 }
 
 void read_loss(const std::string& loss, StepConfig& c) {
-  if (loss == "hf_nokeep") c.hold_output = false;
+  if (loss == "hf_nokeep")
+    c.hold_output = false;
   else if (loss.starts_with("chunk")) {
     c.loss = LossKind::chunked;
     c.chunk_tokens = loss == "chunk" ? 1024 : number_after(loss, "chunk");
     c.hold_output = false;
-  } else if (loss != "hf") throw std::runtime_error("unknown loss: " + loss);
+  } else if (loss != "hf")
+    throw std::runtime_error("unknown loss: " + loss);
 }
 
 /// The reference names its two models instead of their type.
@@ -69,7 +76,8 @@ std::vector<PeakCase> read_peaks(const std::string& file) {
       s.shard = Sharding::fsdp2;
       s.world = number_after(sharding, "fsdp");
       // The reference has one FSDP group a segment (design, section 10.5).
-      s.fsdp_unit = j.value("fsdp_unit", "segment") == "block" ? FsdpUnit::block : FsdpUnit::segment;
+      s.fsdp_unit =
+          j.value("fsdp_unit", "segment") == "block" ? FsdpUnit::block : FsdpUnit::segment;
     }
     s.optimizer = optimizer == "fused"     ? Optimizer::adamw
                   : optimizer == "foreach" ? Optimizer::adamw_foreach
@@ -105,8 +113,10 @@ Planned plan_case(const PeakCase& c) {
   planned.peaks = {trace.peak, trace.peak_by_phase[0], trace.peak_by_phase[1],
                    trace.peak_by_phase[2], trace.peak_by_phase[4]};
   for (const ir::Op& op : step.program.ops) {
-    if (op.phase <= ir::Phase::loss) planned.kernels_forward += ir::dispatches(op);
-    else if (op.phase != ir::Phase::optimizer) planned.kernels_backward += ir::dispatches(op);
+    if (op.phase <= ir::Phase::loss)
+      planned.kernels_forward += ir::dispatches(op);
+    else if (op.phase != ir::Phase::optimizer)
+      planned.kernels_backward += ir::dispatches(op);
   }
   return planned;
 }

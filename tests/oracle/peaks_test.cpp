@@ -46,9 +46,9 @@ void report(const std::string& file, const std::vector<PeakCase>& cases) {
     equal += planned.peaks == c.peaks;
   }
   std::sort(errors.begin(), errors.end());
-  MESSAGE(file, ": ", cases.size(), " cases, ", equal, " equal to the byte in every phase; peak: worst ",
-          errors.back() * 100, " % (", worst, "), median ", errors[errors.size() / 2] * 100,
-          " %; phases: worst ", phases * 100, " %");
+  MESSAGE(file, ": ", cases.size(), " cases, ", equal,
+          " equal to the byte in every phase; peak: worst ", errors.back() * 100, " % (", worst,
+          "), median ", errors[errors.size() / 2] * 100, " %; phases: worst ", phases * 100, " %");
 }
 
 }  // namespace

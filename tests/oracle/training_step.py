@@ -15,11 +15,12 @@ from torch import nn
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from transformers import masking_utils
 
 aten = torch.ops.aten
 
 DEFAULTS = {
-    "attn": "flash",  # flash|efficient|math: what SDPA runs, no mask; auto: flash or, with a mask, efficient; eager
+    "attn": "flash",  # flash|efficient|math: SDPA runs it, no mask; auto: flash or, masked, efficient; sdpa; eager
     "param_dtype": "bf16",
     "grad_accum": 1,
     "no_sync": False,  # under FSDP: reduce gradients after the last micro-batch only
@@ -68,15 +69,29 @@ def flash_or_efficient(query, key, value, attn_mask=None, **options):
 ATTENTION = {"flash": flash_attention, "efficient": efficient_attention, "math": math_attention,
              "auto": flash_or_efficient}
 torch_attention = F.scaled_dot_product_attention
+find_packed_sequence_indices = masking_utils.find_packed_sequence_indices
 
 
 def choose_attention(model, attn):
-    """eager and auto build the masks that transformers builds; the others build none."""
+    """eager, auto and sdpa (PyTorch chooses) build the masks that transformers builds; the others build none."""
     F.scaled_dot_product_attention = ATTENTION.get(attn, torch_attention)
-    module = sys.modules[type(model).__module__]
+    F.dropout = gpu_dropout
+    masking_utils.find_packed_sequence_indices = no_packed_sequences
+    modeling = sys.modules[type(model).__module__]
     for builder in ("create_causal_mask", "create_sliding_window_causal_mask"):
-        real = getattr(transformers.masking_utils, builder)
-        setattr(module, builder, real if attn in ("eager", "auto") else lambda **_: None)
+        real = getattr(masking_utils, builder)
+        setattr(modeling, builder, real if attn in ("eager", "auto", "sdpa") else lambda **_: None)
+
+
+def gpu_dropout(tensor, p=0.5, training=True, inplace=False):
+    """On a GPU the mask is boolean; on a CPU dropout draws it in the tensor's dtype."""
+    return aten.native_dropout(tensor, p, True)[0] if training and p > 0 else tensor
+
+
+def no_packed_sequences(position_ids):
+    """A fake tensor cannot say that no sequence is packed: transformers would build a mask as if one were."""
+    packed = find_packed_sequence_indices(position_ids)
+    (packed[:, -1] == 0).all()
 
 
 # --- loss -------------------------------------------------------------------------------------
@@ -151,14 +166,10 @@ class Segment(nn.Module):
         super().__init__()
         self.ls = nn.ModuleList(blocks)
 
-    def forward(self, hidden_states, attention_mask=None, position_embeddings=None, **kwargs):
-        """Masks and position embeddings may differ by block: then they come as lists."""
-        for block, mask, positions in zip(self.ls, *map(self.each, (attention_mask, position_embeddings))):
-            hidden_states = block(hidden_states, attention_mask=mask, position_embeddings=positions, **kwargs)
+    def forward(self, hidden_states, **kwargs):
+        for block in self.ls:
+            hidden_states = block(hidden_states, **kwargs)
         return hidden_states
-
-    def each(self, argument):
-        return argument if isinstance(argument, list) else [argument] * len(self.ls)
 
 
 def torchtitan_policy():

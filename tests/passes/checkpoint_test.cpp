@@ -30,17 +30,17 @@ std::int64_t dispatched(const passes::StepProgram& step, Phase phase) {
   return total;
 }
 
-std::int64_t peak(const passes::StepProgram& step) {
+/// Peak of the loss phase, when everything that is kept for backward is alive.
+std::int64_t kept(const passes::StepProgram& step) {
   simulate::MemoryModel model;
   model.workspaces = false;
-  return simulate::walk_memory(step, passes::make_schedule(step), model).peak;
+  return simulate::walk_memory(step, passes::make_schedule(step), model)
+      .peak_by_phase[static_cast<std::size_t>(Phase::loss)];
 }
 
 }  // namespace
 
-TEST_CASE("none recomputes nothing") {
-  CHECK(recomputations(build(AcMode::none)).empty());
-}
+TEST_CASE("none recomputes nothing") { CHECK(recomputations(build(AcMode::none)).empty()); }
 
 TEST_CASE("full recomputes each block once, up to the last value that backward needs") {
   const passes::StepProgram step = build(AcMode::full);
@@ -100,29 +100,32 @@ TEST_CASE("attention as the only region recomputes nothing but the core") {
     if (op.phase == Phase::recompute) CHECK(op.module.leaf == ir::Module::attention_core);
 }
 
-TEST_CASE("checkpointing orders peaks: full <= selective <= none, full <= sub-module scope <= none") {
-  const std::int64_t none = peak(build(AcMode::none)), full = peak(build(AcMode::full)),
-                     selective = peak(build(AcMode::selective));
+TEST_CASE("what is kept: full below selective below none, full below sub-module scope below none") {
+  const std::int64_t none = kept(build(AcMode::none)), full = kept(build(AcMode::full)),
+                     selective = kept(build(AcMode::selective));
   StepConfig config = small_config();
   config.ac = AcMode::full;
   config.scope = AcScope::submodule;
-  const std::int64_t submodule = peak(passes::build_step(small_model(), config));
+  const std::int64_t submodule = kept(passes::build_step(small_model(), config));
   CHECK(full < selective);
   CHECK(selective < none);
   CHECK(full < submodule);
   CHECK(submodule < none);
 }
 
-TEST_CASE("a second micro-batch adds its gradients to the first's and raises no phase but its own") {
+TEST_CASE(
+    "a second micro-batch adds its gradients to the first's and raises no phase but its own") {
   StepConfig config = small_config();
   config.grad_accum = 3;
   const passes::StepProgram step = passes::build_step(small_model(), config);
   REQUIRE(step.micro_begin.size() == 2);  // the third is like the second
   std::int64_t added = 0;
-  for (std::size_t i = static_cast<std::size_t>(step.micro_begin[1]); i < step.program.ops.size(); ++i)
-    added += step.program.ops[i].kind == OpKind::accumulate_inplace &&
-             step.program.storage(step.program.storage_of(
-                 step.program.input(step.program.ops[i], 0))).role == ir::Role::gradient;
+  for (std::size_t i = static_cast<std::size_t>(step.micro_begin[1]); i < step.program.ops.size();
+       ++i)
+    added +=
+        step.program.ops[i].kind == OpKind::accumulate_inplace &&
+        step.program.storage(step.program.storage_of(step.program.input(step.program.ops[i], 0)))
+                .role == ir::Role::gradient;
   CHECK(added == static_cast<std::int64_t>(step.parameters.size()));
 }
 
@@ -163,8 +166,16 @@ TEST_CASE("what cannot be combined is refused with the reason") {
   const auto contains = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(contains(refused([](StepConfig& c) { c.ac = AcMode::grouped; c.ac_arg = 0; }), "grouped:0"));
-  CHECK(contains(refused([](StepConfig& c) { c.ac = AcMode::every; c.ac_arg = 9; }), "4 blocks"));
+  CHECK(contains(refused([](StepConfig& c) {
+                   c.ac = AcMode::grouped;
+                   c.ac_arg = 0;
+                 }),
+                 "grouped:0"));
+  CHECK(contains(refused([](StepConfig& c) {
+                   c.ac = AcMode::every;
+                   c.ac_arg = 9;
+                 }),
+                 "4 blocks"));
   CHECK(contains(refused([](StepConfig& c) { c.world = 8; }), "--shard none"));
   CHECK(contains(refused([](StepConfig& c) { c.shard = Sharding::fsdp2; }), "--world 2"));
   CHECK(contains(refused([](StepConfig& c) {

@@ -53,8 +53,8 @@ TEST_CASE("shards are padded in their first dimension") {
   // embedding 512 x 64; a block: q and o 64 x 64, k and v 32 x 64, gate and up 160 x 64, down 64 x
   // 160, two norms of 64; the final norm 64. World 3 gives ceil(rows / 3) rows of each.
   const auto rows = [](std::int64_t n) { return (n + 2) / 3; };
-  const std::int64_t block = 2 * rows(64) * 64 + 2 * rows(32) * 64 + 2 * rows(160) * 64 +
-                             rows(64) * 160 + 2 * rows(64);
+  const std::int64_t block =
+      2 * rows(64) * 64 + 2 * rows(32) * 64 + 2 * rows(160) * 64 + rows(64) * 160 + 2 * rows(64);
   const std::int64_t elements = rows(512) * 64 + 4 * block + rows(64);
   CHECK(shard_bytes(passes::build_step(small_model(), sharded(3))) == 2 * elements);
 }
@@ -86,7 +86,8 @@ TEST_CASE("a checkpoint over two FSDP units gathers both of them again, and no u
   StepConfig c = sharded(2);
   c.ac = AcMode::grouped;
   c.ac_arg = 2;
-  for (const auto& [block, times] : count_by_block(passes::build_step(small_model(), c), OpKind::all_gather))
+  for (const auto& [block, times] :
+       count_by_block(passes::build_step(small_model(), c), OpKind::all_gather))
     CHECK(times <= 2);
 }
 

@@ -16,32 +16,32 @@ namespace ac_advisor::advise {
 /// One row of a sweep.
 struct Row {
   profile::Profile profile;
-  std::string label;       ///< "full + fused + lc-ce"
+  std::string label;  ///< "full + fused + lc-ce"
   bool fits = false;
-  int rank = 0;            ///< 1 is the best that fits; 0: does not fit
-  bool pareto = false;     ///< no other row is both smaller and faster
+  int rank = 0;                    ///< 1 is the best that fits; 0: does not fit
+  bool pareto = false;             ///< no other row is both smaller and faster
   std::int64_t largest_batch = 0;  ///< that still fits; 0: not even 1
-  std::string why;         ///< one sentence
+  std::string why;                 ///< one sentence
 };
 
 /// A row of the cumulative savings table (the documented one's form).
 struct Saving {
-  std::string technique;   ///< "Baseline", "+ FSDP", "+ activation checkpointing", "+ LC-CE", …
+  std::string technique;  ///< "Baseline", "+ FSDP", "+ activation checkpointing", "+ LC-CE", …
   StepConfig config;
   std::int64_t peak_bytes = 0;
-  std::int64_t saved_bytes = 0;      ///< against the row above
-  double saved_share = 0;            ///< against the baseline, 0..1
+  std::int64_t saved_bytes = 0;  ///< against the row above
+  double saved_share = 0;        ///< against the baseline, 0..1
   double step_seconds = 0;
 };
 
 struct Sweep {
   model::ModelSpec model;
   StepConfig base;
-  std::vector<Row> rows;             ///< ranked: those that fit first
+  std::vector<Row> rows;  ///< ranked: those that fit first
   std::vector<Saving> savings;
-  std::string recommendation;        ///< a sentence with its reason
-  std::size_t recommended = 0;       ///< index into rows; rows.size() when nothing fits
-  std::size_t configurations = 0;    ///< simulated in all
+  std::string recommendation;      ///< a sentence with its reason
+  std::size_t recommended = 0;     ///< index into rows; rows.size() when nothing fits
+  std::size_t configurations = 0;  ///< simulated in all
 };
 
 /// What a sweep varies; an empty list keeps the base's value.
@@ -53,11 +53,12 @@ struct Space {
   std::vector<Kernels> kernels;
   std::vector<Sharding> shard;
   std::vector<std::int64_t> batch;
-  unsigned threads = 0;              ///< 0: one a core
+  unsigned threads = 0;  ///< 0: one a core
 };
 /// AC × scope × loss × kernels (× sharding at world > 1) × batch {1/2, 1, 2 of the base}.
 [[nodiscard]] Space default_space(const model::ModelSpec& model, const StepConfig& base);
 
-[[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& space);
+[[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base,
+                          const Space& space);
 
 }  // namespace ac_advisor::advise

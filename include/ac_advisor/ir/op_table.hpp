@@ -10,12 +10,18 @@ namespace ac_advisor::ir {
 
 /// Which measured efficiency and which unit of the device an op's time comes from.
 enum class CostClass : std::uint8_t {
-  none, matmul, attention, pointwise, reduction, embedding, collective
+  none,
+  matmul,
+  attention,
+  pointwise,
+  reduction,
+  embedding,
+  collective
 };
 
 /// What of a device decides an op's scratch memory.
 struct WorkspaceTarget {
-  bool cuda = true;                   ///< false: PyTorch's CPU kernels
+  bool cuda = true;  ///< false: PyTorch's CPU kernels
   std::int64_t sm_count = 132;
   std::int64_t compute_capability = 90;
 };
@@ -23,10 +29,10 @@ struct WorkspaceTarget {
 /// All that is known of one op kind; every pass and both walkers read it here.
 struct OpRow {
   OpKind kind;
-  const char* name;        ///< as PyTorch dispatches it (without `aten::`), where it does
-  Derive derive;           ///< null: not differentiable, or only ever made by a derivative
+  const char* name;  ///< as PyTorch dispatches it (without `aten::`), where it does
+  Derive derive;     ///< null: not differentiable, or only ever made by a derivative
   CostClass cost;
-  double flops_per_output; ///< per output element; times `Op::dim` for matrix products
+  double flops_per_output;  ///< per output element; times `Op::dim` for matrix products
   /// Times that the operands' bytes go through memory; 1 for an op that reads inputs and writes
   /// outputs once, 0 for a view.
   double traffic;

@@ -23,10 +23,10 @@ inline constexpr std::size_t phase_count = 5;
 
 /// Why a storage exists. The profile's categories are made from it and from its lifetime.
 enum class Role : std::uint8_t {
-  parameter,        ///< what is stored between steps (a shard under fsdp2)
-  gathered,         ///< unsharded parameters, alive between all-gather and reshard
-  buffer,           ///< rotary frequencies
-  input,            ///< token ids and labels
+  parameter,  ///< what is stored between steps (a shard under fsdp2)
+  gathered,   ///< unsharded parameters, alive between all-gather and reshard
+  buffer,     ///< rotary frequencies
+  input,      ///< token ids and labels
   optimizer_state,
   gradient,         ///< a parameter's gradient, kept until the next step
   activation,       ///< made by the forward
@@ -48,8 +48,8 @@ struct Value {
   bool permuted = false;
   std::int16_t version = 0;  ///< counts in-place writes to the storage before this value
   StorageId storage = no_id;
-  ValueId base = no_id;       ///< no_id, or the value this one only reshapes
-  OpId producer = no_id;      ///< no_id: exists before the step
+  ValueId base = no_id;   ///< no_id, or the value this one only reshapes
+  OpId producer = no_id;  ///< no_id: exists before the step
 };
 
 struct Storage {
@@ -72,8 +72,8 @@ struct Op {
   std::int32_t group = 0;
   std::int32_t region = no_id;  ///< checkpoint region, none outside
   OpId forward = no_id;         ///< backward and recompute: the forward op they belong to
-  std::int32_t dim = 0;        ///< dim, size or count, by kind
-  double scalar = 0.0;         ///< scale, probability, epsilon, by kind
+  std::int32_t dim = 0;         ///< dim, size or count, by kind
+  double scalar = 0.0;          ///< scale, probability, epsilon, by kind
 };
 
 /// A straight-line program: the forward at first, the whole step after the passes.

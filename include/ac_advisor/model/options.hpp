@@ -8,8 +8,8 @@
 
 namespace ac_advisor {
 
-/// Options given by hand, in order: {"--ac", "grouped:2"}, {"--hold-output", ""}. Names are those of
-/// the command-line contract (design, section 8).
+/// Options given by hand, in order: {"--ac", "grouped:2"}, {"--hold-output", ""}. Names are those
+/// of the command-line contract (design, section 8).
 using OptionList = std::vector<std::pair<std::string, std::string>>;
 
 /// The framework's preset with the options by hand over it. Throws UserError naming option, value

@@ -40,26 +40,27 @@ struct ModelSpec {
 
   bool tied_embeddings = false;
   bool qkv_bias = false;
-  bool output_bias = false;         ///< bias of the attention's output projection
+  bool output_bias = false;  ///< bias of the attention's output projection
   bool mlp_bias = false;
-  bool qk_norm = false;             ///< RMSNorm over head_dim on q and k (qwen3, gemma3)
-  bool fused_qkv = false;           ///< one projection for q, k and v (phi3)
-  bool fused_gate_up = false;       ///< one projection for gate and up (phi3)
-  bool sandwich_norms = false;      ///< four norms a block (gemma2, gemma3)
-  bool unit_offset_norm = false;    ///< Gemma's RMSNorm: multiplies by (1 + weight), in fp32
-  bool scaled_embedding = false;    ///< embedding times sqrt(hidden) (gemma)
-  bool eager_attention_only = false;///< no SDPA in transformers (gemma2's soft-capped scores)
-  bool kv_sharing = false;          ///< some blocks reuse another block's keys and values
+  bool qk_norm = false;               ///< RMSNorm over head_dim on q and k (qwen3, gemma3)
+  bool fused_qkv = false;             ///< one projection for q, k and v (phi3)
+  bool fused_gate_up = false;         ///< one projection for gate and up (phi3)
+  bool sandwich_norms = false;        ///< four norms a block (gemma2, gemma3)
+  bool unit_offset_norm = false;      ///< Gemma's RMSNorm: multiplies by (1 + weight), in fp32
+  bool scaled_embedding = false;      ///< embedding times sqrt(hidden) (gemma)
+  bool eager_attention_only = false;  ///< no SDPA in transformers (gemma2's soft-capped scores)
+  bool kv_sharing = false;            ///< some blocks reuse another block's keys and values
   std::optional<double> attention_softcap;
   std::optional<double> final_softcap;
   Activation activation = Activation::silu;
-  std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
+  std::int64_t rotary_dim = 0;     ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
   std::optional<MoeSpec> moe;
-  /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when dense.
+  /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when
+  /// dense.
   std::vector<bool> sparse_block;
 
   bool operator==(const ModelSpec&) const = default;
@@ -68,8 +69,9 @@ struct ModelSpec {
 /// Exact number of trainable parameters; a tied LM head counts once.
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& spec);
 
-/// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is the
-/// model's display name. `as` overrides `model_type` (empty: none). Throws UserError naming the field.
+/// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is
+/// the model's display name. `as` overrides `model_type` (empty: none). Throws UserError naming the
+/// field.
 [[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
                                      const std::string& name, const std::string& as = {});
 

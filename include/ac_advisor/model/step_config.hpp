@@ -9,11 +9,16 @@ namespace ac_advisor {
 enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
 [[nodiscard]] constexpr std::int64_t size_of(DType t) {
   switch (t) {
-    case DType::bf16: return 2;
-    case DType::f32: return 4;
-    case DType::i64: return 8;
-    case DType::i32: return 4;
-    case DType::u8: return 1;
+    case DType::bf16:
+      return 2;
+    case DType::f32:
+      return 4;
+    case DType::i64:
+      return 8;
+    case DType::i32:
+      return 4;
+    case DType::u8:
+      return 1;
   }
   return 0;
 }
@@ -28,8 +33,8 @@ enum class FsdpUnit : std::uint8_t { block, segment };
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 
-/// One configuration of a training step: every option that changes what it holds, launches or costs.
-/// Plain data, already resolved (a framework preset has been applied) and validated.
+/// One configuration of a training step: every option that changes what it holds, launches or
+/// costs. Plain data, already resolved (a framework preset has been applied) and validated.
 struct StepConfig {
   std::int64_t batch = 1;  ///< sequences per rank and micro-batch
   std::int64_t seq = 2048;

@@ -6,8 +6,8 @@
 
 namespace ac_advisor::passes {
 
-/// Refuses what cannot be combined (design, sections 8 and 10), with the reason. Planner and trainer
-/// call the same function, so they say the same words. Throws UserError.
+/// Refuses what cannot be combined (design, sections 8 and 10), with the reason. Planner and
+/// trainer call the same function, so they say the same words. Throws UserError.
 void validate(const model::ModelSpec& spec, const StepConfig& config);
 
 /// The whole step of `config`, in the order of issue: every micro-batch's forward, loss, backward

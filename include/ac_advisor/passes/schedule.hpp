@@ -7,11 +7,11 @@
 
 namespace ac_advisor::passes {
 
-/// The step as data: ops in the order of issue, and where each storage ends. A storage begins at the
-/// first op that puts it out. It can be printed, diffed and counted; both walkers follow it.
+/// The step as data: ops in the order of issue, and where each storage ends. A storage begins at
+/// the first op that puts it out. It can be printed, diffed and counted; both walkers follow it.
 struct Schedule {
-  /// Storages that exist when the step begins and when it ends: parameters, optimizer state, inputs,
-  /// buffers.
+  /// Storages that exist when the step begins and when it ends: parameters, optimizer state,
+  /// inputs, buffers.
   std::vector<ir::StorageId> resident;
   /// Per op, in order: the storages that end right after it are
   /// `freed[free_begin[op] .. free_begin[op + 1])`.

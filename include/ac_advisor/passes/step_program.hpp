@@ -30,14 +30,14 @@ struct StepProgram {
   ir::Program program;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
-  std::vector<ir::ValueId> inputs;    ///< token ids and labels
-  std::vector<ir::ValueId> buffers;   ///< rotary frequencies
-  std::vector<ir::ValueId> resident;  ///< alive before, through and after the step
-  std::vector<ir::ValueId> surviving; ///< made in the step, alive at its end: the gradients
-  std::vector<ir::OpId> micro_begin;  ///< first op of each micro-batch in the program, at most 2
-  std::vector<ir::ValueId> outputs;   ///< what the training loop may hold: design, section 9
+  std::vector<ir::ValueId> inputs;     ///< token ids and labels
+  std::vector<ir::ValueId> buffers;    ///< rotary frequencies
+  std::vector<ir::ValueId> resident;   ///< alive before, through and after the step
+  std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
+  std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch in the program, at most 2
+  std::vector<ir::ValueId> outputs;    ///< what the training loop may hold: design, section 9
   ir::ValueId loss = ir::no_id;
-  ir::ValueId hidden = ir::no_id;     ///< final hidden state
+  ir::ValueId hidden = ir::no_id;  ///< final hidden state
   std::int32_t blocks = 0;
 };
 

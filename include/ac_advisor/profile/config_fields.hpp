@@ -22,7 +22,8 @@ struct Field {
 
 /// Every option of a configuration, in a fixed order: "batch", "seq", …, "ac" ("grouped:2").
 [[nodiscard]] std::vector<Field> config_fields(const StepConfig& config);
-/// Sets one field. Returns false for a name that is none. Throws UserError for a value that is none.
+/// Sets one field. Returns false for a name that is none. Throws UserError for a value that is
+/// none.
 bool set_config_field(StepConfig& config, const Field& field);
 
 /// A model's figures: "hidden", "layers", …; per-block lists as text ("0×5 512 0×5 512").

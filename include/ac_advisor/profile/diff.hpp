@@ -25,16 +25,16 @@ struct FieldChange {
 /// What differs between two profiles, and by how much. The lists of changes hold every row of which
 /// either side is not zero, equal ones too: they sum to the totals.
 struct Diff {
-  std::string a_origin, b_origin;     ///< file names, for headings
-  std::vector<Change> totals;         ///< peak_allocated, peak_reserved, …
-  std::vector<Change> categories;     ///< at the peak, in the order of Category
-  std::vector<Change> modules;        ///< at the peak, largest change first
-  std::vector<Change> phases;         ///< peak of each phase
-  std::vector<Change> launches;       ///< by phase
+  std::string a_origin, b_origin;  ///< file names, for headings
+  std::vector<Change> totals;      ///< peak_allocated, peak_reserved, …
+  std::vector<Change> categories;  ///< at the peak, in the order of Category
+  std::vector<Change> modules;     ///< at the peak, largest change first
+  std::vector<Change> phases;      ///< peak of each phase
+  std::vector<Change> launches;    ///< by phase
   std::vector<Change> dispatches;
   double a_step_seconds = 0, b_step_seconds = 0;
-  std::string a_peak, b_peak;         ///< "backward, mm of blocks.15.mlp"
-  std::vector<FieldChange> fields;    ///< only those that differ
+  std::string a_peak, b_peak;       ///< "backward, mm of blocks.15.mlp"
+  std::vector<FieldChange> fields;  ///< only those that differ
 };
 
 [[nodiscard]] Diff diff(const Profile& a, const Profile& b);

@@ -21,11 +21,19 @@ inline constexpr std::array<const char*, 5> phase_names{"forward", "loss", "back
 
 /// What a storage is for. `at_peak` sums to the peak.
 enum class Category : std::uint8_t {
-  parameters, gathered_parameters, gradients, optimizer_states, inputs,
-  activations,         ///< made by the forward and kept for backward
-  recomputed,          ///< made again in backward
-  activation_gradients, temporaries, loss,  ///< logits and what the loss makes of them
-  communication, held_output, workspace
+  parameters,
+  gathered_parameters,
+  gradients,
+  optimizer_states,
+  inputs,
+  activations,  ///< made by the forward and kept for backward
+  recomputed,   ///< made again in backward
+  activation_gradients,
+  temporaries,
+  loss,  ///< logits and what the loss makes of them
+  communication,
+  held_output,
+  workspace
 };
 inline constexpr std::size_t category_count = 13;
 [[nodiscard]] const char* to_string(Category category);
@@ -54,13 +62,13 @@ struct Memory {
   std::int64_t first_step_peak = 0;  ///< the step that has no optimizer moments yet
   std::int64_t resident = 0;         ///< alive between steps
   std::string peak_phase;
-  std::int64_t peak_step = 0;        ///< index into the schedule
+  std::int64_t peak_step = 0;  ///< index into the schedule
   std::string peak_op, peak_module;
   std::array<std::int64_t, category_count> at_peak{};
   std::array<std::int64_t, 5> peak_by_phase{};
   std::array<std::int64_t, 5> peak_by_phase_excluding_workspace{};
   std::map<std::string, std::int64_t> at_peak_by_module;  ///< top-level modules: blocks, lm_head, …
-  std::vector<LiveTensor> largest;   ///< at the peak, largest first, at most ten
+  std::vector<LiveTensor> largest;      ///< at the peak, largest first, at most ten
   std::vector<TimelinePoint> timeline;  ///< thinned to at most 400 points, extremes kept
 };
 
@@ -68,18 +76,18 @@ struct Counts {
   std::array<std::int64_t, 5> launches{};    ///< kernels that the GPU sees
   std::array<std::int64_t, 5> dispatches{};  ///< ops that PyTorch dispatches
   std::array<double, 5> flops{};
-  std::array<double, 5> bytes{};             ///< read and written in device memory
+  std::array<double, 5> bytes{};  ///< read and written in device memory
 };
 
 /// Seconds; estimates unless `measured`.
 struct Time {
   double step = 0;
   std::array<double, 5> by_phase{};
-  double launch_bound = 0;      ///< the device waits for the host
+  double launch_bound = 0;  ///< the device waits for the host
   double communication_exposed = 0;
   double recompute = 0;
-  double tokens_per_second = 0; ///< over all ranks
-  double mfu = 0;               ///< model FLOPs over peak FLOP/s
+  double tokens_per_second = 0;  ///< over all ranks
+  double mfu = 0;                ///< model FLOPs over peak FLOP/s
 };
 
 /// Whether it fits the device: peak reserved + context + communication buffers + margin ≤ usable.
@@ -96,7 +104,7 @@ struct BudgetResult {
   std::int64_t least_feasible = 0;
   std::string formulation, solver;
   double recompute_seconds = 0, lower_bound_seconds = 0;
-  double gap = 0;  ///< (recompute - bound) / recompute; 0 when optimal
+  double gap = 0;    ///< (recompute - bound) / recompute; 0 when optimal
   std::string plan;  ///< "blocks 0–5 full, 6–15 none"
 };
 

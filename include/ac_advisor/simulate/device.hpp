@@ -6,21 +6,21 @@
 
 namespace ac_advisor::simulate {
 
-/// One GPU (or the CPU) as data/devices/<name>.json describes it; every figure there has its source,
-/// and says whether it is an estimate.
+/// One GPU (or the CPU) as data/devices/<name>.json describes it; every figure there has its
+/// source, and says whether it is an estimate.
 struct Device {
   std::string name;
   std::string title;
   bool cuda = true;
   std::int64_t memory_bytes = 0;
-  std::int64_t usable_bytes = 0;   ///< total that the driver reports
-  std::int64_t context_bytes = 0;  ///< CUDA context and library handles
+  std::int64_t usable_bytes = 0;            ///< total that the driver reports
+  std::int64_t context_bytes = 0;           ///< CUDA context and library handles
   std::int64_t cublas_workspace_bytes = 0;  ///< per handle and stream
-  double bandwidth = 0;            ///< device memory, bytes/s
-  double bf16_flops = 0, fp32_flops = 0;  ///< dense, FLOP/s
+  double bandwidth = 0;                     ///< device memory, bytes/s
+  double bf16_flops = 0, fp32_flops = 0;    ///< dense, FLOP/s
   std::int64_t sm_count = 0;
-  std::int64_t compute_capability = 0;    ///< 90 for 9.0
-  double link_bandwidth = 0;       ///< bytes/s of one GPU to its peers, one direction
+  std::int64_t compute_capability = 0;  ///< 90 for 9.0
+  double link_bandwidth = 0;            ///< bytes/s of one GPU to its peers, one direction
 
   // Host: seconds to issue one op.
   double forward_op_seconds = 0, backward_op_seconds = 0, fused_op_seconds = 0;

@@ -12,17 +12,17 @@ namespace ac_advisor::simulate {
 
 /// How an allocator sees sizes and scratch.
 struct MemoryModel {
-  bool round_to_512 = true;          ///< the CUDA caching allocator's; false: exact bytes (cpu)
-  bool workspaces = true;            ///< false: the second walk, without any scratch
-  std::int64_t cublas_workspace = 0; ///< bytes of all cuBLAS workspaces, resident
+  bool round_to_512 = true;           ///< the CUDA caching allocator's; false: exact bytes (cpu)
+  bool workspaces = true;             ///< false: the second walk, without any scratch
+  std::int64_t cublas_workspace = 0;  ///< bytes of all cuBLAS workspaces, resident
   ir::WorkspaceTarget target;
 };
 
 /// The walk of the schedule with a counter: what `torch.cuda.memory_allocated` would go through.
 struct MemoryTrace {
-  std::int64_t resident = 0;       ///< bytes at the step's start
+  std::int64_t resident = 0;  ///< bytes at the step's start
   std::int64_t peak = 0;
-  ir::OpId peak_op = ir::no_id;    ///< no_id: at the step's start
+  ir::OpId peak_op = ir::no_id;  ///< no_id: at the step's start
   std::array<std::int64_t, ir::phase_count> peak_by_phase{};
   std::int64_t workspace_at_peak = 0;  ///< scratch of the op at the peak and cuBLAS
 };

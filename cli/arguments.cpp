@@ -1,0 +1,199 @@
+// The only file that includes CLI11, which is slow to compile.
+#include "cli/arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ac_advisor/model/error.hpp"
+#include "model/nearest.hpp"
+
+namespace ac_advisor::cli {
+namespace {
+
+struct StepOption {
+  const char* name;
+  const char* value;  ///< null: a flag
+  const char* text;
+};
+
+// The order and the words of --help; defaults first.
+constexpr StepOption step_options[] = {
+    {"--framework", "NAME",
+     "hf, liger, automodel, torchtitan, megatron or deepspeed: a preset of the options below; "
+     "options by hand win"},
+    {"--batch", "N", "sequences per rank and micro-batch"},
+    {"--seq", "N", "tokens per sequence"},
+    {"--grad-accum", "N", "micro-batches a step (1)"},
+    {"--gpu", "NAME", "h100-80gb, h200, a100-80gb, … or cpu (exact bytes)"},
+    {"--world", "N", "data-parallel ranks (1)"},
+    {"--shard", "MODE", "none, ddp, zero1, zero2, fsdp2 or hsdp:N"},
+    {"--fsdp-unit", "UNIT", "block or segment: what one fully_shard wraps"},
+    {"--keep-last-block", nullptr, "fsdp2: the last block is not resharded after forward"},
+    {"--no-sync", nullptr, "gradients are reduced after the last micro-batch only"},
+    {"--ac", "MODE", "none, full, selective, attention, grouped:K, every:K, sqrt or budget:SIZE"},
+    {"--ac-scope", "SCOPE", "block or submodule (with full and every:K)"},
+    {"--loss", "LOSS", "ce, lc-ce or chunked:TOKENS"},
+    {"--hold-output", nullptr, "the loop keeps the model's output through backward"},
+    {"--no-hold-output", nullptr, "it drops the output with the loss computed"},
+    {"--kernels", "KIND", "eager or fused"},
+    {"--optimizer", "NAME", "adamw (fused), adamw-foreach or sgd"},
+    {"--attn", "BACKEND", "auto, flash, cudnn, efficient, math or eager"},
+    {"--param-dtype", "TYPE", "bf16 or fp32"},
+    {"--compute-dtype", "TYPE", "bf16 or fp32"},
+    {"--reduce-dtype", "TYPE", "bf16 or fp32"},
+    {"--dropout", "P", "attention dropout (the model's)"},
+    {"--capacity-factor", "F", "experts' load over the balanced one (1)"},
+    {"--alloc-conf", "CONF", "expandable_segments:True or :False"},
+    {"--force", nullptr, "plan a combination that a framework refuses"},
+};
+// Known to option resolution, which refuses them by name with the reason.
+constexpr const char* refused_options[] = {
+    "--tp", "--pp", "--cp", "--ep", "--lora", "--offload", "--fp8", "--packing", "--clip-grad"};
+constexpr const char* refused_flags[] = {"--autocast"};
+
+struct Command {
+  const char* name;
+  const char* text;
+};
+constexpr Command commands[] = {
+    {"plan", "one configuration: its predicted profile"},
+    {"advise", "sweep, rank, savings table, recommendation"},
+    {"compare", "two saved profiles: what differs, by category and module"},
+    {"explain", "where the peak comes from, why a mode costs what it costs"},
+    {"export", "the setting in a framework's own words"},
+    {"models", "the sample models that are built in"},
+    {"devices", "the devices that are known"},
+};
+constexpr std::array not_yet{"measure",  "check",  "report",   "trace",
+                             "diagnose", "doctor", "calibrate"};
+
+template <typename List>
+std::string suggestion(std::string_view word, const List& known) {
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  const std::string_view near = model::nearest(word, names);
+  return near.empty() ? "" : "; did you mean " + std::string(near) + "?";
+}
+
+void add_step_options(CLI::App& app, Arguments& arguments) {
+  for (const StepOption& option : step_options) {
+    const std::string name = option.name;
+    if (option.value == nullptr)
+      app.add_flag_callback(
+          name, [&arguments, name] { arguments.options.emplace_back(name, ""); }, option.text);
+    else
+      app.add_option_function<std::string>(
+             name,
+             [&arguments, name](const std::string& v) { arguments.options.emplace_back(name, v); },
+             option.text)
+          ->option_text(option.value);
+  }
+  for (const char* name : refused_options)
+    app.add_option_function<std::string>(
+           name, [&arguments, name = std::string(name)](
+                     const std::string& v) { arguments.options.emplace_back(name, v); })
+        ->group("");
+  for (const char* name : refused_flags)
+    app.add_flag_callback(
+           name,
+           [&arguments, name = std::string(name)] { arguments.options.emplace_back(name, ""); })
+        ->group("");
+  app.add_option("--as", arguments.as, "read an unknown architecture as this family")
+      ->option_text("FAMILY");
+}
+
+void add_output_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--format", arguments.format, "table, json, csv or md")->option_text("FORMAT");
+  app.add_option("--output", arguments.output, "write to FILE instead of stdout")
+      ->option_text("FILE");
+}
+
+void build(CLI::App& app, Arguments& arguments) {
+  for (const Command& command : commands) {
+    const std::string name = command.name;
+    CLI::App* sub = app.add_subcommand(name, command.text);
+    sub->callback([&arguments, name] { arguments.command = name; });
+    if (name == "models" || name == "devices") continue;
+    const bool files = name == "compare";
+    sub->add_option(files ? "FILES" : "MODEL", arguments.positional,
+                    files ? "two profiles that `plan --format json` wrote"
+                          : "a config.json, a folder that has one, or the name of a sample")
+        ->expected(files ? 2 : 1)
+        ->required();
+    if (!files) add_step_options(*sub, arguments);
+    if (name == "export")
+      sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
+          ->required();
+    if (name == "advise") sub->add_option("--rows", arguments.rows, "ranked rows shown (15)");
+    if (name == "explain") {
+      sub->add_flag("--trace", arguments.trace, "SAVE, RECOMPUTE or ALTERNATE for each unique op");
+      sub->add_flag("--schedule", arguments.schedule, "the schedule, op by op");
+    }
+    add_output_options(*sub, arguments);
+  }
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+[[noreturn]] void refuse_extras(const CLI::App& app, const std::vector<std::string>& extras) {
+  const std::string& word = extras.front();
+  const auto subs = app.get_subcommands();
+  if (word.starts_with("-")) {
+    const CLI::App& owner = subs.empty() ? app : *subs.front();
+    throw UserError(word + ": unknown option" + suggestion(word, option_names(owner)));
+  }
+  throw UserError(word + ": one argument too many");
+}
+
+}  // namespace
+
+Arguments parse_arguments(int argc, const char* const* argv) {
+  Arguments arguments;
+  CLI::App app("Plans the memory and time of a training step.", "ac-advisor");
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+  app.set_version_flag("--version", "");
+  if (argc > 1) {
+    const std::string first = argv[1];
+    if (first == "--version") {
+      arguments.command = "version";
+      return arguments;
+    }
+    std::vector<std::string> names;
+    for (const Command& command : commands) names.emplace_back(command.name);
+    const bool known = std::find(names.begin(), names.end(), first) != names.end();
+    if (std::find(not_yet.begin(), not_yet.end(), first) != not_yet.end())
+      throw UserError(first + ": not in this version yet");
+    if (!first.starts_with("-") && !known)
+      throw UserError(first + ": unknown command" + suggestion(first, names) +
+                      " (see ac-advisor --help)");
+  }
+  build(app, arguments);
+  for (CLI::App* sub : app.get_subcommands({})) sub->allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    arguments.command = "help";
+    arguments.help = app.help();
+    return arguments;
+  } catch (const CLI::RequiredError& error) {
+    if (!app.remaining(true).empty()) refuse_extras(app, app.remaining(true));
+    throw UserError(std::string(error.what()) + "; see ac-advisor --help");
+  } catch (const CLI::ParseError& error) {
+    throw UserError(error.what());
+  }
+  if (!app.remaining(true).empty()) refuse_extras(app, app.remaining(true));
+  if (arguments.command.empty()) {
+    arguments.command = "help";
+    arguments.help = app.help();
+  }
+  return arguments;
+}
+
+}  // namespace ac_advisor::cli

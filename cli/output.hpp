@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "ac_advisor/reports/reports.hpp"
+
+namespace ac_advisor::cli {
+
+/// Colour on a terminal, unless NO_COLOR is set or the text goes to a file.
+[[nodiscard]] reports::Style terminal_style(const std::string& output, std::size_t rows);
+
+/// To stdout, or whole to `file`: a temporary file beside it is renamed over it, so a full disk or
+/// a read-only folder leaves the old file as it was. Throws UserError.
+void write_output(const std::string& text, const std::string& file);
+
+/// Calls the renderer of `format` (table, json, csv, md). Throws UserError for another word.
+template <typename Value>
+[[nodiscard]] std::string render(const Value& value, const std::string& format,
+                                 const reports::Style& style);
+
+}  // namespace ac_advisor::cli

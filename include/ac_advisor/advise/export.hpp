@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::advise {
+
+/// A setting in a framework's own words.
+struct ExportResult {
+  std::string target;   ///< "torchtitan"
+  std::string version;  ///< what the key names were read from: "TorchTitan 0.2.2"
+  std::string text;     ///< a file, or flags, to paste; ends with a newline
+  /// What the text cannot say: lines of code, environment variables, known differences.
+  std::vector<std::string> notes;
+};
+
+/// Target names, in alphabetical order.
+[[nodiscard]] std::vector<std::string> export_targets();
+
+/// Throws UserError for an unknown target, and with the reason and a way out where the framework
+/// has no equivalent ("--ac grouped:2 has no equivalent in TorchTitan 0.2.2: …").
+[[nodiscard]] ExportResult export_setting(const std::string& target, const model::ModelSpec& model,
+                                          const StepConfig& config);
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ac_advisor::reports {
+
+/// A table of text: the first column flush left, the others flush right, columns two spaces apart.
+class Grid {
+ public:
+  explicit Grid(std::vector<std::string> head) : head_(std::move(head)) {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// Lines of at most `width` characters; the first column is cut to make them so.
+  [[nodiscard]] std::string text(bool color, std::size_t width = 80) const;
+  [[nodiscard]] std::string markdown() const;
+  [[nodiscard]] std::string csv() const;
+
+ private:
+  std::vector<std::string> head_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// "7.290" GiB; "±" figures carry their sign.
+[[nodiscard]] std::string gib(std::int64_t bytes);
+[[nodiscard]] std::string signed_gib(std::int64_t bytes);
+/// "41.3 %"
+[[nodiscard]] std::string percent(double share);
+/// Milliseconds with three significant digits.
+[[nodiscard]] std::string milliseconds(double seconds);
+/// "1,235,814,400"
+[[nodiscard]] std::string grouped(std::int64_t n);
+/// ESC codes around text, where color is wanted.
+[[nodiscard]] std::string bold(const std::string& text, bool color);
+/// Lines of at most `width` characters, continued lines indented by two.
+[[nodiscard]] std::string wrap(const std::string& text, std::size_t width);
+/// Number of characters on a terminal (UTF-8 code points).
+[[nodiscard]] std::size_t columns(const std::string& text);
+
+}  // namespace ac_advisor::reports

@@ -1,0 +1,93 @@
+#include "reports/grids.hpp"
+
+#include <fmt/format.h>
+
+#include "ac_advisor/model/options.hpp"
+
+namespace ac_advisor::reports {
+
+Grid savings_grid(const advise::Sweep& sweep) {
+  Grid grid({"technique", "peak GiB", "saved GiB", "of baseline", "est. ms/step"});
+  for (const advise::Saving& row : sweep.savings) {
+    const bool first = &row == &sweep.savings.front();
+    grid.row({row.technique, gib(row.peak_bytes), first ? "" : gib(row.saved_bytes),
+              first ? "" : "-" + percent(row.saved_share), milliseconds(row.step_seconds)});
+  }
+  return grid;
+}
+
+Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
+  Grid grid({"configuration", "rank", "peak", "reserved", "ms/step", "tokens/s", "max batch"});
+  std::size_t shown = 0;
+  for (const advise::Row& row : sweep.rows) {
+    if (shown++ == rows) break;
+    const profile::Profile& p = row.profile;
+    grid.row({(row.pareto ? "* " : "  ") + row.label, row.fits ? std::to_string(row.rank) : "-",
+              gib(p.memory.peak_allocated), gib(p.memory.peak_reserved), milliseconds(p.time.step),
+              grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
+              row.largest_batch > 0 ? std::to_string(row.largest_batch) : "none"});
+  }
+  return grid;
+}
+
+Grid phase_grid(const profile::Profile& p) {
+  Grid grid({"phase", "peak GiB", "w/o workspace", "launches", "dispatches", "est. ms"});
+  for (std::size_t i = 0; i < profile::phase_names.size(); ++i)
+    grid.row({profile::phase_names[i], gib(p.memory.peak_by_phase[i]),
+              gib(p.memory.peak_by_phase_excluding_workspace[i]), grouped(p.kernels.launches[i]),
+              grouped(p.kernels.dispatches[i]), milliseconds(p.time.by_phase[i])});
+  return grid;
+}
+
+Grid category_grid(const profile::Profile& p) {
+  Grid grid({"at the peak", "GiB", "share"});
+  for (std::size_t i = 0; i < profile::category_count; ++i) {
+    const std::int64_t bytes = p.memory.at_peak[i];
+    if (bytes == 0) continue;
+    grid.row({to_string(static_cast<profile::Category>(i)), gib(bytes),
+              percent(static_cast<double>(bytes) / static_cast<double>(p.memory.peak_allocated))});
+  }
+  grid.row({"TOTAL", gib(p.memory.peak_allocated), ""});
+  return grid;
+}
+
+Grid largest_grid(const profile::Profile& p) {
+  Grid grid({"largest at the peak", "op", "shape", "dtype", "GiB"});
+  for (const profile::LiveTensor& t : p.memory.largest)
+    grid.row({t.module + " (" + to_string(t.category) + ")", t.op, t.shape, t.dtype, gib(t.bytes)});
+  return grid;
+}
+
+Grid change_grid(const std::string& head, const std::vector<profile::Change>& changes, bool bytes) {
+  Grid grid({head, "A", "B", bytes ? "B - A GiB" : "B - A"});
+  for (const profile::Change& c : changes) {
+    if (bytes)
+      grid.row({c.name, gib(c.a), gib(c.b), signed_gib(c.delta())});
+    else
+      grid.row({c.name, grouped(c.a), grouped(c.b), grouped(c.delta())});
+  }
+  return grid;
+}
+
+Grid field_grid(const profile::Diff& diff) {
+  Grid grid({"option or model figure", "A", "B"});
+  for (const profile::FieldChange& f : diff.fields) grid.row({f.field, f.a, f.b});
+  return grid;
+}
+
+std::string title(const profile::Profile& p) {
+  const StepConfig& c = p.config;
+  std::string text =
+      fmt::format("{}, {} parameters, on {}\n", p.model.name, grouped(p.parameters), p.device_name);
+  text += fmt::format("batch {} x {}", c.batch, c.seq);
+  if (c.grad_accum > 1) text += fmt::format(", {} micro-batches", c.grad_accum);
+  text += fmt::format(", ac {}{}, loss {}{}, kernels {}, {}", ac_option(c),
+                      c.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
+                      c.hold_output ? "" : " (output released)", to_option(c.kernels),
+                      to_option(c.optimizer));
+  text += fmt::format("\nshard {} over {}, parameters {}, framework {}\n", shard_option(c), c.world,
+                      to_option(c.param_dtype), c.framework);
+  return text;
+}
+
+}  // namespace ac_advisor::reports

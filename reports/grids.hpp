@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ac_advisor/reports/reports.hpp"
+#include "reports/grid.hpp"
+
+/// The tables that the terminal and Markdown renderers share.
+namespace ac_advisor::reports {
+
+[[nodiscard]] Grid savings_grid(const advise::Sweep& sweep);
+[[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
+[[nodiscard]] Grid phase_grid(const profile::Profile& profile);
+[[nodiscard]] Grid category_grid(const profile::Profile& profile);
+[[nodiscard]] Grid largest_grid(const profile::Profile& profile);
+[[nodiscard]] Grid change_grid(const std::string& head, const std::vector<profile::Change>& changes,
+                               bool bytes);
+[[nodiscard]] Grid field_grid(const profile::Diff& diff);
+/// "Llama…, 1,235,814,400 parameters; batch 8 x 2048, fsdp2 over 8, …"
+[[nodiscard]] std::string title(const profile::Profile& profile);
+
+}  // namespace ac_advisor::reports

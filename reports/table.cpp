@@ -1,0 +1,151 @@
+// The terminal renderer: for people, 80 columns.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/grids.hpp"
+
+namespace ac_advisor::reports {
+namespace {
+
+/// The timeline in one line: each character is the highest point of its stretch.
+std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::int64_t peak) {
+  static const char* const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::size_t width = 72;
+  if (points.empty() || peak <= 0) return "";
+  std::string line;
+  for (std::size_t column = 0; column < std::min(width, points.size()); ++column) {
+    const std::size_t n = std::min(width, points.size());
+    const std::size_t begin = column * points.size() / n;
+    const std::size_t end = std::max(begin + 1, (column + 1) * points.size() / n);
+    std::int64_t high = 0;
+    for (std::size_t i = begin; i < end; ++i) high = std::max(high, points[i].allocated_bytes);
+    line += bars[std::min<std::size_t>(
+        7, static_cast<std::size_t>(8.0 * static_cast<double>(high) / static_cast<double>(peak)))];
+  }
+  return line;
+}
+
+std::string notes(const profile::Profile& p) {
+  std::string text;
+  for (const std::string& warning : p.warnings) text += "warning: " + warning + "\n";
+  for (const std::string& note : p.assumptions) text += "note: " + note + "\n";
+  return wrap(text, 80);
+}
+
+std::string verdict(const profile::Profile& p) {
+  const profile::Fit& f = p.fit;
+  return fmt::format(
+      "{}: needs {} GiB of {} GiB (reserved {} + context {} + communication {} + "
+      "margin {})\n",
+      f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable), gib(p.memory.peak_reserved),
+      gib(f.context), gib(f.communication), gib(f.margin));
+}
+
+}  // namespace
+
+std::string wrap(const std::string& text, std::size_t width) {
+  std::string out;
+  std::size_t line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = text.find_first_of(" \n", at);
+    if (end == std::string::npos) end = text.size();
+    const std::string word = text.substr(at, end - at);
+    if (line > 0 && line + 1 + columns(word) > width) {
+      out += "\n  ";
+      line = 2;
+    } else if (line > 0) {
+      out += ' ';
+      ++line;
+    }
+    out += word;
+    line += columns(word);
+    if (end < text.size() && text[end] == '\n') {
+      out += '\n';
+      line = 0;
+    }
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string table(const profile::Profile& p, const Style& style) {
+  std::string text = bold(title(p), style.color) + "\n";
+  text += fmt::format("peak allocated {} GiB ({} without workspaces), reserved {} GiB\n",
+                      bold(gib(p.memory.peak_allocated), style.color),
+                      gib(p.memory.peak_excluding_workspace), gib(p.memory.peak_reserved));
+  text += fmt::format("in {}, at {} of {}; first step {} GiB\n", p.memory.peak_phase,
+                      p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak));
+  text += wrap(verdict(p), 80);
+  text += fmt::format("estimated {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n\n",
+                      milliseconds(p.time.step),
+                      grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
+                      percent(p.time.mfu));
+  const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated);
+  if (!line.empty()) text += "memory over the step (full block = peak)\n" + line + "\n\n";
+  text += category_grid(p).text(style.color) + "\n" + phase_grid(p).text(style.color);
+  if (p.budget) {
+    const profile::BudgetResult& b = *p.budget;
+    text += fmt::format("\nbudget {} GiB: {}\n", gib(b.budget), b.plan);
+    text += wrap(fmt::format("recomputation {} ms, lower bound {} ms (gap {}); least feasible {} "
+                             "GiB\nformulation: {}\nsolver: {}\n",
+                             milliseconds(b.recompute_seconds), milliseconds(b.lower_bound_seconds),
+                             percent(b.gap), gib(b.least_feasible), b.formulation, b.solver),
+                 80);
+  }
+  const std::string more = notes(p);
+  return more.empty() ? text : text + "\n" + more;
+}
+
+std::string table(const advise::Sweep& sweep, const Style& style) {
+  std::string text =
+      bold("Savings, cumulative (framework " + sweep.base.framework + ")\n", style.color);
+  text += savings_grid(sweep).text(style.color) + "\n";
+  text += bold(fmt::format("Ranked by estimated throughput ({} configurations; sizes in GiB; * on "
+                           "the Pareto front)\n",
+                           sweep.configurations),
+               style.color);
+  text += ranking_grid(sweep, style.rows).text(style.color);
+  if (sweep.rows.size() > style.rows)
+    text += fmt::format("  [{} others]\n", sweep.rows.size() - style.rows);
+  return text + "\n" + wrap("Recommendation: " + sweep.recommendation + "\n", 80);
+}
+
+std::string table(const profile::Diff& d, const Style& style) {
+  std::string text = fmt::format("A: {}, peak in {}\nB: {}, peak in {}\n\n", d.a_origin, d.a_peak,
+                                 d.b_origin, d.b_peak);
+  if (!d.fields.empty()) text += field_grid(d).text(style.color) + "\n";
+  text += change_grid("GiB", d.totals, true).text(style.color) + "\n";
+  text += change_grid("at the peak, by category", d.categories, true).text(style.color) + "\n";
+  std::vector<profile::Change> modules = d.modules;
+  const std::size_t shown = std::min<std::size_t>(modules.size(), 12);
+  modules.resize(shown);
+  text += change_grid("at the peak, by module", modules, true).text(style.color);
+  if (shown < d.modules.size()) text += fmt::format("  [{} others]\n", d.modules.size() - shown);
+  text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color) + "\n";
+  text += change_grid("launches", d.launches, false).text(style.color);
+  return text + fmt::format("\nestimated step: {} ms, {} ms\n", milliseconds(d.a_step_seconds),
+                            milliseconds(d.b_step_seconds));
+}
+
+std::string explanation(const profile::Profile& p, const std::vector<std::string>& sentences,
+                        const Style& style) {
+  std::string text = bold(title(p), style.color) + "\n";
+  text += fmt::format("The peak, {} GiB, is at step {} of the schedule: {} of {}, in {}.\n\n",
+                      gib(p.memory.peak_allocated), p.memory.peak_step, p.memory.peak_op,
+                      p.memory.peak_module, p.memory.peak_phase);
+  text += category_grid(p).text(style.color) + "\n" + largest_grid(p).text(style.color) + "\n";
+  for (const std::string& sentence : sentences) text += wrap("- " + sentence + "\n", 80);
+  return text + notes(p);
+}
+
+std::string trace(const std::vector<advise::Decision>& decisions, const Style& style) {
+  Grid grid({"op", "decision", "MiB", "est. us", "blocks", "why"});
+  for (const advise::Decision& d : decisions)
+    grid.row({d.op + " " + d.module, d.decision,
+              fmt::format("{:.1f}", static_cast<double>(d.bytes) / (1 << 20)),
+              fmt::format("{:.1f}", d.microseconds), std::to_string(d.count), d.reason});
+  return grid.text(style.color, 110);
+}
+
+}  // namespace ac_advisor::reports

@@ -1,0 +1,69 @@
+#include "ac_advisor/advise/export.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+#include "export_target.hpp"
+
+namespace ac_advisor::advise {
+namespace exports {
+namespace {
+
+/// In alphabetical order.
+constexpr const Target* targets[] = {&automodel, &deepspeed, &hf, &megatron, &torchtitan};
+
+/// What no target has.
+void check_all(const Setting& s) {
+  if (s.c.ac == AcMode::budget)
+    s.refuse(s.ac(),
+             "it chooses a mode for each block, and no framework takes a list of modes; run "
+             "advise and export the uniform mode that it ranks first");
+  if (s.gathers() && s.c.fsdp_unit == FsdpUnit::segment)
+    s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
+  if (s.c.autocast)
+    s.refuse("--autocast", "a plan does not describe autocast yet; drop --autocast");
+}
+
+void note_all(const Setting& s, ExportResult& out) {
+  if (s.c.expandable_segments)
+    out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  out.notes.emplace_back(
+      "the plan has no gradient clipping: where the framework clips, its "
+      "temporaries come on top");
+}
+
+}  // namespace
+
+void Setting::refuse(const std::string& option, const std::string& reason) const {
+  throw UserError(option + " has no equivalent in " + std::string(target.version) + ": " + reason);
+}
+
+std::string Setting::quoted_name() const {
+  return nlohmann::json(model.name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace exports
+
+std::vector<std::string> export_targets() {
+  std::vector<std::string> names;
+  for (const exports::Target* target : exports::targets) names.emplace_back(target->name);
+  return names;
+}
+
+ExportResult export_setting(const std::string& target, const model::ModelSpec& model,
+                            const StepConfig& config) {
+  std::string names;
+  for (const exports::Target* known : exports::targets) {
+    names += (names.empty() ? "" : ", ") + std::string(known->name);
+    if (known->name != target) continue;
+    const exports::Setting setting{*known, model, config};
+    exports::check_all(setting);
+    ExportResult out{target, std::string(known->version), {}, {}};
+    known->write(setting, out);
+    exports::note_all(setting, out);
+    return out;
+  }
+  throw UserError("export target " + target.substr(0, 60) + ": must be one of " + names);
+}
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,176 @@
+// Hugging Face: TrainingArguments and Accelerate's configuration, both as YAML. Keys: transformers
+// 5.23.0, src/transformers/training_args.py and modeling_utils.py (every_n_layers); accelerate
+// 1.14.0, src/accelerate/utils/dataclasses.py (FullyShardedDataParallelPlugin),
+// commands/config/config_args.py; liger-kernel 0.8.2, transformers/monkey_patch.py.
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "export_target.hpp"
+
+namespace ac_advisor::advise::exports {
+namespace {
+
+/// Liger's chunk: ops/fused_linear_cross_entropy.py, next_power_of_2(BT / ceil(V / H)).
+std::int64_t liger_chunk(const Setting& s) {
+  const std::int64_t tokens = s.c.batch * s.c.seq;
+  const std::int64_t factor = (s.model.vocab + s.model.hidden - 1) / s.model.hidden;
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>((tokens + factor - 1) / factor)));
+}
+
+std::string liger(const Setting& s) {
+  const bool fused = s.c.kernels == Kernels::fused, chunked = s.c.loss == LossKind::chunked;
+  if (!fused && !chunked) return "use_liger_kernel: false\n";
+  const bool gelu = s.model.activation == model::Activation::gelu_tanh;
+  return fmt::format(
+      "use_liger_kernel: true\nliger_kernel_config:\n  rope: {0}\n  rms_norm: {0}\n  {1}: {0}\n"
+      "  cross_entropy: false\n  fused_linear_cross_entropy: {2}\n",
+      fused, gelu ? "geglu" : "swiglu", chunked);
+}
+
+void check_loss(const Setting& s) {
+  if (s.c.loss == LossKind::lc_ce)
+    s.refuse(s.loss(), fmt::format("its losses are whole logits and Liger's chunks; use --loss ce "
+                                   "or --loss chunked:{}",
+                                   liger_chunk(s)));
+  if (s.c.loss == LossKind::chunked && s.c.chunk_tokens != liger_chunk(s))
+    s.refuse(s.loss(),
+             fmt::format("Liger chooses the chunk itself; use --loss chunked:{}", liger_chunk(s)));
+}
+
+std::string checkpointing(const Setting& s, ExportResult& out) {
+  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+    s.refuse("--ac-scope submodule", "it checkpoints whole blocks; use --ac-scope block");
+  switch (s.c.ac) {
+    case AcMode::none:
+      return "activation_checkpointing: false\n";
+    case AcMode::full:
+      // Under FSDP it is Accelerate's switch: the other one gathers once more in backward.
+      if (s.gathers()) return "activation_checkpointing: false\n";
+      return "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
+             "  use_reentrant: false\n";
+    case AcMode::every:
+      if (s.gathers())
+        out.notes.emplace_back(
+            "under FSDP this switch gathers each checkpointed block once more "
+            "in backward");
+      return fmt::format(
+          "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
+          "  use_reentrant: false\n  every_n_layers: {}\n",
+          s.c.ac_arg);
+    default:
+      s.refuse(s.ac(), "it checkpoints each block by itself and whole; use --ac full or every:K");
+  }
+}
+
+const char* optimizer(const StepConfig& c) {
+  switch (c.optimizer) {
+    case Optimizer::adamw:
+      return "adamw_torch_fused";
+    case Optimizer::adamw_foreach:
+      return "adamw_torch";
+    case Optimizer::sgd:
+      return "sgd";
+  }
+  return "";
+}
+
+std::string training_arguments(const Setting& s, ExportResult& out) {
+  std::string text = fmt::format(
+      "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\nbf16: {}\n{}{}",
+      s.c.batch, s.c.grad_accum, optimizer(s.c), s.c.param_dtype != s.c.compute_dtype,
+      checkpointing(s, out), liger(s));
+  if (s.c.grad_accum > 1 && !s.c.no_sync)
+    text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
+  return text;
+}
+
+std::string fsdp(const Setting& s) {
+  if (s.c.reduce_dtype != s.c.compute_dtype)
+    s.refuse(std::string("--reduce-dtype ") + to_option(s.c.reduce_dtype),
+             std::string("Accelerate reduces in the compute dtype; use --reduce-dtype ") +
+                 to_option(s.c.compute_dtype));
+  if (s.c.keep_last_block)
+    s.refuse("--keep-last-block",
+             "fsdp_reshard_after_forward is one value for all blocks; drop the option");
+  std::string text = fmt::format(
+      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
+      "  fsdp_offload_params: false\n  fsdp_cpu_ram_efficient_loading: true\n"
+      "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+      s.c.ac == AcMode::full);
+  if (s.c.shard == Sharding::hsdp)
+    text += fmt::format(
+        "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
+        "  parallelism_config_dp_shard_size: {}\n",
+        s.replicas(), s.c.hsdp_shards);
+  return text;
+}
+
+std::string accelerate(const Setting& s) {
+  std::string text = fmt::format(
+      "compute_environment: LOCAL_MACHINE\nnum_processes: {}\n"
+      "mixed_precision: '{}'\n",
+      s.c.world, s.c.param_dtype != s.c.compute_dtype ? "bf16" : "no");
+  switch (s.c.shard) {
+    case Sharding::none:
+      return text + "distributed_type: 'NO'\n";
+    case Sharding::ddp:
+      return text + "distributed_type: MULTI_GPU\n";
+    case Sharding::fsdp2:
+    case Sharding::hsdp:
+      return text + "distributed_type: FSDP\n" + fsdp(s);
+    default:
+      s.refuse(s.shard(),
+               "these stages are DeepSpeed's; export to deepspeed, or use --shard fsdp2");
+  }
+}
+
+/// The model is loaded by the user's own line, so these are notes.
+void note_loading(const Setting& s, ExportResult& out) {
+  const char* backend = nullptr;
+  switch (s.c.attention) {
+    case Attention::flash:
+      backend = "FLASH_ATTENTION";
+      break;
+    case Attention::cudnn:
+      backend = "CUDNN_ATTENTION";
+      break;
+    case Attention::efficient:
+      backend = "EFFICIENT_ATTENTION";
+      break;
+    case Attention::math:
+      backend = "MATH";
+      break;
+    default:
+      break;
+  }
+  out.notes.push_back(fmt::format(
+      "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
+      s.c.param_dtype == DType::bf16 ? "bfloat16" : "float32",
+      s.c.attention == Attention::eager || s.model.eager_attention_only ? "eager" : "sdpa",
+      s.c.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.dropout) : ""));
+  if (backend != nullptr)
+    out.notes.push_back(
+        fmt::format("train inside torch.nn.attention.sdpa_kernel("
+                    "torch.nn.attention.SDPBackend.{})",
+                    backend));
+  out.notes.push_back(
+      fmt::format("sequences have {} tokens: the data collator's max_length", s.c.seq));
+}
+
+void write(const Setting& s, ExportResult& out) {
+  check_loss(s);
+  out.text = fmt::format(
+      "# {0}\n# training_args.yaml: HfArgumentParser(TrainingArguments).parse_yaml_file\n{1}"
+      "---\n# accelerate.yaml: accelerate launch --config_file accelerate.yaml\n{2}",
+      s.target.version, training_arguments(s, out), accelerate(s));
+  note_loading(s, out);
+}
+
+}  // namespace
+
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.14.0, liger-kernel 0.8.2", write};
+
+}  // namespace ac_advisor::advise::exports

@@ -1,0 +1,164 @@
+// Megatron-LM's flags. Names: NVIDIA/Megatron-LM core_v0.19.0, megatron/training/arguments.py, and
+// the dataclasses whose fields become flags there: core/transformer/transformer_config.py
+// (--recompute-*, --attention-*), training/config/ (--micro-batch-size, --use-torch-fsdp2).
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "export_target.hpp"
+
+namespace ac_advisor::advise::exports {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+/// Chunks of `blocks` blocks, each recomputed from its input; the last may be shorter.
+void add_uniform(Flags& flags, std::int64_t blocks) {
+  flags.insert(flags.end(), {"--recompute-granularity full", "--recompute-method uniform",
+                             fmt::format("--recompute-num-layers {}", blocks)});
+}
+
+void add_checkpointing(const Setting& s, Flags& flags, ExportResult& out) {
+  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+    s.refuse("--ac-scope submodule",
+             "its attention with both projections is no choice of --recompute-modules; use "
+             "--ac-scope block");
+  switch (s.c.ac) {
+    case AcMode::none:
+      return;
+    case AcMode::full:
+      add_uniform(flags, 1);
+      break;
+    case AcMode::grouped:
+      add_uniform(flags, s.c.ac_arg);
+      break;
+    case AcMode::sqrt: {
+      const auto segments =
+          static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(s.model.layers))));
+      add_uniform(flags, (s.model.layers + segments - 1) / segments);
+      if (s.model.layers % segments != 0)
+        out.notes.emplace_back("its last chunk is shorter; the plan's segments are balanced");
+      break;
+    }
+    case AcMode::attention:
+      flags.insert(flags.end(),
+                   {"--recompute-granularity selective", "--recompute-modules core_attn"});
+      return;
+    case AcMode::selective:
+      s.refuse(s.ac(), "its selective recomputes modules, not ops; use --ac attention or full");
+    default:
+      s.refuse(s.ac(),
+               "its block method recomputes the first blocks, not every K-th; use --ac full or "
+               "grouped:K");
+  }
+  out.notes.emplace_back(
+      "it recomputes a region to its end; the plan stops at the last value that "
+      "backward needs");
+}
+
+void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
+  if (s.c.keep_last_block)
+    s.refuse("--keep-last-block",
+             "--torch-fsdp2-no-reshard-after-forward keeps all blocks or none; drop the option");
+  switch (s.c.shard) {
+    case Sharding::none:
+    case Sharding::ddp:
+      return;
+    case Sharding::zero1:
+      flags.emplace_back("--use-distributed-optimizer");
+      return;
+    case Sharding::fsdp2:
+      if (s.model.tied_embeddings)
+        s.refuse(
+            s.shard() + " with tied embeddings",
+            "--use-torch-fsdp2 needs --untie-embeddings-and-output-weights; use --shard zero1");
+      flags.insert(flags.end(), {"--use-torch-fsdp2", "--no-gradient-accumulation-fusion",
+                                 "--ckpt-format torch_dist"});
+      break;
+    case Sharding::zero2:
+    case Sharding::hsdp:
+      flags.insert(flags.end(),
+                   {"--use-megatron-fsdp", "--use-distributed-optimizer",
+                    s.c.shard == Sharding::zero2 ? "--data-parallel-sharding-strategy optim_grads"
+                                                 : "--data-parallel-sharding-strategy "
+                                                   "optim_grads_params",
+                    "--ckpt-format fsdp_dtensor"});
+      if (s.c.shard == Sharding::hsdp)
+        flags.push_back(fmt::format("--num-distributed-optimizer-instances {}", s.replicas()));
+      out.notes.emplace_back("Megatron-FSDP's communication buffers are others than the plan's");
+      break;
+  }
+  out.notes.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS must not be 1 with FSDP");
+}
+
+void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
+  if (s.c.compute_dtype == DType::f32) return;
+  flags.emplace_back("--bf16");
+  flags.emplace_back(s.c.reduce_dtype == DType::bf16 ? "--grad-reduce-in-bf16"
+                                                     : "--accumulate-allreduce-grads-in-fp32");
+  if (s.c.param_dtype == DType::bf16 && s.c.shard != Sharding::zero1 &&
+      s.c.shard != Sharding::zero2)
+    out.notes.emplace_back(
+        "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
+        "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");
+  if (s.c.param_dtype == DType::f32)
+    out.notes.emplace_back(
+        "with --bf16 it keeps bf16 parameters beside the fp32 main ones, 2 bytes "
+        "a parameter more than this plan (before sharding)");
+}
+
+const char* attention_backend(const Setting& s) {
+  switch (s.c.attention) {
+    case Attention::automatic:
+      return "auto";
+    case Attention::flash:
+      return "flash";
+    case Attention::cudnn:
+      return "fused";
+    case Attention::eager:
+      return "unfused";
+    default:
+      s.refuse(std::string("--attn ") + to_option(s.c.attention),
+               "--attention-backend is auto, flash, fused (cuDNN) or unfused; use --attn auto, "
+               "flash, cudnn or eager");
+  }
+}
+
+void check(const Setting& s) {
+  if (s.c.loss != LossKind::ce)
+    s.refuse(s.loss(), "its cross-entropy reads whole logits, fused or not; use --loss ce");
+  if (s.c.kernels == Kernels::eager)
+    s.refuse("--kernels eager", "its layers are Transformer Engine's; use --kernels fused");
+}
+
+void write(const Setting& s, ExportResult& out) {
+  check(s);
+  Flags flags = {fmt::format("--micro-batch-size {}", s.c.batch),
+                 fmt::format("--global-batch-size {}", s.global_batch()),
+                 fmt::format("--seq-length {}", s.c.seq),
+                 fmt::format("--attention-dropout {}", s.c.dropout),
+                 "--hidden-dropout 0.0",
+                 fmt::format("--attention-backend {}", attention_backend(s)),
+                 fmt::format("--optimizer {}", s.c.optimizer == Optimizer::sgd ? "sgd" : "adam")};
+  if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
+  if (s.model.moe && s.c.capacity_factor != 1.0)
+    flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.capacity_factor));
+  add_precision(s, flags, out);
+  add_sharding(s, flags, out);
+  add_checkpointing(s, flags, out);
+  out.text = fmt::format("# {}\nMEGATRON_ARGS=(\n", s.target.version);
+  for (const std::string& flag : flags) out.text += "  " + flag + "\n";
+  out.text += ")\n";
+  out.notes.push_back(
+      fmt::format("run pretrain_gpt.py with \"${{MEGATRON_ARGS[@]}}\" on {} ranks; the model's own "
+                  "sizes come from its checkpoint (--use-checkpoint-args) or your flags",
+                  s.c.world));
+  if (s.c.optimizer == Optimizer::adamw_foreach)
+    out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
+}
+
+}  // namespace
+
+const Target megatron{"megatron", "Megatron-LM core_v0.19.0", write};
+
+}  // namespace ac_advisor::advise::exports

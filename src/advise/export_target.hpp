@@ -1,0 +1,49 @@
+// A framework to export to: one file export_<name>.cpp, one row in export.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/options.hpp"
+
+namespace ac_advisor::advise::exports {
+
+struct Setting;
+
+struct Target {
+  std::string_view name;
+  std::string_view version;  ///< product and version whose sources the key names come from
+  /// Fills in text and notes. Throws through Setting::refuse.
+  void (*write)(const Setting&, ExportResult&);
+};
+
+/// What is to be exported, and where to.
+struct Setting {
+  const Target& target;
+  const model::ModelSpec& model;
+  const StepConfig& c;
+
+  /// `option` as on the command line; `reason` ends with the way out.
+  [[noreturn]] void refuse(const std::string& option, const std::string& reason) const;
+
+  /// The model's name as a JSON string, which is a YAML and a TOML string too.
+  [[nodiscard]] std::string quoted_name() const;
+
+  /// Sequences of one optimizer step over all ranks.
+  [[nodiscard]] std::int64_t global_batch() const { return c.batch * c.world * c.grad_accum; }
+  [[nodiscard]] std::int64_t replicas() const {
+    return c.shard == Sharding::hsdp ? c.world / c.hsdp_shards : 1;
+  }
+  [[nodiscard]] bool gathers() const {
+    return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+  }
+  [[nodiscard]] std::string ac() const { return "--ac " + ac_option(c); }
+  [[nodiscard]] std::string shard() const { return "--shard " + shard_option(c); }
+  [[nodiscard]] std::string loss() const { return "--loss " + loss_option(c); }
+};
+
+extern const Target automodel, deepspeed, hf, megatron, torchtitan;
+
+}  // namespace ac_advisor::advise::exports

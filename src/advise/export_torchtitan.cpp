@@ -1,0 +1,155 @@
+// TorchTitan's TOML. Keys: pytorch/torchtitan v0.2.2, torchtitan/config/job_config.py; the last
+// release that reads TOML (main has Python registries). Behaviour:
+// distributed/activation_checkpoint.py and models/llama3/infra/parallelize.py of the same version.
+#include <fmt/format.h>
+
+#include "export_target.hpp"
+
+namespace ac_advisor::advise::exports {
+namespace {
+
+const char* dtype(DType type) { return type == DType::bf16 ? "bfloat16" : "float32"; }
+
+/// torchtitan/models/{llama3,qwen3}/__init__.py.
+struct Flavor {
+  std::string_view family, name, flavor;
+  std::int64_t layers, hidden;
+};
+constexpr Flavor flavors[] = {
+    {"llama", "llama3", "8B", 32, 4096},
+    {"llama", "llama3", "70B", 80, 8192},
+    {"llama", "llama3", "405B", 126, 16384},
+    {"qwen3", "qwen3", "0.6B", 28, 1024},
+    {"qwen3", "qwen3", "1.7B", 28, 2048},
+    {"qwen3", "qwen3", "4B", 36, 2560},
+    {"qwen3", "qwen3", "8B", 36, 4096},
+    {"qwen3", "qwen3", "14B", 40, 5120},
+    {"qwen3", "qwen3", "32B", 64, 5120},
+    {"qwen3_moe", "qwen3", "30B-A3B", 48, 2048},
+    {"qwen3_moe", "qwen3", "235B-A22B", 94, 4096},
+};
+
+std::string model_section(const Setting& s, ExportResult& out) {
+  std::string_view name;
+  for (const Flavor& f : flavors) {
+    if (f.family != s.model.family) continue;
+    name = f.name;
+    if (f.layers == s.model.layers && f.hidden == s.model.hidden)
+      return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n", name, f.flavor);
+  }
+  if (name.empty())
+    s.refuse("model family " + s.model.family,
+             "it has llama3 and qwen3 of these families; export to automodel or hf");
+  out.notes.push_back(fmt::format(
+      "there is no flavor of {} layers and width {}: register one in torchtitan/models/{}/"
+      "__init__.py and name it under [model]",
+      s.model.layers, s.model.hidden, name));
+  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n", name, s.quoted_name());
+}
+
+std::string checkpointing(const Setting& s, ExportResult& out) {
+  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+    s.refuse("--ac-scope submodule", "it wraps whole blocks; use --ac-scope block");
+  std::string text = "[activation_checkpoint]\n";
+  switch (s.c.ac) {
+    case AcMode::none:
+      return text + "mode = \"none\"\n";
+    case AcMode::full:
+      text += "mode = \"full\"\n";
+      break;
+    case AcMode::selective:
+      text += "mode = \"selective\"\nselective_ac_option = \"op\"\n";
+      break;
+    case AcMode::every:
+      text += fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", s.c.ac_arg);
+      if (s.c.ac_arg > 1)
+        out.notes.push_back(fmt::format(
+            "it checkpoints blocks {0}, {1}, …, the plan blocks 0, {2}, …: {3} blocks, not {4}",
+            s.c.ac_arg - 1, 2 * s.c.ac_arg - 1, s.c.ac_arg, s.model.layers / s.c.ac_arg,
+            (s.model.layers + s.c.ac_arg - 1) / s.c.ac_arg));
+      break;
+    default:
+      s.refuse(
+          s.ac(),
+          "it checkpoints each block by itself, or by op; use --ac full, selective or every:K");
+  }
+  // Its default recomputes to the region's end; the plan stops at the last value needed.
+  return text + "early_stop = true\n";
+}
+
+std::string parallelism(const Setting& s, ExportResult& out) {
+  std::int64_t replicate = 1, shards = 1;
+  switch (s.c.shard) {
+    case Sharding::none:
+      break;
+    case Sharding::ddp:
+      replicate = s.c.world;
+      break;
+    case Sharding::fsdp2:
+      shards = s.c.world;
+      break;
+    case Sharding::hsdp:
+      replicate = s.replicas(), shards = s.c.hsdp_shards;
+      break;
+    default:
+      s.refuse(s.shard(), "it has ddp, fsdp2 and hsdp:N; use one of these");
+  }
+  if (s.c.keep_last_block)
+    out.notes.emplace_back(
+        "it reshards every block and keeps only the final norm and the output "
+        "layer gathered: its peak may be one block lower than the plan's");
+  return fmt::format(
+      "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
+      "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = 1\n"
+      "pipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n",
+      replicate, shards);
+}
+
+std::string training(const Setting& s) {
+  if (s.gathers() && s.c.reduce_dtype == DType::bf16)
+    s.refuse("--reduce-dtype bf16",
+             "mixed_precision_reduce takes float32 only; use --reduce-dtype fp32");
+  return fmt::format(
+      "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
+      "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n",
+      s.c.batch, s.global_batch(), s.c.seq, dtype(s.c.param_dtype), dtype(s.c.compute_dtype));
+}
+
+void check(const Setting& s) {
+  if (s.c.loss != LossKind::ce) s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
+  if (s.c.kernels == Kernels::fused)
+    s.refuse("--kernels fused",
+             "it fuses with torch.compile only ([compile] enable = true), which a plan does not "
+             "describe yet; use --kernels eager");
+  if (s.c.optimizer == Optimizer::sgd)
+    s.refuse("--optimizer sgd", "it has Adam and AdamW; use --optimizer adamw");
+  if (s.c.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
+  if (s.c.attention != Attention::automatic && s.c.attention != Attention::cudnn)
+    s.refuse(std::string("--attn ") + to_option(s.c.attention),
+             "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
+             "auto or cudnn");
+  if (s.c.no_sync) s.refuse("--no-sync", "it reduces gradients every micro-batch; drop --no-sync");
+}
+
+void write(const Setting& s, ExportResult& out) {
+  check(s);
+  out.text = fmt::format(
+      "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
+      "[compile]\nenable = false\n",
+      s.target.version, model_section(s, out),
+      s.c.optimizer == Optimizer::adamw ? "fused" : "foreach", training(s), parallelism(s, out),
+      checkpointing(s, out));
+  out.notes.push_back(fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.world));
+  if (s.c.hold_output)
+    out.notes.emplace_back(
+        "its loop drops the logits before backward (--no-hold-output): the peak "
+        "is lower than this plan's");
+  if (!s.gathers() && s.c.compute_dtype == DType::bf16)
+    out.notes.emplace_back("without FSDP it runs under torch.autocast, whose casts the plan lacks");
+}
+
+}  // namespace
+
+const Target torchtitan{"torchtitan", "TorchTitan 0.2.2", write};
+
+}  // namespace ac_advisor::advise::exports

@@ -1,0 +1,289 @@
+// Profile to JSON and back. Bytes are exact integers; keys carry their unit.
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/profile/config_fields.hpp"
+#include "ac_advisor/profile/profile.hpp"
+#include "model_record.hpp"
+
+namespace ac_advisor::profile {
+namespace {
+
+template <typename T>
+Json by_phase(const std::array<T, 5>& values) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < values.size(); ++i) out[phase_names[i]] = values[i];
+  return out;
+}
+
+Json to_json(const FieldValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
+Json config_json(const StepConfig& config) {
+  Json out = Json::object();
+  for (const Field& field : config_fields(config)) out[field.name] = to_json(field.value);
+  return out;
+}
+
+Json memory_json(const Memory& m) {
+  Json out;
+  out["peak_allocated_bytes"] = m.peak_allocated;
+  out["peak_reserved_bytes"] = m.peak_reserved;
+  out["peak_excluding_workspace_bytes"] = m.peak_excluding_workspace;
+  out["first_step_peak_bytes"] = m.first_step_peak;
+  out["resident_bytes"] = m.resident;
+  out["peak_phase"] = m.peak_phase;
+  out["peak_step"] = m.peak_step;
+  out["peak_op"] = m.peak_op;
+  out["peak_module"] = m.peak_module;
+  out["at_peak"] = Json::object();
+  for (std::size_t i = 0; i < category_count; ++i)
+    out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
+  out["peak_by_phase"] = by_phase(m.peak_by_phase);
+  out["peak_by_phase_excluding_workspace"] = by_phase(m.peak_by_phase_excluding_workspace);
+  out["at_peak_by_module"] = m.at_peak_by_module;
+  out["largest"] = Json::array();
+  for (const LiveTensor& t : m.largest)
+    out["largest"].push_back({{"module", t.module},
+                              {"op", t.op},
+                              {"shape", t.shape},
+                              {"dtype", t.dtype},
+                              {"category", to_string(t.category)},
+                              {"bytes", t.bytes}});
+  out["timeline"] = Json::array();
+  for (const TimelinePoint& p : m.timeline)
+    out["timeline"].push_back({p.op, phase_names[p.phase], p.allocated_bytes});
+  return out;
+}
+
+Json budget_json(const BudgetResult& b) {
+  return {{"budget_bytes", b.budget},
+          {"least_feasible_bytes", b.least_feasible},
+          {"formulation", b.formulation},
+          {"solver", b.solver},
+          {"recompute_seconds", b.recompute_seconds},
+          {"lower_bound_seconds", b.lower_bound_seconds},
+          {"optimality_gap", b.gap},
+          {"plan", b.plan}};
+}
+
+/// Typed access that names the path of what is wrong.
+class Reader {
+ public:
+  Reader(const Json& node, std::string origin, std::string path)
+      : node_(node), origin_(std::move(origin)), path_(std::move(path)) {}
+
+  [[nodiscard]] Reader at(const std::string& key) const {
+    if (!node_.is_object()) fail("must be an object");
+    const auto found = node_.find(key);
+    const std::string path = path_.empty() ? key : path_ + "." + key;
+    if (found == node_.end())
+      throw UserError(origin_ + ": \"" + path + "\" is missing; is this a profile that "
+                      "ac-advisor wrote?");
+    return {*found, origin_, path};
+  }
+  void operator>>(std::int64_t& v) const {
+    if (!node_.is_number_integer()) fail("must be an integer");
+    v = node_.get<std::int64_t>();
+  }
+  void operator>>(double& v) const {
+    if (!node_.is_number()) fail("must be a number");
+    v = node_.get<double>();
+  }
+  void operator>>(bool& v) const {
+    if (!node_.is_boolean()) fail("must be true or false");
+    v = node_.get<bool>();
+  }
+  void operator>>(std::string& v) const {
+    if (!node_.is_string()) fail("must be a string");
+    v = node_.get<std::string>();
+  }
+  template <typename T>
+  void operator>>(std::array<T, 5>& v) const {
+    for (std::size_t i = 0; i < v.size(); ++i) at(phase_names[i]) >> v[i];
+  }
+  void operator>>(std::vector<std::string>& v) const {
+    for (const Json& item : list()) {
+      v.emplace_back();
+      Reader(item, origin_, path_ + "[]") >> v.back();
+    }
+  }
+  [[nodiscard]] const Json& list() const {
+    if (!node_.is_array()) fail("must be a list");
+    return node_;
+  }
+  [[nodiscard]] const Json& json() const { return node_; }
+  [[nodiscard]] Reader item(const Json& node) const { return {node, origin_, path_ + "[]"}; }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw UserError(origin_ + ": \"" + path_ + "\" " + what);
+  }
+
+ private:
+  const Json& node_;
+  std::string origin_, path_;
+};
+
+void read_config(const Reader& reader, StepConfig& config) {
+  if (!reader.json().is_object()) reader.fail("must be an object");
+  for (const auto& [name, value] : reader.json().items()) {
+    Field field{name, false};
+    if (value.is_boolean()) field.value = value.get<bool>();
+    else if (value.is_number_integer()) field.value = value.get<std::int64_t>();
+    else if (value.is_number()) field.value = value.get<double>();
+    else if (value.is_string()) field.value = value.get<std::string>();
+    else reader.at(name).fail("has a type that no option has");
+    try {
+      if (!set_config_field(config, field)) reader.at(name).fail("is not an option");
+    } catch (const UserError& error) {
+      reader.at(name).fail(error.what());
+    }
+  }
+}
+
+Category category_of(const Reader& reader) {
+  std::string name;
+  reader >> name;
+  for (std::size_t i = 0; i < category_count; ++i)
+    if (name == to_string(static_cast<Category>(i))) return static_cast<Category>(i);
+  reader.fail("is not a category");
+}
+
+void read_memory(const Reader& r, Memory& m) {
+  r.at("peak_allocated_bytes") >> m.peak_allocated;
+  r.at("peak_reserved_bytes") >> m.peak_reserved;
+  r.at("peak_excluding_workspace_bytes") >> m.peak_excluding_workspace;
+  r.at("first_step_peak_bytes") >> m.first_step_peak;
+  r.at("resident_bytes") >> m.resident;
+  r.at("peak_phase") >> m.peak_phase;
+  r.at("peak_step") >> m.peak_step;
+  r.at("peak_op") >> m.peak_op;
+  r.at("peak_module") >> m.peak_module;
+  for (std::size_t i = 0; i < category_count; ++i)
+    r.at("at_peak").at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
+  r.at("peak_by_phase") >> m.peak_by_phase;
+  r.at("peak_by_phase_excluding_workspace") >> m.peak_by_phase_excluding_workspace;
+  const Reader modules = r.at("at_peak_by_module");
+  if (!modules.json().is_object()) modules.fail("must be an object");
+  for (const auto& [name, bytes] : modules.json().items())
+    modules.at(name) >> m.at_peak_by_module[name];
+  const Reader largest = r.at("largest");
+  for (const Json& item : largest.list()) {
+    const Reader t = largest.item(item);
+    LiveTensor tensor;
+    t.at("module") >> tensor.module;
+    t.at("op") >> tensor.op;
+    t.at("shape") >> tensor.shape;
+    t.at("dtype") >> tensor.dtype;
+    tensor.category = category_of(t.at("category"));
+    t.at("bytes") >> tensor.bytes;
+    m.largest.push_back(std::move(tensor));
+  }
+  const Reader timeline = r.at("timeline");
+  for (const Json& item : timeline.list()) {
+    if (!item.is_array() || item.size() != 3) timeline.fail("must hold lists of three");
+    TimelinePoint point;
+    std::int64_t op = 0;
+    std::string phase;
+    timeline.item(item[0]) >> op;
+    timeline.item(item[1]) >> phase;
+    timeline.item(item[2]) >> point.allocated_bytes;
+    point.op = static_cast<std::int32_t>(op);
+    for (std::size_t i = 0; i < phase_names.size(); ++i)
+      if (phase == phase_names[i]) point.phase = static_cast<std::uint8_t>(i);
+    m.timeline.push_back(point);
+  }
+}
+
+void read_budget(const Reader& r, BudgetResult& b) {
+  r.at("budget_bytes") >> b.budget;
+  r.at("least_feasible_bytes") >> b.least_feasible;
+  r.at("formulation") >> b.formulation;
+  r.at("solver") >> b.solver;
+  r.at("recompute_seconds") >> b.recompute_seconds;
+  r.at("lower_bound_seconds") >> b.lower_bound_seconds;
+  r.at("optimality_gap") >> b.gap;
+  r.at("plan") >> b.plan;
+}
+
+}  // namespace
+
+std::string to_json(const Profile& p, int indent) {
+  Json out;
+  out["schema"] = schema;
+  out["source"] = p.source;
+  out["tool_version"] = p.tool_version;
+  out["model"] = model_json(p.model);
+  out["parameters"] = p.parameters;
+  out["config"] = config_json(p.config);
+  out["device"] = p.device_name;
+  out["memory"] = memory_json(p.memory);
+  out["kernels"] = {{"launches", by_phase(p.kernels.launches)},
+                    {"dispatches", by_phase(p.kernels.dispatches)},
+                    {"flops", by_phase(p.kernels.flops)},
+                    {"bytes", by_phase(p.kernels.bytes)}};
+  out["time"] = {{"estimate", p.time_is_estimate},
+                 {"step_seconds", p.time.step},
+                 {"by_phase_seconds", by_phase(p.time.by_phase)},
+                 {"launch_bound_seconds", p.time.launch_bound},
+                 {"communication_exposed_seconds", p.time.communication_exposed},
+                 {"recompute_seconds", p.time.recompute},
+                 {"tokens_per_second", p.time.tokens_per_second},
+                 {"mfu", p.time.mfu}};
+  out["fit"] = {{"fits", p.fit.fits},
+                {"required_bytes", p.fit.required},
+                {"usable_bytes", p.fit.usable},
+                {"context_bytes", p.fit.context},
+                {"communication_bytes", p.fit.communication},
+                {"margin_bytes", p.fit.margin}};
+  if (p.budget) out["budget"] = budget_json(*p.budget);
+  out["assumptions"] = p.assumptions;
+  out["warnings"] = p.warnings;
+  // Names come from files: what is not UTF-8 is replaced, not refused.
+  return out.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Profile from_json(const std::string& text, const std::string& origin) {
+  const Json root = Json::parse(text, nullptr, false);
+  if (root.is_discarded())
+    throw UserError(origin + ": not JSON, or cut short; give what plan --format json wrote");
+  const Reader r(root, origin, "");
+  std::string written;
+  r.at("schema") >> written;
+  if (written != schema)
+    throw UserError(origin + ": \"schema\" is " + written + ", this version reads " + schema);
+  Profile p;
+  r.at("source") >> p.source;
+  r.at("tool_version") >> p.tool_version;
+  p.model = read_model(r.at("model").json(), origin);
+  r.at("parameters") >> p.parameters;
+  read_config(r.at("config"), p.config);
+  r.at("device") >> p.device_name;
+  read_memory(r.at("memory"), p.memory);
+  r.at("kernels").at("launches") >> p.kernels.launches;
+  r.at("kernels").at("dispatches") >> p.kernels.dispatches;
+  r.at("kernels").at("flops") >> p.kernels.flops;
+  r.at("kernels").at("bytes") >> p.kernels.bytes;
+  const Reader time = r.at("time");
+  time.at("estimate") >> p.time_is_estimate;
+  time.at("step_seconds") >> p.time.step;
+  time.at("by_phase_seconds") >> p.time.by_phase;
+  time.at("launch_bound_seconds") >> p.time.launch_bound;
+  time.at("communication_exposed_seconds") >> p.time.communication_exposed;
+  time.at("recompute_seconds") >> p.time.recompute;
+  time.at("tokens_per_second") >> p.time.tokens_per_second;
+  time.at("mfu") >> p.time.mfu;
+  const Reader fit = r.at("fit");
+  fit.at("fits") >> p.fit.fits;
+  fit.at("required_bytes") >> p.fit.required;
+  fit.at("usable_bytes") >> p.fit.usable;
+  fit.at("context_bytes") >> p.fit.context;
+  fit.at("communication_bytes") >> p.fit.communication;
+  fit.at("margin_bytes") >> p.fit.margin;
+  if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
+  r.at("assumptions") >> p.assumptions;
+  r.at("warnings") >> p.warnings;
+  return p;
+}
+
+}  // namespace ac_advisor::profile

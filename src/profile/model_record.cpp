@@ -1,0 +1,88 @@
+#include "model_record.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+
+namespace ac_advisor::profile {
+namespace {
+
+/// One visit for both directions: `io(name, member)` for every figure of the model.
+template <typename Spec, typename Io>
+void visit(Spec& m, Io io) {
+  io("name", m.name);
+  io("family", m.family);
+  io("hidden", m.hidden);
+  io("intermediate", m.intermediate);
+  io("layers", m.layers);
+  io("heads", m.heads);
+  io("kv_heads", m.kv_heads);
+  io("head_dim", m.head_dim);
+  io("vocab", m.vocab);
+  io("max_positions", m.max_positions);
+  io("rms_norm_eps", m.rms_norm_eps);
+  io("attention_dropout", m.attention_dropout);
+  io("pad_token_id", m.pad_token_id);
+  io("rope_theta", m.rope_theta);
+  io("tied_embeddings", m.tied_embeddings);
+  io("qkv_bias", m.qkv_bias);
+  io("output_bias", m.output_bias);
+  io("mlp_bias", m.mlp_bias);
+  io("qk_norm", m.qk_norm);
+  io("fused_qkv", m.fused_qkv);
+  io("fused_gate_up", m.fused_gate_up);
+  io("sandwich_norms", m.sandwich_norms);
+  io("unit_offset_norm", m.unit_offset_norm);
+  io("scaled_embedding", m.scaled_embedding);
+  io("eager_attention_only", m.eager_attention_only);
+  io("kv_sharing", m.kv_sharing);
+  io("rotary_dim", m.rotary_dim);
+  io("rotary_tables", m.rotary_tables);
+  io("window", m.window);
+  io("sparse_block", m.sparse_block);
+}
+
+}  // namespace
+
+Json model_json(const model::ModelSpec& spec) {
+  Json out = Json::object();
+  visit(spec, [&](const char* name, const auto& member) { out[name] = member; });
+  out["activation"] = spec.activation == model::Activation::silu ? "silu" : "gelu_tanh";
+  if (spec.attention_softcap) out["attention_softcap"] = *spec.attention_softcap;
+  if (spec.final_softcap) out["final_softcap"] = *spec.final_softcap;
+  if (spec.moe)
+    out["moe"] = {{"experts", spec.moe->experts},
+                  {"top_k", spec.moe->top_k},
+                  {"intermediate", spec.moe->intermediate},
+                  {"normalize_top_k", spec.moe->normalize_top_k}};
+  return out;
+}
+
+model::ModelSpec read_model(const Json& json, const std::string& origin) {
+  model::ModelSpec spec;
+  std::string field;
+  try {
+    visit(spec, [&](const char* name, auto& member) {
+      field = name;
+      json.at(name).get_to(member);
+    });
+    field = "activation";
+    spec.activation = json.at("activation") == "silu" ? model::Activation::silu
+                                                      : model::Activation::gelu_tanh;
+    if (json.contains("attention_softcap")) spec.attention_softcap = json["attention_softcap"].get<double>();
+    if (json.contains("final_softcap")) spec.final_softcap = json["final_softcap"].get<double>();
+    if (json.contains("moe")) {
+      field = "moe";
+      const Json& moe = json["moe"];
+      spec.moe = model::MoeSpec{moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
+                                moe.at("intermediate").get<std::int64_t>(),
+                                moe.at("normalize_top_k").get<bool>()};
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(origin + ": \"model." + field +
+                    "\" is missing or of another type; is this a profile that ac-advisor wrote?");
+  }
+  return spec;
+}
+
+}  // namespace ac_advisor::profile

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "ac_advisor/model/spec.hpp"
+
+namespace ac_advisor::profile {
+
+using Json = nlohmann::ordered_json;
+
+/// Every figure of the model, so that a saved profile tells what was planned.
+[[nodiscard]] Json model_json(const model::ModelSpec& spec);
+/// Reads it back. Throws UserError naming `origin` and the field.
+[[nodiscard]] model::ModelSpec read_model(const Json& json, const std::string& origin);
+
+}  // namespace ac_advisor::profile

@@ -1,0 +1,313 @@
+#include "ac_advisor/model/options.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ac_advisor/model/error.hpp"
+#include "model/options_preset.hpp"
+
+using namespace ac_advisor;
+
+namespace {
+
+StepConfig resolve(const OptionList& options) { return resolve_options(options); }
+
+std::string error(const OptionList& options) {
+  try {
+    static_cast<void>(resolve_options(options));
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+bool says(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    if (text.find(part) == std::string::npos) {
+      MESSAGE(text << " lacks " << part);
+      return false;
+    }
+  return true;
+}
+
+const OptionList eight_ranks = {{"--shard", "fsdp2"}, {"--world", "8"}};
+
+OptionList with(OptionList options, const OptionList& more) {
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("without options: hf, one rank, batch 1, sequence 2048, H100") {
+  const StepConfig c = resolve({});
+  CHECK(c.framework == "hf");
+  CHECK(c.batch == 1);
+  CHECK(c.seq == 2048);
+  CHECK(c.grad_accum == 1);
+  CHECK(c.world == 1);
+  CHECK(c.gpu == "h100-80gb");
+  CHECK(c.shard == Sharding::none);
+  CHECK(c.runtime == Runtime::pytorch);
+  CHECK_FALSE(c.force);
+}
+
+TEST_CASE("the documented H100 recipe is read as written") {
+  const StepConfig c = resolve({{"--batch", "8"},
+                                {"--seq", "2048"},
+                                {"--kernels", "fused"},
+                                {"--shard", "fsdp2"},
+                                {"--world", "8"},
+                                {"--ac", "full"},
+                                {"--keep-last-block", ""},
+                                {"--ac-scope", "submodule"},
+                                {"--loss", "lc-ce"},
+                                {"--hold-output", ""},
+                                {"--param-dtype", "bf16"}});
+  CHECK(c.batch == 8);
+  CHECK(c.kernels == Kernels::fused);
+  CHECK(c.shard == Sharding::fsdp2);
+  CHECK(c.world == 8);
+  CHECK(c.ac == AcMode::full);
+  CHECK(c.keep_last_block);
+  CHECK(c.scope == AcScope::submodule);
+  CHECK(c.loss == LossKind::lc_ce);
+  CHECK(c.hold_output);
+  CHECK(c.param_dtype == DType::bf16);
+  CHECK(c.compute_dtype == DType::bf16);
+}
+
+TEST_CASE("what is printed is read back") {
+  for (const char* ac : {"none", "full", "selective", "attention", "grouped:2", "every:3", "sqrt",
+                         "budget:40GiB", "budget:16GB", "budget:123456789"})
+    CHECK(ac_option(resolve({{"--ac", ac}})) == ac);
+  for (const char* loss : {"ce", "lc-ce", "chunked:1024"})
+    CHECK(loss_option(resolve({{"--loss", loss}})) == loss);
+  for (const char* shard : {"ddp", "zero1", "zero2", "fsdp2", "hsdp:4"})
+    CHECK(shard_option(resolve({{"--world", "8"}, {"--shard", shard}})) == shard);
+  CHECK(shard_option(resolve({})) == "none");
+  for (const char* kernels : {"eager", "fused"})
+    CHECK(std::string(to_option(resolve({{"--kernels", kernels}}).kernels)) == kernels);
+  for (const char* optimizer : {"adamw", "adamw-foreach", "sgd"})
+    CHECK(std::string(to_option(resolve({{"--optimizer", optimizer}}).optimizer)) == optimizer);
+  for (const char* attn : {"auto", "flash", "cudnn", "efficient", "math", "eager"})
+    CHECK(std::string(to_option(resolve({{"--attn", attn}}).attention)) == attn);
+  for (const char* unit : {"block", "segment"})
+    CHECK(std::string(to_option(resolve(with(eight_ranks, {{"--fsdp-unit", unit}})).fsdp_unit)) ==
+          unit);
+  CHECK(std::string(to_option(AcScope::submodule)) == "submodule");
+  CHECK(std::string(to_option(DType::f32)) == "fp32");
+}
+
+TEST_CASE("every framework has a preset, and an option by hand wins over it") {
+  const auto names = options::framework_names();
+  for (const char* name : {"hf", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+    CAPTURE(name);
+    REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
+    const OptionList framework = {{"--framework", name}};
+    CHECK(resolve(framework).framework == name);
+    CHECK(resolve(with(framework, {{"--world", "8"}})).shard != Sharding::none);
+    for (const char* value : {"eager", "fused"})
+      CHECK(std::string(to_option(resolve(with(framework, {{"--kernels", value}})).kernels)) ==
+            value);
+    for (const char* value : {"ce", "lc-ce", "chunked:64"})
+      CHECK(loss_option(resolve(with(framework, {{"--loss", value}}))) == value);
+    CHECK(resolve(with(framework, {{"--optimizer", "sgd"}})).optimizer == Optimizer::sgd);
+    CHECK(ac_option(resolve(with(framework, {{"--ac", "every:2"}}))) == "every:2");
+  }
+}
+
+TEST_CASE("the order of options does not let the preset win") {
+  CHECK(resolve({{"--kernels", "fused"}, {"--framework", "hf"}}).kernels == Kernels::fused);
+}
+
+TEST_CASE("an option given twice: the last one counts") {
+  CHECK(resolve({{"--batch", "2"}, {"--batch", "4"}}).batch == 4);
+  const StepConfig c = resolve({{"--ac", "grouped:4"}, {"--ac", "full"}});
+  CHECK(c.ac == AcMode::full);
+  CHECK(c.ac_arg == 0);
+}
+
+TEST_CASE("zero3 is fsdp2, several ranks are fsdp2 where the preset names no sharding of its own") {
+  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).shard == Sharding::fsdp2);
+  CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).shard == Sharding::fsdp2);
+}
+
+TEST_CASE("the chunked loss holds no output unless asked to: Liger's returns no logits") {
+  for (const auto name : options::framework_names()) {
+    const OptionList chunked = {{"--framework", std::string(name)}, {"--loss", "chunked:64"}};
+    CHECK_FALSE(resolve(chunked).hold_output);
+    CHECK(resolve(with(chunked, {{"--hold-output", ""}})).hold_output);
+  }
+  CHECK_FALSE(resolve({{"--no-hold-output", ""}, {"--loss", "lc-ce"}}).hold_output);
+}
+
+TEST_CASE("fp32 parameters compute in fp32, but under fsdp2 in bf16") {
+  const StepConfig alone = resolve({{"--param-dtype", "fp32"}});
+  CHECK(alone.compute_dtype == DType::f32);
+  CHECK(alone.reduce_dtype == DType::f32);
+  const StepConfig sharded = resolve(with(eight_ranks, {{"--param-dtype", "fp32"}}));
+  CHECK(sharded.param_dtype == DType::f32);
+  CHECK(sharded.compute_dtype == DType::bf16);
+}
+
+TEST_CASE("dtypes by hand stay as they are") {
+  const StepConfig c = resolve(
+      with(eight_ranks,
+           {{"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"}, {"--reduce-dtype", "bf16"}}));
+  CHECK(c.compute_dtype == DType::f32);
+  CHECK(c.reduce_dtype == DType::bf16);
+}
+
+TEST_CASE("TorchTitan reduces in fp32 under fsdp2") {
+  const StepConfig c = resolve(with(eight_ranks, {{"--framework", "torchtitan"}}));
+  CHECK(c.compute_dtype == DType::bf16);
+  CHECK(c.reduce_dtype == DType::f32);
+}
+
+TEST_CASE("a preset's sub-module scope yields to a mode that has no scope") {
+  for (const auto name : options::framework_names())
+    for (const char* ac : {"selective", "attention", "grouped:2", "sqrt", "budget:1GiB"})
+      CHECK(resolve({{"--framework", std::string(name)}, {"--ac", ac}}).scope == AcScope::block);
+}
+
+TEST_CASE("a preset's resharding yields to a sharding that gathers nothing") {
+  for (const auto name : options::framework_names())
+    CHECK_FALSE(resolve({{"--framework", std::string(name)}, {"--world", "2"}, {"--shard", "ddp"}})
+                    .keep_last_block);
+}
+
+TEST_CASE("sharding and world that contradict are refused with both values") {
+  CHECK(says(error({{"--shard", "none"}, {"--world", "8"}}),
+             {"--shard none --world 8", "--world 1", "fsdp2"}));
+  CHECK(says(error({{"--shard", "ddp"}, {"--world", "1"}}),
+             {"--shard ddp --world 1", "two ranks", "--shard none"}));
+  CHECK(says(error({{"--shard", "fsdp2"}}), {"--shard fsdp2", "give --world N"}));
+}
+
+TEST_CASE("hsdp:N divides the world; the nearest N is named") {
+  CHECK(resolve({{"--world", "16"}, {"--shard", "hsdp:8"}}).hsdp_shards == 8);
+  CHECK(says(error({{"--world", "16"}, {"--shard", "hsdp:5"}}),
+             {"--shard hsdp:5 --world 16", "divide", "hsdp:4"}));
+  CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:8"}}), {"hsdp:4"}));
+  CHECK(says(error({{"--world", "7"}, {"--shard", "hsdp:2"}}), {"use --shard fsdp2"}));
+  CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:1"}}), {"at least 2"}));
+  CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp"}}), {"hsdp:8"}));
+}
+
+TEST_CASE("what only fsdp2 has is refused elsewhere") {
+  CHECK(says(error({{"--keep-last-block", ""}}), {"--keep-last-block", "--shard none", "fsdp2"}));
+  CHECK(says(error({{"--fsdp-unit", "segment"}, {"--world", "2"}, {"--shard", "zero1"}}),
+             {"--fsdp-unit segment", "--shard zero1"}));
+  CHECK(says(error({{"--no-sync", ""}, {"--world", "2"}, {"--shard", "zero2"}}),
+             {"--no-sync --shard zero2", "zero1"}));
+}
+
+TEST_CASE("sub-module scope by hand goes with full and every:K only") {
+  CHECK(resolve({{"--ac", "every:2"}, {"--ac-scope", "submodule"}}).scope == AcScope::submodule);
+  CHECK(says(error({{"--ac", "selective"}, {"--ac-scope", "submodule"}}),
+             {"--ac selective --ac-scope submodule", "full"}));
+}
+
+TEST_CASE("numbers are read to their last character, within their range") {
+  CHECK(says(error({{"--batch", "0"}}), {"--batch 0", "at least 1", "nearest is 1"}));
+  CHECK(says(error({{"--batch", "-3"}}), {"--batch -3", "at least 1"}));
+  CHECK(says(error({{"--batch", "8x"}}), {"--batch 8x", "whole number", "did you mean 8?"}));
+  CHECK(says(error({{"--batch", "1.5"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", " 8"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", "+8"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", ""}}), {"--batch", "needs a value"}));
+  CHECK(says(error({{"--seq", "99999999999999999999"}}), {"at most 2147483648"}));
+  CHECK(says(error({{"--seq", "-99999999999999999999"}}), {"at least 1"}));
+  CHECK(says(error({{"--world", "1048577"}}), {"at most 1048576"}));
+  CHECK(says(error({{"--grad-accum", "0"}}), {"--grad-accum 0"}));
+  CHECK(resolve({{"--seq", "2147483648"}}).seq == 2147483648);
+}
+
+TEST_CASE("arguments of modes are read as strictly") {
+  CHECK(
+      says(error({{"--ac", "grouped:0"}}), {"--ac grouped:0: K must be at least 1", "grouped:1"}));
+  CHECK(says(error({{"--ac", "grouped"}}), {"grouped:2"}));
+  CHECK(says(error({{"--ac", "grouped:"}}), {"whole number"}));
+  CHECK(says(error({{"--ac", "every:2:3"}}), {"whole number", "every:2"}));
+  CHECK(says(error({{"--ac", "sqrt:3"}}), {"takes no argument"}));
+  CHECK(says(error({{"--ac", "budget"}}), {"budget:40GiB"}));
+  CHECK(says(error({{"--ac", "budget:0"}}), {"positive"}));
+  CHECK(says(error({{"--ac", "selectiv"}}), {"did you mean selective?"}));
+  CHECK(says(error({{"--loss", "chunked"}}), {"chunked:1024"}));
+  CHECK(says(error({{"--loss", "chunked:0"}}), {"TOKENS must be at least 1"}));
+  CHECK(says(error({{"--loss", "ce:1"}}), {"takes no argument"}));
+  CHECK(says(error({{"--loss", "lcce"}}), {"did you mean lc-ce?"}));
+  CHECK(says(error({{"--shard", "fsdp"}}), {"did you mean fsdp2?"}));
+}
+
+TEST_CASE("dropout and capacity factor are finite and in range") {
+  CHECK(resolve({{"--dropout", "0.1"}}).dropout == doctest::Approx(0.1));
+  CHECK(resolve({{"--capacity-factor", "1.25"}}).capacity_factor == doctest::Approx(1.25));
+  for (const char* value : {"1", "-0.1", "nan", "inf", "0.1x", ""})
+    CHECK(says(error({{"--dropout", value}}), {"--dropout"}));
+  for (const char* value : {"0", "-1", "1e9", "nan", "much"})
+    CHECK(says(error({{"--capacity-factor", value}}), {"--capacity-factor"}));
+}
+
+TEST_CASE("sizes have units; decimals are exact") {
+  CHECK(parse_size("--x", "40GiB") == 40LL << 30);
+  CHECK(parse_size("--x", "16GB") == 16'000'000'000);
+  CHECK(parse_size("--x", "1.5TiB") == 3LL << 39);
+  CHECK(parse_size("--x", "0.5kB") == 500);
+  CHECK(parse_size("--x", "123456") == 123456);
+  CHECK(parse_size("--x", "9223372036854775807") == 9223372036854775807);
+  const auto refused = [](const char* text) {
+    try {
+      static_cast<void>(parse_size("--limit", text));
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  CHECK(says(refused("40G"), {"--limit 40G", "GiB or GB"}));
+  CHECK(says(refused("9223372036854775808"), {"at most"}));
+  CHECK(says(refused("8388608TiB"), {"at most"}));
+  for (const char* text : {"", "GiB", "-1GiB", "1.GiB", "1.5", "1.1234567GiB", "1 GiB", "1e3"})
+    CHECK(says(refused(text), {"--limit"}));
+}
+
+TEST_CASE("words that are not known are named with the nearest known one") {
+  CHECK(says(error({{"--framework", "torchtitn"}}),
+             {"--framework torchtitn", "did you mean torchtitan?"}));
+  CHECK(says(error({{"--kernels", "fusedd"}}), {"did you mean fused?"}));
+  CHECK(says(error({{"--optimizer", "adam"}}), {"did you mean adamw?"}));
+  CHECK(says(error({{"--attn", "flash2"}}), {"did you mean flash?"}));
+  CHECK(says(error({{"--param-dtype", "bf61"}}), {"did you mean bf16?"}));
+  CHECK(says(error({{"--alloc-conf", "expandable_segments"}}), {"expandable_segments:True"}));
+  CHECK(says(error({{"--bacth", "8"}}), {"--bacth: unknown option", "did you mean --batch?"}));
+  CHECK(says(error({{"--ac-scope", "module"}}), {"submodule"}));
+}
+
+TEST_CASE("a flag takes no value") {
+  CHECK(says(error({{"--force", "yes"}}), {"--force yes", "takes no value"}));
+  CHECK(resolve({{"--force", ""}}).force);
+  CHECK(resolve({{"--autocast", ""}}).autocast);
+  CHECK(resolve({{"--alloc-conf", "expandable_segments:True"}}).expandable_segments);
+  CHECK(resolve({{"--no-sync", ""}, {"--world", "2"}, {"--shard", "ddp"}}).no_sync);
+}
+
+TEST_CASE("what is out of scope is refused by name, with the reason") {
+  CHECK(says(error({{"--kernels", "compiled"}}), {"--kernels compiled", "not yet", "fused"}));
+  CHECK(says(error({{"--tp", "8"}}), {"--tp 8", "out of scope", "tensor parallelism"}));
+  CHECK(says(error({{"--pp", "2"}}), {"pipeline parallelism"}));
+  CHECK(says(error({{"--cp", "2"}}), {"context parallelism"}));
+  CHECK(says(error({{"--ep", "8"}}), {"expert parallelism"}));
+  CHECK(says(error({{"--lora", ""}}), {"--lora", "out of scope"}));
+  CHECK(says(error({{"--offload", ""}}), {"--offload", "out of scope"}));
+  CHECK(says(error({{"--fp8", ""}}), {"--fp8", "out of scope"}));
+  CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8 is out of scope"}));
+  CHECK(says(error({{"--optimizer", "adamw-8bit"}}), {"8-bit optimizers are out of scope"}));
+}
+
+TEST_CASE("a hostile value is shortened and escaped in the message") {
+  const std::string text = error({{"--ac", "\x1b[31m" + std::string(100000, 'x')}});
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.size() < 400);
+}
