@@ -17,13 +17,13 @@ Grid savings_grid(const advise::Sweep& sweep) {
 }
 
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
-  Grid grid({"configuration", "rank", "peak", "reserved", "ms/step", "tokens/s", "max batch"});
+  Grid grid({"configuration", "rank", "peak", "ms/step", "tokens/s", "max b"});
   std::size_t shown = 0;
   for (const advise::Row& row : sweep.rows) {
     if (shown++ == rows) break;
     const profile::Profile& p = row.profile;
     grid.row({(row.pareto ? "* " : "  ") + row.label, row.fits ? std::to_string(row.rank) : "-",
-              gib(p.memory.peak_allocated), gib(p.memory.peak_reserved), milliseconds(p.time.step),
+              gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0 ? std::to_string(row.largest_batch) : "none"});
   }

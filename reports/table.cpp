@@ -101,8 +101,8 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   std::string text =
       bold("Savings, cumulative (framework " + sweep.base.framework + ")\n", style.color);
   text += savings_grid(sweep).text(style.color) + "\n";
-  text += bold(fmt::format("Ranked by estimated throughput ({} configurations; sizes in GiB; * on "
-                           "the Pareto front)\n",
+  text += bold(fmt::format("Ranked by estimated throughput: {} configurations, peaks in GiB\n"
+                           "b: sequences a rank; max b: most that fit; *: on the Pareto front\n",
                            sweep.configurations),
                style.color);
   text += ranking_grid(sweep, style.rows).text(style.color);

@@ -43,7 +43,7 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
   c.ac = base.ac == AcMode::none ? AcMode::full : base.ac;
   c.ac_arg = base.ac_arg;
   c.scope = c.ac == AcMode::full || c.ac == AcMode::every ? base.scope : AcScope::block;
-  add("+ activation checkpointing (" + ac_option(c) + ")");
+  add("+ checkpointing (" + ac_option(c) + ")");
   c.loss = base.loss == LossKind::ce ? LossKind::lc_ce : base.loss;
   c.chunk_tokens = base.chunk_tokens;
   if (base.loss == LossKind::chunked) c.hold_output = base.hold_output;

@@ -98,10 +98,9 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   }
   if (hand.has("--reduce-dtype")) return;
   const bool as_preset = gathers(c) || c.param_dtype == preset.config.param_dtype;
-  const bool own_policy = preset.has("--reduce-dtype") &&
-                          preset.config.reduce_dtype != preset.config.compute_dtype;
-  if (!own_policy || !as_preset || c.shard == Sharding::none)
-    c.reduce_dtype = c.compute_dtype;
+  const bool own_policy =
+      preset.has("--reduce-dtype") && preset.config.reduce_dtype != preset.config.compute_dtype;
+  if (!own_policy || !as_preset || c.shard == Sharding::none) c.reduce_dtype = c.compute_dtype;
 }
 
 void check_no_sync(const StepConfig& c) {

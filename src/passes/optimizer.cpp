@@ -30,7 +30,7 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
   std::vector<ValueId> parameters, gradients, states;
   for (const OptimizedTensor& t : tensors) {
     parameters.push_back(t.parameter);
-    gradients.push_back(t.gradient);
+    if (t.gradient != no_id) gradients.push_back(t.gradient);
   }
   for (ValueId v : step.resident)
     if (p.storage(p.value(v).storage).role == Role::optimizer_state) states.push_back(v);

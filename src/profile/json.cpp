@@ -79,7 +79,8 @@ class Reader {
     const auto found = node_.find(key);
     const std::string path = path_.empty() ? key : path_ + "." + key;
     if (found == node_.end())
-      throw UserError(origin_ + ": \"" + path + "\" is missing; is this a profile that "
+      throw UserError(origin_ + ": \"" + path +
+                      "\" is missing; is this a profile that "
                       "ac-advisor wrote?");
     return {*found, origin_, path};
   }
@@ -128,11 +129,16 @@ void read_config(const Reader& reader, StepConfig& config) {
   if (!reader.json().is_object()) reader.fail("must be an object");
   for (const auto& [name, value] : reader.json().items()) {
     Field field{name, false};
-    if (value.is_boolean()) field.value = value.get<bool>();
-    else if (value.is_number_integer()) field.value = value.get<std::int64_t>();
-    else if (value.is_number()) field.value = value.get<double>();
-    else if (value.is_string()) field.value = value.get<std::string>();
-    else reader.at(name).fail("has a type that no option has");
+    if (value.is_boolean())
+      field.value = value.get<bool>();
+    else if (value.is_number_integer())
+      field.value = value.get<std::int64_t>();
+    else if (value.is_number())
+      field.value = value.get<double>();
+    else if (value.is_string())
+      field.value = value.get<std::string>();
+    else
+      reader.at(name).fail("has a type that no option has");
     try {
       if (!set_config_field(config, field)) reader.at(name).fail("is not an option");
     } catch (const UserError& error) {

@@ -67,16 +67,17 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       json.at(name).get_to(member);
     });
     field = "activation";
-    spec.activation = json.at("activation") == "silu" ? model::Activation::silu
-                                                      : model::Activation::gelu_tanh;
-    if (json.contains("attention_softcap")) spec.attention_softcap = json["attention_softcap"].get<double>();
+    spec.activation =
+        json.at("activation") == "silu" ? model::Activation::silu : model::Activation::gelu_tanh;
+    if (json.contains("attention_softcap"))
+      spec.attention_softcap = json["attention_softcap"].get<double>();
     if (json.contains("final_softcap")) spec.final_softcap = json["final_softcap"].get<double>();
     if (json.contains("moe")) {
       field = "moe";
       const Json& moe = json["moe"];
-      spec.moe = model::MoeSpec{moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
-                                moe.at("intermediate").get<std::int64_t>(),
-                                moe.at("normalize_top_k").get<bool>()};
+      spec.moe = model::MoeSpec{
+          moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
+          moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
     }
   } catch (const nlohmann::json::exception&) {
     throw UserError(origin + ": \"model." + field +

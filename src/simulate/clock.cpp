@@ -87,7 +87,8 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::
   const double traffic = ir::traffic_bytes(p, op) / (d.bandwidth * bandwidth_share(d, row.cost));
   double compute = 0;
   if (row.cost == CostClass::matmul || row.cost == CostClass::attention) {
-    const bool half = p.value(p.input(op, 0)).dtype == DType::bf16;
+    // The first operand may be an fp32 gradient of a scalar; the second is a matrix in every kind.
+    const bool half = p.value(p.input(op, 1)).dtype == DType::bf16;
     double rate = half ? d.bf16_flops : d.fp32_flops;
     if (row.cost == CostClass::matmul)
       rate *= matmul_efficiency(p, op, d);

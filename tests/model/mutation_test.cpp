@@ -1,6 +1,8 @@
 // Whatever becomes of one field, or of the text, the answer is a model or a UserError.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "config_text.hpp"
 #include "embedded/embedded.hpp"
 
@@ -54,7 +56,8 @@ TEST_CASE("one field replaced by anything is answered") {
                                               {1, "x", nullptr},
                                               {{"rope_theta", "x"}}};
   for (const nlohmann::json& sample : samples()) {
-    for (const auto& [field, old] : sample.items()) {
+    for (const auto& item : sample.items()) {
+      const std::string field = item.key();  // clang 14 captures no structured binding
       for (const nlohmann::json& value : values) {
         CAPTURE(field);
         CAPTURE(value.dump());

@@ -1,6 +1,8 @@
-// Counts the bytes of PyTorch's CPU tensors, exactly, without a dispatch mode (a mode turns the autograd
-// engine's in-place gradient accumulation off). Loaded with ctypes by cpu_peaks.py, which also builds it:
-//   g++ -std=c++20 -O2 -shared -fPIC -I TORCH/include counting_allocator.cpp -L TORCH/lib -lc10 -ltorch_cpu
+// Counts the bytes of PyTorch's CPU tensors, exactly, without a dispatch mode (a mode turns the
+// autograd engine's in-place gradient accumulation off). Loaded with ctypes by cpu_peaks.py, which
+// also builds it:
+//   g++ -std=c++20 -O2 -shared -fPIC -I TORCH/include counting_allocator.cpp -L TORCH/lib -lc10
+//   -ltorch_cpu
 // One thread only: the counters are plain integers.
 
 #include <ATen/record_function.h>
@@ -17,7 +19,8 @@
 
 namespace {
 
-constexpr std::size_t kHeader = 64;  // PyTorch's CPU alignment; holds the size and the number of the block
+constexpr std::size_t kHeader =
+    64;  // PyTorch's CPU alignment; holds the size and the number of the block
 
 struct Block {
   std::size_t bytes;
@@ -84,7 +87,9 @@ class CountingAllocator final : public c10::Allocator {
 
   at::DeleterFnPtr raw_deleter() const override { return &release; }
 
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 };
 
 std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& function) {
@@ -111,8 +116,9 @@ extern "C" {
 void install() {
   static CountingAllocator allocator;
   c10::SetCPUAllocator(&allocator, /*priority=*/1);
-  at::addGlobalCallback(at::RecordFunctionCallback(&op_starts, &op_ends)
-                            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(&op_starts, &op_ends)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 std::int64_t live_bytes() { return counters().live; }
@@ -132,7 +138,8 @@ void start_log() {
 
 void note(const char* text) {
   if (counters().logging) {
-    counters().lines.push_back("== " + std::string(text) + "   live " + std::to_string(counters().live));
+    counters().lines.push_back("== " + std::string(text) + "   live " +
+                               std::to_string(counters().live));
   }
 }
 
