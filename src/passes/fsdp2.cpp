@@ -187,10 +187,6 @@ class Fsdp2 final : public ShardPass {
 
   void wait_for_unshard(Unit& unit, bool forward) {
     if (unit.all_gather_output == no_id) return;
-    if (forward && held_all_gather_ != no_id) {
-      hold(held_all_gather_);  // kept until here to overlap its copy-out with this all-gather
-      held_all_gather_ = no_id;
-    }
     const ir::ModulePath module = module_of(unit);
     record(1);  // FSDP::all_gather_copy_out
     const ValueId in[] = {unit.all_gather_output};
@@ -207,7 +203,12 @@ class Fsdp2 final : public ShardPass {
       instance_[static_cast<std::size_t>(parameter)] = whole;
     }
     emit(OpKind::all_gather_copy_out, module, in, unit.gathered);
-    if (forward) held_all_gather_ = unit.all_gather_output;
+    if (forward) {
+      // The one before was kept to overlap its copy-out with this all-gather; the local
+      // `prev_all_gather_state` keeps it to the function's end.
+      if (held_all_gather_ != no_id) hold(held_all_gather_);
+      held_all_gather_ = unit.all_gather_output;
+    }
     unit.all_gather_output = no_id;
     unit.unsharded = true;
   }

@@ -75,4 +75,20 @@ TEST_CASE("PyTorch's own in-place rules meet the reference within the bounds too
   report("pytorch_peaks.json, in place", cases);
 }
 
+TEST_CASE("further families, sizes, worlds, dtypes and optimizers meet PyTorch within the bounds") {
+  const std::vector<PeakCase> cases = read_peaks("generated_peaks.json");
+  REQUIRE(cases.size() >= 100);
+  report("generated_peaks.json", cases);
+}
+
+TEST_CASE("real CPU tensors without a dispatch mode meet the planner's in-place rules") {
+  std::vector<PeakCase> cases = read_peaks("cpu_peaks.json");
+  REQUIRE(cases.size() >= 50);
+  for (PeakCase& c : cases) {
+    c.config.under_dispatch_mode = false;
+    c.rounded = false;
+  }
+  report("cpu_peaks.json", cases);
+}
+
 }  // namespace ac_advisor::test
