@@ -60,7 +60,11 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
            config.ac != AcMode::selective && config.ac != AcMode::budget);
     step.chains.clear();
     regions = assign_regions(step, config, first, regions);
-    differentiate(step, first, config.under_dispatch_mode, !sharded);
+    // Whole gradients stay for the next micro-batch, except where only shards of them do.
+    const bool whole =
+        !sharded ||
+        (config.no_sync && (config.shard == Sharding::fsdp2 || config.shard == Sharding::hsdp));
+    differentiate(step, first, config.under_dispatch_mode, whole);
     if (config.ac != AcMode::none) {
       recompute_regions(step, first, selective_keep(step, config, first));
     }

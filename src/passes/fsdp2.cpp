@@ -43,6 +43,7 @@ class Fsdp2 final : public ShardPass {
     const std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
     phase_ = Phase::forward;
+    reduces_ = !c_.no_sync || c_.grad_accum == 1 || ++micro_ == 2;
     record(1);  // FSDP::root_pre_forward
     pre_forward(root());
     std::int32_t current = -1;
@@ -67,9 +68,13 @@ class Fsdp2 final : public ShardPass {
         }
         // A checkpoint around several units runs their forward hooks again, without resharding.
         const std::int32_t u = unit_of(op);
-        if (u >= 0 && u != recompute_unit_ && u != current) pre_forward(units_[index(u)], true);
-        recompute_unit_ = u;
+        if (u != recompute_unit_) {
+          leave_recomputed();
+          if (u >= 0 && u != current) recompute_forward(units_[index(u)]);
+          recompute_unit_ = u;
+        }
       } else {
+        if (recomputing) leave_recomputed();
         recomputing = false;
         if (group_begins && !is_end(op)) current = backward_transition(current, unit_of(op));
       }
@@ -222,11 +227,26 @@ class Fsdp2 final : public ShardPass {
     unit.unsharded = false;
   }
 
-  void pre_forward(Unit& unit, bool in_recompute = false) {
-    record(1);  // FSDP::pre_forward
+  void pre_forward(Unit& unit) {
+    record(1);                                          // FSDP::pre_forward
+    if (c_.param_dtype != c_.compute_dtype) record(1);  // FSDP::cast_forward_inputs
     unshard(unit);
     wait_for_unshard(unit, true);
-    if (in_recompute) record(1);  // its FSDP::post_forward, which does not reshard in backward
+  }
+
+  /// A unit's forward hooks inside backward: the unit is the root of that little forward, so its
+  /// all-gather's buffer goes with its end; it is not resharded.
+  void recompute_forward(Unit& unit) {
+    record(1);  // FSDP::root_pre_forward
+    pre_forward(unit);
+    in_recomputed_ = true;
+  }
+  void leave_recomputed() {
+    if (!in_recomputed_) return;
+    in_recomputed_ = false;
+    record(1);  // FSDP::post_forward
+    if (held_all_gather_ != no_id) hold(held_all_gather_);
+    held_all_gather_ = no_id;
   }
 
   void post_forward(Unit& unit) {
@@ -280,7 +300,8 @@ class Fsdp2 final : public ShardPass {
   void post_backward(Unit& unit) {
     record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
     reshard(unit);
-    record(1);  // FSDP::post_backward_reduce
+    if (!reduces_) return;  // --no-sync: the whole gradients wait for the last micro-batch
+    record(1);              // FSDP::post_backward_reduce
     if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
     const ir::ModulePath module = module_of(unit);
     std::vector<ValueId> gradients;
@@ -347,7 +368,8 @@ class Fsdp2 final : public ShardPass {
   std::vector<Unit*> post_forward_order_;
   ValueId held_all_gather_ = no_id, held_reduce_scatter_ = no_id;
   std::vector<ValueId> held_all_reduce_;
-  std::int32_t recompute_unit_ = -1;
+  std::int32_t recompute_unit_ = -1, micro_ = 0;
+  bool reduces_ = true, in_recomputed_ = false;
   std::int32_t next_group_ = -1'000'000'000;
   Phase phase_ = Phase::forward;
 };

@@ -89,7 +89,7 @@ ir::ValueId Lowering::repeat_kv(V x) {
   return p_.reshape(copy, {s[0], spec_.heads, s[2], s[3]});
 }
 
-ir::ValueId Lowering::eager_core(V q, V k, V v) {
+ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
   const V keys = repeat_kv(k), values = repeat_kv(v);
@@ -109,14 +109,15 @@ ir::ValueId Lowering::eager_core(V q, V k, V v) {
     scores = unary(OpKind::tanh, scores);
     scores = unary(OpKind::mul_scalar, scores, *spec_.attention_softcap);
   }
+  if (mask != ir::no_id) scores = binary(OpKind::add, scores, mask);
   const V wide = cast(scores, DType::f32);
   V weights = unary(OpKind::softmax, wide);
   weights = cast(weights, dtype(q));
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
-    const V mask = out(shape(weights), DType::u8, false);
-    emit(OpKind::dropout, {weights}, {kept, mask}, 0, dropout_);
+    const V dropped = out(shape(weights), DType::u8, false);
+    emit(OpKind::dropout, {weights}, {kept, dropped}, 0, dropout_);
     weights = kept;
   }
   const V value = folded(values);
@@ -168,8 +169,9 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const auto [q_rotated, k_rotated] = rotate(q, k, rotary);
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
-  const V core = eager_attention_ ? eager_core(q_rotated, k_rotated, v)
-                                  : flash(q_rotated, k_rotated, v, window);
+  const V core = eager_attention_
+                     ? eager_core(q_rotated, k_rotated, v, window > 0 ? window_mask_ : full_mask_)
+                     : flash(q_rotated, k_rotated, v, window);
   const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   const V y = linear(merged, b.o);

@@ -120,6 +120,7 @@ void Lowering::forward() {
   const V start = out({config_.seq}, DType::i64, false);
   emit(OpKind::arange, {}, {start});
   positions_ = unary(OpKind::add_scalar, start);
+  causal_masks();
   std::vector<Rotary> rotary;
   for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
   V x = embedded;
@@ -133,6 +134,8 @@ void Lowering::forward() {
                                    : rms_norm(x, final_norm_, Module::final_norm);
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
+  for (V mask : {full_mask_, window_mask_})
+    if (mask != ir::no_id) hold({mask});
   s_.hidden = hidden_;
   switch (config_.loss) {
     case LossKind::ce:

@@ -21,7 +21,6 @@ class Lowering {
         s_(step),
         p_(step.program),
         eager_attention_(config.attention == Attention::eager ||
-                         config.attention == Attention::math ||
                          (config.attention == Attention::automatic && spec.eager_attention_only)),
         dropout_(config.dropout > 0.0 ? config.dropout : spec.attention_dropout) {}
 
@@ -66,9 +65,13 @@ class Lowering {
   std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
   V flash(V q, V k, V v, std::int64_t window);
-  V eager_core(V q, V k, V v);
+  V eager_core(V q, V k, V v, V mask);
   V repeat_kv(V x);
   V heads_last(V x);
+
+  // lower_mask.cpp
+  V causal_mask(bool sliding);
+  void causal_masks();
 
   // lower_mlp.cpp, lower_moe.cpp
   V mlp(const Block& b, V x);
@@ -110,7 +113,8 @@ class Lowering {
   ir::Phase phase_ = ir::Phase::forward;
 
   V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{},
-      embed_scale_ = ir::no_id, padded_labels_{}, positions_{}, attention_weights_ = ir::no_id;
+      embed_scale_ = ir::no_id, padded_labels_{}, positions_{}, attention_weights_ = ir::no_id,
+      full_mask_ = ir::no_id, window_mask_ = ir::no_id;
   std::vector<V> inv_freq_;
   std::vector<Block> blocks_;
 };

@@ -70,6 +70,13 @@ void check_sharding(const StepConfig& c) {
       (c.hsdp_shards < 2 || c.world % c.hsdp_shards != 0 || c.world / c.hsdp_shards < 2))
     refuse("--shard hsdp:" + std::to_string(c.hsdp_shards) + ": N must divide --world " +
            std::to_string(c.world) + " and leave at least two replicas of at least two shards");
+  if (c.no_sync && c.reduce_dtype != c.compute_dtype && c.shard == Sharding::fsdp2)
+    refuse(
+        "--no-sync with --reduce-dtype other than the compute dtype: fsdp2 then keeps a second, "
+        "widened copy of each gradient, which is not planned yet");
+  if (c.no_sync && (c.shard == Sharding::zero1 || c.shard == Sharding::zero2))
+    refuse("--no-sync with " + std::string(c.shard == Sharding::zero1 ? "zero1" : "zero2") +
+           ": DeepSpeed reduces every micro-batch's buckets; leave --no-sync out");
   if (c.keep_last_block && c.shard != Sharding::fsdp2 && c.shard != Sharding::hsdp)
     refuse("--keep-last-block is about resharding: it goes with --shard fsdp2 or hsdp:N");
 }
@@ -101,6 +108,10 @@ void validate(const model::ModelSpec& spec, const StepConfig& c) {
   check_precision(c);
   if (spec.layers > 4096)
     refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");
+  if (c.attention == Attention::efficient || c.attention == Attention::math)
+    refuse(
+        "--attn efficient and math: not planned yet, their kernels save other tensors; use flash, "
+        "eager or auto");
   if (spec.eager_attention_only &&
       (c.attention != Attention::automatic && c.attention != Attention::eager))
     refuse("--attn: " + spec.family +
