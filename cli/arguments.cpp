@@ -87,7 +87,8 @@ void add_step_options(CLI::App& app, Arguments& arguments) {
              name,
              [&arguments, name](const std::string& v) { arguments.options.emplace_back(name, v); },
              option.text)
-          ->option_text(option.value);
+          ->option_text(option.value)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   for (const char* name : refused_options)
     app.add_option_function<std::string>(
@@ -119,13 +120,15 @@ void build(CLI::App& app, Arguments& arguments) {
     sub->add_option(files ? "FILES" : "MODEL", arguments.positional,
                     files ? "two profiles that `plan --format json` wrote"
                           : "a config.json, a folder that has one, or the name of a sample")
-        ->expected(files ? 2 : 1)
-        ->required();
+        ->expected(-1);  // counted by check_positional, whose words are plainer
     if (!files) add_step_options(*sub, arguments);
     if (name == "export")
       sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
-          ->required();
-    if (name == "advise") sub->add_option("--rows", arguments.rows, "ranked rows shown (15)");
+          ->option_text("TARGET");
+    if (name == "advise" || files)
+      sub->add_option("--rows", arguments.rows, "rows shown before [N others] (15)")
+          ->option_text("N")
+          ->check(CLI::Range(1, 1000000).description(""));
     if (name == "explain") {
       sub->add_flag("--trace", arguments.trace, "SAVE, RECOMPUTE or ALTERNATE for each unique op");
       sub->add_flag("--schedule", arguments.schedule, "the schedule, op by op");
@@ -141,14 +144,53 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-[[noreturn]] void refuse_extras(const CLI::App& app, const std::vector<std::string>& extras) {
-  const std::string& word = extras.front();
-  const auto subs = app.get_subcommands();
-  if (word.starts_with("-")) {
-    const CLI::App& owner = subs.empty() ? app : *subs.front();
-    throw UserError(word + ": unknown option" + suggestion(word, option_names(owner)));
+/// "--batch" of "--batch=8"; empty for what is not an option ("-", "-1", a path).
+std::string option_of(const std::string& word) {
+  const bool digit = word.size() > 1 && word[1] >= '0' && word[1] <= '9';
+  if (word.size() < 2 || word[0] != '-' || digit) return "";
+  return word.substr(0, word.find('='));
+}
+
+/// Before parsing: CLI11 would blame an unknown option's value, or MODEL, instead of the option.
+void check_option_names(const CLI::App& app, const std::vector<std::string>& words) {
+  const std::vector<std::string> known = option_names(app);
+  for (const std::string& word : words) {
+    if (word == "--") return;
+    const std::string name = option_of(word);
+    if (name.empty() || name == "-h" || std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    const bool top = app.get_parent() == nullptr;
+    throw UserError(name + ": unknown option" + suggestion(name, known) + " (see " +
+                    (top ? "" : "ac-advisor ") + app.get_name() + " --help)");
   }
-  throw UserError(word + ": one argument too many");
+}
+
+void check_positional(const Arguments& a) {
+  if (a.command == "models" || a.command == "devices") return;
+  const bool files = a.command == "compare";
+  const std::size_t wanted = files ? 2 : 1;
+  if (a.positional.size() < wanted)
+    throw UserError(a.command + (files ? " needs two files that plan or advise --format json wrote"
+                                       : " needs MODEL: a config.json, a folder that has one, or "
+                                         "the name of a sample (see ac-advisor models)"));
+  if (a.positional.size() > wanted)
+    throw UserError(a.positional[wanted] + ": one argument too many; " + a.command + " takes " +
+                    (files ? "two files" : "one MODEL"));
+  if (a.command == "export" && a.target.empty())
+    throw UserError("export needs --to: automodel, torchtitan, megatron, hf or deepspeed");
+}
+
+/// The step's options in the order they were given: CLI11 tells them in the order of their
+/// definition, but of --hold-output and --no-hold-output the last one counts.
+void restore_order(OptionList& options, const std::vector<std::string>& words) {
+  const auto last = [&](const std::string& name) {
+    std::ptrdiff_t at = -1;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (option_of(words[i]) == name) at = static_cast<std::ptrdiff_t>(i);
+    return at;
+  };
+  std::stable_sort(options.begin(), options.end(),
+                   [&](const auto& a, const auto& b) { return last(a.first) < last(b.first); });
 }
 
 }  // namespace
@@ -157,42 +199,51 @@ Arguments parse_arguments(int argc, const char* const* argv) {
   Arguments arguments;
   CLI::App app("Plans the memory and time of a training step.", "ac-advisor");
   app.require_subcommand(0, 1);
-  app.allow_extras();
+  app.footer("Example: ac-advisor plan llama-3.2-1b --batch 8 --seq 2048 --ac full");
   app.set_version_flag("--version", "");
   if (argc > 1) {
     const std::string first = argv[1];
-    if (first == "--version") {
+    if (first == "--version" || first == "version") {
       arguments.command = "version";
       return arguments;
     }
+    if (first == "help") argc = 1;
     std::vector<std::string> names;
     for (const Command& command : commands) names.emplace_back(command.name);
     const bool known = std::find(names.begin(), names.end(), first) != names.end();
     if (std::find(not_yet.begin(), not_yet.end(), first) != not_yet.end())
       throw UserError(first + ": not in this version yet");
-    if (!first.starts_with("-") && !known)
-      throw UserError(first + ": unknown command" + suggestion(first, names) +
+    if (!first.starts_with("-") && first != "help" && !known)
+      throw UserError("\"" + first + "\": unknown command" + suggestion(first, names) +
                       " (see ac-advisor --help)");
   }
   build(app, arguments);
-  for (CLI::App* sub : app.get_subcommands({})) sub->allow_extras();
+  const std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
+  const auto named = app.get_subcommands(
+      [&](const CLI::App* sub) { return argc > 1 && sub->get_name() == argv[1]; });
+  if (!named.empty())
+    check_option_names(*named.front(), words);
+  else if (argc > 1)
+    check_option_names(app, {argv[1]});
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     arguments.command = "help";
     arguments.help = app.help();
     return arguments;
-  } catch (const CLI::RequiredError& error) {
-    if (!app.remaining(true).empty()) refuse_extras(app, app.remaining(true));
-    throw UserError(std::string(error.what()) + "; see ac-advisor --help");
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string what = error.what();
+    throw UserError(what.substr(0, what.find(':')) + " needs one value; see --help");
   } catch (const CLI::ParseError& error) {
     throw UserError(error.what());
   }
-  if (!app.remaining(true).empty()) refuse_extras(app, app.remaining(true));
   if (arguments.command.empty()) {
     arguments.command = "help";
     arguments.help = app.help();
+    return arguments;
   }
+  check_positional(arguments);
+  restore_order(arguments.options, words);
   return arguments;
 }
 

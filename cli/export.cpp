@@ -1,17 +1,24 @@
 #include "ac_advisor/advise/export.hpp"
 
+#include <cstdio>
+
+#include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
 
 namespace ac_advisor::cli {
 
+// The text alone is the result, so that it can be a file of the framework's (JSON has no comments);
+// the version and the notes are messages.
 std::string run_export(const Arguments& a) {
+  if (a.format != "table")
+    throw UserError("export --format " + a.format +
+                    ": the text is the framework's own; leave --format out");
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
   const advise::ExportResult result =
       advise::export_setting(a.target, model, resolve_options(a.options));
-  std::string text = "# " + result.target + " " + result.version + "\n" + result.text;
-  if (!text.empty() && text.back() != '\n') text += '\n';
-  for (const std::string& note : result.notes) text += "# note: " + note + "\n";
-  return text;
+  std::fprintf(stderr, "for %s\n", result.version.c_str());
+  for (const std::string& note : result.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+  return result.text;
 }
 
 }  // namespace ac_advisor::cli

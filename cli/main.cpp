@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -32,6 +33,8 @@ std::string run(const cli::Arguments& a) {
 
 // Exit codes: 0 done, 2 usage or bad input, 70 a fault of this program.
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file that grows too large is an error of write, like a full disk
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
     cli::write_output(run(arguments), arguments.output);

@@ -1,12 +1,14 @@
 #include "cli/output.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "ac_advisor/model/error.hpp"
 
@@ -23,6 +25,39 @@ bool write_all(int descriptor, const std::string& text) {
   return true;
 }
 
+[[noreturn]] void refuse(const std::string& file, int problem, const char* way_out) {
+  throw UserError("--output " + file + ": " + std::strerror(problem) + "; " + way_out);
+}
+
+/// A device or a pipe (/dev/null, /dev/stdout) is written to, never replaced.
+void write_special(const std::string& text, const std::string& file) {
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) refuse(file, errno, "choose another file");
+  const int problem = write_all(descriptor, text) ? 0 : errno;
+  ::close(descriptor);
+  if (problem != 0) refuse(file, problem, "choose another file");
+}
+
+mode_t new_file_mode() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0666U & ~mask;
+}
+
+void replace_file(const std::string& text, const std::string& file, mode_t mode) {
+  std::string temporary = file + ".XXXXXX";
+  const int descriptor = ::mkstemp(temporary.data());
+  if (descriptor < 0) refuse(file, errno, "choose another folder");
+  const bool written =
+      write_all(descriptor, text) && ::fchmod(descriptor, mode) == 0 && ::fsync(descriptor) == 0;
+  int problem = written ? 0 : errno;
+  if (::close(descriptor) != 0 && problem == 0) problem = errno;
+  if (problem == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) problem = errno;
+  if (problem == 0) return;
+  ::unlink(temporary.c_str());
+  refuse(file, problem, "the file was left as it was");
+}
+
 }  // namespace
 
 reports::Style terminal_style(const std::string& output, std::size_t rows) {
@@ -37,17 +72,14 @@ void write_output(const std::string& text, const std::string& file) {
       throw UserError(std::string("cannot write to stdout: ") + std::strerror(errno));
     return;
   }
-  const std::string temporary = file + ".tmp" + std::to_string(getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0)
-    throw UserError("--output " + file + ": " + std::strerror(errno) + "; choose another folder");
-  const bool written = write_all(descriptor, text) && ::fsync(descriptor) == 0;
-  int problem = written ? 0 : errno;
-  if (::close(descriptor) != 0 && problem == 0) problem = errno;
-  if (problem == 0 && std::rename(temporary.c_str(), file.c_str()) != 0) problem = errno;
-  if (problem == 0) return;
-  ::unlink(temporary.c_str());
-  throw UserError("--output " + file + ": " + std::strerror(problem) + "; it was left as it was");
+  struct stat old {};
+  const bool exists = ::stat(file.c_str(), &old) == 0;
+  if (exists && S_ISDIR(old.st_mode)) throw UserError("--output " + file + ": is a folder");
+  if (exists && !S_ISREG(old.st_mode)) return write_special(text, file);
+  // Beside the file itself, not beside a link to it: the link stays.
+  std::error_code none;
+  const auto linked = std::filesystem::canonical(file, none);
+  replace_file(text, none ? file : linked.string(), exists ? old.st_mode & 0777U : new_file_mode());
 }
 
 template <typename Value>
@@ -63,5 +95,8 @@ std::string render(const Value& value, const std::string& format, const reports:
 template std::string render(const profile::Profile&, const std::string&, const reports::Style&);
 template std::string render(const advise::Sweep&, const std::string&, const reports::Style&);
 template std::string render(const profile::Diff&, const std::string&, const reports::Style&);
+template std::string render(const reports::SweepDiff&, const std::string&, const reports::Style&);
+template std::string render(const reports::Explanation&, const std::string&, const reports::Style&);
+template std::string render(const reports::Trace&, const std::string&, const reports::Style&);
 
 }  // namespace ac_advisor::cli

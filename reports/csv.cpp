@@ -52,7 +52,7 @@ std::vector<std::string> cells(const profile::Profile& p) {
 }  // namespace
 
 std::string csv(const profile::Profile& p) {
-  Grid grid(head);
+  Grid grid({head.begin(), head.end() - 2});  // rank and front are of a sweep's rows
   grid.row(cells(p));
   return grid.csv();
 }
@@ -79,7 +79,40 @@ std::string csv(const profile::Diff& d) {
   add("module_bytes", d.modules);
   add("phase_bytes", d.phases);
   add("launches", d.launches);
+  add("dispatches", d.dispatches);
   for (const profile::FieldChange& f : d.fields) grid.row({"field", f.field, f.a, f.b, ""});
+  return grid.csv();
+}
+
+std::string csv(const SweepDiff& d) {
+  Grid grid({"configuration", "a_peak_allocated_bytes", "b_peak_allocated_bytes",
+             "a_step_seconds_estimate", "b_step_seconds_estimate", "a_rank", "b_rank"});
+  const auto peak = [](const std::optional<RowChange::Side>& s) {
+    return s ? std::to_string(s->peak_bytes) : "";
+  };
+  const auto time = [](const std::optional<RowChange::Side>& s) {
+    return s ? fmt::format("{:.9g}", s->step_seconds) : "";
+  };
+  const auto rank = [](const std::optional<RowChange::Side>& s) {
+    return s && s->rank > 0 ? std::to_string(s->rank) : std::string();
+  };
+  for (const RowChange& r : d.rows)
+    grid.row({r.label, peak(r.a), peak(r.b), time(r.a), time(r.b), rank(r.a), rank(r.b)});
+  return grid.csv();
+}
+
+std::string csv(const Explanation& e) {
+  Grid grid({"module", "category", "op", "shape", "dtype", "bytes"});
+  for (const profile::LiveTensor& t : e.profile.memory.largest)
+    grid.row({t.module, to_string(t.category), t.op, t.shape, t.dtype, std::to_string(t.bytes)});
+  return grid.csv();
+}
+
+std::string csv(const Trace& trace) {
+  Grid grid({"op", "module", "decision", "bytes", "microseconds_estimate", "blocks", "reason"});
+  for (const advise::Decision& d : trace)
+    grid.row({d.op, d.module, d.decision, std::to_string(d.bytes),
+              fmt::format("{:.9g}", d.microseconds), std::to_string(d.count), d.reason});
   return grid.csv();
 }
 

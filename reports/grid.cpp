@@ -22,24 +22,15 @@ std::string cut(const std::string& text, std::size_t width) {
   return kept + "…";
 }
 
-/// Text of a markdown cell: pipes and markup are escaped, line breaks become spaces.
-std::string escape_markdown(const std::string& text) {
-  std::string safe;
-  for (char c : text) {
-    if (c == '\n' || c == '\r') {
-      safe += ' ';
-      continue;
-    }
-    if (std::string("|\\`*_<>[]#").find(c) != std::string::npos) safe += '\\';
-    safe += c;
-  }
-  return safe;
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789.eE+-") == std::string::npos;
 }
 
-/// RFC 4180; a cell that a spreadsheet would run as a formula is quoted with a leading apostrophe.
+/// RFC 4180; a cell that a spreadsheet would run as a formula gets a leading apostrophe.
 std::string escape_csv(const std::string& text) {
   std::string cell = text;
-  const bool formula = !cell.empty() && std::string("=@").find(cell.front()) != std::string::npos;
+  const bool formula = !cell.empty() && !is_number(cell) &&
+                       std::string("=@+-\t\r").find(cell.front()) != std::string::npos;
   if (formula) cell.insert(cell.begin(), '\'');
   if (cell.find_first_of(",\"\n\r") == std::string::npos) return cell;
   std::string quoted = "\"";
@@ -48,6 +39,16 @@ std::string escape_csv(const std::string& text) {
 }
 
 }  // namespace
+
+std::string escape_markdown(const std::string& text) {
+  std::string safe;
+  for (char c : printable(text)) {
+    if (std::string("|\\`*_<>[]#~$").find(c) != std::string::npos) safe += '\\';
+    safe += c == '&' ? "&amp;" : std::string(1, c);
+    if (c == '@') safe += "<!-- -->";  // or GitHub tells the user of that name
+  }
+  return safe;
+}
 
 std::size_t columns(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -59,17 +60,17 @@ std::string Grid::text(bool color, std::size_t width) const {
   std::vector<std::size_t> widths(head_.size(), 0);
   const auto measure = [&](const std::vector<std::string>& cells) {
     for (std::size_t i = 0; i < cells.size() && i < widths.size(); ++i)
-      widths[i] = std::max(widths[i], columns(cells[i]));
+      widths[i] = std::max(widths[i], columns(printable(cells[i])));
   };
   measure(head_);
   for (const auto& cells : rows_) measure(cells);
-  std::size_t others = 0;
-  for (std::size_t i = 1; i < widths.size(); ++i) others += widths[i] + 2;
-  if (widths[0] + others > width) widths[0] = width > others + 8 ? width - others : 8;
+  std::size_t line_width = widths.empty() ? 0 : 2 * (widths.size() - 1);
+  for (std::size_t w : widths) line_width += w;
+  for (; line_width > width; --line_width) --*std::max_element(widths.begin(), widths.end());
   const auto line = [&](const std::vector<std::string>& cells) {
     std::string out;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string cell = i == 0 ? cut(cells[i], widths[0]) : cells[i];
+      const std::string cell = cut(printable(cells[i]), widths[i]);
       const std::string pad(widths[i] - std::min(widths[i], columns(cell)), ' ');
       out += i == 0 ? cell + pad : "  " + pad + cell;
     }

@@ -11,7 +11,7 @@ class Grid {
  public:
   explicit Grid(std::vector<std::string> head) : head_(std::move(head)) {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// Lines of at most `width` characters; the first column is cut to make them so.
+  /// Lines of at most `width` characters; the widest columns are cut to make them so.
   [[nodiscard]] std::string text(bool color, std::size_t width = 80) const;
   [[nodiscard]] std::string markdown() const;
   [[nodiscard]] std::string csv() const;
@@ -32,7 +32,11 @@ class Grid {
 [[nodiscard]] std::string grouped(std::int64_t n);
 /// ESC codes around text, where color is wanted.
 [[nodiscard]] std::string bold(const std::string& text, bool color);
-/// Lines of at most `width` characters, continued lines indented by two.
+/// One line of text that a terminal only shows: no control or reordering characters, valid UTF-8.
+[[nodiscard]] std::string printable(const std::string& text);
+/// `text` as it is in Markdown, one line.
+[[nodiscard]] std::string escape_markdown(const std::string& text);
+/// Lines of at most `width` characters, continued lines indented by two; longer words are cut up.
 [[nodiscard]] std::string wrap(const std::string& text, std::size_t width);
 /// Number of characters on a terminal (UTF-8 code points).
 [[nodiscard]] std::size_t columns(const std::string& text);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::reports {
@@ -25,7 +27,9 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
     grid.row({(row.pareto ? "* " : "  ") + row.label, row.fits ? std::to_string(row.rank) : "-",
               gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
-              row.largest_batch > 0 ? std::to_string(row.largest_batch) : "none"});
+              row.largest_batch > 0 ? std::to_string(row.largest_batch)
+              : row.fits            ? ""  // not looked for
+                                    : "none"});
   }
   return grid;
 }
@@ -52,9 +56,9 @@ Grid category_grid(const profile::Profile& p) {
 }
 
 Grid largest_grid(const profile::Profile& p) {
-  Grid grid({"largest at the peak", "op", "shape", "dtype", "GiB"});
+  Grid grid({"largest at the peak", "category", "made by", "shape", "GiB"});
   for (const profile::LiveTensor& t : p.memory.largest)
-    grid.row({t.module + " (" + to_string(t.category) + ")", t.op, t.shape, t.dtype, gib(t.bytes)});
+    grid.row({t.module, to_string(t.category), t.op, t.dtype + " " + t.shape, gib(t.bytes)});
   return grid;
 }
 
@@ -69,16 +73,56 @@ Grid change_grid(const std::string& head, const std::vector<profile::Change>& ch
   return grid;
 }
 
-Grid field_grid(const profile::Diff& diff) {
+Grid field_grid(const std::vector<profile::FieldChange>& fields) {
   Grid grid({"option or model figure", "A", "B"});
-  for (const profile::FieldChange& f : diff.fields) grid.row({f.field, f.a, f.b});
+  for (const profile::FieldChange& f : fields) grid.row({f.field, f.a, f.b});
+  return grid;
+}
+
+Grid row_change_grid(const SweepDiff& diff, std::size_t rows) {
+  Grid grid({"configuration", "A GiB", "B GiB", "B - A", "A ms", "B ms", "rank"});
+  const auto peak = [](const std::optional<RowChange::Side>& s) {
+    return s ? gib(s->peak_bytes) : "absent";
+  };
+  const auto time = [](const std::optional<RowChange::Side>& s) {
+    return s ? milliseconds(s->step_seconds) : "";
+  };
+  const auto rank = [](const std::optional<RowChange::Side>& s) {
+    return s && s->rank > 0 ? std::to_string(s->rank) : std::string("-");
+  };
+  for (std::size_t i = 0; i < std::min(rows, diff.rows.size()); ++i) {
+    const RowChange& r = diff.rows[i];
+    grid.row({r.label, peak(r.a), peak(r.b), r.a && r.b ? signed_gib(r.delta()) : "", time(r.a),
+              time(r.b), rank(r.a) + " > " + rank(r.b)});
+  }
+  return grid;
+}
+
+std::vector<std::string> trace_reasons(const Trace& trace) {
+  std::vector<std::string> reasons;
+  for (const advise::Decision& d : trace)
+    if (std::find(reasons.begin(), reasons.end(), d.reason) == reasons.end())
+      reasons.push_back(d.reason);
+  return reasons;
+}
+
+Grid trace_grid(const Trace& trace) {
+  const std::vector<std::string> reasons = trace_reasons(trace);
+  Grid grid({"op", "decision", "MiB", "est. us", "blocks", "why"});
+  for (const advise::Decision& d : trace) {
+    const auto reason = std::find(reasons.begin(), reasons.end(), d.reason) - reasons.begin();
+    grid.row({d.op + " " + d.module, d.decision,
+              fmt::format("{:.2f}", static_cast<double>(d.bytes) / (1 << 20)),
+              fmt::format("{:.1f}", d.microseconds), std::to_string(d.count),
+              std::to_string(reason + 1)});
+  }
   return grid;
 }
 
 std::string title(const profile::Profile& p) {
   const StepConfig& c = p.config;
-  std::string text =
-      fmt::format("{}, {} parameters, on {}\n", p.model.name, grouped(p.parameters), p.device_name);
+  std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
+                                 grouped(p.parameters), printable(p.device_name));
   text += fmt::format("batch {} x {}", c.batch, c.seq);
   if (c.grad_accum > 1) text += fmt::format(", {} micro-batches", c.grad_accum);
   text += fmt::format(", ac {}{}, loss {}{}, kernels {}, {}", ac_option(c),

@@ -13,8 +13,12 @@ namespace ac_advisor::reports {
 [[nodiscard]] Grid largest_grid(const profile::Profile& profile);
 [[nodiscard]] Grid change_grid(const std::string& head, const std::vector<profile::Change>& changes,
                                bool bytes);
-[[nodiscard]] Grid field_grid(const profile::Diff& diff);
-/// "Llama…, 1,235,814,400 parameters; batch 8 x 2048, fsdp2 over 8, …"
+[[nodiscard]] Grid field_grid(const std::vector<profile::FieldChange>& fields);
+[[nodiscard]] Grid row_change_grid(const SweepDiff& diff, std::size_t rows);
+/// What is not explained in a cell is numbered there and told by `trace_reasons`.
+[[nodiscard]] Grid trace_grid(const Trace& trace);
+[[nodiscard]] std::vector<std::string> trace_reasons(const Trace& trace);
+/// "Llama…, 1,235,814,400 parameters; batch 8 x 2048, fsdp2 over 8, …", three lines.
 [[nodiscard]] std::string title(const profile::Profile& profile);
 
 }  // namespace ac_advisor::reports

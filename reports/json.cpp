@@ -1,7 +1,7 @@
 // JSON: exact integers in bytes, keys with their unit.
 #include <nlohmann/json.hpp>
 
-#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/reports/reports.hpp"
 
 namespace ac_advisor::reports {
@@ -16,14 +16,34 @@ Json changes(const std::vector<profile::Change>& list) {
   return out;
 }
 
+Json fields(const std::vector<profile::FieldChange>& list) {
+  Json out = Json::array();
+  for (const profile::FieldChange& f : list)
+    out.push_back({{"field", f.field}, {"a", f.a}, {"b", f.b}});
+  return out;
+}
+
+Json config_json(const StepConfig& config) {
+  Json out = Json::object();
+  for (const profile::Field& field : profile::config_fields(config))
+    std::visit([&](const auto& value) { out[field.name] = value; }, field.value);
+  return out;
+}
+
+/// File and model names may not be UTF-8: what is not is replaced, not refused.
+std::string text_of(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string json(const profile::Profile& profile) { return profile::to_json(profile) + "\n"; }
 
 std::string json(const advise::Sweep& sweep) {
   Json out;
-  out["schema"] = "ac-advisor/sweep/1";
+  out["schema"] = sweep_schema;
   out["model"] = sweep.model.name;
+  out["config"] = config_json(sweep.base);
   out["configurations"] = sweep.configurations;
   out["recommendation"] = sweep.recommendation;
   out["savings"] = Json::array();
@@ -32,7 +52,8 @@ std::string json(const advise::Sweep& sweep) {
                               {"peak_bytes", s.peak_bytes},
                               {"saved_bytes", s.saved_bytes},
                               {"saved_share_of_baseline", s.saved_share},
-                              {"step_seconds", s.step_seconds}});
+                              {"step_seconds", s.step_seconds},
+                              {"config", config_json(s.config)}});
   out["rows"] = Json::array();
   for (const advise::Row& row : sweep.rows) {
     Json j = Json::parse(profile::to_json(row.profile, -1));
@@ -50,7 +71,7 @@ std::string json(const advise::Sweep& sweep) {
     j["why"] = row.why;
     out["rows"].push_back(std::move(j));
   }
-  return out.dump(2) + "\n";
+  return text_of(out);
 }
 
 std::string json(const profile::Diff& d) {
@@ -58,9 +79,7 @@ std::string json(const profile::Diff& d) {
   out["schema"] = "ac-advisor/diff/1";
   out["a"] = d.a_origin;
   out["b"] = d.b_origin;
-  out["fields"] = Json::array();
-  for (const profile::FieldChange& f : d.fields)
-    out["fields"].push_back({{"field", f.field}, {"a", f.a}, {"b", f.b}});
+  out["fields"] = fields(d.fields);
   out["totals_bytes"] = changes(d.totals);
   out["at_peak_bytes"] = changes(d.categories);
   out["at_peak_by_module_bytes"] = changes(d.modules);
@@ -68,7 +87,48 @@ std::string json(const profile::Diff& d) {
   out["launches"] = changes(d.launches);
   out["dispatches"] = changes(d.dispatches);
   out["step_seconds"] = {{"a", d.a_step_seconds}, {"b", d.b_step_seconds}};
-  return out.dump(2) + "\n";
+  return text_of(out);
+}
+
+std::string json(const SweepDiff& d) {
+  Json out;
+  out["schema"] = "ac-advisor/sweep-diff/1";
+  out["a"] = d.a_origin;
+  out["b"] = d.b_origin;
+  out["fields"] = fields(d.fields);
+  out["rows"] = Json::array();
+  const auto side = [](const std::optional<RowChange::Side>& s) {
+    if (!s) return Json();
+    return Json{{"peak_allocated_bytes", s->peak_bytes},
+                {"step_seconds", s->step_seconds},
+                {"rank", s->rank > 0 ? Json(s->rank) : Json()}};
+  };
+  for (const RowChange& r : d.rows)
+    out["rows"].push_back({{"label", r.label}, {"a", side(r.a)}, {"b", side(r.b)}});
+  out["recommendation"] = {{"a", d.a_recommendation}, {"b", d.b_recommendation}};
+  return text_of(out);
+}
+
+std::string json(const Explanation& e) {
+  Json out = Json::parse(profile::to_json(e.profile, -1));
+  out["explanation"] = e.sentences;
+  return text_of(out);
+}
+
+std::string json(const Trace& trace) {
+  Json out;
+  out["schema"] = "ac-advisor/trace/1";
+  out["decisions"] = Json::array();
+  for (const advise::Decision& d : trace)
+    out["decisions"].push_back({{"op", d.op},
+                                {"module", d.module},
+                                {"decision", d.decision},
+                                {"bytes", d.bytes},
+                                {"microseconds", d.microseconds},
+                                {"estimate", true},
+                                {"blocks", d.count},
+                                {"reason", d.reason}});
+  return text_of(out);
 }
 
 }  // namespace ac_advisor::reports

@@ -28,9 +28,17 @@ std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::in
 
 std::string notes(const profile::Profile& p) {
   std::string text;
-  for (const std::string& warning : p.warnings) text += "warning: " + warning + "\n";
-  for (const std::string& note : p.assumptions) text += "note: " + note + "\n";
+  for (const std::string& warning : p.warnings) text += "warning: " + printable(warning) + "\n";
+  for (const std::string& note : p.assumptions) text += "note: " + printable(note) + "\n";
   return wrap(text, 80);
+}
+
+std::string heading(const profile::Profile& p, const Style& style) {
+  return bold(wrap(title(p), 80), style.color) + "\n";
+}
+
+std::string origins(const std::string& a, const std::string& b) {
+  return wrap("A: " + printable(a) + "\nB: " + printable(b) + "\n", 80) + "\n";
 }
 
 std::string verdict(const profile::Profile& p) {
@@ -47,19 +55,28 @@ std::string verdict(const profile::Profile& p) {
 std::string wrap(const std::string& text, std::size_t width) {
   std::string out;
   std::size_t line = 0;
+  const auto next_line = [&] {
+    out += "\n  ";
+    line = 2;
+  };
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = text.find_first_of(" \n", at);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(at, end - at);
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    std::string word = text.substr(at, end - at);
     if (line > 0 && line + 1 + columns(word) > width) {
-      out += "\n  ";
-      line = 2;
+      next_line();
     } else if (line > 0) {
       out += ' ';
       ++line;
     }
-    out += word;
-    line += columns(word);
+    for (std::size_t i = 0; i < word.size();) {
+      std::size_t next = i + 1;
+      while (next < word.size() && (static_cast<unsigned char>(word[next]) & 0xC0U) == 0x80U)
+        ++next;
+      if (line == width) next_line();
+      out += word.substr(i, next - i);
+      ++line;
+      i = next;
+    }
     if (end < text.size() && text[end] == '\n') {
       out += '\n';
       line = 0;
@@ -70,13 +87,15 @@ std::string wrap(const std::string& text, std::size_t width) {
 }
 
 std::string table(const profile::Profile& p, const Style& style) {
-  std::string text = bold(title(p), style.color) + "\n";
+  std::string text = heading(p, style);
   text += fmt::format("peak allocated {} GiB ({} without workspaces), reserved {} GiB\n",
                       bold(gib(p.memory.peak_allocated), style.color),
                       gib(p.memory.peak_excluding_workspace), gib(p.memory.peak_reserved));
-  text += fmt::format("in {}, at {} of {}; first step {} GiB\n", p.memory.peak_phase,
-                      p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak));
-  text += wrap(verdict(p), 80);
+  text += wrap(
+      printable(fmt::format("in {}, at {} of {}; first step {} GiB", p.memory.peak_phase,
+                            p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),
+      80);
+  text += "\n" + wrap(verdict(p), 80);
   text += fmt::format("estimated {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n\n",
                       milliseconds(p.time.step),
                       grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
@@ -86,7 +105,7 @@ std::string table(const profile::Profile& p, const Style& style) {
   text += category_grid(p).text(style.color) + "\n" + phase_grid(p).text(style.color);
   if (p.budget) {
     const profile::BudgetResult& b = *p.budget;
-    text += fmt::format("\nbudget {} GiB: {}\n", gib(b.budget), b.plan);
+    text += "\n" + wrap(fmt::format("budget {} GiB: {}\n", gib(b.budget), b.plan), 80);
     text += wrap(fmt::format("recomputation {} ms, lower bound {} ms (gap {}); least feasible {} "
                              "GiB\nformulation: {}\nsolver: {}\n",
                              milliseconds(b.recompute_seconds), milliseconds(b.lower_bound_seconds),
@@ -108,13 +127,13 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   text += ranking_grid(sweep, style.rows).text(style.color);
   if (sweep.rows.size() > style.rows)
     text += fmt::format("  [{} others]\n", sweep.rows.size() - style.rows);
-  return text + "\n" + wrap("Recommendation: " + sweep.recommendation + "\n", 80);
+  return text + "\n" + wrap("Recommendation: " + printable(sweep.recommendation) + "\n", 80);
 }
 
 std::string table(const profile::Diff& d, const Style& style) {
-  std::string text = fmt::format("A: {}, peak in {}\nB: {}, peak in {}\n\n", d.a_origin, d.a_peak,
-                                 d.b_origin, d.b_peak);
-  if (!d.fields.empty()) text += field_grid(d).text(style.color) + "\n";
+  std::string text =
+      origins(d.a_origin + ", peak in " + d.a_peak, d.b_origin + ", peak in " + d.b_peak);
+  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color) + "\n";
   text += change_grid("GiB", d.totals, true).text(style.color) + "\n";
   text += change_grid("at the peak, by category", d.categories, true).text(style.color) + "\n";
   std::vector<profile::Change> modules = d.modules;
@@ -128,24 +147,39 @@ std::string table(const profile::Diff& d, const Style& style) {
                             milliseconds(d.b_step_seconds));
 }
 
-std::string explanation(const profile::Profile& p, const std::vector<std::string>& sentences,
-                        const Style& style) {
-  std::string text = bold(title(p), style.color) + "\n";
-  text += fmt::format("The peak, {} GiB, is at step {} of the schedule: {} of {}, in {}.\n\n",
-                      gib(p.memory.peak_allocated), p.memory.peak_step, p.memory.peak_op,
-                      p.memory.peak_module, p.memory.peak_phase);
-  text += category_grid(p).text(style.color) + "\n" + largest_grid(p).text(style.color) + "\n";
-  for (const std::string& sentence : sentences) text += wrap("- " + sentence + "\n", 80);
+std::string table(const SweepDiff& d, const Style& style) {
+  std::string text = origins(d.a_origin, d.b_origin);
+  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color) + "\n";
+  text += row_change_grid(d, style.rows).text(style.color);
+  if (d.rows.size() > style.rows)
+    text += fmt::format("  [{} others]\n", d.rows.size() - style.rows);
+  return text + "\n" +
+         wrap("A recommends: " + printable(d.a_recommendation) +
+                  "\nB recommends: " + printable(d.b_recommendation) + "\n",
+              80);
+}
+
+std::string table(const Explanation& e, const Style& style) {
+  const profile::Profile& p = e.profile;
+  std::string text = heading(p, style);
+  text += wrap(
+      printable(fmt::format("The peak, {} GiB, is at step {} of the schedule: {} of {}, in {}.",
+                            gib(p.memory.peak_allocated), p.memory.peak_step, p.memory.peak_op,
+                            p.memory.peak_module, p.memory.peak_phase)),
+      80);
+  text +=
+      "\n\n" + category_grid(p).text(style.color) + "\n" + largest_grid(p).text(style.color) + "\n";
+  for (const std::string& sentence : e.sentences)
+    text += wrap("- " + printable(sentence) + "\n", 80);
   return text + notes(p);
 }
 
-std::string trace(const std::vector<advise::Decision>& decisions, const Style& style) {
-  Grid grid({"op", "decision", "MiB", "est. us", "blocks", "why"});
-  for (const advise::Decision& d : decisions)
-    grid.row({d.op + " " + d.module, d.decision,
-              fmt::format("{:.1f}", static_cast<double>(d.bytes) / (1 << 20)),
-              fmt::format("{:.1f}", d.microseconds), std::to_string(d.count), d.reason});
-  return grid.text(style.color, 110);
+std::string table(const Trace& trace, const Style& style) {
+  std::string text = trace_grid(trace).text(style.color) + "\n";
+  std::size_t number = 0;
+  for (const std::string& reason : trace_reasons(trace))
+    text += wrap(fmt::format("{}: {}\n", ++number, printable(reason)), 80);
+  return text;
 }
 
 }  // namespace ac_advisor::reports

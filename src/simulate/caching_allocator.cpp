@@ -1,7 +1,7 @@
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <limits>
 
 namespace ac_advisor::simulate {
 namespace {
@@ -20,9 +20,10 @@ std::int64_t segment_size(std::int64_t size) {
   return size < min_large_alloc ? large_buffer : round_to(size, round_large);
 }
 
-bool less(std::int64_t size_a, std::int64_t address_a, std::int64_t size_b,
-          std::int64_t address_b) {
-  return std::tie(size_a, address_a) < std::tie(size_b, address_b);
+/// Larger blocks than 2 TiB compare by address alone.
+std::uint32_t units_of(std::int64_t size) {
+  return static_cast<std::uint32_t>(
+      std::min<std::int64_t>(size / min_block, std::numeric_limits<std::uint32_t>::max()));
 }
 
 }  // namespace
@@ -45,27 +46,33 @@ CachingAllocator::Handle CachingAllocator::new_block() {
   return handle;
 }
 
+/// Where a block of this size and address is, or would be: by size, then by address.
+std::vector<CachingAllocator::Free>::iterator CachingAllocator::position(Pool& pool,
+                                                                         const Block& block) {
+  const std::uint32_t units = units_of(block.size);
+  auto at = std::lower_bound(pool.free.begin(), pool.free.end(), units,
+                             [](const Free& f, std::uint32_t u) { return f.units < u; });
+  while (at != pool.free.end() && at->units == units &&
+         blocks_[static_cast<std::size_t>(at->block)].address < block.address)
+    ++at;
+  return at;
+}
+
 void CachingAllocator::insert(Handle handle) {
   const Block& b = blocks_[static_cast<std::size_t>(handle)];
-  auto& list = pools_[static_cast<std::size_t>(b.pool)].free;
-  const auto at = std::lower_bound(list.begin(), list.end(), b, [](const Free& f, const Block& v) {
-    return less(f.size, f.address, v.size, v.address);
-  });
-  list.insert(at, {b.size, b.address, handle});
+  Pool& pool = pools_[static_cast<std::size_t>(b.pool)];
+  pool.free.insert(position(pool, b), {units_of(b.size), handle});
 }
 
 void CachingAllocator::remove(Handle handle) {
   const Block& b = blocks_[static_cast<std::size_t>(handle)];
-  auto& list = pools_[static_cast<std::size_t>(b.pool)].free;
-  const auto at = std::lower_bound(list.begin(), list.end(), b, [](const Free& f, const Block& v) {
-    return less(f.size, f.address, v.size, v.address);
-  });
-  list.erase(at);
+  Pool& pool = pools_[static_cast<std::size_t>(b.pool)];
+  pool.free.erase(position(pool, b));
 }
 
 CachingAllocator::Handle CachingAllocator::take(Pool& pool, std::int64_t size) {
-  const auto at = std::lower_bound(pool.free.begin(), pool.free.end(), size,
-                                   [](const Free& f, std::int64_t v) { return f.size < v; });
+  const auto at = std::lower_bound(pool.free.begin(), pool.free.end(), units_of(size),
+                                   [](const Free& f, std::uint32_t u) { return f.units < u; });
   if (at == pool.free.end()) return -1;
   const Handle handle = at->block;
   pool.free.erase(at);
@@ -204,7 +211,7 @@ std::int64_t CachingAllocator::inactive_split() const {
   for (const Pool& pool : pools_)
     for (const Free& f : pool.free) {
       const Block& b = blocks_[static_cast<std::size_t>(f.block)];
-      if (b.previous != -1 || b.next != -1) bytes += f.size;
+      if (b.previous != -1 || b.next != -1) bytes += b.size;
     }
   return bytes;
 }

@@ -6,6 +6,7 @@
 #include "ac_advisor/advise/explain.hpp"
 #include "ac_advisor/profile/diff.hpp"
 #include "ac_advisor/profile/profile.hpp"
+#include "ac_advisor/reports/sweep_diff.hpp"
 
 /// Renderers: a value in, text out. Tables fit 80 columns; JSON carries exact integers in bytes.
 namespace ac_advisor::reports {
@@ -15,26 +16,42 @@ struct Style {
   std::size_t rows = 15;  ///< ranked rows shown before "[N others]"
 };
 
+/// Where the peak is, and why the mode costs and saves what it does (`advise::explain_mode`).
+struct Explanation {
+  profile::Profile profile;
+  std::vector<std::string> sentences;
+};
+
+/// What checkpointing does with each unique op of a block (`advise::selective_trace`).
+using Trace = std::vector<advise::Decision>;
+
 [[nodiscard]] std::string table(const profile::Profile& profile, const Style& style);
 [[nodiscard]] std::string table(const advise::Sweep& sweep, const Style& style);
 [[nodiscard]] std::string table(const profile::Diff& diff, const Style& style);
+[[nodiscard]] std::string table(const SweepDiff& diff, const Style& style);
+[[nodiscard]] std::string table(const Explanation& explanation, const Style& style);
+[[nodiscard]] std::string table(const Trace& trace, const Style& style);
 
 [[nodiscard]] std::string markdown(const profile::Profile& profile);
 [[nodiscard]] std::string markdown(const advise::Sweep& sweep);
 [[nodiscard]] std::string markdown(const profile::Diff& diff);
+[[nodiscard]] std::string markdown(const SweepDiff& diff);
+[[nodiscard]] std::string markdown(const Explanation& explanation);
+[[nodiscard]] std::string markdown(const Trace& trace);
 
 [[nodiscard]] std::string csv(const profile::Profile& profile);
 [[nodiscard]] std::string csv(const advise::Sweep& sweep);
 [[nodiscard]] std::string csv(const profile::Diff& diff);
+[[nodiscard]] std::string csv(const SweepDiff& diff);
+/// The ten largest tensors at the peak.
+[[nodiscard]] std::string csv(const Explanation& explanation);
+[[nodiscard]] std::string csv(const Trace& trace);
 
 [[nodiscard]] std::string json(const profile::Profile& profile);
 [[nodiscard]] std::string json(const advise::Sweep& sweep);
 [[nodiscard]] std::string json(const profile::Diff& diff);
-
-/// Where the peak is, the ten largest tensors, and the sentences of `explain_mode`.
-[[nodiscard]] std::string explanation(const profile::Profile& profile,
-                                      const std::vector<std::string>& sentences,
-                                      const Style& style);
-[[nodiscard]] std::string trace(const std::vector<advise::Decision>& decisions, const Style& style);
+[[nodiscard]] std::string json(const SweepDiff& diff);
+[[nodiscard]] std::string json(const Explanation& explanation);
+[[nodiscard]] std::string json(const Trace& trace);
 
 }  // namespace ac_advisor::reports

@@ -39,8 +39,9 @@ class CachingAllocator {
     std::int16_t pool = 0;
     bool used = false;
   };
+  /// Eight bytes, for a list that is shifted at every insertion.
   struct Free {
-    std::int64_t size = 0, address = 0;
+    std::uint32_t units = 0;  ///< of 512 bytes
     Handle block = -1;
   };
   struct Pool {
@@ -50,6 +51,7 @@ class CachingAllocator {
     Handle tail = -1;        ///< last block of the expandable segment
   };
 
+  [[nodiscard]] std::vector<Free>::iterator position(Pool& pool, const Block& block);
   std::int16_t pool_of(int stream, bool small);
   Handle take(Pool& pool, std::int64_t size);
   Handle grow(std::int16_t pool, std::int64_t size);

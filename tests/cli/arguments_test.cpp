@@ -1,0 +1,95 @@
+#include "cli/arguments.hpp"
+
+#include <doctest/doctest.h>
+
+#include "ac_advisor/model/error.hpp"
+
+using namespace ac_advisor;
+
+namespace {
+
+cli::Arguments parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "ac-advisor");
+  return cli::parse_arguments(static_cast<int>(words.size()), words.data());
+}
+
+std::string error_of(const std::vector<const char*>& words) {
+  try {
+    static_cast<void>(parse(words));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("command, model and options are taken apart in their order") {
+  const cli::Arguments a = parse({"plan", "m", "--seq", "2048", "--batch=8", "--keep-last-block",
+                                  "--as", "llama", "--format", "csv", "--output", "f.csv"});
+  CHECK(a.command == "plan");
+  CHECK(a.positional == std::vector<std::string>{"m"});
+  CHECK(a.options == OptionList{{"--seq", "2048"}, {"--batch", "8"}, {"--keep-last-block", ""}});
+  CHECK(a.as == "llama");
+  CHECK(a.format == "csv");
+  CHECK(a.output == "f.csv");
+}
+
+TEST_CASE("of an option given twice, and of a pair that contradicts, the last one counts") {
+  CHECK(parse({"plan", "m", "--ac", "full", "--ac", "none"}).options ==
+        OptionList{{"--ac", "none"}});
+  CHECK(parse({"plan", "m", "--no-hold-output", "--hold-output"}).options.back().first ==
+        "--hold-output");
+  CHECK(parse({"plan", "m", "--hold-output", "--no-hold-output"}).options.back().first ==
+        "--no-hold-output");
+}
+
+TEST_CASE("an unknown option is named, with the nearest known one") {
+  CHECK(contains(error_of({"plan", "m", "--bacth", "8"}),
+                 "--bacth: unknown option; did you mean "
+                 "--batch?"));
+  CHECK(contains(error_of({"plan", "m", "--zzz=1"}), "--zzz: unknown option"));
+  CHECK(contains(error_of({"plan", "m", "-q"}), "-q: unknown option"));
+  CHECK(contains(error_of({"--bogus"}), "--bogus: unknown option"));
+}
+
+TEST_CASE("an unknown command is named, with the nearest known one") {
+  CHECK(contains(error_of({"advice", "m"}), "\"advice\": unknown command; did you mean advise?"));
+  CHECK(contains(error_of({""}), "unknown command"));
+}
+
+TEST_CASE("commands to come are refused by name") {
+  for (const char* command :
+       {"measure", "check", "report", "trace", "diagnose", "doctor", "calibrate"}) {
+    CAPTURE(command);
+    CHECK(contains(error_of({command, "x", "--", "ls"}), "not in this version yet"));
+    CHECK_FALSE(contains(parse({"--help"}).help, std::string("  ") + command));
+  }
+}
+
+TEST_CASE("too few and too many arguments are told in words") {
+  CHECK(contains(error_of({"plan"}), "plan needs MODEL"));
+  CHECK(contains(error_of({"plan", "m", "n"}), "n: one argument too many"));
+  CHECK(contains(error_of({"compare", "a"}), "two files"));
+  CHECK(contains(error_of({"plan", "m", "--batch"}), "--batch needs one value"));
+  CHECK(contains(error_of({"export", "m"}), "--to"));
+  CHECK(contains(error_of({"advise", "m", "--rows", "0"}), "--rows"));
+}
+
+TEST_CASE("a negative number is a value, not an option") {
+  CHECK(parse({"plan", "m", "--batch", "-1"}).options == OptionList{{"--batch", "-1"}});
+}
+
+TEST_CASE("help lists every command that works, and its options") {
+  for (const char* command : {"plan", "advise", "compare", "explain", "export"})
+    CHECK(contains(parse({"--help"}).help, command));
+  const std::string help = parse({"plan", "--help"}).help;
+  for (const char* option : {"--framework", "--batch", "--ac", "--shard", "--format", "--output"})
+    CHECK(contains(help, option));
+  CHECK(parse({}).command == "help");
+  CHECK(parse({"--version"}).command == "version");
+}

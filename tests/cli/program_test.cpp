@@ -1,0 +1,126 @@
+// The program as a user runs it: exit codes, what goes to stdout and what to stderr.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "test_paths.hpp"
+
+namespace {
+
+struct Result {
+  int code = -1;
+  std::string text;
+};
+
+/// Through a shell; only what the command leaves on stdout is kept.
+Result run(const std::string& arguments) {
+  const std::string line = std::string(ac_advisor::test::program) + " " + arguments;
+  Result result;
+  std::FILE* pipe = popen(line.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  for (char buffer[4096]; const std::size_t n = std::fread(buffer, 1, sizeof buffer, pipe);)
+    result.text.append(buffer, n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::filesystem::path scratch(const char* name) {
+  return std::filesystem::path(ac_advisor::test::binary_dir) / name;
+}
+
+}  // namespace
+
+TEST_CASE("exit codes: 0 done, 2 what the user can mend") {
+  CHECK(run("--version").code == 0);
+  CHECK(run("plan tiny-llama").code == 0);
+  for (const char* bad :
+       {"plan", "paln tiny-llama", "plan no-such-model", "plan tiny-llama --bacth 8",
+        "plan tiny-llama --batch 0", "plan tiny-llama --ac grouped:0",
+        "plan tiny-llama --world 3 --shard hsdp:2", "plan tiny-llama --kernels compiled",
+        "plan tiny-llama --format html", "measure tiny-llama", "trace -- ls",
+        "plan tiny-llama --output /no/such/folder/f", "compare tiny-llama tiny-llama",
+        "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json"}) {
+    CAPTURE(bad);
+    const bool redirected = contains(bad, ">");
+    const Result result = run(std::string(bad) + (redirected ? " 2>/dev/null" : " 2>&1"));
+    CHECK(result.code == 2);
+    if (!redirected) CHECK(contains(result.text, "ac-advisor: "));
+  }
+}
+
+TEST_CASE("data goes to stdout, messages to stderr") {
+  CHECK(run("plan no-such-model 2>/dev/null").text.empty());
+  CHECK(run("plan tiny-llama --format json 2>&1 1>/dev/null").text.empty());
+  // JSON has no comments: the notes must not be in it.
+  const Result result = run("export tiny-llama --to deepspeed --world 2 --shard zero2 2>/dev/null");
+  CHECK(result.code == 0);
+  CHECK(result.text.front() == '{');
+  CHECK_FALSE(contains(result.text, "note:"));
+}
+
+TEST_CASE("no colour in a pipe") {
+  CHECK_FALSE(contains(run("plan tiny-llama").text, "\033"));
+  CHECK_FALSE(contains(run("advise tiny-llama").text, "\033"));
+}
+
+TEST_CASE("compare reads what plan and advise wrote") {
+  const std::string a = scratch("compare_a.json"), b = scratch("compare_b.json");
+  for (const std::string command : {"plan", "advise"}) {
+    CAPTURE(command);
+    REQUIRE(run(command + " tiny-llama --batch 2 --format json --output " + a).code == 0);
+    REQUIRE(run(command + " tiny-llama --batch 2 --seq 512 --format json --output " + b).code == 0);
+    for (const char* format : {"table", "json", "csv", "md"}) {
+      CAPTURE(format);
+      const Result result = run("compare " + a + " " + b + " --format " + format);
+      CHECK(result.code == 0);
+      CHECK(contains(result.text, "GiB") ==
+            (std::string(format) == "table" || std::string(format) == "md"));
+    }
+    const Result table = run("compare " + a + " " + b);
+    CHECK(contains(table.text, "seq"));
+    CHECK(contains(table.text, "512"));
+  }
+  REQUIRE(run("plan tiny-llama --format json --output " + a).code == 0);
+  CHECK(run("compare " + a + " " + b + " 2>/dev/null").code == 2);  // a profile and a sweep
+}
+
+TEST_CASE("every command works on every format it has") {
+  for (const char* format : {"table", "json", "csv", "md"})
+    for (const char* command : {"plan tiny-llama", "advise tiny-llama", "explain tiny-llama",
+                                "explain tiny-llama --trace --ac selective"}) {
+      CAPTURE(command);
+      CAPTURE(format);
+      const Result result = run(std::string(command) + " --format " + format);
+      CHECK(result.code == 0);
+      CHECK_FALSE(result.text.empty());
+    }
+  CHECK(run("explain tiny-llama --schedule").code == 0);
+  CHECK(run("models").code == 0);
+  CHECK(run("devices").code == 0);
+}
+
+TEST_CASE("a model's folder with a hostile name is planned and shown harmlessly") {
+  const std::filesystem::path folder = scratch("hostile |`<b>\033[2J\xff");
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy_file(
+      std::filesystem::path(ac_advisor::test::source_dir) / "sample_models/tiny-llama/config.json",
+      folder / "config.json", std::filesystem::copy_options::overwrite_existing);
+  for (const char* format : {"table", "json", "csv", "md"})
+    for (const char* command : {"plan", "advise"}) {
+      CAPTURE(command);
+      CAPTURE(format);
+      const Result result =
+          run(std::string(command) + " '" + folder.string() + "' --format " + format);
+      CHECK(result.code == 0);
+      if (std::string(format) != "csv") CHECK_FALSE(contains(result.text, "\033"));
+    }
+}
