@@ -105,8 +105,9 @@ class Backward {
     if (!p_.value(root).requires_grad) return;
     const std::int32_t index = parameter_of_[static_cast<std::size_t>(root)];
     const ValueId old = pending_[static_cast<std::size_t>(root)];
+    if (came_through_view(from, input, g)) mark_viewed(g);
     if (old != no_id) {
-      g = add(from, old, g, index != no_id);
+      g = add(from, old, g);
       pending_[static_cast<std::size_t>(root)] = g;
     } else {
       set_pending(root, g);
@@ -114,10 +115,26 @@ class Backward {
     if (index != no_id) store(s_.parameters[static_cast<std::size_t>(index)], root);
   }
 
-  /// InputBuffer::add: in place when the buffer is nobody else's; a leaf's buffer (the tied LM head
-  /// and embedding) is added out of place.
-  ValueId add(OpId from, ValueId old, ValueId g, bool leaf) {
-    const bool in_place = !under_dispatch_mode_ && !leaf && holders(old) == 1;
+  /// A linear layer flattens its input and transposes its weight by views; so does every reshape.
+  [[nodiscard]] bool came_through_view(OpId from, ValueId input, ValueId g) const {
+    const OpKind kind = p_.op(from).kind;
+    return kind == OpKind::mm || kind == OpKind::addmm || p_.value(input).base != no_id ||
+           p_.value(g).base != no_id;
+  }
+  void mark_viewed(ValueId g) {
+    if (viewed_.size() <= static_cast<std::size_t>(g))
+      viewed_.resize(p_.values.size() + 256, false);
+    viewed_[static_cast<std::size_t>(g)] = true;
+  }
+  [[nodiscard]] bool viewed(ValueId g) const {
+    return static_cast<std::size_t>(g) < viewed_.size() && viewed_[static_cast<std::size_t>(g)];
+  }
+
+  /// InputBuffer::add: in place when the gradient that came first is dense and nobody else's. A
+  /// view holds its base, so one that came through a view is not (two V x H buffers and their sum
+  /// for a tied LM head and embedding).
+  ValueId add(OpId from, ValueId old, ValueId g) {
+    const bool in_place = !under_dispatch_mode_ && !viewed(old) && holders(old) == 1;
     const ir::ModulePath module = p_.op(from).module;
     const ir::Value like = p_.value(old);
     --holders(old);
@@ -174,6 +191,7 @@ class Backward {
   std::vector<ValueId> pending_;
   std::vector<std::int32_t> parameter_of_;
   std::vector<std::int32_t> holders_;
+  std::vector<bool> viewed_;
 };
 
 }  // namespace

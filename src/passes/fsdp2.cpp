@@ -42,6 +42,8 @@ class Fsdp2 final : public ShardPass {
   void rewrite(OpId first) override {
     const std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
+    first_ = first;
+    moved_.clear();
     phase_ = Phase::forward;
     reduces_ = !c_.no_sync || c_.grad_accum == 1 || ++micro_ == 2;
     record(1);  // FSDP::root_pre_forward
@@ -159,6 +161,8 @@ class Fsdp2 final : public ShardPass {
         p_.operands.push_back(i < op.inputs ? instance(all[i]) : all[i]);
     }
     const auto id = static_cast<OpId>(p_.ops.size());
+    moved_.push_back(id);
+    if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];
     for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
     phase_ = op.phase;
     p_.ops.push_back(op);
@@ -368,6 +372,8 @@ class Fsdp2 final : public ShardPass {
   std::vector<Unit*> post_forward_order_;
   ValueId held_all_gather_ = no_id, held_reduce_scatter_ = no_id;
   std::vector<ValueId> held_all_reduce_;
+  OpId first_ = 0;
+  std::vector<OpId> moved_;  ///< where the ops from first_ on stand now
   std::int32_t recompute_unit_ = -1, micro_ = 0;
   bool reduces_ = true, in_recomputed_ = false;
   std::int32_t next_group_ = -1'000'000'000;

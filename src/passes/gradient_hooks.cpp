@@ -27,6 +27,7 @@ void GradientHooks::rewrite(OpId first) {
   std::sort(ready.begin(), ready.end());
   p_.ops.resize(static_cast<std::size_t>(first));
   std::size_t next = 0;
+  std::vector<OpId> moved;  // where the old ops stand now
   bool in_backward = false;
   for (std::size_t i = 0; i < old.size(); ++i) {
     if (!in_backward && old[i].phase >= Phase::backward) {
@@ -36,6 +37,9 @@ void GradientHooks::rewrite(OpId first) {
     const auto id = static_cast<OpId>(p_.ops.size());
     for (ValueId v : p_.outputs(old[i])) p_.value(v).producer = id;
     p_.ops.push_back(old[i]);
+    moved.push_back(id);
+    ir::Op& op = p_.ops.back();
+    if (op.forward >= first) op.forward = moved[static_cast<std::size_t>(op.forward - first)];
     const bool group_ends = i + 1 == old.size() || old[i + 1].group != old[i].group;
     if (!group_ends) continue;
     for (; next < ready.size() && ready[next].first <= first + static_cast<OpId>(i); ++next)

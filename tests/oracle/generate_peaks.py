@@ -11,6 +11,7 @@ import json
 import sys
 import time
 
+import torch
 import transformers
 
 from pytorch_peaks import measure
@@ -30,7 +31,8 @@ TINY_FAMILIES = {
     "qwen2": TINY,
     "qwen3": TINY,
     "gemma2": TINY | SLIDING | {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
-    "gemma3": TINY | SLIDING | {"model_type": "gemma3_text", "layer_types": ["sliding_attention"] * 3 + ["full_attention"]},
+    "gemma3": TINY | SLIDING | {
+        "model_type": "gemma3_text", "layer_types": ["sliding_attention"] * 3 + ["full_attention"]},
     "phi3": TINY | UNTIED | {"sliding_window": None, "pad_token_id": 0},
     "mixtral": TINY | UNTIED | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "qwen3_moe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
@@ -154,7 +156,7 @@ def label(entry):
 
 def write(path, cases):
     """A line a case: the file is for programs, but a diff of it should tell which case moved."""
-    source = f"PyTorch {transformers.utils.import_utils.get_torch_version()}, transformers {transformers.__version__}, fake tensors"
+    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, fake tensors"
     with open(path, "w") as file:
         file.write('{"source": ' + json.dumps(source) + ', "cases": [\n')
         file.write(",\n".join(json.dumps(entry) for entry in cases))
