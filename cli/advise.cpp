@@ -2,11 +2,30 @@
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
+namespace {
+
+/// The sweep's space without what an option by hand has settled; --batch is only its middle.
+advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const StepConfig& base) {
+  advise::Space space = advise::default_space(model, base);
+  for (const auto& [name, value] : a.options) {
+    if (name == "--ac") {
+      space.ac = {base.ac};
+      space.groups.clear();
+    }
+    if (name == "--ac-scope") space.scope = {base.scope};
+    if (name == "--loss") space.loss = {base.loss};
+    if (name == "--kernels") space.kernels = {base.kernels};
+    if (name == "--shard") space.shard = {base.shard};
+  }
+  return space;
+}
+
+}  // namespace
 
 std::string run_advise(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
   const StepConfig base = resolve_options(a.options);
-  return render(advise::sweep(model, base, advise::default_space(model, base)), a.format,
+  return render(advise::sweep(model, base, space_of(a, model, base)), a.format,
                 terminal_style(a.output, a.rows));
 }
 

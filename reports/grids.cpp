@@ -56,9 +56,10 @@ Grid category_grid(const profile::Profile& p) {
 }
 
 Grid largest_grid(const profile::Profile& p) {
-  Grid grid({"largest at the peak", "category", "made by", "shape", "GiB"});
+  Grid grid({"largest at the peak", "category", "shape", "GiB"});
   for (const profile::LiveTensor& t : p.memory.largest)
-    grid.row({t.module, to_string(t.category), t.op, t.dtype + " " + t.shape, gib(t.bytes)});
+    grid.row({t.op.empty() ? t.module : t.module + " " + t.op, to_string(t.category),
+              t.dtype + " " + t.shape, gib(t.bytes)});
   return grid;
 }
 

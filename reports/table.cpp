@@ -88,18 +88,20 @@ std::string wrap(const std::string& text, std::size_t width) {
 
 std::string table(const profile::Profile& p, const Style& style) {
   std::string text = heading(p, style);
-  text += fmt::format("peak allocated {} GiB ({} without workspaces), reserved {} GiB\n",
-                      bold(gib(p.memory.peak_allocated), style.color),
+  text += bold(fmt::format("peak allocated {} GiB\n", gib(p.memory.peak_allocated)), style.color);
+  text += fmt::format("without workspaces {} GiB, reserved {} GiB\n",
                       gib(p.memory.peak_excluding_workspace), gib(p.memory.peak_reserved));
   text += wrap(
       printable(fmt::format("in {}, at {} of {}; first step {} GiB", p.memory.peak_phase,
                             p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),
       80);
   text += "\n" + wrap(verdict(p), 80);
-  text += fmt::format("estimated {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n\n",
-                      milliseconds(p.time.step),
-                      grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
-                      percent(p.time.mfu));
+  text += wrap(fmt::format("estimated {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n",
+                           milliseconds(p.time.step),
+                           grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
+                           percent(p.time.mfu)),
+               80) +
+          "\n";
   const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated);
   if (!line.empty()) text += "memory over the step (full block = peak)\n" + line + "\n\n";
   text += category_grid(p).text(style.color) + "\n" + phase_grid(p).text(style.color);

@@ -59,10 +59,10 @@ std::int64_t argument(const std::string& text) {
 void set_ac(StepConfig& c, const std::string& text) {
   for (AcMode mode : ac_modes) {
     if (head(text) != ac_name(mode)) continue;
-    c.ac = mode;
     c.ac_arg = mode == AcMode::budget && text.find(':') != std::string::npos
                    ? parse_size("--ac", text.substr(text.find(':') + 1))
                    : argument(text);
+    c.ac = mode;
     return;
   }
   refuse(text);
@@ -74,8 +74,8 @@ void set_loss(StepConfig& c, const std::string& text) {
     like.loss = loss;
     like.chunk_tokens = 1;
     if (head(text) != head(loss_option(like))) continue;
-    c.loss = loss;
     c.chunk_tokens = argument(text);
+    c.loss = loss;
     return;
   }
   refuse(text);
@@ -87,8 +87,8 @@ void set_shard(StepConfig& c, const std::string& text) {
     like.shard = shard;
     like.hsdp_shards = 2;
     if (head(text) != head(shard_option(like))) continue;
-    c.shard = shard;
     c.hsdp_shards = argument(text);
+    c.shard = shard;
     return;
   }
   refuse(text);

@@ -186,7 +186,7 @@ TEST_CASE("sharding and world that contradict are refused with both values") {
   CHECK(says(error({{"--shard", "fsdp2"}}), {"--shard fsdp2", "give --world N"}));
 }
 
-TEST_CASE("hsdp:N divides the world; the nearest N is named") {
+TEST_CASE("hsdp:N divides the world, the nearest N is named") {
   CHECK(resolve({{"--world", "16"}, {"--shard", "hsdp:8"}}).hsdp_shards == 8);
   CHECK(says(error({{"--world", "16"}, {"--shard", "hsdp:5"}}),
              {"--shard hsdp:5 --world 16", "divide", "hsdp:4"}));
@@ -251,7 +251,7 @@ TEST_CASE("dropout and capacity factor are finite and in range") {
     CHECK(says(error({{"--capacity-factor", value}}), {"--capacity-factor"}));
 }
 
-TEST_CASE("sizes have units; decimals are exact") {
+TEST_CASE("sizes have units, decimals are exact") {
   CHECK(parse_size("--x", "40GiB") == 40LL << 30);
   CHECK(parse_size("--x", "16GB") == 16'000'000'000);
   CHECK(parse_size("--x", "1.5TiB") == 3LL << 39);

@@ -43,7 +43,7 @@ TEST_CASE("llama: attention_bias is on all four projections, mlp_bias on all thr
         plain + 4 * ((4 + 2 + 2) * 16 + 64 + 2 * 160 + 64));
 }
 
-TEST_CASE("qwen2 has biases on q, k and v alone; qwen3 has two norms over a head of 128") {
+TEST_CASE("qwen2 has biases on q, k and v alone, qwen3 has two norms over a head of 128") {
   CHECK(model::parameter_count(parse(small_config("qwen2"))) ==
         2 * table + 4 * (block_matrices + 2 * 64 + (4 + 2 + 2) * 16) + 64);
   const std::int64_t wide = 2 * 64 * 4 * 128 + 2 * 64 * 2 * 128 + 3 * 64 * 160;

@@ -65,7 +65,7 @@ TEST_CASE(
   CHECK(parse(config).heads == 6);
 }
 
-TEST_CASE("mistral: an absent window is 4096, null is none; phi3 and mixtral have none") {
+TEST_CASE("mistral: an absent window is 4096, null is none, phi3 and mixtral have none") {
   auto config = small_config("mistral");
   CHECK(parse(config).window == Windows(4, 4096));
   config["sliding_window"] = nullptr;
@@ -107,7 +107,7 @@ TEST_CASE("gemma2 alternates windows, soft-caps both scores and logits, and has 
   CHECK(spec.eager_attention_only);
 }
 
-TEST_CASE("gemma3: every sixth block is global; two rotary tables where both kinds occur") {
+TEST_CASE("gemma3: every sixth block is global, two rotary tables where both kinds occur") {
   auto config = small_config("gemma3_text");
   config["sliding_window"] = 512;
   CHECK(parse(config).window == Windows(4, 512));
@@ -127,7 +127,7 @@ TEST_CASE("gemma3: every sixth block is global; two rotary tables where both kin
   CHECK_FALSE(spec.final_softcap.has_value());
 }
 
-TEST_CASE("a multimodal wrapper's text_config is read; its absent sizes are the family's") {
+TEST_CASE("a multimodal wrapper's text_config is read, its absent sizes are the family's") {
   // gemma-3-4b-it's config.json, as published
   const nlohmann::json config = {
       {"architectures", {"Gemma3ForConditionalGeneration"}},
@@ -176,7 +176,7 @@ TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the de
   CHECK(parse(config).rope_theta == 2e6);
 }
 
-TEST_CASE("mixtral's experts are as wide as its MLP; qwen3_moe says how wide and where") {
+TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {
   auto config = small_config("mixtral");
   auto spec = parse(config);
   CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true});
@@ -200,7 +200,7 @@ TEST_CASE("pad_token_id counts from the vocabulary's end when negative, as nn.Em
   CHECK(parse(config).pad_token_id == 0);
 }
 
-TEST_CASE("--as reads an unknown architecture as a family; blocks that share keys are marked") {
+TEST_CASE("--as reads an unknown architecture as a family, blocks that share keys are marked") {
   auto config = small_config("newest");
   config["num_kv_shared_layers"] = 2;
   const auto spec = parse(config, "llama");

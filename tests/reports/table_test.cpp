@@ -79,7 +79,7 @@ TEST_CASE("a sweep's table: savings, ranking with its count of others, recommend
 TEST_CASE("a difference of sweeps fits 80 columns and tells what each side lacks") {
   const advise::Sweep a = test::small_sweep({{"--batch", "2"}});
   advise::Sweep b = test::small_sweep({{"--batch", "8"}, {"--seq", "1024"}});
-  const std::string text = reports::table(reports::diff(a, b), {});
+  const std::string text = reports::table(reports::diff(a, b), {.rows = 1000});
   check_width(text);
   CHECK(contains(text, "absent"));
   CHECK(contains(text, "seq"));
