@@ -1,0 +1,84 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ac_advisor/advise/advise.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+advise::Sweep swept() {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  StepConfig base;
+  base.batch = 8;
+  base.seq = 2048;
+  base.world = 8;
+  base.shard = Sharding::fsdp2;
+  return advise::sweep(model, base, advise::default_space(model, base));
+}
+
+}  // namespace
+
+TEST_CASE("rows that fit come first, by throughput, and ranks follow") {
+  const advise::Sweep sweep = swept();
+  REQUIRE(sweep.rows.size() > 100);
+  for (std::size_t i = 1; i < sweep.rows.size(); ++i) {
+    const advise::Row &a = sweep.rows[i - 1], &b = sweep.rows[i];
+    CHECK((a.fits || !b.fits));
+    if (a.fits && b.fits) {
+      CHECK(a.profile.time.tokens_per_second >= b.profile.time.tokens_per_second);
+      CHECK(b.rank == a.rank + 1);
+    }
+  }
+}
+
+TEST_CASE("no row on the Pareto front is beaten in memory and throughput at once") {
+  const advise::Sweep sweep = swept();
+  for (const advise::Row& a : sweep.rows) {
+    const bool beaten = std::any_of(sweep.rows.begin(), sweep.rows.end(), [&](const auto& b) {
+      return b.profile.memory.peak_allocated < a.profile.memory.peak_allocated &&
+             b.profile.time.tokens_per_second > a.profile.time.tokens_per_second;
+    });
+    if (a.pareto) CHECK(!beaten);
+  }
+}
+
+TEST_CASE("the largest batch fits, and one more sequence does not") {
+  const advise::Sweep sweep = swept();
+  const advise::Row& row = sweep.rows.front();
+  REQUIRE(row.largest_batch > 0);
+  StepConfig c = row.profile.config;
+  c.batch = row.largest_batch;
+  CHECK(advise::plan(sweep.model, c, false).fit.fits);
+  c.batch = row.largest_batch + 1;
+  CHECK_FALSE(advise::plan(sweep.model, c, false).fit.fits);
+}
+
+TEST_CASE("the savings table is cumulative: each row's saving is the difference of two peaks") {
+  const advise::Sweep sweep = swept();
+  REQUIRE(sweep.savings.size() == 4);
+  for (std::size_t i = 1; i < sweep.savings.size(); ++i)
+    CHECK(sweep.savings[i].saved_bytes ==
+          sweep.savings[i - 1].peak_bytes - sweep.savings[i].peak_bytes);
+}
+
+TEST_CASE("what lives at the peak, by category, sums to the peak on every sample") {
+  for (const std::string& name : model::sample_names()) {
+    const model::ModelSpec model = model::load_model(name);
+    for (AcMode ac : {AcMode::none, AcMode::full, AcMode::selective}) {
+      StepConfig c;
+      c.batch = 1;
+      c.seq = 512;
+      c.ac = ac;
+      const profile::Profile p = advise::plan(model, c);
+      std::int64_t sum = 0, modules = 0;
+      for (std::int64_t bytes : p.memory.at_peak) sum += bytes;
+      for (const auto& [module, bytes] : p.memory.at_peak_by_module) modules += bytes;
+      INFO(name);
+      CHECK(sum == p.memory.peak_allocated);
+      CHECK(modules == p.memory.peak_allocated);
+    }
+  }
+}
+
+}  // namespace ac_advisor::test
