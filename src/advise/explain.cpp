@@ -8,6 +8,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "budget.hpp"
@@ -124,7 +125,7 @@ std::string schedule_text(const model::ModelSpec& model, const StepConfig& confi
                         to_string(op.module), ir::row(op.kind).name);
     for (ir::ValueId v : p.inputs(op)) text += operand(v);
     if (op.outputs > 0) text += " ->";
-    for (ir::ValueId v : p.outputs(op)) text += operand(v) + ":" + ir::to_string(p.value(v).dtype);
+    for (ir::ValueId v : p.outputs(op)) text += operand(v) + ":" + to_option(p.value(v).dtype);
     text += fmt::format("  live {}\n", live[i]);
     for (std::int32_t f = schedule.free_begin[i]; f < schedule.free_begin[i + 1]; ++f) {
       const ir::StorageId s = schedule.freed[static_cast<std::size_t>(f)];

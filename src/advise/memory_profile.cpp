@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "planned.hpp"
 
@@ -167,7 +168,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     tensor.module = to_string(p.storage(s).module);
     tensor.op = first->producer == ir::no_id ? "" : ir::row(p.op(first->producer).kind).name;
     tensor.shape = ir::to_string(first->shape);
-    tensor.dtype = ir::to_string(first->dtype);
+    tensor.dtype = to_option(first->dtype);
     tensor.category = categories.of(s);
     tensor.bytes = size(s);
     m.largest.push_back(std::move(tensor));

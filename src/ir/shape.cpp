@@ -35,20 +35,4 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return "bf16";
-    case DType::f32:
-      return "fp32";
-    case DType::i64:
-      return "int64";
-    case DType::i32:
-      return "int32";
-    case DType::u8:
-      return "uint8";
-  }
-  return "?";
-}
-
 }  // namespace ac_advisor::ir

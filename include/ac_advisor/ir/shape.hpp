@@ -34,7 +34,6 @@ class Shape {
 
 /// "[8, 2048, 64]"
 [[nodiscard]] std::string to_string(const Shape& shape);
-[[nodiscard]] const char* to_string(DType dtype);
 
 /// a * b; throws UserError on 64-bit overflow ("… bytes do not fit 64 bits").
 [[nodiscard]] std::int64_t checked_mul(std::int64_t a, std::int64_t b);
