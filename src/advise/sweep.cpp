@@ -69,6 +69,9 @@ std::string label_of(const StepConfig& c) {
   return label + fmt::format(" b{}", c.batch);
 }
 
+/// More than this a rank is nobody's step, and a chunked loss has an op a chunk.
+constexpr std::int64_t most_tokens = std::int64_t{1} << 20;
+
 /// Largest batch whose plan fits: doubling, then halving the interval. Memory grows with batch.
 std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile& at) {
   const auto fits = [&](std::int64_t batch) {
@@ -78,8 +81,7 @@ std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile
   };
   std::int64_t low = at.fit.fits ? at.config.batch : 0, high = 0;
   if (at.fit.fits) {
-    // A first guess from what grows with the batch, then doubling until it does not fit.
-    for (high = low * 2; high <= (std::int64_t{1} << 20) && fits(high); high *= 2) low = high;
+    for (high = low * 2; high * at.config.seq <= most_tokens && fits(high); high *= 2) low = high;
   } else {
     high = at.config.batch;
   }

@@ -6,21 +6,24 @@
 namespace ac_advisor::simulate {
 namespace {
 
-// c10/cuda/CUDACachingAllocator.cpp, v2.11
+// c10/core/AllocatorConfig.h, v2.11; large_buffer is the default of large_segment_size_mb
 constexpr std::int64_t min_block = 512, small_size = 1 << 20, small_buffer = 2 << 20,
                        large_buffer = 20 << 20, min_large_alloc = 10 << 20, round_large = 2 << 20;
+
+/// Addresses of an expandable segment: a multiple of both granules, so that granules are aligned.
+constexpr std::int64_t address_range = large_buffer << 19;
 
 std::int64_t round_to(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Bytes of the segment that is made for a rounded request.
+/// get_allocation_size: bytes of the segment that is made for a rounded request.
 std::int64_t segment_size(std::int64_t size) {
   if (size <= small_size) return small_buffer;
   return size < min_large_alloc ? large_buffer : round_to(size, round_large);
 }
 
-/// Larger blocks than 2 TiB compare by address alone.
+/// Blocks of 2 TiB and more compare by address alone.
 std::uint32_t units_of(std::int64_t size) {
   return static_cast<std::uint32_t>(
       std::min<std::int64_t>(size / min_block, std::numeric_limits<std::uint32_t>::max()));
@@ -28,197 +31,319 @@ std::uint32_t units_of(std::int64_t size) {
 
 }  // namespace
 
-std::int16_t CachingAllocator::pool_of(int stream, bool small) {
+// Blocks
+
+std::int16_t CachingAllocator::pool_index(int stream, bool small) {
   for (std::size_t i = 0; i < pools_.size(); ++i)
     if (pools_[i].stream == stream && pools_[i].small == small) return static_cast<std::int16_t>(i);
-  pools_.push_back({stream, small, {}, -1});
+  pools_.push_back({stream, small, {}, {}});
   return static_cast<std::int16_t>(pools_.size() - 1);
 }
 
-CachingAllocator::Handle CachingAllocator::new_block() {
-  if (unused_.empty()) {
-    blocks_.emplace_back();
+CachingAllocator::Handle CachingAllocator::new_block(const Block& block) {
+  const Handle handle = recycled_;
+  if (handle == -1) {
+    blocks_.push_back(block);
     return static_cast<Handle>(blocks_.size() - 1);
   }
-  const Handle handle = unused_.back();
-  unused_.pop_back();
-  blocks_[static_cast<std::size_t>(handle)] = {};
+  recycled_ = at(handle).next;
+  at(handle) = block;
   return handle;
 }
 
+void CachingAllocator::recycle(Handle handle) {
+  at(handle).size = 0;
+  at(handle).next = recycled_;
+  recycled_ = handle;
+}
+
+bool CachingAllocator::is_free(Handle handle, bool mapped) const {
+  return handle != -1 && !at(handle).used && at(handle).mapped == mapped;
+}
+
+/// Leaves `size` bytes in a block; the rest becomes the block after it, in no list as yet.
+CachingAllocator::Handle CachingAllocator::cut(Handle handle, std::int64_t size) {
+  Block rest = at(handle);
+  rest.address += size;
+  rest.size -= size;
+  rest.previous = handle;
+  rest.used = false;
+  const Handle after = new_block(rest);
+  if (rest.next != -1) at(rest.next).previous = after;
+  at(handle).next = after;
+  at(handle).size = size;
+  return after;
+}
+
+void CachingAllocator::absorb_next(Handle handle) {
+  Block& block = at(handle);
+  const Handle after = block.next;
+  block.size += at(after).size;
+  block.next = at(after).next;
+  if (block.next != -1) at(block.next).previous = handle;
+  recycle(after);
+}
+
+// Lists of free blocks
+
 /// Where a block of this size and address is, or would be: by size, then by address.
-std::vector<CachingAllocator::Free>::iterator CachingAllocator::position(Pool& pool,
-                                                                         const Block& block) {
+CachingAllocator::Entry CachingAllocator::position(Entry first, Entry last, const Block& block) {
   const std::uint32_t units = units_of(block.size);
-  auto at = std::lower_bound(pool.free.begin(), pool.free.end(), units,
-                             [](const Free& f, std::uint32_t u) { return f.units < u; });
-  while (at != pool.free.end() && at->units == units &&
-         blocks_[static_cast<std::size_t>(at->block)].address < block.address)
-    ++at;
-  return at;
+  return std::partition_point(first, last, [&](const Free& f) {
+    return f.units < units || (f.units == units && at(f.block).address < block.address);
+  });
+}
+
+CachingAllocator::Entry CachingAllocator::position(const Block& block) {
+  std::vector<Free>& free = pool_of(block).free;
+  return position(free.begin(), free.end(), block);
+}
+
+/// What a free block could grow to, where unmapped addresses follow it.
+std::int64_t CachingAllocator::expandable_size(Handle handle) const {
+  const Block& block = at(handle);
+  return block.size + (is_free(block.next, false) ? at(block.next).size : 0);
+}
+
+/// get_free_block: the smallest block that suffices, then the lowest. One that could grow counts as
+/// what it could grow to, and gives way to the next in that order.
+CachingAllocator::Entry CachingAllocator::fit(Pool& pool, std::int64_t size) {
+  const Entry end = pool.free.end();
+  Entry found = position(pool.free.begin(), end, {-1, size});
+  while (found != end && at(found->block).size < size) ++found;  // 2 TiB and more only
+  if (options_.expandable_segments && found != end)
+    while (found + 1 != end && expandable_size(found[1].block) < expandable_size(found->block))
+      ++found;
+  return found;
 }
 
 void CachingAllocator::insert(Handle handle) {
-  const Block& b = blocks_[static_cast<std::size_t>(handle)];
-  Pool& pool = pools_[static_cast<std::size_t>(b.pool)];
-  pool.free.insert(position(pool, b), {units_of(b.size), handle});
+  const Block& block = at(handle);
+  pool_of(block).free.insert(position(block), {units_of(block.size), handle});
 }
 
-void CachingAllocator::remove(Handle handle) {
-  const Block& b = blocks_[static_cast<std::size_t>(handle)];
-  Pool& pool = pools_[static_cast<std::size_t>(b.pool)];
-  pool.free.erase(position(pool, b));
+/// Gives an entry to a block, and moves it to where the size of that block wants it.
+void CachingAllocator::move(Entry from, Handle handle) {
+  const Block& block = at(handle);
+  std::vector<Free>& free = pool_of(block).free;
+  const Free entry{units_of(block.size), handle};
+  if (entry.units < from->units) {
+    const Entry to = position(free.begin(), from, block);
+    std::move_backward(to, from, from + 1);
+    *to = entry;
+  } else if (entry.units > from->units) {
+    const Entry to = position(from + 1, free.end(), block);
+    *std::move(from + 1, to, from) = entry;
+  } else {  // 2 TiB and more
+    free.erase(from);
+    insert(handle);
+  }
 }
 
-CachingAllocator::Handle CachingAllocator::take(Pool& pool, std::int64_t size) {
-  const auto at = std::lower_bound(pool.free.begin(), pool.free.end(), units_of(size),
-                                   [](const Free& f, std::uint32_t u) { return f.units < u; });
-  if (at == pool.free.end()) return -1;
-  const Handle handle = at->block;
-  pool.free.erase(at);
-  return handle;
+/// free_block: merges a block that is in no list with its free neighbours, and lists the result.
+CachingAllocator::Handle CachingAllocator::put(Handle handle) {
+  const Handle previous = at(handle).previous, next = at(handle).next;
+  const bool left = is_free(previous, true), right = is_free(next, true);
+  if (!left && !right) {
+    insert(handle);
+    return handle;
+  }
+  if (left && right) pool_of(at(handle)).free.erase(position(at(next)));
+  const Entry entry = position(at(left ? previous : next));
+  if (right) absorb_next(handle);
+  if (left) absorb_next(previous);
+  move(entry, left ? previous : handle);
+  return left ? previous : handle;
 }
 
-bool CachingAllocator::make_room(std::int64_t bytes) {
-  if (options_.limit_bytes == 0 || reserved_ + bytes <= options_.limit_bytes) return true;
-  // release_cached_blocks: whole free segments go back to the device
-  for (Pool& pool : pools_)
-    std::erase_if(pool.free, [&](const Free& f) {
-      const Block& b = blocks_[static_cast<std::size_t>(f.block)];
-      if (b.previous != -1 || b.next != -1) return false;
-      reserved_ -= b.size;
-      --segments_;
-      if (pool.tail == f.block) pool.tail = -1;
-      unused_.push_back(f.block);
-      return true;
-    });
-  return reserved_ + bytes <= options_.limit_bytes;
+void CachingAllocator::insert_unmapped(Handle handle) {
+  std::vector<Handle>& list = pool_of(at(handle)).unmapped;
+  const auto before = [&](Handle h) { return at(h).address < at(handle).address; };
+  list.insert(std::partition_point(list.begin(), list.end(), before), handle);
 }
 
+void CachingAllocator::erase_unmapped(Handle handle) {
+  std::erase(pool_of(at(handle)).unmapped, handle);
+}
+
+// Memory of the device
+
+bool CachingAllocator::reserve(std::int64_t bytes) {
+  if (options_.limit_bytes != 0 && reserved_ + bytes > options_.limit_bytes) return false;
+  reserved_ += bytes;
+  peak_reserved_ = std::max(peak_reserved_, reserved_);
+  return true;
+}
+
+/// A free block for the request, of a segment of its own.
 CachingAllocator::Handle CachingAllocator::grow(std::int16_t pool, std::int64_t size) {
   const std::int64_t bytes = segment_size(size);
-  if (!make_room(bytes)) return failed;
-  const Handle handle = new_block();
-  Block& b = blocks_[static_cast<std::size_t>(handle)];
-  b.address = next_address_;
-  b.size = bytes;
-  b.pool = pool;
-  next_address_ += bytes + round_large;  // never adjacent to another segment
-  reserved_ += bytes;
+  if (!reserve(bytes)) return failed;
   ++segments_;
+  const std::int64_t address = next_address_;
+  next_address_ += bytes;
+  return put(new_block({address, bytes, -1, -1, pool, false, true}));
+}
+
+/// find_expandable_block: the lowest unmapped addresses, with the free block before them, that have
+/// the room.
+CachingAllocator::Handle CachingAllocator::expandable_block(std::int16_t pool, std::int64_t size) {
+  for (Handle found : pools_[static_cast<std::size_t>(pool)].unmapped) {
+    if (is_free(at(found).previous, true)) found = at(found).previous;
+    std::int64_t room = 0;
+    for (Handle h = found; h != -1 && !at(h).used && room < size; h = at(h).next)
+      room += at(h).size;
+    if (room >= size) return found;
+  }
+  const Handle handle = new_block({next_address_, address_range, -1, -1, pool, false, false});
+  next_address_ += address_range;
+  insert_unmapped(handle);
   return handle;
 }
 
-/// One virtual range a pool, mapped in whole granules at its end as it is needed.
-CachingAllocator::Handle CachingAllocator::expand(std::int16_t pool_index, std::int64_t size) {
-  Pool& pool = pools_[static_cast<std::size_t>(pool_index)];
-  const std::int64_t granule = pool.small ? small_buffer : large_buffer;
-  Handle tail = pool.tail;
-  const bool tail_free = tail != -1 && !blocks_[static_cast<std::size_t>(tail)].used;
-  const std::int64_t have = tail_free ? blocks_[static_cast<std::size_t>(tail)].size : 0;
-  const std::int64_t bytes = round_to(size - have, granule);
-  if (!make_room(bytes)) return failed;
-  tail = pool.tail;  // making room may have released it
-  reserved_ += bytes;
-  if (tail != -1 && !blocks_[static_cast<std::size_t>(tail)].used) {
-    remove(tail);
-    blocks_[static_cast<std::size_t>(tail)].size += bytes;
-    return tail;
+/// try_allocate_expandable_block: maps granules until a free block has `size` bytes. What it mapped
+/// before it failed stays mapped.
+CachingAllocator::Handle CachingAllocator::expand(std::int16_t pool, std::int64_t size) {
+  Handle handle = expandable_block(pool, size);
+  if (!at(handle).mapped) handle = map(handle, std::min(size, at(handle).size));
+  while (handle != failed && at(handle).size < size) {
+    const Handle next = at(handle).next;
+    handle = map(next, std::min(size - at(handle).size, at(next).size));
   }
-  const Handle handle = new_block();
-  Block& b = blocks_[static_cast<std::size_t>(handle)];
-  b.size = bytes;
-  b.pool = pool_index;
-  b.previous = tail;
-  if (tail == -1) {
-    b.address = next_address_;
-    next_address_ += std::int64_t{1} << 44;  // the reserved virtual range
-    ++segments_;
+  return handle;
+}
+
+/// Maps the granules of the first `size` bytes of an unmapped block. Returns the free block that
+/// they are now in, merged with its neighbours, or `failed` with nothing changed.
+CachingAllocator::Handle CachingAllocator::map(Handle handle, std::int64_t size) {
+  const std::int64_t bytes =
+      round_to(size, pool_of(at(handle)).small ? small_buffer : large_buffer);
+  if (!reserve(bytes)) return failed;
+  if (at(handle).previous == -1 && at(handle).next == -1) ++segments_;
+  erase_unmapped(handle);
+  if (bytes < at(handle).size) insert_unmapped(cut(handle, bytes));
+  at(handle).mapped = true;
+  return put(handle);
+}
+
+/// unmap_block: unmaps the whole granules inside a free block; the ends of it stay free.
+void CachingAllocator::unmap(Handle handle) {
+  const std::int64_t first = at(handle).address, last = first + at(handle).size;
+  const std::int64_t granule = pool_of(at(handle)).small ? small_buffer : large_buffer;
+  const std::int64_t begin = round_to(first, granule), end = last / granule * granule;
+  if (begin >= end) return;
+  pool_of(at(handle)).free.erase(position(at(handle)));
+  if (begin > first) {
+    const Handle front = handle;
+    handle = cut(front, begin - first);
+    insert(front);
+  }
+  if (end < last) insert(cut(handle, end - begin));
+  at(handle).mapped = false;
+  reserved_ -= end - begin;
+  if (const Handle next = at(handle).next; is_free(next, false)) {
+    erase_unmapped(next);
+    absorb_next(handle);
+  }
+  if (const Handle previous = at(handle).previous; is_free(previous, false)) {
+    erase_unmapped(previous);
+    absorb_next(previous);
+    handle = previous;
+  }
+  if (at(handle).previous == -1 && at(handle).next == -1) {  // the whole segment
+    recycle(handle);
+    --segments_;
   } else {
-    Block& last = blocks_[static_cast<std::size_t>(tail)];
-    b.address = last.address + last.size;
-    last.next = handle;
+    insert_unmapped(handle);
   }
-  pool.tail = handle;
-  return handle;
 }
 
-void CachingAllocator::split(Handle handle, std::int64_t size) {
-  const Block whole = blocks_[static_cast<std::size_t>(handle)];
-  Pool& pool = pools_[static_cast<std::size_t>(whole.pool)];
-  const std::int64_t remaining = whole.size - size;
-  const bool worth =
-      pool.small || options_.expandable_segments ? remaining >= min_block : remaining > small_size;
-  if (!worth) return;
-  const Handle rest = new_block();
-  Block& first = blocks_[static_cast<std::size_t>(handle)];
-  Block& second = blocks_[static_cast<std::size_t>(rest)];
-  second = {whole.address + size, remaining, handle, whole.next, whole.pool, false};
-  first.size = size;
-  first.next = rest;
-  if (whole.next != -1) blocks_[static_cast<std::size_t>(whole.next)].previous = rest;
-  if (pool.tail == handle) pool.tail = rest;
-  insert(rest);
+/// release_cached_blocks
+void CachingAllocator::empty_cache() {
+  for (Pool& pool : pools_) {
+    if (options_.expandable_segments) {
+      const std::vector<Free> cached = pool.free;  // a copy, since unmapping changes the list
+      for (const Free& f : cached) unmap(f.block);
+      continue;
+    }
+    std::erase_if(pool.free, [&](const Free& f) {
+      const Block& block = at(f.block);
+      if (block.previous != -1 || block.next != -1) return false;
+      reserved_ -= block.size;
+      --segments_;
+      recycle(f.block);
+      return true;
+    });
+  }
 }
+
+// Requests
 
 CachingAllocator::Handle CachingAllocator::allocate(std::int64_t bytes, int stream) {
   if (bytes == 0) return empty;
   const std::int64_t size = round_to(bytes, min_block);
-  const std::int16_t pool = pool_of(stream, size <= small_size);
-  Handle handle = take(pools_[static_cast<std::size_t>(pool)], size);
-  if (handle == -1) handle = options_.expandable_segments ? expand(pool, size) : grow(pool, size);
-  if (handle == failed) return failed;
-  split(handle, size);
-  Block& b = blocks_[static_cast<std::size_t>(handle)];
-  b.used = true;
-  allocated_ += b.size;
+  const std::int16_t index = pool_index(stream, size <= small_size);
+  Pool& pool = pools_[static_cast<std::size_t>(index)];
+  Entry entry = fit(pool, size);
+  if (entry == pool.free.end()) {
+    const auto make = [&] {
+      return options_.expandable_segments ? expand(index, size) : grow(index, size);
+    };
+    Handle made = make();
+    if (made == failed) {
+      empty_cache();
+      made = make();
+    }
+    if (made == failed) return failed;
+    entry = position(at(made));
+  }
+  const Handle handle = entry->block;
+  const std::int64_t rest = at(handle).size - size;
+  const bool fine = pool.small || options_.expandable_segments;  // should_split
+  if (fine ? rest >= min_block : rest > small_size)
+    move(entry, cut(handle, size));
+  else
+    pool.free.erase(entry);
+  at(handle).used = true;
+  allocated_ += at(handle).size;
   peak_allocated_ = std::max(peak_allocated_, allocated_);
-  peak_reserved_ = std::max(peak_reserved_, reserved_);
   return handle;
-}
-
-CachingAllocator::Handle CachingAllocator::merge(Handle left, Handle right) {
-  Block& a = blocks_[static_cast<std::size_t>(left)];
-  const Block& b = blocks_[static_cast<std::size_t>(right)];
-  a.size += b.size;
-  a.next = b.next;
-  if (b.next != -1) blocks_[static_cast<std::size_t>(b.next)].previous = left;
-  Pool& pool = pools_[static_cast<std::size_t>(a.pool)];
-  if (pool.tail == right) pool.tail = left;
-  unused_.push_back(right);
-  return left;
 }
 
 void CachingAllocator::free(Handle handle) {
   if (handle < 0) return;
-  Block& b = blocks_[static_cast<std::size_t>(handle)];
-  b.used = false;
-  allocated_ -= b.size;
-  const Handle previous = b.previous, next = b.next;
-  if (next != -1 && !blocks_[static_cast<std::size_t>(next)].used) {
-    remove(next);
-    handle = merge(handle, next);
-  }
-  if (previous != -1 && !blocks_[static_cast<std::size_t>(previous)].used) {
-    remove(previous);
-    handle = merge(previous, handle);
-  }
-  insert(handle);
+  at(handle).used = false;
+  allocated_ -= at(handle).size;
+  put(handle);
 }
+
+// Figures
 
 std::int64_t CachingAllocator::inactive_split() const {
   std::int64_t bytes = 0;
+  if (options_.expandable_segments) return bytes;
   for (const Pool& pool : pools_)
-    for (const Free& f : pool.free) {
-      const Block& b = blocks_[static_cast<std::size_t>(f.block)];
-      if (b.previous != -1 || b.next != -1) bytes += b.size;
-    }
+    for (const Free& f : pool.free)
+      if (const Block& b = at(f.block); b.previous != -1 || b.next != -1) bytes += b.size;
   return bytes;
 }
 
 void CachingAllocator::reset_peaks() {
   peak_allocated_ = allocated_;
   peak_reserved_ = reserved_;
+}
+
+std::vector<CachingAllocator::BlockInfo> CachingAllocator::snapshot() const {
+  std::vector<BlockInfo> found;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const Block& head = blocks_[i];
+    if (head.size == 0 || head.previous != -1) continue;  // recycled, or not a segment's first
+    const Pool& pool = pools_[static_cast<std::size_t>(head.pool)];
+    for (Handle h = static_cast<Handle>(i); h != -1; h = at(h).next)
+      if (const Block& b = at(h); b.mapped)
+        found.push_back({head.address, b.address, b.size, pool.stream, pool.small, b.used, h});
+  }
+  return found;
 }
 
 }  // namespace ac_advisor::simulate

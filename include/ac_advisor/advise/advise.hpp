@@ -20,7 +20,7 @@ struct Row {
   bool fits = false;
   int rank = 0;                    ///< 1 is the best that fits; 0: does not fit
   bool pareto = false;             ///< no other row is both smaller and faster
-  std::int64_t largest_batch = 0;  ///< that still fits; 0: not even 1
+  std::int64_t largest_batch = 0;  ///< that fits, of at most 1 Mi tokens a rank; 0: not even 1
   std::string why;                 ///< one sentence
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct AllocatorOptions {
 
 /// A replica of PyTorch 2.11's CUDA caching allocator (c10/cuda/CUDACachingAllocator.cpp): rounding
 /// to 512 B, a small and a large pool a stream, best fit, splitting, merging. Bytes throughout.
+/// Not modelled: record_stream, graph pools, max_split_size, garbage collection, and the end of an
+/// expandable segment's range of addresses (9/8 of the device's memory there, 10 TiB here).
 class CachingAllocator {
  public:
   using Handle = std::int32_t;
@@ -21,16 +24,30 @@ class CachingAllocator {
   explicit CachingAllocator(AllocatorOptions options = {}) : options_(options) {}
 
   [[nodiscard]] Handle allocate(std::int64_t bytes, int stream = 0);
-  void free(Handle handle);
+  void free(Handle handle);  ///< `failed` and `empty` are ignored
+  /// Returns what is free to the device: whole segments, or whole granules of expandable ones.
+  void empty_cache();
 
   [[nodiscard]] std::int64_t allocated() const { return allocated_; }
   [[nodiscard]] std::int64_t reserved() const { return reserved_; }
   [[nodiscard]] std::int64_t peak_allocated() const { return peak_allocated_; }
   [[nodiscard]] std::int64_t peak_reserved() const { return peak_reserved_; }
-  /// Bytes of free blocks that are a part of a segment in use.
+  /// Bytes of free blocks that are a part of a segment in use; none in expandable segments, as in
+  /// PyTorch's `inactive_split_bytes`.
   [[nodiscard]] std::int64_t inactive_split() const;
+  /// An expandable segment counts once if any of it is mapped (in PyTorch's own count it does not).
   [[nodiscard]] std::int64_t segments() const { return segments_; }
   void reset_peaks();
+
+  /// A block of a segment; a segment is known by the address where it begins.
+  struct BlockInfo {
+    std::int64_t segment = 0, address = 0, size = 0;
+    int stream = 0;
+    bool small = false, used = false;
+    Handle handle = -1;
+  };
+  /// Every block that has memory, segment by segment, by address in each.
+  [[nodiscard]] std::vector<BlockInfo> snapshot() const;
 
  private:
   struct Block {
@@ -38,6 +55,7 @@ class CachingAllocator {
     Handle previous = -1, next = -1;  ///< neighbours in the segment
     std::int16_t pool = 0;
     bool used = false;
+    bool mapped = true;  ///< false: addresses of an expandable segment without memory
   };
   /// Eight bytes, for a list that is shifted at every insertion.
   struct Free {
@@ -47,25 +65,43 @@ class CachingAllocator {
   struct Pool {
     int stream = 0;
     bool small = false;
-    std::vector<Free> free;  ///< by (size, address)
-    Handle tail = -1;        ///< last block of the expandable segment
+    std::vector<Free> free;        ///< mapped, by (size, address)
+    std::vector<Handle> unmapped;  ///< by address
   };
 
-  [[nodiscard]] std::vector<Free>::iterator position(Pool& pool, const Block& block);
-  std::int16_t pool_of(int stream, bool small);
-  Handle take(Pool& pool, std::int64_t size);
-  Handle grow(std::int16_t pool, std::int64_t size);
-  Handle expand(std::int16_t pool, std::int64_t size);
-  bool make_room(std::int64_t bytes);
-  void split(Handle handle, std::int64_t size);
+  [[nodiscard]] Block& at(Handle handle) { return blocks_[static_cast<std::size_t>(handle)]; }
+  [[nodiscard]] const Block& at(Handle handle) const {
+    return blocks_[static_cast<std::size_t>(handle)];
+  }
+  [[nodiscard]] Pool& pool_of(const Block& b) { return pools_[static_cast<std::size_t>(b.pool)]; }
+  [[nodiscard]] std::int16_t pool_index(int stream, bool small);
+  [[nodiscard]] bool is_free(Handle handle, bool mapped) const;
+  [[nodiscard]] Handle new_block(const Block& block);
+  void recycle(Handle handle);
+  [[nodiscard]] Handle cut(Handle handle, std::int64_t size);
+  void absorb_next(Handle handle);
+
+  using Entry = std::vector<Free>::iterator;
+  [[nodiscard]] Entry position(Entry first, Entry last, const Block& block);
+  [[nodiscard]] Entry position(const Block& block);
+  [[nodiscard]] Entry fit(Pool& pool, std::int64_t size);
+  [[nodiscard]] std::int64_t expandable_size(Handle handle) const;
   void insert(Handle handle);
-  void remove(Handle handle);
-  Handle merge(Handle left, Handle right);
-  Handle new_block();
+  void move(Entry from, Handle handle);
+  Handle put(Handle handle);
+  void insert_unmapped(Handle handle);
+  void erase_unmapped(Handle handle);
+
+  [[nodiscard]] bool reserve(std::int64_t bytes);
+  [[nodiscard]] Handle grow(std::int16_t pool, std::int64_t size);
+  [[nodiscard]] Handle expand(std::int16_t pool, std::int64_t size);
+  [[nodiscard]] Handle expandable_block(std::int16_t pool, std::int64_t size);
+  [[nodiscard]] Handle map(Handle handle, std::int64_t size);
+  void unmap(Handle handle);
 
   AllocatorOptions options_;
   std::vector<Block> blocks_;
-  std::vector<Handle> unused_;  ///< recycled entries of blocks_
+  Handle recycled_ = -1;  ///< first entry of blocks_ not in use, the others by `next`
   std::vector<Pool> pools_;
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
