@@ -10,6 +10,11 @@ ValueId Derivation::make(const Shape& shape, DType dtype) {
 
 ValueId Derivation::alias(ValueId base, const Shape& shape) { return p_.reshape(base, shape); }
 
+ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t start) {
+  const auto last = static_cast<std::int32_t>(shape.rank()) - 1;
+  return p_.narrow(base, last, start, shape.back());
+}
+
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                           std::initializer_list<ValueId> outputs, std::int32_t dim, double scalar) {
   const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs);

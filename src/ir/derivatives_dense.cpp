@@ -21,8 +21,14 @@ void mm(Derivation& d) {
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1)) d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
-  if (d.needs(0)) d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
+  if (d.needs(1)) {
+    d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
+    d.set_form(Form::tn);
+  }
+  if (d.needs(0)) {
+    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
+    d.set_form(Form::nn);
+  }
 }
 
 void addmm(Derivation& d) {
@@ -30,31 +36,49 @@ void addmm(Derivation& d) {
   const ValueId b = d.in(0), x = d.in(1), w = d.in(2), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1)) d.give(1, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
-  if (d.needs(2)) d.give(2, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
+  if (d.needs(1)) {
+    d.give(1, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
+    d.set_form(Form::nn);
+  }
+  if (d.needs(2)) {
+    d.give(2, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
+    d.set_form(Form::tn);
+  }
   if (d.needs(0)) d.give(0, d.emit(OpKind::sum, {g}, d.shape(b), d.dtype(b)));
 }
 
 void bmm(Derivation& d) {
-  // inputs: a [B, h, M, K], b [B, h, K, N]
+  // inputs: a [B, h, M, K], b [B, h, K, N], or with Form::nt [B, h, N, K]
   const ValueId a = d.in(0), b = d.in(1), g = d.grad();
   const Shape sa = d.shape(a), sg = d.shape(g);
   const auto n = static_cast<std::int32_t>(sg.back());
   const auto m = static_cast<std::int32_t>(sa[sa.rank() - 2]);
-  if (d.needs(1)) d.give(1, d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), m));
-  if (d.needs(0)) d.give(0, d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a), n));
+  const bool transposed = d.op().form == Form::nt;
+  if (d.needs(1)) {
+    d.give(1, transposed ? d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b), m)
+                         : d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), m));
+    d.set_form(Form::tn);
+  }
+  if (d.needs(0)) {
+    d.give(0, d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a), n));
+    d.set_form(transposed ? Form::nn : Form::nt);
+  }
 }
 
 void grouped_mm(Derivation& d) {
   // inputs: rows [S, K] sorted by expert, weight [E, N, K], offsets [E]
   const ValueId x = d.in(0), w = d.in(1), offsets = d.in(2), g = d.grad();
   const Shape sx = d.shape(x), sw = d.shape(w);
-  if (d.needs(1))
+  if (d.needs(1)) {
     d.give(1, d.emit(OpKind::grouped_mm, {g, x, offsets}, sw, d.dtype(w),
                      static_cast<std::int32_t>(sx[0] / sw[0])));
-  if (d.needs(0))
+    d.set_form(Form::tn);
+  }
+  if (d.needs(0)) {
     d.give(0, d.emit(OpKind::grouped_mm, {g, w, offsets}, sx, d.dtype(x),
                      static_cast<std::int32_t>(d.shape(g).back())));
+    d.set_form(Form::nn);
+  }
 }
 
 void sdpa(Derivation& d) {
@@ -67,6 +91,7 @@ void sdpa(Derivation& d) {
   d.set_permuted(dv, d.permuted(v));
   d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
              {dq, dk, dv}, d.op().dim, d.op().scalar);
+  d.set_scale(d.op().scale);
   d.give(0, dq);
   d.give(1, dk);
   d.give(2, dv);
@@ -92,6 +117,7 @@ void linear_cross_entropy(Derivation& d) {
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
   d.emit_raw(OpKind::linear_cross_entropy_backward, {d.grad(), h, w, d.in(2), d.out(1)}, {dh, dw},
              d.op().dim);
+  d.set_scale(d.op().scale);
   d.give(0, dh);
   d.give(1, dw);
 }

@@ -9,7 +9,8 @@ void rms_norm(Derivation& d) {
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const ValueId dx = d.overwrite(g);
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
-  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw});
+  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw}, d.op().dim,
+             d.op().scalar);
   d.give(0, dx);
   d.give(1, dw);
 }
@@ -21,9 +22,11 @@ void add_rms_norm(Derivation& d) {
   const ValueId dx = d.overwrite(g);
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
   if (d.grad(2) != no_id)
-    d.emit_raw(OpKind::add_rms_norm_backward, {g, sum, w, d.out(1), d.grad(2)}, {dx, dw});
+    d.emit_raw(OpKind::add_rms_norm_backward, {g, sum, w, d.out(1), d.grad(2)}, {dx, dw},
+               d.op().dim, d.op().scalar);
   else
-    d.emit_raw(OpKind::rms_norm_backward, {g, sum, w, d.out(1)}, {dx, dw});
+    d.emit_raw(OpKind::rms_norm_backward, {g, sum, w, d.out(1)}, {dx, dw}, d.op().dim,
+               d.op().scalar);
   d.give(0, dx);
   d.give(1, dx);
   d.give(2, dw);

@@ -80,11 +80,12 @@ void rsqrt(Derivation& d) {
 
 void cat(Derivation& d) {
   // narrows of the gradient: views
-  for (std::size_t i = 0; i < d.op().inputs; ++i)
-    if (d.needs(i)) {
-      const ValueId x = d.in(i);
-      d.give(i, d.alias(d.grad(), d.shape(x)));
-    }
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < d.op().inputs; ++i) {
+    const Shape part = d.shape(d.in(i));
+    if (d.needs(i)) d.give(i, d.last_part(d.grad(), part, start));
+    start += part.back();
+  }
 }
 
 void view(Derivation& d) {
@@ -112,7 +113,7 @@ void split(Derivation& d) {
 
 void expand(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g)));
+  d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g), 2));  // [B, kv, groups, S, D]
 }
 
 void silu(Derivation& d) {
@@ -137,8 +138,11 @@ void softmax(Derivation& d) {
 
 void dropout(Derivation& d) {
   const ValueId g = d.grad();
-  d.give(0,
-         d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), 0, d.op().scalar));
+  const double p = d.op().scalar;
+  const std::int32_t block = d.op().dim;  // a part of the generator's key
+  d.give(0, d.op().outputs > 1
+                ? d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), block, p)
+                : d.emit(OpKind::dropout_backward, {g}, d.shape(g), d.dtype(g), block, p));
 }
 
 }  // namespace ac_advisor::ir::derive

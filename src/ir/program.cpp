@@ -22,7 +22,18 @@ ValueId Program::reshape(ValueId base, const Shape& shape, bool permuted) {
   view.shape = shape;
   view.permuted = permuted;
   view.base = base;
+  view.narrow_dim = -1;
+  view.narrow_start = 0;
   values.push_back(view);
+  return id;
+}
+
+ValueId Program::narrow(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size) {
+  Shape part = value(base).shape;
+  part.set(static_cast<std::size_t>(dim), size);
+  const ValueId id = reshape(base, part, value(base).permuted);
+  value(id).narrow_dim = static_cast<std::int8_t>(dim);
+  value(id).narrow_start = start;
   return id;
 }
 
@@ -32,6 +43,8 @@ ValueId Program::on_storage_of(ValueId base, const Shape& shape, DType dtype, bo
   result.shape = shape;
   result.dtype = dtype;
   result.base = no_id;
+  result.narrow_dim = -1;
+  result.narrow_start = 0;
   result.producer = no_id;
   if (bump) ++result.version;
   values.push_back(result);

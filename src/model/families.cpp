@@ -20,6 +20,7 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::pattern,
      .attention_softcap_field = true, .final_softcap_field = true,
+     .query_scalar_field = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
      .eager_attention_only = true},  // _supports_sdpa = False: "sdpa does not support softcapping"
     {.name = "gemma3_text",
@@ -35,6 +36,7 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::pattern, .window_pattern_field = true,
      .final_softcap_field = true,  // attn_logit_softcapping is stored there, and never applied
+     .query_scalar_field = true,
      .rotary_table_per_window = true,
      .qk_norm = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true},

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "ac_advisor/model/error.hpp"
@@ -61,6 +62,42 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
     spec.max_positions = fields.maybe_size("max_position_embeddings", no_limit).value_or(0);
 }
 
+double read_local_theta(const Fields& fields, const JsonValue::Object* newer, double largest) {
+  if (newer != nullptr) {
+    const Fields rope = fields.inside("rope_parameters", *newer);
+    if (const JsonValue::Object* local = rope.maybe_object("sliding_attention"))
+      if (auto theta = rope.inside("sliding_attention", *local)
+                           .maybe_number("rope_theta", 1e-6, largest))
+        return *theta;
+  }
+  return fields.maybe_number("rope_local_base_freq", 1e-6, largest).value_or(10000.0);
+}
+
+std::optional<RopeScaling> read_rope_scaling(const Fields& fields, const ModelSpec& spec) {
+  for (const char* at : {"rope_parameters", "rope_scaling"}) {
+    const JsonValue::Object* object = fields.maybe_object(at);
+    if (object == nullptr) continue;
+    const Fields outer = fields.inside(at, *object);
+    const JsonValue::Object* full = outer.maybe_object("full_attention");
+    const Fields rope = full != nullptr ? outer.inside("full_attention", *full) : outer;
+    auto type = rope.maybe_text("rope_type");
+    if (!type) type = rope.maybe_text("type");
+    if (!type || *type == "default") continue;
+    RopeScaling scaling;
+    scaling.type = *type;
+    const auto read = [&](const char* name, double& member) {
+      member = rope.maybe_number(name, 1e-9, 1e12).value_or(member);
+    };
+    scaling.original_positions = static_cast<double>(spec.max_positions);
+    read("factor", scaling.factor);
+    read("low_freq_factor", scaling.low_freq_factor);
+    read("high_freq_factor", scaling.high_freq_factor);
+    read("original_max_position_embeddings", scaling.original_positions);
+    return scaling;
+  }
+  return std::nullopt;
+}
+
 void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
   constexpr double largest_theta = 1e18;
   // "rope_parameters" since transformers 5, "rope_scaling" and fields of the model's own before.
@@ -81,6 +118,8 @@ void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
     return fields.maybe_number(name, low, high);
   };
   spec.rope_theta = read("rope_theta", 1e-6, largest_theta).value_or(family.rope_theta);
+  spec.local_rope_theta = read_local_theta(fields, newer, largest_theta);
+  spec.rope_scaling = read_rope_scaling(fields, spec);
   spec.rotary_dim = spec.head_dim;
   if (family.partial_rotary_field) {
     const double share = read("partial_rotary_factor", 0.0, 1.0).value_or(1.0);
@@ -141,6 +180,10 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   spec.unit_offset_norm = family.unit_offset_norm;
   spec.scaled_embedding = family.scaled_embedding;
   spec.eager_attention_only = family.eager_attention_only;
+  double per_head = static_cast<double>(spec.head_dim);
+  if (family.query_scalar_field)
+    per_head = fields.maybe_number("query_pre_attn_scalar", 1e-6, 1e9).value_or(256.0);
+  spec.attention_scale = 1.0 / std::sqrt(per_head);
 }
 
 // nn.Embedding's rule: a negative index counts from the end of the vocabulary.

@@ -44,6 +44,7 @@ std::vector<OptimizedTensor> whole_parameters(StepProgram& step) {
 StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
   validate(spec, config);
   StepProgram step;
+  step.loss_scale = 1.0 / static_cast<double>(config.grad_accum);
   Lowering lowering(spec, config, step);
   lowering.declare();
   const std::unique_ptr<ShardPass> shard = make_shard_pass(step, config);
@@ -74,8 +75,9 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
       sharded ? shard->optimized() : whole_parameters(step);
   step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
   step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
-  add_optimizer_state(step, config.optimizer, optimized);
-  append_optimizer(step, config.optimizer, optimized);
+  const std::vector<ir::ValueId> states = add_optimizer_state(step, config.optimizer, optimized);
+  append_optimizer(step, config.optimizer, optimized, states);
+  if (sharded) shard->after_optimizer();
   // The loss, and what the loop holds, until the next step.
   step.surviving.push_back(step.loss);
   if (config.hold_output)

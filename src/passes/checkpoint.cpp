@@ -128,8 +128,10 @@ class Checkpointer {
     if (base == no_id || i >= remap_.size()) return v;
     const ValueId twin_base = mapped(base);
     if (twin_base == base) return v;
-    const ir::Value& view = p_.value(v);
-    const ValueId twin = p_.reshape(twin_base, view.shape, view.permuted);
+    const ir::Value like = p_.value(v);
+    const ValueId twin = p_.reshape(twin_base, like.shape, like.permuted);
+    p_.value(twin).narrow_dim = like.narrow_dim;
+    p_.value(twin).narrow_start = like.narrow_start;
     remap_[i] = twin;
     return twin;
   }

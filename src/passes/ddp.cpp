@@ -24,10 +24,12 @@ class Ddp final : public GradientHooks {
  public:
   Ddp(StepProgram& step, const StepConfig& config) : GradientHooks(step, config) {
     bucket_of_.resize(s_.parameters.size());
+    offset_.resize(s_.parameters.size());
     buckets_.emplace_back();
     for (std::size_t i = s_.parameters.size(); i-- > 0;) {
       const std::int64_t limit = buckets_.size() == 1 ? first_bucket_bytes : bucket_bytes;
       if (buckets_.back().bytes >= limit) buckets_.emplace_back();
+      offset_[i] = buckets_.back().bytes / size_of(c_.param_dtype);
       buckets_.back().bytes += p_.bytes(s_.parameters[i].value);
       ++buckets_.back().parameters;
       bucket_of_[i] = buckets_.size() - 1;
@@ -37,15 +39,19 @@ class Ddp final : public GradientHooks {
                               Role::gradient, {-1, ir::Module::root});
       s_.resident.push_back(bucket.buffer);
     }
-    for (const Parameter& parameter : s_.parameters) s_.resident.push_back(parameter.value);
+    for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+      const ir::Shape shape = p_.value(s_.parameters[i].value).shape;
+      const ValueId part =
+          p_.narrow(buckets_[bucket_of_[i]].buffer, 0, offset_[i], shape.numel());
+      view_.push_back(p_.reshape(part, shape));
+      s_.resident.push_back(s_.parameters[i].value);
+    }
   }
 
   [[nodiscard]] std::vector<OptimizedTensor> optimized() const override {
     std::vector<OptimizedTensor> tensors;
     for (std::size_t i = 0; i < s_.parameters.size(); ++i)
-      tensors.push_back({s_.parameters[i].value, no_id});
-    for (std::size_t b = 0; b < buckets_.size() && b < tensors.size(); ++b)
-      tensors[b].gradient = buckets_[b].buffer;
+      tensors.push_back({s_.parameters[i].value, view_[i]});
     return tensors;
   }
 
@@ -57,9 +63,9 @@ class Ddp final : public GradientHooks {
   void on_gradient(std::size_t parameter, ValueId gradient) override {
     Bucket& bucket = buckets_[bucket_of_[parameter]];
     const ir::ModulePath module = s_.parameters[parameter].module;
-    // A copy, scaled by 1 / world, at first; later micro-batches add to the view.
+    // A copy at first; later micro-batches add to the view. The all-reduce averages.
     emit(first_micro_batch() ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
-         {gradient, bucket.buffer}, {});
+         {view_[parameter], gradient}, {});
     const bool synchronise = !c_.no_sync || !first_micro_batch() || c_.grad_accum == 1;
     if (--bucket.waiting == 0 && synchronise)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket.buffer}, {});
@@ -67,6 +73,8 @@ class Ddp final : public GradientHooks {
 
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;
+  std::vector<std::int64_t> offset_;  ///< elements before the parameter's in its bucket
+  std::vector<ValueId> view_;         ///< the bucket's part that is the parameter's gradient
 };
 
 }  // namespace

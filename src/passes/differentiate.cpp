@@ -59,6 +59,7 @@ class Backward {
     seed_ = p_.make(loss.shape, loss.dtype, ir::Role::activation_grad, {-1, ir::Module::loss});
     p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_});
     p_.ops.back().group = ++group_;
+    p_.ops.back().scalar = s_.loss_scale;
     set_pending(s_.loss, seed_);
   }
 

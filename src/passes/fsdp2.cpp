@@ -335,14 +335,18 @@ class Fsdp2 final : public ShardPass {
   /// The shards' gradients are views of the reduce-scatter's output; a later micro-batch adds to
   /// them, one parameter at a time.
   void store(Unit& unit, ValueId sharded) {
+    std::int64_t start = 0;
     for (std::size_t i : unit.parameters) {
+      const std::int64_t numel = p_.value(shard_[i]).shape[0];
+      const ValueId part = p_.narrow(sharded, 0, start, numel);
+      start += numel;
       ValueId& gradient = optimized_[i].gradient;
       if (gradient == no_id) {
-        gradient = sharded;
+        gradient = part;
         s_.surviving.push_back(sharded);
         continue;
       }
-      const ValueId in[] = {shard_[i]};
+      const ValueId in[] = {gradient, part};
       emit(OpKind::accumulate_inplace, module_of(unit), in, {});
     }
     hold(sharded);

@@ -81,8 +81,12 @@ class Fuser {
       case OpKind::rms_norm: {
         const ValueId x = chain.inputs[0], w = chain.inputs[1];
         const ValueId scale = row_statistic(x, like);
-        if (across_ && fuse_residual(x, w, chain.output, scale, like)) return;
+        if (across_ && fuse_residual(x, w, chain.output, scale, like)) {
+          set_attributes(chain);
+          return;
+        }
         p_.emit(OpKind::rms_norm, like.phase, like.module, {x, w}, {chain.output, scale});
+        set_attributes(chain);
         return;
       }
       case OpKind::rope: {
@@ -98,8 +102,14 @@ class Fuser {
       default:
         p_.emit(chain.fused, like.phase, like.module, {chain.inputs[0], chain.inputs[1]},
                 {chain.output});
+        set_attributes(chain);
         return;
     }
+  }
+
+  void set_attributes(const Chain& chain) {
+    p_.ops.back().dim = chain.variant;
+    p_.ops.back().scalar = chain.scalar;
   }
 
   void write_over(ValueId result, ValueId target) {

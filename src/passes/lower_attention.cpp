@@ -28,7 +28,7 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
 
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
-  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id};
+  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, 0, 0.0};
   if (spec_.family != "phi3") {
     chain.output = rotate_part(q, rotary, chain.ops);
     chain.second_output = rotate_part(k, rotary, chain.ops);
@@ -68,6 +68,7 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   const double tokens = static_cast<double>(s[2]), w = static_cast<double>(reach);
   const double kept = (w * tokens - w * (w - 1.0) / 2.0) / tokens;
   emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, static_cast<std::int32_t>(window), kept);
+  p_.ops.back().scale = spec_.attention_scale;
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
@@ -103,7 +104,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   const V query = folded(q), key = folded(keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
   emit(OpKind::bmm, {query, key}, {scores}, static_cast<std::int32_t>(s[3]));
-  scores = unary(OpKind::mul_scalar, scores, 1.0);
+  scores = unary(OpKind::mul_scalar, scores, spec_.attention_scale);
   if (spec_.attention_softcap) {
     scores = unary(OpKind::div, scores, *spec_.attention_softcap);
     scores = unary(OpKind::tanh, scores);
@@ -116,13 +117,18 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
-    const V dropped = out(shape(weights), DType::u8, false);
-    emit(OpKind::dropout, {weights}, {kept, dropped}, 0, dropout_);
+    if (config_.runtime == Runtime::ac_trainer) {  // the mask is drawn again, not kept
+      emit(OpKind::dropout, {weights}, {kept}, block_, dropout_);
+    } else {
+      const V dropped = out(shape(weights), DType::u8, false);
+      emit(OpKind::dropout, {weights}, {kept, dropped}, block_, dropout_);
+    }
     weights = kept;
   }
   const V value = folded(values);
   const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
   emit(OpKind::bmm, {weights, value}, {mixed}, static_cast<std::int32_t>(s[2]));
+  p_.ops.back().form = ir::Form::nn;
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
   const V y = heads_last(heads);

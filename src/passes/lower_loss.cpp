@@ -20,7 +20,7 @@ ir::ValueId Lowering::shifted_labels(bool keep_padded) {
   const V padded = out({config_.batch, config_.seq + 1}, DType::i64, false);
   emit(OpKind::pad, {labels_}, {padded});
   const V shifted = out({config_.batch, config_.seq}, DType::i64, false);
-  emit(OpKind::clone, {padded}, {shifted});
+  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
   return shifted;
 }
@@ -47,7 +47,7 @@ void Lowering::loss_lc_ce() {
   const std::int64_t tokens = config_.batch * config_.seq;
   // The loop asks the model for hidden states and one token's logits (`logits_to_keep=1`).
   leaf_ = Module::lm_head;
-  const V last = p_.on_storage_of(hidden_, {config_.batch, 1, spec_.hidden}, dtype(hidden_), false);
+  const V last = p_.narrow(hidden_, 1, config_.seq - 1, 1);
   const V one = out({config_.batch, 1, spec_.vocab}, dtype(hidden_), false);
   emit(OpKind::mm, {last, lm_head_}, {one}, static_cast<std::int32_t>(spec_.hidden));
   phase_ = Phase::loss;
@@ -57,10 +57,14 @@ void Lowering::loss_lc_ce() {
   const V flat = p_.reshape(hidden_, {tokens, spec_.hidden});
   emit(OpKind::linear_cross_entropy, {flat, lm_head_, labels}, {loss, lse},
        static_cast<std::int32_t>(spec_.hidden));
+  p_.ops.back().scale = spec_.final_softcap.value_or(0.0);
   hold({hidden_, one});
   s_.loss = loss;
   s_.outputs = {hidden_, one};
 }
+
+/// `dim` of nll_loss: the sum, which the chunks' own count divides.
+constexpr std::int32_t sum_of_losses = 1;
 
 /// Logits of `chunk_tokens` tokens at a time; both gradients are made in forward.
 void Lowering::loss_chunked() {
@@ -81,30 +85,40 @@ void Lowering::loss_chunked() {
     emit(kind, {target, source}, {next});
     return next;
   };
+  // A sequence's last token has no successor: it counts for nothing (labels are -100 there).
+  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.batch));
   for (std::int64_t start = 0; start < tokens; start += config_.chunk_tokens) {
     const std::int64_t n = std::min(config_.chunk_tokens, tokens - start);
     const auto k = static_cast<std::int32_t>(h);
-    const V part = p_.on_storage_of(flat, {n, h}, dt, false);
+    const V part = p_.narrow(flat, 0, start, n);
     const V logits = out({n, v}, dt, false);
     emit(OpKind::mm, {part, lm_head_}, {logits}, k);
     const V wide = cast(logits, DType::f32);
     const V log_probabilities = unary(OpKind::log_softmax, wide);
     const V loss = out({}, DType::f32, false), weight = out({}, DType::f32, false);
-    emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight});
-    const V share = unary(OpKind::div, loss, static_cast<double>(tokens));
+    const V targets = p_.narrow(p_.reshape(labels, {tokens}), 0, start, n);
+    emit(OpKind::nll_loss, {log_probabilities, targets}, {loss, weight}, sum_of_losses);
+    const V share = unary(OpKind::div, loss, counted);
     total = rewrite(OpKind::accumulate_inplace, total, share);
     // softmax - one-hot, over the number of tokens, where the log-probabilities were
     V grad_wide = rewrite(OpKind::exp, log_probabilities, log_probabilities);
     const V minus_one = out({n, 1}, DType::f32, false);
     emit(OpKind::fill, {}, {minus_one});
-    grad_wide = rewrite(OpKind::scatter, grad_wide, minus_one);
-    grad_wide = rewrite(OpKind::div, grad_wide, grad_wide);
+    p_.ops.back().scalar = -1.0;
+    const V one_hot = p_.on_storage_of(grad_wide, {n, v}, DType::f32, true);
+    emit(OpKind::scatter, {grad_wide, targets, minus_one}, {one_hot});
+    grad_wide = p_.on_storage_of(one_hot, {n, v}, DType::f32, true);
+    emit(OpKind::div, {one_hot}, {grad_wide}, 0, counted);
     const V grad_logits = cast(grad_wide, dt);
     const V into_hidden = out({n, h}, dt, false);
     emit(OpKind::mm, {grad_logits, lm_head_}, {into_hidden}, static_cast<std::int32_t>(v));
-    grad_hidden = rewrite(OpKind::copy, grad_hidden, into_hidden);
+    p_.ops.back().form = ir::Form::nn;
+    const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
+    emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
+    grad_hidden = copied;
     const V into_weight = out({v, h}, dt, false);
     emit(OpKind::mm, {grad_logits, part}, {into_weight}, static_cast<std::int32_t>(n));
+    p_.ops.back().form = ir::Form::tn;
     grad_weight = rewrite(OpKind::accumulate_inplace, grad_weight, into_weight);
     hold({loss, grad_logits});  // the loop's locals
   }

@@ -1,31 +1,44 @@
 // transformers v5.23, masking_utils.py: the causal and sliding-window masks that eager attention
 // adds to its scores. (B, 1, S, S): boolean while they are put together, then in the model's dtype.
+#include <limits>
+
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
 
+using ir::Comparison;
 using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
-ir::ValueId Lowering::causal_mask(bool sliding) {
+/// `window`: tokens that a query sees, itself included; 0: all before it.
+ir::ValueId Lowering::causal_mask(std::int64_t window) {
+  const bool sliding = window > 0;
   leaf_ = Module::root;
   const std::int64_t b = config_.batch, s = config_.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
-  const auto make = [&](OpKind kind, const Shape& size, DType type, std::initializer_list<V> in) {
+  const auto make = [&](OpKind kind, const Shape& size, DType type, std::initializer_list<V> in,
+                        std::int32_t dim = 0, double scalar = 0.0) {
     const V v = out(size, type, false);
-    emit(kind, in, {v});
+    emit(kind, in, {v}, dim, scalar);
     return v;
   };
-  const auto boolean = [&](V x, V y) { return make(OpKind::compare, square, DType::u8, {x, y}); };
+  const auto boolean = [&](Comparison how, V x, V y) {
+    return make(OpKind::compare, square, DType::u8, {x, y}, static_cast<std::int32_t>(how));
+  };
   // find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
   // none
-  const V before = make(OpKind::add_scalar, {b, 1}, DType::i64, {positions_});
+  const V before = make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)},
+                        0, -1.0);
   const V joined = make(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
-  const V steps = make(OpKind::add, {b, s}, DType::i64, {joined, joined});
-  const V jumps = make(OpKind::compare, {b, s}, DType::u8, {steps});
+  const auto last = static_cast<std::int32_t>(1);
+  const V steps = make(OpKind::add, {b, s}, DType::i64,
+                       {p_.narrow(joined, last, 1, s), p_.narrow(joined, last, 0, s)}, 0, -1.0);
+  const V jumps = make(OpKind::compare, {b, s}, DType::u8, {steps},
+                       static_cast<std::int32_t>(Comparison::not_equal), 1.0);
   const V packed = make(OpKind::cumsum, {b, s}, DType::i64, {jumps});
-  const V none_packed = make(OpKind::compare, {b}, DType::u8, {packed});
+  const V none_packed = make(OpKind::compare, {b}, DType::u8, {p_.narrow(packed, last, s - 1, 1)},
+                             static_cast<std::int32_t>(Comparison::not_equal), 0.0);
   make(OpKind::sum, {}, DType::u8, {none_packed});
   hold({before, steps});
   const V batch = make(OpKind::arange, {b}, DType::i64, {});
@@ -36,27 +49,37 @@ ir::ValueId Lowering::causal_mask(bool sliding) {
   const V queries = tokens(), keys = tokens();
   V allowed{};
   if (sliding) {
-    const V all = make(OpKind::fill, {}, DType::u8, {});
-    const V oldest = make(OpKind::add_scalar, column, DType::i64, {queries});
-    const V recent = boolean(keys, oldest);
-    const V within = boolean(all, recent);
-    allowed = boolean(within, boolean(keys, queries));
+    const V all = make(OpKind::fill, {}, DType::u8, {}, 0, 1.0);
+    const V oldest = make(OpKind::add_scalar, column, DType::i64, {queries}, 0,
+                          -static_cast<double>(window));
+    const V recent = boolean(Comparison::greater, keys, oldest);
+    const V within = boolean(Comparison::both, all, recent);
+    allowed = boolean(Comparison::both, within,
+                      boolean(Comparison::less_equal, keys, p_.reshape(queries, column)));
   } else {
-    allowed = boolean(keys, queries);
+    allowed = boolean(Comparison::less_equal, keys, p_.reshape(queries, column));
   }
   hold({batch, heads, queries, keys});
   const V zero = make(OpKind::fill, {}, config_.compute_dtype, {});
-  const V least = make(OpKind::fill, {}, config_.compute_dtype, {});
+  const double lowest = config_.compute_dtype == DType::bf16
+                            ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
+                            : static_cast<double>(std::numeric_limits<float>::lowest());
+  const V least = make(OpKind::fill, {}, config_.compute_dtype, {}, 0, lowest);
   return make(OpKind::masked_fill, {b, 1, s, s}, config_.compute_dtype, {allowed, zero, least});
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
   if (!eager_attention_) return;
-  bool any_window = false, any_full = false;
-  for (std::int64_t w : spec_.window) (w > 0 ? any_window : any_full) = true;
-  if (spec_.window.empty() || any_full) full_mask_ = causal_mask(false);
-  if (any_window) window_mask_ = causal_mask(true);
+  std::int64_t window = 0;
+  bool any_full = false;
+  for (std::int64_t w : spec_.window)
+    if (w > 0)
+      window = w;
+    else
+      any_full = true;
+  if (spec_.window.empty() || any_full) full_mask_ = causal_mask(0);
+  if (window > 0) window_mask_ = causal_mask(window);
 }
 
 }  // namespace ac_advisor::passes

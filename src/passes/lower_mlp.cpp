@@ -26,7 +26,8 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
-  Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id};
+  const std::int32_t gelu = spec_.activation == model::Activation::gelu_tanh ? 1 : 0;
+  Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id, gelu, 0.0};
   V gate{}, up{}, activated{};
   if (b.gate_up.weight != ir::no_id) {  // phi3
     leaf_ = Module::gate_up_proj;
@@ -72,7 +73,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
   const V top = out({tokens, moe.top_k}, DType::f32, true);
   const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {probabilities}, {top, experts});
+  emit(OpKind::topk, {probabilities}, {top, experts}, static_cast<std::int32_t>(moe.top_k));
   V weights = top;
   if (moe.normalize_top_k) {
     const V total = out({tokens, 1}, DType::f32, true);
@@ -91,7 +92,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
   emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
   const V source = out({rows}, DType::i64, false);
-  emit(OpKind::floor_divide, {order}, {source});
+  emit(OpKind::floor_divide, {order}, {source}, static_cast<std::int32_t>(moe.top_k));
   const V selected = out({rows, spec_.hidden}, dtype(x), true);
   emit(OpKind::index, {flat, source}, {selected});
   const V weights_sorted = out({rows}, dtype(weights), true);
@@ -99,7 +100,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V narrow_ids = out({rows}, DType::i32, false);
   emit(OpKind::cast, {sorted_ids}, {narrow_ids});
   const V counts = out({moe.experts}, DType::i32, false);
-  emit(OpKind::histc, {narrow_ids}, {counts});
+  emit(OpKind::histc, {narrow_ids}, {counts}, static_cast<std::int32_t>(moe.experts));
   const V offsets = out({moe.experts}, DType::i32, false);
   emit(OpKind::cumsum, {counts}, {offsets});
 
@@ -107,7 +108,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   emit(OpKind::grouped_mm, {selected, b.experts_gate_up, offsets}, {both},
        static_cast<std::int32_t>(spec_.hidden));
   const auto [gate, up] = chunk(both);
-  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id};
+  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id, 0, 0.0};
   const V activated = activate(gate, &chain.ops);
   const V product = binary(OpKind::mul, activated, up);
   chain.ops.push_back(last_op());

@@ -25,7 +25,7 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V y = out(shape(x), dtype(back), true);
   p_.value(y).permuted = p_.value(back).permuted;
   emit(OpKind::mul, {weight, back}, {y});
-  Chain chain{OpKind::rms_norm, {}, {x, weight}, y, ir::no_id};
+  Chain chain{OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, 0, spec_.rms_norm_eps};
   for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
   s_.chains.push_back(std::move(chain));
   hold({x, normed, variance});  // the argument, the frame's `hidden_states` and `variance`
@@ -50,7 +50,7 @@ ir::ValueId Lowering::gemma_rms_norm(V x, V weight, Module leaf) {
   const V one_plus = unary(OpKind::add_scalar, w, 1.0);
   const V scaled = binary(OpKind::mul, normed, one_plus);
   const V y = cast(scaled, in);
-  Chain chain{OpKind::rms_norm, {}, {x, weight}, y, ir::no_id};
+  Chain chain{OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, 1, spec_.rms_norm_eps};
   for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
   s_.chains.push_back(std::move(chain));
   hold({x, scaled});  // the argument, the frame's `output`

@@ -70,7 +70,7 @@ class Lowering {
   V heads_last(V x);
 
   // lower_mask.cpp
-  V causal_mask(bool sliding);
+  V causal_mask(std::int64_t window);
   void causal_masks();
 
   // lower_mlp.cpp, lower_moe.cpp

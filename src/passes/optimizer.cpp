@@ -9,31 +9,33 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
-void add_optimizer_state(StepProgram& step, Optimizer optimizer,
-                         const std::vector<OptimizedTensor>& tensors) {
+std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
+                                         const std::vector<OptimizedTensor>& tensors) {
   ir::Program& p = step.program;
-  if (optimizer == Optimizer::sgd) return;  // no momentum: no state
+  std::vector<ValueId> states;
+  if (optimizer == Optimizer::sgd) return states;  // no momentum: no state
   for (const OptimizedTensor& t : tensors) {
     const ir::Value like = p.value(t.parameter);
     const ir::ModulePath module = p.storage(like.storage).module;
     // fused keeps its step counter on the device; foreach, on a GPU, on the host (capturable=False)
-    step.resident.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
+    states.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
     for (int moment = 0; moment < 2; ++moment)
-      step.resident.push_back(p.make(like.shape, like.dtype, Role::optimizer_state, module));
+      states.push_back(p.make(like.shape, like.dtype, Role::optimizer_state, module));
   }
+  step.resident.insert(step.resident.end(), states.begin(), states.end());
+  return states;
 }
 
 void append_optimizer(StepProgram& step, Optimizer optimizer,
-                      const std::vector<OptimizedTensor>& tensors) {
+                      const std::vector<OptimizedTensor>& tensors,
+                      const std::vector<ValueId>& states) {
   ir::Program& p = step.program;
   const ir::ModulePath module{-1, ir::Module::optimizer};
-  std::vector<ValueId> parameters, gradients, states;
+  std::vector<ValueId> parameters, gradients;
   for (const OptimizedTensor& t : tensors) {
     parameters.push_back(t.parameter);
     if (t.gradient != no_id) gradients.push_back(t.gradient);
   }
-  for (ValueId v : step.resident)
-    if (p.storage(p.value(v).storage).role == Role::optimizer_state) states.push_back(v);
   std::int32_t group = p.ops.empty() ? 0 : p.ops.back().group;
   const auto run = [&](OpKind kind, std::initializer_list<const std::vector<ValueId>*> reads,
                        const std::vector<ValueId>& makes) {
@@ -60,15 +62,22 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
   std::vector<ValueId> denominators;
   for (ValueId v : parameters)
     denominators.push_back(p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
-  run(OpKind::foreach, {}, {});
-  run(OpKind::foreach, {&parameters}, {});
-  run(OpKind::foreach, {&states, &gradients}, {});
-  run(OpKind::foreach, {&states}, {});
-  run(OpKind::foreach, {&states, &gradients}, {});
-  run(OpKind::foreach, {&states}, denominators);
-  run(OpKind::foreach, {&denominators}, {});
-  run(OpKind::foreach, {&denominators}, {});
-  run(OpKind::foreach, {&parameters, &states, &denominators}, {});
+  // `dim` is the stage.
+  std::int32_t stage = 0;
+  const auto stages = [&](std::initializer_list<const std::vector<ValueId>*> reads,
+                          const std::vector<ValueId>& makes) {
+    run(OpKind::foreach, reads, makes);
+    p.ops.back().dim = stage++;
+  };
+  stages({&states}, {});
+  stages({&parameters}, {});
+  stages({&states, &gradients}, {});
+  stages({&states}, {});
+  stages({&states, &gradients}, {});
+  stages({&states}, denominators);
+  stages({&states, &denominators}, {});
+  stages({&denominators}, {});
+  stages({&parameters, &states, &denominators}, {});
 }
 
 }  // namespace ac_advisor::passes

@@ -13,11 +13,14 @@ struct OptimizedTensor {
   ir::ValueId gradient = ir::no_id;
 };
 
-/// Moments and step counters, resident from the first step's end.
-void add_optimizer_state(StepProgram& step, Optimizer optimizer,
-                         const std::vector<OptimizedTensor>& tensors);
-/// The optimizer's ops at the end of the step.
+/// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
+/// exp_avg_sq. Empty for SGD without momentum.
+[[nodiscard]] std::vector<ir::ValueId> add_optimizer_state(
+    StepProgram& step, Optimizer optimizer, const std::vector<OptimizedTensor>& tensors);
+/// The optimizer's ops at the end of the step. A fused one reads parameters, then gradients, then
+/// `states`, each in the order of `tensors`.
 void append_optimizer(StepProgram& step, Optimizer optimizer,
-                      const std::vector<OptimizedTensor>& tensors);
+                      const std::vector<OptimizedTensor>& tensors,
+                      const std::vector<ir::ValueId>& states);
 
 }  // namespace ac_advisor::passes

@@ -18,6 +18,7 @@ class ShardPass {
   virtual void rewrite(ir::OpId first) = 0;
   /// What the optimizer updates on this rank.
   [[nodiscard]] virtual std::vector<OptimizedTensor> optimized() const = 0;
+  virtual void after_optimizer() {}
 };
 
 [[nodiscard]] std::unique_ptr<ShardPass> make_fsdp2(StepProgram& step, const StepConfig& config);

@@ -33,6 +33,15 @@ class Zero final : public GradientHooks {
     return {{master_, fp32_gradient_}};
   }
 
+  /// The updated partition goes to the parameters in their own dtype, and to the other ranks, in
+  /// place.
+  void after_optimizer() override {
+    std::vector<ValueId> in{master_};
+    for (const Parameter& parameter : s_.parameters) in.push_back(parameter.value);
+    emit(OpKind::all_gather, {-1, ir::Module::optimizer}, in, {});
+    p_.ops.back().phase = ir::Phase::optimizer;
+  }
+
  private:
   void begin_backward() override {
     bucket_ = p_.make({reduce_bucket_elements}, c_.compute_dtype, Role::communication,
@@ -40,7 +49,7 @@ class Zero final : public GradientHooks {
     emit(OpKind::empty, {-1, ir::Module::root}, {}, {bucket_});
     if (averaged_ == no_id) {
       averaged_ = p_.make({partition_}, c_.compute_dtype, Role::gradient, {-1, ir::Module::root});
-      emit(OpKind::empty, {-1, ir::Module::root}, {}, {averaged_});
+      emit(OpKind::fill, {-1, ir::Module::root}, {}, {averaged_});
     }
     filled_ = 0;
   }
@@ -49,14 +58,17 @@ class Zero final : public GradientHooks {
     const std::int64_t elements = p_.value(gradient).shape.numel();
     const ir::ModulePath module = s_.parameters[parameter].module;
     if (filled_ + elements > reduce_bucket_elements) flush();
-    emit(OpKind::bucket_copy, module, {gradient, bucket_}, {});
+    const ir::OpId copy = emit(OpKind::bucket_copy, module,
+                               {p_.narrow(bucket_, 0, filled_, elements), gradient}, {});
+    p_.op(copy).dim = static_cast<std::int32_t>(parameter);
     if (c_.shard == Sharding::zero1) kept_.push_back(gradient);  // until the step
     filled_ += elements;
   }
 
   void flush() {
     if (filled_ == 0) return;
-    emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket_, averaged_}, {});
+    emit(OpKind::all_reduce, {-1, ir::Module::root},
+         {p_.narrow(bucket_, 0, 0, filled_), averaged_}, {});
     filled_ = 0;
   }
 

@@ -38,6 +38,11 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
       {"attention_dropout", m.attention_dropout},
       {"pad_token_id", m.pad_token_id},
       {"rope_theta", m.rope_theta},
+      {"local_rope_theta", m.local_rope_theta},
+      {"attention_scale", m.attention_scale},
+      {"rope_scaling", m.rope_scaling ? fmt::format("{} {:g}", m.rope_scaling->type,
+                                                    m.rope_scaling->factor)
+                                      : std::string("none")},
       {"tied_embeddings", m.tied_embeddings},
       {"qkv_bias", m.qkv_bias},
       {"output_bias", m.output_bias},

@@ -24,6 +24,8 @@ void visit(Spec& m, Io io) {
   io("attention_dropout", m.attention_dropout);
   io("pad_token_id", m.pad_token_id);
   io("rope_theta", m.rope_theta);
+  io("local_rope_theta", m.local_rope_theta);
+  io("attention_scale", m.attention_scale);
   io("tied_embeddings", m.tied_embeddings);
   io("qkv_bias", m.qkv_bias);
   io("output_bias", m.output_bias);
@@ -50,6 +52,12 @@ Json model_json(const model::ModelSpec& spec) {
   out["activation"] = spec.activation == model::Activation::silu ? "silu" : "gelu_tanh";
   if (spec.attention_softcap) out["attention_softcap"] = *spec.attention_softcap;
   if (spec.final_softcap) out["final_softcap"] = *spec.final_softcap;
+  if (spec.rope_scaling)
+    out["rope_scaling"] = {{"type", spec.rope_scaling->type},
+                           {"factor", spec.rope_scaling->factor},
+                           {"low_freq_factor", spec.rope_scaling->low_freq_factor},
+                           {"high_freq_factor", spec.rope_scaling->high_freq_factor},
+                           {"original_positions", spec.rope_scaling->original_positions}};
   if (spec.moe)
     out["moe"] = {{"experts", spec.moe->experts},
                   {"top_k", spec.moe->top_k},
@@ -72,6 +80,14 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     if (json.contains("attention_softcap"))
       spec.attention_softcap = json["attention_softcap"].get<double>();
     if (json.contains("final_softcap")) spec.final_softcap = json["final_softcap"].get<double>();
+    if (json.contains("rope_scaling")) {
+      field = "rope_scaling";
+      const Json& rope = json["rope_scaling"];
+      spec.rope_scaling = model::RopeScaling{
+          rope.at("type").get<std::string>(), rope.at("factor").get<double>(),
+          rope.at("low_freq_factor").get<double>(), rope.at("high_freq_factor").get<double>(),
+          rope.at("original_positions").get<double>()};
+    }
     if (json.contains("moe")) {
       field = "moe";
       const Json& moe = json["moe"];

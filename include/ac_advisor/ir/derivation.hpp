@@ -42,6 +42,11 @@ class Derivation {
   /// A new version of `target`, on its storage: what an op that overwrites it puts out.
   ValueId overwrite(ValueId target);
   ValueId alias(ValueId base, const Shape& shape);
+  /// `shape`'s part of `base` from `start` on along the last dimension: a view.
+  ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
+  /// Of the op emitted last.
+  void set_form(Form form) { p_.ops.back().form = form; }
+  void set_scale(double scale) { p_.ops.back().scale = scale; }
 
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }

@@ -46,10 +46,12 @@ struct Value {
   /// Heads moved before tokens by transpose only: [B, heads, S, D] in memory as [B, S, heads, D].
   /// Pointwise ops keep the layout of their first operand; reshaping it back is then free.
   bool permuted = false;
-  std::int16_t version = 0;  ///< counts in-place writes to the storage before this value
+  std::int8_t narrow_dim = -1;  ///< -1, or: a part of `base`, from narrow_start on along this dim
+  std::int16_t version = 0;     ///< counts in-place writes to the storage before this value
   StorageId storage = no_id;
-  ValueId base = no_id;   ///< no_id, or the value this one only reshapes
+  ValueId base = no_id;   ///< no_id, or the value this one only views
   OpId producer = no_id;  ///< no_id: exists before the step
+  std::int64_t narrow_start = 0;
 };
 
 struct Storage {
@@ -58,10 +60,18 @@ struct Storage {
   ModulePath module;
 };
 
+/// Which operand of a matrix product is transposed: nt is `x wᵀ` (a linear layer), nn is `g w` (the
+/// gradient of its input), tn is `gᵀ x` (the gradient of its weight).
+enum class Form : std::uint8_t { nt, nn, tn };
+
+/// How a `compare` op combines its operands.
+enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both };
+
 /// One dispatched op. Operands are `inputs` ids, then `outputs` ids, from `Program::operands`.
 struct Op {
   OpKind kind{};
   Phase phase = Phase::forward;
+  Form form = Form::nt;  ///< of matrix products
   std::uint16_t inputs = 0;
   std::uint16_t outputs = 0;
   ModulePath module;
@@ -74,6 +84,7 @@ struct Op {
   OpId forward = no_id;         ///< backward and recompute: the forward op they belong to
   std::int32_t dim = 0;         ///< dim, size or count, by kind
   double scalar = 0.0;          ///< scale, probability, epsilon, by kind
+  double scale = 1.0;           ///< of attention scores; a loss' soft cap (0: none)
 };
 
 /// A straight-line program: the forward at first, the whole step after the passes.
@@ -89,6 +100,8 @@ class Program {
                bool requires_grad = false);
   /// The same memory with another shape; `permuted` as in Value.
   ValueId reshape(ValueId base, const Shape& shape, bool permuted = false);
+  /// A part of `base`: `size` entries from `start` on along `dim`. Costs nothing.
+  ValueId narrow(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size);
   /// A new value on `base`'s storage that an op writes or views; `bump` counts an in-place write.
   ValueId on_storage_of(ValueId base, const Shape& shape, DType dtype, bool bump);
 

@@ -19,6 +19,17 @@ struct MoeSpec {
   bool operator==(const MoeSpec&) const = default;
 };
 
+/// How rotary frequencies are stretched (transformers v5.23, modeling_rope_utils.py). It changes
+/// values, not memory.
+struct RopeScaling {
+  std::string type;  ///< "linear", "llama3"; others are planned, but not run
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  double original_positions = 8192.0;  ///< original_max_position_embeddings
+  bool operator==(const RopeScaling&) const = default;
+};
+
 /// One decoder-only transformer as its Hugging Face `config.json` describes it, with the family's
 /// modelling code reduced to facts that change what a training step launches and holds.
 struct ModelSpec {
@@ -37,6 +48,9 @@ struct ModelSpec {
   double attention_dropout = 0.0;
   std::int64_t pad_token_id = -1;  ///< -1: none
   double rope_theta = 10000.0;
+  double local_rope_theta = 10000.0;  ///< of blocks with a window, where they have their own table
+  std::optional<RopeScaling> rope_scaling;
+  double attention_scale = 1.0;  ///< of the scores: head_dim^-0.5, or the configuration's
 
   bool tied_embeddings = false;
   bool qkv_bias = false;

@@ -23,6 +23,8 @@ struct Chain {
   std::vector<ir::ValueId> inputs;
   ir::ValueId output = ir::no_id;
   ir::ValueId second_output = ir::no_id;  ///< k of a rotated (q, k) pair
+  std::int32_t variant = 0;  ///< `dim` of the fused op: 1 for Gemma's (1 + weight), for gelu
+  double scalar = 0.0;       ///< its epsilon
 };
 
 /// The program of a step on its way through the passes, with what they need to know of the model.
@@ -39,6 +41,7 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;
   ir::ValueId hidden = ir::no_id;  ///< final hidden state
   std::int32_t blocks = 0;
+  double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
 };
 
 }  // namespace ac_advisor::passes
