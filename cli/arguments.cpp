@@ -28,6 +28,7 @@ constexpr StepOption step_options[] = {
     {"--grad-accum", "N", "micro-batches a step (1)"},
     {"--gpu", "NAME", "h100-80gb, h200, a100-80gb, … or cpu (exact bytes)"},
     {"--world", "N", "data-parallel ranks (1)"},
+    {"--threads", "N", "CPU threads a rank, with --gpu cpu (1)"},
     {"--shard", "MODE", "none, ddp, zero1, zero2, fsdp2 or hsdp:N"},
     {"--fsdp-unit", "UNIT", "block or segment: what one fully_shard wraps"},
     {"--keep-last-block", nullptr, "fsdp2: the last block is not resharded after forward"},

@@ -7,6 +7,7 @@ function(ac_advisor_embed target)
     "${PROJECT_SOURCE_DIR}/data/*/*.json")
   file(GLOB root_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/sample_models/*/config.json"
+    "${PROJECT_SOURCE_DIR}/sample_models/data/*.txt"
     "${PROJECT_SOURCE_DIR}/reports/*.html"
     "${PROJECT_SOURCE_DIR}/reports/*.css"
     "${PROJECT_SOURCE_DIR}/reports/*.js")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ac_advisor/ir/tiles.hpp"
 #include "derivatives.hpp"
 
 namespace ac_advisor::ir {
@@ -10,6 +11,29 @@ namespace {
 
 using enum OpKind;
 using C = CostClass;
+
+// fp32 logits of a tile, and in bf16 the tile's operands widened (trainer/kernels/cpu/loss.cpp).
+std::int64_t loss_tiles(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (target.cuda) return 0;
+  const bool backward = op.kind == linear_cross_entropy_backward;
+  const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
+  const Value& weight = p.value(p.input(op, backward ? 2 : 1));
+  const std::int64_t tokens = std::min(loss_tile_tokens, hidden.shape[0]),
+                     words = std::min(loss_tile_vocab, weight.shape[0]), h = hidden.shape.back();
+  std::int64_t floats = tokens * words;
+  if (hidden.dtype != DType::f32) floats += (tokens + words) * h;
+  if (hidden.dtype != DType::f32 && backward) floats += hidden.shape.numel() + words * h;
+  return 4 * floats;
+}
+
+// ZeRO's gathered fp32 partitions, on their way into the parameters.
+std::int64_t gathered_partitions(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (target.cuda || op.phase != Phase::optimizer) return 0;
+  const std::int64_t partition = p.value(p.input(op, 0)).shape.numel();
+  std::int64_t elements = 0;
+  for (std::size_t i = 1; i < op.inputs; ++i) elements += p.value(p.input(op, i)).shape.numel();
+  return 4 * (elements + partition - 1) / partition * partition;
+}
 
 // Scratch of flash attention's backward, PyTorch 2.11,
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (mha_bwd): softmax_d and dq_accum
@@ -92,7 +116,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::add_rms_norm, "add_rms_norm", derive::add_rms_norm, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {OpKind::rope, "rope", derive::rope, C::pointwise, 3, 1, 1, 1, 3, nullptr},
   {OpKind::swiglu, "swiglu", derive::swiglu, C::pointwise, 5, 1, 1, 1, 0, nullptr},
-  {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, loss_tiles},
   {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
   {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_sort},
@@ -113,12 +137,12 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {add_rms_norm_backward, "add_rms_norm_backward", nullptr, C::reduction, 9, 1, 1, 2, 1, norm_partials},
   {rope_backward, "rope_backward", nullptr, C::pointwise, 3, 1, 1, 1, 3, nullptr},
   {swiglu_backward, "swiglu_backward", nullptr, C::pointwise, 10, 1, 1, 1, 6, nullptr},
-  {linear_cross_entropy_backward, "linear_cross_entropy_backward", nullptr, C::matmul, 6, 1, 1, 1, 0, nullptr},
+  {linear_cross_entropy_backward, "linear_cross_entropy_backward", nullptr, C::matmul, 6, 1, 1, 1, 0, loss_tiles},
   {foreach, "_foreach", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {adamw_fused, "_fused_adamw_", nullptr, C::pointwise, 12, 1, 1, 1, 0, nullptr},
   {sgd_fused, "_fused_sgd_", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
   {all_gather_copy_in, "all_gather_copy_in", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, gathered_partitions},
   {all_gather_copy_out, "split_with_sizes_copy", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {reduce_scatter_copy_in, "chunk_cat", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {reduce_scatter, "reduce_scatter_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},

@@ -10,7 +10,7 @@ namespace options {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
-constexpr std::int64_t most_ranks = 1 << 20;
+constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096;
 
 struct Option {
   std::string_view name;
@@ -75,6 +75,10 @@ constexpr Option table[] = {
     {"--world", true,
      [](const Given& g, StepConfig& c) {
        c.world = parse_whole(g, g.value, {"N", 1, most_ranks});
+     }},
+    {"--threads", true,
+     [](const Given& g, StepConfig& c) {
+       c.threads = parse_whole(g, g.value, {"N", 1, most_threads});
      }},
     {"--shard", true, apply_shard},
     {"--fsdp-unit", true,

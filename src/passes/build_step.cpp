@@ -31,7 +31,8 @@ std::unique_ptr<ShardPass> make_shard_pass(StepProgram& step, const StepConfig& 
 /// One process: the optimizer updates the parameters themselves.
 std::vector<OptimizedTensor> whole_parameters(StepProgram& step) {
   std::vector<OptimizedTensor> tensors;
-  for (const Parameter& parameter : step.parameters) {
+  for (Parameter& parameter : step.parameters) {
+    parameter.stored = parameter.value;
     step.resident.push_back(parameter.value);
     tensors.push_back({parameter.value, parameter.gradient});
     if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
@@ -56,6 +57,7 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
     const auto first = static_cast<ir::OpId>(step.program.ops.size());
     step.micro_begin.push_back(first);
     lowering.forward();
+    step.losses.push_back(step.loss);
     if (config.kernels == Kernels::fused)
       fuse(step, first, config.ac == AcMode::none || config.scope == AcScope::block,
            config.ac != AcMode::selective && config.ac != AcMode::budget);
@@ -75,8 +77,9 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
       sharded ? shard->optimized() : whole_parameters(step);
   step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
   step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
-  const std::vector<ir::ValueId> states = add_optimizer_state(step, config.optimizer, optimized);
-  append_optimizer(step, config.optimizer, optimized, states);
+  step.optimized = optimized;
+  step.optimizer_states = add_optimizer_state(step, config.optimizer, optimized);
+  append_optimizer(step, config.optimizer, optimized, step.optimizer_states);
   if (sharded) shard->after_optimizer();
   // The loss, and what the loop holds, until the next step.
   step.surviving.push_back(step.loss);

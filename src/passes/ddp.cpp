@@ -44,6 +44,7 @@ class Ddp final : public GradientHooks {
       const ValueId part =
           p_.narrow(buckets_[bucket_of_[i]].buffer, 0, offset_[i], shape.numel());
       view_.push_back(p_.reshape(part, shape));
+      s_.parameters[i].stored = s_.parameters[i].value;
       s_.resident.push_back(s_.parameters[i].value);
     }
   }

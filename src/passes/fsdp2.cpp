@@ -118,6 +118,7 @@ class Fsdp2 final : public ShardPass {
       const ValueId shard = p_.make({numel}, c_.param_dtype, Role::parameter, parameter.module);
       s_.resident.push_back(shard);
       shard_.push_back(shard);
+      s_.parameters[i].stored = shard;
       optimized_.push_back({shard, no_id});
     }
     root().reshard_after_forward = false;

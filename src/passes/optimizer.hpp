@@ -7,12 +7,6 @@
 
 namespace ac_advisor::passes {
 
-/// What the optimizer updates: whole parameters, or shards, or flat partitions.
-struct OptimizedTensor {
-  ir::ValueId parameter = ir::no_id;
-  ir::ValueId gradient = ir::no_id;
-};
-
 /// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
 /// exp_avg_sq. Empty for SGD without momentum.
 [[nodiscard]] std::vector<ir::ValueId> add_optimizer_state(

@@ -19,7 +19,8 @@ class Zero final : public GradientHooks {
  public:
   Zero(StepProgram& step, const StepConfig& config) : GradientHooks(step, config) {
     std::int64_t elements = 0;
-    for (const Parameter& parameter : s_.parameters) {
+    for (Parameter& parameter : s_.parameters) {
+      parameter.stored = parameter.value;
       s_.resident.push_back(parameter.value);
       elements += p_.value(parameter.value).shape.numel();
     }

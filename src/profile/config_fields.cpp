@@ -140,6 +140,7 @@ const std::array table{
     AC_PLAIN("grad_accum", grad_accum, Int),
     AC_PLAIN("gpu", gpu, Text),
     AC_PLAIN("world", world, Int),
+    AC_PLAIN("threads", threads, Int),
     Row{"shard", [](const StepConfig& c) -> FieldValue { return shard_option(c); },
         [](StepConfig& c, const FieldValue& v) { set_shard(c, text(v)); }},
     AC_ENUM("fsdp_unit", fsdp_unit, units),

@@ -71,8 +71,9 @@ Json budget_json(const BudgetResult& b) {
 /// Typed access that names the path of what is wrong.
 class Reader {
  public:
-  Reader(const Json& node, std::string origin, std::string path)
-      : node_(node), origin_(std::move(origin)), path_(std::move(path)) {}
+  using Absent = std::map<std::string, std::string>;
+  Reader(const Json& node, std::string origin, std::string path, const Absent& absent)
+      : node_(node), origin_(std::move(origin)), path_(std::move(path)), absent_(absent) {}
 
   [[nodiscard]] Reader at(const std::string& key) const {
     if (!node_.is_object()) fail("must be an object");
@@ -82,13 +83,15 @@ class Reader {
       throw UserError(origin_ + ": \"" + path +
                       "\" is missing; is this a profile that "
                       "ac-advisor wrote?");
-    return {*found, origin_, path};
+    return {*found, origin_, path, absent_};
   }
   void operator>>(std::int64_t& v) const {
+    if (is_absent()) return;
     if (!node_.is_number_integer()) fail("must be an integer");
     v = node_.get<std::int64_t>();
   }
   void operator>>(double& v) const {
+    if (is_absent()) return;
     if (!node_.is_number()) fail("must be a number");
     v = node_.get<double>();
   }
@@ -102,12 +105,13 @@ class Reader {
   }
   template <typename T>
   void operator>>(std::array<T, 5>& v) const {
+    if (is_absent()) return;
     for (std::size_t i = 0; i < v.size(); ++i) at(phase_names[i]) >> v[i];
   }
   void operator>>(std::vector<std::string>& v) const {
     for (const Json& item : list()) {
       v.emplace_back();
-      Reader(item, origin_, path_ + "[]") >> v.back();
+      Reader(item, origin_, path_ + "[]", absent_) >> v.back();
     }
   }
   [[nodiscard]] const Json& list() const {
@@ -115,14 +119,20 @@ class Reader {
     return node_;
   }
   [[nodiscard]] const Json& json() const { return node_; }
-  [[nodiscard]] Reader item(const Json& node) const { return {node, origin_, path_ + "[]"}; }
+  [[nodiscard]] Reader item(const Json& node) const {
+    return {node, origin_, path_ + "[]", absent_};
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw UserError(origin_ + ": \"" + path_ + "\" " + what);
   }
 
  private:
+  /// Null, with its reason among the absent ones.
+  [[nodiscard]] bool is_absent() const { return node_.is_null() && absent_.contains(path_); }
+
   const Json& node_;
   std::string origin_, path_;
+  const Absent& absent_;
 };
 
 void read_config(const Reader& reader, StepConfig& config) {
@@ -212,6 +222,34 @@ void read_budget(const Reader& r, BudgetResult& b) {
   r.at("plan") >> b.plan;
 }
 
+Json numerics_json(const Numerics& n) {
+  return {{"losses", n.losses},
+          {"gradient_digest", n.gradient_digest},
+          {"parity_error", n.parity_error},
+          {"parity", n.parity},
+          {"reference", n.reference}};
+}
+
+void read_numerics(const Reader& r, Numerics& n) {
+  const Reader losses = r.at("losses");
+  for (const Json& item : losses.list()) losses.item(item) >> n.losses.emplace_back();
+  r.at("gradient_digest") >> n.gradient_digest;
+  r.at("parity_error") >> n.parity_error;
+  r.at("parity") >> n.parity;
+  r.at("reference") >> n.reference;
+}
+
+/// "memory.peak_reserved_bytes" becomes null.
+void set_absent(Json& out, const std::string& path) {
+  Json* node = &out;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    node = &(*node)[path.substr(begin, end - begin)];
+    begin = end + 1;
+  }
+  *node = nullptr;
+}
+
 }  // namespace
 
 std::string to_json(const Profile& p, int indent) {
@@ -243,6 +281,9 @@ std::string to_json(const Profile& p, int indent) {
                 {"communication_bytes", p.fit.communication},
                 {"margin_bytes", p.fit.margin}};
   if (p.budget) out["budget"] = budget_json(*p.budget);
+  if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
+  if (!p.absent.empty()) out["absent"] = p.absent;
+  for (const auto& [path, reason] : p.absent) set_absent(out, path);
   out["assumptions"] = p.assumptions;
   out["warnings"] = p.warnings;
   // Names come from files: what is not UTF-8 is replaced, not refused.
@@ -253,12 +294,17 @@ Profile from_json(const std::string& text, const std::string& origin) {
   const Json root = Json::parse(text, nullptr, false);
   if (root.is_discarded())
     throw UserError(origin + ": not JSON, or cut short; give what plan --format json wrote");
-  const Reader r(root, origin, "");
+  Profile p;
+  const Reader r(root, origin, "", p.absent);
+  if (root.is_object() && root.contains("absent")) {
+    const Reader absent = r.at("absent");
+    if (!absent.json().is_object()) absent.fail("must be an object of reasons");
+    for (const auto& [path, reason] : absent.json().items()) absent.at(path) >> p.absent[path];
+  }
   std::string written;
   r.at("schema") >> written;
   if (written != schema)
     throw UserError(origin + ": \"schema\" is " + written + ", this version reads " + schema);
-  Profile p;
   r.at("source") >> p.source;
   r.at("tool_version") >> p.tool_version;
   p.model = read_model(r.at("model").json(), origin);
@@ -287,6 +333,7 @@ Profile from_json(const std::string& text, const std::string& origin) {
   fit.at("communication_bytes") >> p.fit.communication;
   fit.at("margin_bytes") >> p.fit.margin;
   if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
+  if (root.contains("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());
   r.at("assumptions") >> p.assumptions;
   r.at("warnings") >> p.warnings;
   return p;

@@ -44,6 +44,11 @@ void visit(Spec& m, Io io) {
   io("sparse_block", m.sparse_block);
 }
 
+/// What files of version 0.1.0 do not have.
+bool is_newer(const std::string& name) {
+  return name == "local_rope_theta" || name == "attention_scale";
+}
+
 }  // namespace
 
 Json model_json(const model::ModelSpec& spec) {
@@ -72,6 +77,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
   try {
     visit(spec, [&](const char* name, auto& member) {
       field = name;
+      if (is_newer(name) && !json.contains(name)) return;
       json.at(name).get_to(member);
     });
     field = "activation";

@@ -24,6 +24,7 @@ struct WorkspaceTarget {
   bool cuda = true;  ///< false: PyTorch's CPU kernels
   std::int64_t sm_count = 132;
   std::int64_t compute_capability = 90;
+  std::int64_t threads = 1;  ///< of a CPU: its kernels have scratch a thread
 };
 
 /// All that is known of one op kind; every pass and both walkers read it here.

@@ -40,6 +40,7 @@ struct StepConfig {
   std::int64_t seq = 2048;
   std::int64_t grad_accum = 1;
   std::int64_t world = 1;
+  std::int64_t threads = 1;  ///< CPU threads a rank, where the device is a CPU
   std::string gpu = "h100-80gb";
   std::string framework = "hf";
 

@@ -13,6 +13,13 @@ struct Parameter {
   ir::ModulePath module;             ///< block -1: the root group (embedding, final norm, LM head)
   std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
+  ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
+};
+
+/// What the optimizer updates, whole parameters, shards or a flat partition, and what it reads.
+struct OptimizedTensor {
+  ir::ValueId parameter = ir::no_id;
+  ir::ValueId gradient = ir::no_id;
 };
 
 /// Primitive ops that one fused kernel can replace: `ops` in program order, what they read and what
@@ -38,7 +45,10 @@ struct StepProgram {
   std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
   std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch in the program, at most 2
   std::vector<ir::ValueId> outputs;    ///< what the training loop may hold: design, section 9
-  ir::ValueId loss = ir::no_id;
+  std::vector<OptimizedTensor> optimized;  ///< in the order of `parameters` unless partitioned
+  std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
+  std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
+  ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;  ///< final hidden state
   std::int32_t blocks = 0;
   double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum

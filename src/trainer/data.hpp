@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+
+namespace ac_advisor::trainer {
+
+/// Byte-level tokens of a text: token = byte. Row r of a step's global batch is a window of it that
+/// depends on (seed, row number) alone, so sharding and resuming do not change what is seen.
+class TextData {
+ public:
+  /// `path` empty: the sample text that is built in. Throws UserError: unreadable, shorter than a
+  /// window of `seq` bytes, or a vocabulary below 256.
+  TextData(const std::string& path, std::int64_t seq, std::int64_t vocab, std::uint64_t seed);
+
+  /// Rows [first, first + ids.size(0)) of all rows ever drawn, into ids (rows, seq), int64.
+  void load(std::int64_t first, at::Tensor ids) const;
+  [[nodiscard]] std::size_t bytes() const { return text_.size(); }
+
+ private:
+  std::string text_;
+  std::int64_t seq_;
+  std::uint64_t seed_;
+};
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,292 @@
+#include "trainer/executor.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <stdexcept>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "trainer/kernels/counter_rng.hpp"
+#include "trainer/kernels/kernels.hpp"
+#include "trainer/nvtx/nvtx.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+using ir::no_id;
+using ir::OpId;
+using ir::StorageId;
+using ir::ValueId;
+using Clock = std::chrono::steady_clock;
+
+std::size_t at_index(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+at::IntArrayRef sizes(const ir::Shape& shape) {
+  return {shape.sizes().data(), shape.sizes().size()};
+}
+
+/// The optimizer's first op that reads gradients.
+bool updates(const ir::Op& op) {
+  return op.phase == ir::Phase::optimizer &&
+         (op.kind == ir::OpKind::adamw_fused || op.kind == ir::OpKind::sgd_fused ||
+          op.kind == ir::OpKind::foreach) &&
+         op.inputs > 0;
+}
+
+/// A fault of this program, never of its user.
+[[noreturn]] void broken(const ir::Program& p, ValueId v, const char* what) {
+  const ir::Value& value = p.value(v);
+  throw std::logic_error(fmt::format("value {} {}: {}", v, ir::to_string(value.shape), what));
+}
+
+}  // namespace
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return at::kBFloat16;
+    case DType::f32:
+      return at::kFloat;
+    case DType::i64:
+      return at::kLong;
+    case DType::i32:
+      return at::kInt;
+    case DType::u8:
+      return at::kByte;
+  }
+  return at::kFloat;
+}
+
+// --- what a kernel sees ------------------------------------------------------------------------
+
+at::Tensor Call::in(std::size_t i) const {
+  return executor_.tensor(executor_.step().program.input(op_, i));
+}
+at::Tensor Call::out(std::size_t i) const { return executor_.output(op_, i); }
+void Call::set_view(std::size_t i, const at::Tensor& view) const {
+  executor_.bind(executor_.step().program.output(op_, i), view);
+}
+void Call::adopt(std::size_t i, const at::Tensor& made) const {
+  executor_.adopt(executor_.step().program.output(op_, i), made);
+}
+const ir::Value& Call::in_value(std::size_t i) const {
+  const ir::Program& p = executor_.step().program;
+  return p.value(p.input(op_, i));
+}
+const ir::Value& Call::out_value(std::size_t i) const {
+  const ir::Program& p = executor_.step().program;
+  return p.value(p.output(op_, i));
+}
+std::uint64_t Call::dropout_key() const { return executor_.dropout_key(op_); }
+
+// --- the executor ------------------------------------------------------------------------------
+
+Executor::Executor(const passes::StepProgram& step, const passes::Schedule& schedule,
+                   const StepConfig& config, MemoryTracker& tracker, Collectives& collectives)
+    : step_(step),
+      p_(step.program),
+      schedule_(schedule),
+      config_(config),
+      tracker_(tracker),
+      collectives_(collectives),
+      tensors_(p_.values.size()),
+      whole_(p_.storages.size()),
+      alive_(p_.storages.size(), false),
+      resident_(p_.storages.size(), false) {
+  values_begin_.assign(p_.storages.size() + 1, 0);
+  for (const ir::Value& v : p_.values) ++values_begin_[at_index(v.storage) + 1];
+  for (std::size_t s = 0; s < p_.storages.size(); ++s) values_begin_[s + 1] += values_begin_[s];
+  values_of_.resize(p_.values.size());
+  std::vector<std::int32_t> next(values_begin_.begin(), values_begin_.end() - 1);
+  for (std::size_t v = 0; v < p_.values.size(); ++v)
+    values_of_[at_index(next[at_index(p_.values[v].storage)]++)] = static_cast<ValueId>(v);
+}
+
+std::uint64_t Executor::dropout_key(const ir::Op& op) const {
+  std::uint64_t key = mix(seed_);
+  for (std::int64_t part : {step_number_, micro_, collectives_.rank(), std::int64_t{op.dim}})
+    key = combine(key, static_cast<std::uint64_t>(part));
+  return key;
+}
+
+/// New memory for the storage of `v`, seen in v's shape and layout.
+at::Tensor Executor::allocate(ValueId v) {
+  const ir::Value& value = p_.value(v);
+  const StorageId s = value.storage;
+  const auto options = at::TensorOptions().dtype(scalar_type(value.dtype));
+  const ir::Shape& shape = value.shape;
+  tracker_.set_storage(s);
+  at::Tensor tensor;
+  if (p_.storage(s).bytes != p_.bytes(v)) {  // gathered with padding behind it
+    const std::int64_t elements = p_.storage(s).bytes / size_of(value.dtype);
+    tensor = at::empty({elements}, options).narrow(0, 0, shape.numel()).view(sizes(shape));
+  } else if (value.permuted && shape.rank() == 4) {
+    tensor = at::empty({shape[0], shape[2], shape[1], shape[3]}, options).transpose(1, 2);
+  } else {
+    tensor = at::empty(sizes(shape), options);
+  }
+  tracker_.set_storage(no_id);
+  alive_[at_index(s)] = true;
+  whole_[at_index(s)] = tensor;
+  return tensor;
+}
+
+at::Tensor Executor::output(const ir::Op& op, std::size_t i) {
+  const ValueId v = p_.output(op, i);
+  at::Tensor& tensor = tensors_[at_index(v)];
+  if (tensor.defined()) return tensor;
+  const StorageId s = p_.value(v).storage;
+  if (!alive(s)) return tensor = allocate(v);
+  // Written over an input, or over what the storage held.
+  for (ValueId in : p_.inputs(op))
+    if (p_.storage_of(in) == s && p_.value(in).shape.numel() == p_.value(v).shape.numel()) {
+      const at::Tensor target = this->tensor(in);
+      tensor = p_.value(in).shape == p_.value(v).shape ? target
+                                                       : target.view(sizes(p_.value(v).shape));
+      return tensor;
+    }
+  return tensor = whole_[at_index(s)].view(sizes(p_.value(v).shape));
+}
+
+void Executor::bind(ValueId v, const at::Tensor& tensor) { tensors_[at_index(v)] = tensor; }
+
+void Executor::adopt(ValueId v, const at::Tensor& tensor) {
+  const StorageId s = p_.value(v).storage;
+  if (static_cast<std::int64_t>(tensor.storage().nbytes()) != p_.storage(s).bytes)
+    broken(p_, v, "a kernel allocated other bytes than the program says");
+  tracker_.adopt(tensor.storage().mutable_data(), s);
+  alive_[at_index(s)] = true;
+  whole_[at_index(s)] = tensor;
+  tensors_[at_index(v)] = tensor;
+}
+
+at::Tensor Executor::view_of(const at::Tensor& base, ValueId of, ValueId v) const {
+  const ir::Value &from = p_.value(of), &to = p_.value(v);
+  if (to.narrow_dim >= 0)
+    return base.narrow(to.narrow_dim, to.narrow_start,
+                       to.shape[static_cast<std::size_t>(to.narrow_dim)]);
+  if (from.shape == to.shape) return base;
+  if (from.shape.numel() < to.shape.numel()) return base.expand(sizes(to.shape));
+  if (from.permuted && !to.permuted && base.dim() == 4)
+    return base.transpose(1, 2).view(sizes(to.shape));
+  if (!from.permuted && to.permuted && to.shape.rank() == 4)
+    return base.view({to.shape[0], to.shape[2], to.shape[1], to.shape[3]}).transpose(1, 2);
+  return base.view(sizes(to.shape));
+}
+
+at::Tensor Executor::tensor(ValueId v) {
+  at::Tensor& tensor = tensors_[at_index(v)];
+  if (tensor.defined()) return tensor;
+  const ir::Value& value = p_.value(v);
+  if (value.base != no_id) return tensor = view_of(this->tensor(value.base), value.base, v);
+  if (!alive(value.storage)) broken(p_, v, "is read before it is made, or after it was freed");
+  return tensor = whole_[at_index(value.storage)].view(sizes(value.shape));
+}
+
+void Executor::allocate_residents() {
+  const MemoryTracker::Scope scope(&tracker_);
+  for (ValueId v : step_.resident) {
+    const StorageId s = p_.storage_of(v);
+    resident_[at_index(s)] = true;
+    if (!alive(s)) tensors_[at_index(p_.root(v))] = allocate(p_.root(v)).zero_();
+  }
+}
+
+void Executor::release(StorageId s) {
+  if (!alive(s)) return;
+  for (std::int32_t i = values_begin_[at_index(s)]; i < values_begin_[at_index(s) + 1]; ++i)
+    tensors_[at_index(values_of_[at_index(i)])].reset();
+  whole_[at_index(s)].reset();
+  alive_[at_index(s)] = false;
+}
+
+void Executor::drop_survivors() {
+  for (std::size_t s = 0; s < p_.storages.size(); ++s)
+    if (!resident_[s]) release(static_cast<StorageId>(s));
+}
+
+void Executor::drop_made_between(OpId begin, OpId end) {
+  for (OpId id = begin; id < end; ++id)
+    for (ValueId v : p_.outputs(p_.op(id))) {
+      const StorageId s = p_.storage_of(v);
+      const ValueId root = p_.root(v);
+      // Made here, not written over: version 0 is the storage's first.
+      if (!resident_[at_index(s)] && p_.value(root).version == 0 &&
+          schedule_.last_use[at_index(s)] == no_id)
+        release(s);
+      tensors_[at_index(v)].reset();
+    }
+}
+
+void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
+  auto phase_start = Clock::now();
+  ir::Phase phase = begin < end ? p_.op(begin).phase : ir::Phase::forward;
+  ir::ModulePath module{-2, ir::Module::root};
+  nvtx::Range range;
+  bool updating = false;
+  const auto leave = [&](ir::Phase next) {
+    const auto now = Clock::now();
+    timing.by_phase[static_cast<std::size_t>(phase)] +=
+        std::chrono::duration<double>(now - phase_start).count();
+    phase_start = now;
+    phase = next;
+  };
+  for (OpId id = begin; id < end; ++id) {
+    const ir::Op& op = p_.op(id);
+    if (op.phase != phase) leave(op.phase);
+    if (!(op.module == module) && nvtx::enabled()) {
+      module = op.module;
+      range.replace(ir::to_string(module).c_str());
+    }
+    current_ = id;
+    tracker_.begin_op(id, op.phase);
+    if (updates(op) && before_optimizer_ && !updating) {
+      updating = true;
+      before_optimizer_();
+    }
+    const Call call(*this, op);
+    kernel(op.kind)(call);
+    for (std::size_t i = 0; i < op.outputs; ++i)  // what the kernel had no need to touch
+      static_cast<void>(output(op, i));
+    for (ValueId v : step_.losses)
+      if (p_.value(v).producer == id && loss_) loss_(micro_, tensor(v).item<double>());
+    timing.launches[static_cast<std::size_t>(op.phase)] += ir::row(op.kind).launches > 0 ? 1 : 0;
+    const std::size_t at = at_index(id);
+    for (std::int32_t f = schedule_.free_begin[at]; f < schedule_.free_begin[at + 1]; ++f)
+      release(schedule_.freed[at_index(f)]);
+    if (observer_) observer_(id);
+  }
+  leave(phase);
+  current_ = no_id;
+}
+
+StepTiming Executor::run(const std::function<void(std::int64_t)>& load,
+                         const std::function<void(std::int64_t, double)>& loss) {
+  const MemoryTracker::Scope scope(&tracker_);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;  // no graph is ever built
+  drop_survivors();
+  loss_ = loss;
+  StepTiming timing;
+  const auto start = Clock::now();
+  const auto end = static_cast<OpId>(p_.ops.size());
+  OpId optimizer = end;
+  while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
+  const std::size_t written = step_.micro_begin.size();
+  bucket_.clear();
+  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro) {
+    micro_ = micro;
+    load(micro);
+    const std::size_t index = std::min(static_cast<std::size_t>(micro), written - 1);
+    const OpId begin = step_.micro_begin[index];
+    const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
+    if (static_cast<std::size_t>(micro) >= written) drop_made_between(begin, stop);
+    run_ops(begin, stop, timing);
+  }
+  run_ops(optimizer, end, timing);
+  timing.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  ++step_number_;
+  return timing;
+}
+
+}  // namespace ac_advisor::trainer

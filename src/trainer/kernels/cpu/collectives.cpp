@@ -1,0 +1,143 @@
+// Copies into and out of communication buffers, and the collectives on them. Layouts are FSDP2's:
+// a gathered buffer is [rank][parameter shards], each shard dim-0 rows padded to the same number.
+#include "trainer/executor.hpp"
+#include "trainer/kernels/cpu/cpu.hpp"
+
+namespace ac_advisor::trainer::cpu {
+namespace {
+
+/// Ranks that a parameter is cut over.
+std::int64_t shards(const Call& c) {
+  const StepConfig& config = c.executor().config();
+  return config.shard == Sharding::hsdp ? config.hsdp_shards : config.world;
+}
+
+/// The parameter rows that rank r of the group has; fewer, or none, at the end.
+std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int64_t rank,
+                                              std::int64_t ranks) {
+  const std::int64_t rows = (whole.size(0) + ranks - 1) / ranks;
+  const std::int64_t begin = std::min(rank * rows, whole.size(0));
+  return {begin, std::min(begin + rows, whole.size(0))};
+}
+
+}  // namespace
+
+void all_gather_copy_in(const Call& c) {
+  const at::Tensor buffer = c.out();
+  const std::int64_t group = shards(c), mine = c.executor().collectives().rank() % group;
+  std::int64_t start = mine * (buffer.numel() / group);
+  for (std::size_t i = 0; i < c.inputs(); ++i) {
+    const at::Tensor shard = c.in(i);
+    buffer.narrow(0, start, shard.numel()).copy_(shard);
+    start += shard.numel();
+  }
+}
+
+/// In place on an FSDP buffer; after ZeRO's optimizer, the updated partition into the parameters.
+void all_gather(const Call& c) {
+  Executor& executor = c.executor();
+  if (c.op().phase != ir::Phase::optimizer) {
+    executor.collectives().all_gather(c.in(0), shards(c));
+    return;
+  }
+  // A partition is a range of the parameters one after another, so the gathered flat list lies in
+  // the parameters themselves; it goes through one buffer a rank at a time.
+  const at::Tensor partition = c.in(0);
+  const std::int64_t world = executor.collectives().world(),
+                     rank = executor.collectives().rank(), size = partition.numel();
+  const at::Tensor flat = at::empty({world * size}, partition.options());
+  flat.narrow(0, rank * size, size).copy_(partition);
+  executor.collectives().all_gather(flat, world);
+  std::int64_t start = 0;
+  for (std::size_t i = 1; i < c.inputs(); ++i) {
+    const at::Tensor parameter = c.in(i);
+    if (executor.collectives().real()) {
+      parameter.view({-1}).copy_(flat.narrow(0, start, parameter.numel()));
+    } else {  // only this rank's range is known
+      const std::int64_t begin = std::max(start, rank * size),
+                         end = std::min(start + parameter.numel(), (rank + 1) * size);
+      if (begin < end)
+        parameter.view({-1}).narrow(0, begin - start, end - begin).copy_(
+            flat.narrow(0, begin, end - begin));
+    }
+    start += parameter.numel();
+  }
+}
+
+void all_gather_copy_out(const Call& c) {
+  const at::Tensor buffer = c.in(0);
+  const std::int64_t group = shards(c), part = buffer.numel() / group;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < c.outputs(); ++i) {
+    const at::Tensor whole = c.out(i);
+    const std::int64_t row = whole.numel() / whole.size(0);
+    const std::int64_t rows = (whole.size(0) + group - 1) / group;
+    for (std::int64_t r = 0; r < group; ++r) {
+      const auto [begin, end] = rows_of(whole, r, group);
+      if (begin == end) continue;
+      const at::Tensor shard = buffer.narrow(0, r * part + start, (end - begin) * row);
+      whole.narrow(0, begin, end - begin).view({-1}).copy_(shard);
+    }
+    start += rows * row;
+  }
+}
+
+void reduce_scatter_copy_in(const Call& c) {
+  const at::Tensor buffer = c.out();
+  const std::int64_t group = shards(c), part = buffer.numel() / group;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < c.inputs(); ++i) {
+    const at::Tensor gradient = c.in(i);
+    const std::int64_t row = gradient.numel() / gradient.size(0);
+    const std::int64_t rows = (gradient.size(0) + group - 1) / group;
+    for (std::int64_t r = 0; r < group; ++r) {
+      const auto [begin, end] = rows_of(gradient, r, group);
+      const at::Tensor place = buffer.narrow(0, r * part + start, rows * row);
+      if (end - begin < rows) place.zero_();  // chunk_cat pads with zeros
+      if (begin < end)
+        place.narrow(0, 0, (end - begin) * row)
+            .copy_(gradient.narrow(0, begin, end - begin).reshape({-1}));
+    }
+    start += rows * row;
+  }
+}
+
+void reduce_scatter(const Call& c) {
+  c.executor().collectives().reduce_scatter(c.in(0), c.out(), shards(c));
+}
+
+/// A DDP bucket; the shards of a HSDP group; or a ZeRO bucket, whose parts go to their owners.
+void all_reduce(const Call& c) {
+  Executor& executor = c.executor();
+  const StepConfig& config = executor.config();
+  const at::Tensor buffer = c.in(0);
+  const bool hsdp = config.shard == Sharding::hsdp;
+  executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
+  if (c.inputs() < 2) return;
+  // ZeRO: what of the bucket is in this rank's partition is added to its gradient.
+  const at::Tensor averaged = c.in(1);
+  const std::int64_t size = averaged.numel(), first = executor.collectives().rank() * size;
+  const passes::StepProgram& step = executor.step();
+  for (const Executor::Bucketed& piece : executor.bucket()) {
+    std::int64_t start = 0;
+    for (std::size_t i = 0; i < piece.parameter; ++i)
+      start += step.program.value(step.parameters[i].value).shape.numel();
+    const std::int64_t begin = std::max(start, first),
+                       end = std::min(start + piece.elements, first + size);
+    if (begin < end)
+      averaged.narrow(0, begin - first, end - begin)
+          .add_(buffer.narrow(0, piece.start + begin - start, end - begin));
+  }
+  executor.bucket().clear();
+}
+
+void bucket_copy(const Call& c) {
+  const at::Tensor place = c.in(0), gradient = c.in(1);
+  place.copy_(gradient.reshape(place.sizes()));
+  const StepConfig& config = c.executor().config();
+  if (config.shard != Sharding::zero1 && config.shard != Sharding::zero2) return;
+  c.executor().bucket().push_back({static_cast<std::size_t>(c.op().dim),
+                                   place.storage_offset(), place.numel()});
+}
+
+}  // namespace ac_advisor::trainer::cpu

@@ -1,0 +1,68 @@
+// Masks, and the routing of a mixture of experts.
+#include <ATen/ExpandUtils.h>
+
+#include "trainer/kernels/cpu/cpu.hpp"
+
+namespace ac_advisor::trainer::cpu {
+
+void arange(const Call& c) {
+  at::Tensor y = c.out();
+  at::arange_out(y, y.numel());
+}
+
+void compare(const Call& c) {
+  const at::Tensor a = c.in(0), y = c.out();
+  const at::Tensor b = c.inputs() > 1 ? c.in(1) : a;
+  at::Tensor flat = y.view(at::infer_size(a.sizes(), b.sizes()));
+  switch (static_cast<ir::Comparison>(c.op().dim)) {
+    case ir::Comparison::not_equal:
+      at::ne_out(flat, a, static_cast<std::int64_t>(c.op().scalar));
+      return;
+    case ir::Comparison::less_equal:
+      at::le_out(flat, a, b);
+      return;
+    case ir::Comparison::greater:
+      at::gt_out(flat, a, b);
+      return;
+    case ir::Comparison::both:
+      at::logical_and_out(flat, a, b);
+      return;
+  }
+}
+
+/// inputs: which positions may be seen, what is added there, what is added elsewhere
+void masked_fill(const Call& c) {
+  at::Tensor y = c.out();
+  at::where_out(y, c.in(0).view(at::kBool), c.in(1), c.in(2));
+}
+
+void cumsum(const Call& c) {
+  at::Tensor y = c.out();
+  at::cumsum_out(y, c.in(0), -1, y.scalar_type());
+}
+
+void topk(const Call& c) {
+  at::Tensor values = c.out(0), indices = c.out(1);
+  at::topk_out(values, indices, c.in(0), c.op().dim, -1);
+}
+
+void sort(const Call& c) {
+  at::Tensor values = c.out(0), order = c.out(1);
+  at::sort_out(values, order, c.in(0), /*stable=*/true, /*dim=*/-1);
+}
+
+void histc(const Call& c) {
+  const at::Tensor counts = c.out(), experts = c.in(0);
+  counts.zero_();
+  const auto ids = experts.accessor<std::int32_t, 1>();
+  auto out = counts.accessor<std::int32_t, 1>();
+  for (std::int64_t i = 0; i < experts.size(0); ++i) ++out[ids[i]];
+}
+
+void floor_divide(const Call& c) {
+  at::Tensor y = c.out();
+  y.copy_(c.in(0));
+  y.floor_divide_(c.op().dim);
+}
+
+}  // namespace ac_advisor::trainer::cpu

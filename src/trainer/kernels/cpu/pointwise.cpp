@@ -1,0 +1,145 @@
+// Pointwise ops: LibTorch's, into memory that the executor has allocated.
+#include "trainer/kernels/counter_rng.hpp"
+#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/memory_tracker.hpp"
+
+namespace ac_advisor::trainer::cpu {
+
+at::Tensor number(double value) {
+  const MemoryTracker::Scope outside(nullptr);
+  at::Tensor scalar = at::scalar_tensor(value, at::kDouble);
+  scalar.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return scalar;
+}
+
+void cast(const Call& c) { c.out().copy_(c.in(0)); }
+void clone(const Call& c) { c.out().copy_(c.in(0).view_as(c.out())); }
+
+void add(const Call& c) {
+  at::Tensor y = c.out();
+  // `scalar` is what the second operand is multiplied by, 0 for 1 (a difference has -1)
+  const double factor = c.op().scalar == 0.0 ? 1.0 : c.op().scalar;
+  at::add_out(y, c.in(0), c.in(1), factor);
+}
+
+void add_scalar(const Call& c) {
+  at::Tensor y = c.out();
+  const at::Tensor x = c.in(0);
+  y.copy_(x.numel() == y.numel() ? x.view_as(y) : x.expand_as(y));
+  if (y.is_floating_point()) {
+    at::add_out(y, y, number(c.op().scalar));
+    return;
+  }
+  auto* values = y.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < y.numel(); ++i) values[i] += static_cast<std::int64_t>(c.op().scalar);
+}
+
+void mul(const Call& c) {
+  at::Tensor y = c.out();
+  const at::Tensor a = c.in(0), b = c.in(1);
+  const bool outer = a.numel() > 1 && b.numel() > 1 && y.numel() == a.numel() * b.numel();
+  if (outer)  // positions times frequencies
+    at::mul_out(y, a.view({1, -1, 1}), b.view({1, 1, -1}));
+  else
+    at::mul_out(y, a, b);
+}
+
+void mul_scalar(const Call& c) {
+  at::Tensor y = c.out();
+  at::mul_out(y, c.in(0), number(c.op().scalar));
+}
+
+void div(const Call& c) {
+  at::Tensor y = c.out();
+  if (c.inputs() == 1)
+    at::div_out(y, c.in(0).expand_as(y), number(c.op().scalar));
+  else
+    at::div_out(y, c.in(0), c.in(1));
+}
+
+void neg(const Call& c) {
+  at::Tensor y = c.out();
+  at::neg_out(y, c.in(0));
+}
+void pow(const Call& c) {
+  at::Tensor y = c.out();
+  at::pow_out(y, c.in(0), c.op().scalar);
+}
+void rsqrt(const Call& c) {
+  at::Tensor y = c.out();
+  at::rsqrt_out(y, c.in(0));
+}
+void exp(const Call& c) {
+  at::Tensor y = c.out();
+  at::exp_out(y, c.in(0));
+}
+void cos(const Call& c) {
+  at::Tensor y = c.out();
+  at::cos_out(y, c.in(0));
+}
+void sin(const Call& c) {
+  at::Tensor y = c.out();
+  at::sin_out(y, c.in(0));
+}
+void silu(const Call& c) {
+  at::Tensor y = c.out();
+  at::silu_out(y, c.in(0));
+}
+void silu_backward(const Call& c) {
+  at::Tensor y = c.out();
+  at::silu_backward_out(y, c.in(0), c.in(1));
+}
+void gelu(const Call& c) {
+  at::Tensor y = c.out();
+  at::gelu_out(y, c.in(0), "tanh");
+}
+void gelu_backward(const Call& c) {
+  at::Tensor y = c.out();
+  at::gelu_backward_out(y, c.in(0), c.in(1), "tanh");
+}
+void tanh(const Call& c) {
+  at::Tensor y = c.out();
+  at::tanh_out(y, c.in(0));
+}
+void tanh_backward(const Call& c) {
+  at::Tensor y = c.out();
+  at::tanh_backward_out(y, c.in(0), c.in(1));
+}
+
+void fill(const Call& c) { c.out().fill_(c.op().scalar); }
+
+void copy(const Call& c) {
+  c.in(0).copy_(c.in(1));
+  if (c.outputs() > 0) static_cast<void>(c.out());
+}
+
+void accumulate(const Call& c) {
+  at::Tensor y = c.out();
+  at::add_out(y, c.in(0), c.in(1).view_as(y));
+}
+
+void accumulate_inplace(const Call& c) {
+  const at::Tensor kept = c.in(0);
+  kept.add_(c.in(1).view_as(kept));
+  if (c.outputs() > 0) static_cast<void>(c.out());
+}
+
+void dropout(const Call& c) {
+  const at::Tensor x = c.in(0);
+  at::Tensor y = c.out();
+  y.copy_(x);
+  if (c.outputs() > 1) {
+    at::Tensor mask = c.out(1);
+    mask.fill_(1);
+    apply_dropout(mask, c.op().scalar, 1.0, c.dropout_key());
+  }
+  apply_dropout(y, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
+}
+
+void dropout_backward(const Call& c) {
+  at::Tensor dx = c.out();
+  dx.copy_(c.in(0));
+  apply_dropout(dx, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
+}
+
+}  // namespace ac_advisor::trainer::cpu

@@ -1,0 +1,43 @@
+#include "trainer/kernels/cpu/cpu.hpp"
+
+namespace ac_advisor::trainer::cpu {
+
+void mean(const Call& c) {
+  at::Tensor y = c.out();
+  at::mean_out(y, c.in(0), {-1}, /*keepdim=*/true);
+}
+
+/// To the output's shape, whose sizes are the input's or 1; `dim` 1: over the middle of
+/// [rows, k, columns]; `dim` 2: over the groups of [B, kv, groups, S, D].
+void sum(const Call& c) {
+  at::Tensor x = c.in(0), y = c.out();
+  if (c.op().dim == 1) {
+    at::sum_out(y, x.view({y.size(0), -1, y.size(1)}), {1});
+    return;
+  }
+  if (c.op().dim == 2) {
+    at::sum_out(y, x, {2});
+    return;
+  }
+  at::Tensor wide = y;
+  while (wide.dim() < x.dim()) wide = wide.unsqueeze(0);
+  std::vector<std::int64_t> dims;
+  for (std::int64_t d = 0; d < x.dim(); ++d)
+    if (wide.size(d) != x.size(d)) dims.push_back(d);
+  if (dims.empty())
+    y.copy_(x);
+  else
+    at::sum_out(wide, x, dims, /*keepdim=*/true);
+}
+
+void softmax(const Call& c) {
+  at::Tensor y = c.out();
+  at::_softmax_out(y, c.in(0), -1, /*half_to_float=*/false);
+}
+
+void softmax_backward(const Call& c) {
+  at::Tensor dx = c.out();
+  at::_softmax_backward_data_out(dx, c.in(0), c.in(1), -1, dx.scalar_type());
+}
+
+}  // namespace ac_advisor::trainer::cpu

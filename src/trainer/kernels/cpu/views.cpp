@@ -1,0 +1,57 @@
+// Views, and what joins and pads them.
+#include "trainer/kernels/cpu/cpu.hpp"
+
+namespace ac_advisor::trainer::cpu {
+
+void nothing(const Call&) {}
+
+void empty(const Call& c) { static_cast<void>(c.out()); }
+
+/// [B, S, heads x D] seen as [B, heads, S, D], or the same shape again.
+void view(const Call& c) {
+  const at::Tensor x = c.in(0);
+  const ir::Value& to = c.out_value(0);
+  if (x.dim() == static_cast<std::int64_t>(to.shape.rank())) {
+    c.set_view(0, x);
+    return;
+  }
+  c.set_view(0, x.view({to.shape[0], to.shape[2], to.shape[1], to.shape[3]}).transpose(1, 2));
+}
+
+void slice(const Call& c) {
+  c.set_view(0, c.in(0).narrow(-1, c.op().dim, c.out_value(0).shape.back()));
+}
+
+void slice_backward(const Call& c) {
+  const at::Tensor dx = c.out(), g = c.in(0);
+  dx.zero_();
+  dx.narrow(-1, c.op().dim, g.size(-1)).copy_(g);
+}
+
+void split(const Call& c) {
+  const at::Tensor x = c.in(0);
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < c.outputs(); ++i) {
+    const std::int64_t size = c.out_value(i).shape.back();
+    c.set_view(i, x.narrow(-1, start, size));
+    start += size;
+  }
+}
+
+/// [B, kv, S, D] → [B, kv, groups, S, D]
+void expand(const Call& c) {
+  const auto sizes = c.out_value(0).shape.sizes();
+  c.set_view(0, c.in(0).unsqueeze(2).expand(at::IntArrayRef(sizes.data(), sizes.size())));
+}
+
+void cat(const Call& c) {
+  at::Tensor y = c.out();
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < c.inputs(); ++i) {
+    const at::Tensor x = c.in(i);
+    y.narrow(-1, start, x.size(-1)).copy_(x);
+    start += x.size(-1);
+  }
+}
+
+}  // namespace ac_advisor::trainer::cpu

@@ -1,0 +1,135 @@
+#include "trainer/memory_tracker.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace ac_advisor::trainer {
+namespace {
+
+thread_local MemoryTracker* current_tracker = nullptr;
+
+using Block = MemoryTracker::Block;
+
+void release(void* data) {
+  if (data == nullptr) return;
+  auto* block = static_cast<Block*>(data) - 1;
+  MemoryTracker::remove(block);
+  std::free(block);
+}
+
+/// The data pointer is its own context, so that LibTorch's raw_allocate and raw_deallocate work.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
+    constexpr std::size_t line = sizeof(Block);
+    const std::size_t rounded = (bytes + line - 1) / line * line;
+    void* memory = std::aligned_alloc(line, line + rounded);
+    MemoryTracker* tracker = MemoryTracker::current();
+    if (memory == nullptr)
+      throw OutOfMemory{static_cast<std::int64_t>(bytes), tracker != nullptr ? tracker->live() : 0,
+                        0};
+    auto* block = new (memory) Block;
+    block->bytes = static_cast<std::int64_t>(bytes);
+    block->tracker = tracker;
+    try {
+      if (tracker != nullptr) tracker->add(block);
+    } catch (...) {
+      std::free(memory);
+      throw;
+    }
+    void* data = block + 1;
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+void MemoryTracker::install() {
+  static CountingAllocator allocator;
+  c10::SetCPUAllocator(&allocator, 100);
+}
+
+MemoryTracker* MemoryTracker::current() { return current_tracker; }
+
+MemoryTracker::Scope::Scope(MemoryTracker* tracker) : before_(current_tracker) {
+  current_tracker = tracker;
+}
+MemoryTracker::Scope::~Scope() { current_tracker = before_; }
+
+void MemoryTracker::note() {
+  const auto p = static_cast<std::size_t>(phase_);
+  if (live_ > peak_.bytes) peak_ = {live_, op_};
+  if (declared_ > declared_peak_.bytes) declared_peak_ = {declared_, op_};
+  phase_peak_[p] = std::max(phase_peak_[p], live_);
+  declared_phase_peak_[p] = std::max(declared_phase_peak_[p], declared_);
+}
+
+void MemoryTracker::add(Block* block) {
+  const std::scoped_lock lock(mutex_);
+  if (limit_ > 0 && live_ + block->bytes > limit_) throw OutOfMemory{block->bytes, live_, limit_};
+  block->storage = storage_;
+  block->next = first_;
+  if (first_ != nullptr) first_->previous = block;
+  first_ = block;
+  live_ += block->bytes;
+  if (block->storage != ir::no_id) declared_ += block->bytes;
+  ++allocations_;
+  note();
+}
+
+void MemoryTracker::remove(Block* block) {
+  MemoryTracker* tracker = block->tracker;
+  if (tracker == nullptr) return;
+  const std::scoped_lock lock(tracker->mutex_);
+  if (block->previous != nullptr) block->previous->next = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  if (tracker->first_ == block) tracker->first_ = block->next;
+  tracker->live_ -= block->bytes;
+  if (block->storage != ir::no_id) tracker->declared_ -= block->bytes;
+}
+
+void MemoryTracker::adopt(void* data, ir::StorageId storage) {
+  const std::scoped_lock lock(mutex_);
+  auto* block = static_cast<Block*>(data) - 1;
+  if (block->storage == ir::no_id) declared_ += block->bytes;
+  block->storage = storage;
+  note();
+}
+
+void MemoryTracker::begin_op(ir::OpId op, ir::Phase phase) {
+  op_ = op;
+  if (phase == phase_) return;
+  phase_ = phase;
+  const std::scoped_lock lock(mutex_);
+  note();
+}
+
+void MemoryTracker::reset_peaks() {
+  const std::scoped_lock lock(mutex_);
+  op_ = ir::no_id;
+  phase_ = ir::Phase::forward;
+  peak_ = declared_peak_ = {};
+  phase_peak_.fill(0);
+  declared_phase_peak_.fill(0);
+  allocations_ = 0;
+  note();
+}
+
+void MemoryTracker::each_live(
+    const std::function<void(std::int64_t bytes, ir::StorageId)>& visit) {
+  const std::scoped_lock lock(mutex_);
+  for (Block* block = first_; block != nullptr; block = block->next)
+    visit(block->bytes, block->storage);
+}
+
+}  // namespace ac_advisor::trainer

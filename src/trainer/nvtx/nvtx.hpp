@@ -1,0 +1,30 @@
+#pragma once
+
+/// NVTX ranges: one a step, a phase and a module path, for whichever tool listens. Without one, or
+/// in a build without NVTX's header, they cost nothing.
+namespace ac_advisor::trainer::nvtx {
+
+[[nodiscard]] bool enabled();
+void push(const char* name);
+void pop();
+
+class Range {
+ public:
+  Range() = default;
+  explicit Range(const char* name) { replace(name); }
+  ~Range() {
+    if (open_) pop();
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+  void replace(const char* name) {
+    if (open_) pop();
+    push(name);
+    open_ = true;
+  }
+
+ private:
+  bool open_ = false;
+};
+
+}  // namespace ac_advisor::trainer::nvtx

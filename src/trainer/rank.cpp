@@ -1,0 +1,230 @@
+#include "trainer/rank.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "trainer/weights/initial.hpp"
+#include "trainer/weights/names.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+std::int64_t shards(const StepConfig& c) {
+  return c.shard == Sharding::hsdp ? c.hsdp_shards : c.world;
+}
+bool gathers(const StepConfig& c) {
+  return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+}
+bool partitioned(const StepConfig& c) {
+  return c.shard == Sharding::zero1 || c.shard == Sharding::zero2;
+}
+
+/// transformers v5.23, modeling_rope_utils.py: default, linear and llama3 frequencies.
+at::Tensor rotary_frequencies(const model::ModelSpec& spec, double theta, bool scaled) {
+  const std::int64_t half = spec.rotary_dim / 2;
+  at::Tensor out = at::empty({half}, at::kFloat);
+  auto values = out.accessor<float, 1>();
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double exponent = static_cast<double>(2 * i) / static_cast<double>(spec.rotary_dim);
+    double f = 1.0 / std::pow(theta, exponent);
+    if (scaled && spec.rope_scaling) {
+      const model::RopeScaling& s = *spec.rope_scaling;
+      if (s.type == "linear") {
+        f /= s.factor;
+      } else {
+        const double wave = 2.0 * std::numbers::pi / f;
+        const double low = s.original_positions / s.low_freq_factor,
+                     high = s.original_positions / s.high_freq_factor;
+        if (wave > low) {
+          f /= s.factor;
+        } else if (wave >= high) {
+          const double smooth = (s.original_positions / wave - s.low_freq_factor) /
+                                (s.high_freq_factor - s.low_freq_factor);
+          f = (1.0 - smooth) * f / s.factor + smooth * f;
+        }
+      }
+    }
+    values[i] = static_cast<float>(f);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& config) {
+  auto built = std::make_unique<Built>();
+  built->spec = spec;
+  built->config = config;
+  built->step = passes::build_step(spec, config);
+  built->schedule = passes::make_schedule(built->step);
+  built->names = parameter_names(spec, built->step);
+  return built;
+}
+
+Rank::Rank(const Built& built, Collectives& collectives, const TextData& data, std::uint64_t seed,
+           std::int64_t memory_limit)
+    : built_(built),
+      collectives_(collectives),
+      data_(data),
+      seed_(seed),
+      executor_(built.step, built.schedule, built.config, tracker_, collectives) {
+  tracker_.set_limit(memory_limit);
+  executor_.set_seed(seed);
+  executor_.allocate_residents();
+  fill_buffers();
+  executor_.set_before_optimizer([this] { copy_gradients(); });
+}
+
+void Rank::fill_buffers() {
+  const model::ModelSpec& spec = built_.spec;
+  const bool local_only = !spec.window.empty() && spec.rotary_tables == 1 &&
+                          spec.local_rope_theta != spec.rope_theta && spec.window.front() > 0 &&
+                          spec.unit_offset_norm && spec.qk_norm;
+  std::int64_t table = 0;
+  for (std::size_t i = 0; i < built_.step.buffers.size(); ++i) {
+    const at::Tensor buffer = executor_.tensor(built_.step.buffers[i]);
+    if (buffer.dim() == 0) {  // the embedding's scale, rounded to the weights' dtype as there
+      buffer.fill_(std::sqrt(static_cast<double>(spec.hidden)));
+      continue;
+    }
+    const bool local = table / 2 == 1 || local_only;
+    buffer.copy_(rotary_frequencies(spec, local ? spec.local_rope_theta : spec.rope_theta, !local));
+    ++table;
+  }
+}
+
+void Rank::load_weights(const SafetensorsFile* file) {
+  const StepConfig& c = built_.config;
+  std::vector<std::vector<std::int64_t>> shapes;
+  for (const passes::Parameter& parameter : built_.step.parameters) {
+    const auto sizes = built_.step.program.value(parameter.value).shape.sizes();
+    shapes.emplace_back(sizes.begin(), sizes.end());
+  }
+  if (file != nullptr) check_weights(*file, built_.names, shapes);
+  const auto fill = [&](std::size_t i, std::int64_t begin, std::int64_t end, at::Tensor to) {
+    if (file != nullptr)
+      file->read(built_.names[i], begin, end, to.view({-1}).narrow(0, 0, end - begin));
+    else
+      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, to);
+  };
+  for (std::size_t i = 0; i < built_.step.parameters.size(); ++i) {
+    const passes::Parameter& parameter = built_.step.parameters[i];
+    const ir::Shape& shape = built_.step.program.value(parameter.value).shape;
+    const at::Tensor stored = executor_.tensor(parameter.stored);
+    if (!gathers(c)) {
+      fill(i, 0, shape.numel(), stored);
+      continue;
+    }
+    const std::int64_t row = shape.numel() / shape[0],
+                       first = collectives_.rank() % shards(c) * stored.numel();
+    const std::int64_t end = std::min(first + stored.numel(), shape[0] * row);
+    stored.zero_();
+    if (first < end) fill(i, first, end, stored);
+  }
+  if (!partitioned(c)) return;
+  const at::Tensor master = executor_.tensor(built_.step.optimized.front().parameter);
+  const std::int64_t begin = collectives_.rank() * master.numel();
+  std::int64_t start = 0;
+  for (const passes::Parameter& parameter : built_.step.parameters) {
+    const at::Tensor flat = executor_.tensor(parameter.stored).view({-1});
+    const std::int64_t from = std::max(start, begin),
+                       until = std::min(start + flat.numel(), begin + master.numel());
+    if (from < until)
+      master.narrow(0, from - begin, until - from).copy_(flat.narrow(0, from - start, until - from));
+    start += flat.numel();
+  }
+}
+
+void Rank::load_batch(std::int64_t micro) {
+  const StepConfig& c = built_.config;
+  const at::Tensor ids = executor_.tensor(built_.step.inputs[0]),
+                   labels = executor_.tensor(built_.step.inputs[1]);
+  const std::int64_t global = (steps_done_ * c.grad_accum + micro) * c.world * c.batch;
+  data_.load(global + collectives_.rank() * c.batch, ids);
+  labels.copy_(ids);
+}
+
+/// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape.
+at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
+  const StepConfig& c = built_.config;
+  const auto sizes =
+      built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
+  const at::IntArrayRef shape(sizes.data(), sizes.size());
+  if (!gathers(c)) return stored.view(shape).clone();
+  const std::int64_t group = shards(c), part = stored.numel();
+  const at::Tensor all = at::empty({group * part}, stored.options());
+  all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
+  collectives_.all_gather(all, group);
+  std::int64_t elements = 1;
+  for (std::int64_t size : shape) elements *= size;
+  return all.narrow(0, 0, elements).view(shape).clone();
+}
+
+at::Tensor Rank::parameter(std::size_t index) {
+  const MemoryTracker::Scope outside(nullptr);
+  return whole(index, executor_.tensor(built_.step.parameters[index].stored));
+}
+
+void Rank::copy_gradients() {
+  if (capture_ == nullptr) return;
+  const MemoryTracker::Scope outside(nullptr);
+  const StepConfig& c = built_.config;
+  const passes::StepProgram& step = built_.step;
+  capture_->clear();
+  if (!partitioned(c)) {
+    for (std::size_t i = 0; i < step.parameters.size(); ++i)
+      capture_->push_back(whole(i, executor_.tensor(step.optimized[i].gradient)));
+    capture_ = nullptr;
+    return;
+  }
+  const at::Tensor mine = executor_.tensor(step.optimized.front().gradient);
+  const at::Tensor all = at::zeros({c.world * mine.numel()}, mine.options());
+  all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
+  collectives_.all_gather(all, c.world);
+  std::int64_t start = 0;
+  for (const passes::Parameter& parameter : step.parameters) {
+    const ir::Shape& shape = step.program.value(parameter.value).shape;
+    capture_->push_back(all.narrow(0, start, shape.numel())
+                            .view(at::IntArrayRef(shape.sizes().data(), shape.rank()))
+                            .clone());
+    start += shape.numel();
+  }
+  capture_ = nullptr;
+}
+
+Rank::Result Rank::step() {
+  Result result;
+  double sum = 0;
+  result.timing = executor_.run([this](std::int64_t micro) { load_batch(micro); },
+                                [&](std::int64_t, double loss) { sum += loss; });
+  const MemoryTracker::Scope outside(nullptr);
+  const at::Tensor mean =
+      at::full({1}, sum / static_cast<double>(built_.config.grad_accum), at::kDouble);
+  collectives_.all_reduce(mean, 1);
+  result.loss = mean.item<double>();
+  ++steps_done_;
+  return result;
+}
+
+void Rank::set_steps_done(std::int64_t steps) {
+  steps_done_ = steps;
+  executor_.set_step(steps);
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
+  const passes::StepProgram& step = built_.step;
+  std::vector<std::pair<std::string, at::Tensor>> out;
+  for (std::size_t i = 0; i < step.parameters.size(); ++i)
+    out.emplace_back(built_.names[i], executor_.tensor(step.parameters[i].stored));
+  const bool flat = partitioned(built_.config);
+  if (flat) out.emplace_back("master", executor_.tensor(step.optimized.front().parameter));
+  static constexpr const char* kinds[] = {"step.", "exp_avg.", "exp_avg_sq."};
+  for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
+    out.emplace_back(kinds[i % 3] + (flat ? std::string("master") : built_.names[i / 3]),
+                     executor_.tensor(step.optimizer_states[i]));
+  return out;
+}
+
+}  // namespace ac_advisor::trainer

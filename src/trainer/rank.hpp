@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "trainer/data.hpp"
+#include "trainer/executor.hpp"
+#include "trainer/weights/safetensors.hpp"
+
+namespace ac_advisor::trainer {
+
+/// A configuration's program, shared by the ranks of a process.
+struct Built {
+  model::ModelSpec spec;
+  StepConfig config;
+  passes::StepProgram step;
+  passes::Schedule schedule;
+  std::vector<std::string> names;  ///< of step.parameters
+};
+/// Throws UserError for what planner or trainer refuse.
+[[nodiscard]] std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& config);
+
+/// One rank of a training run: its tensors, its executor, its data.
+class Rank {
+ public:
+  /// `data` and `collectives` outlive the rank. `memory_limit`: bytes, 0 for none.
+  Rank(const Built& built, Collectives& collectives, const TextData& data, std::uint64_t seed,
+       std::int64_t memory_limit = 0);
+
+  /// From the seed, or from `file` (Hugging Face names).
+  void load_weights(const SafetensorsFile* file);
+
+  struct Result {
+    double loss = 0;  ///< mean over ranks and micro-batches
+    StepTiming timing;
+  };
+  /// Runs the next step.
+  Result step();
+  /// Whole gradients in the order of step.parameters, taken just before the optimizer of the next
+  /// step() runs; every rank must ask for them. Outside of the tracker.
+  void capture_gradients(std::vector<at::Tensor>* into) { capture_ = into; }
+  /// The whole parameter, gathered; collective.
+  [[nodiscard]] at::Tensor parameter(std::size_t index);
+
+  /// What must be kept to go on: parameters (or shards), optimizer state; by name.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> state();
+  [[nodiscard]] std::int64_t steps_done() const { return steps_done_; }
+  void set_steps_done(std::int64_t steps);
+
+  [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
+  [[nodiscard]] const Built& built() const { return built_; }
+  [[nodiscard]] std::int64_t rank() const { return collectives_.rank(); }
+
+ private:
+  void load_batch(std::int64_t micro);
+  void fill_buffers();
+  at::Tensor whole(std::size_t index, const at::Tensor& stored);
+  void copy_gradients();
+
+  const Built& built_;
+  Collectives& collectives_;
+  const TextData& data_;
+  std::uint64_t seed_;
+  MemoryTracker tracker_;
+  Executor executor_;
+  std::int64_t steps_done_ = 0;
+  std::vector<at::Tensor>* capture_ = nullptr;
+};
+
+}  // namespace ac_advisor::trainer

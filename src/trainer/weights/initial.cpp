@@ -1,0 +1,79 @@
+#include "trainer/weights/initial.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ac_advisor/model/error.hpp"
+#include "trainer/kernels/counter_rng.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+constexpr double standard_deviation = 0.02;  // initializer_range of every family's configuration
+
+std::uint64_t hash(const std::string& text) {  // FNV-1a
+  std::uint64_t h = 0xCBF29CE484222325ULL;
+  for (unsigned char c : text) h = (h ^ c) * 0x100000001B3ULL;
+  return h;
+}
+
+/// Box and Muller (1958), a pair of uniforms an element.
+double normal(std::uint64_t key, std::int64_t index) {
+  const auto i = static_cast<std::uint64_t>(index);
+  const double u = 1.0 - uniform(key, 2 * i), v = uniform(key, 2 * i + 1);
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+template <typename T>
+void fill_normal(T* data, std::uint64_t key, std::int64_t begin, std::int64_t end) {
+  at::parallel_for(begin, end, 4096, [&](std::int64_t from, std::int64_t until) {
+    for (std::int64_t i = from; i < until; ++i)
+      data[i - begin] = static_cast<T>(static_cast<float>(standard_deviation * normal(key, i)));
+  });
+}
+
+}  // namespace
+
+void initial_parameter(const model::ModelSpec& spec, const std::string& name, std::uint64_t seed,
+                       std::int64_t begin, std::int64_t end, at::Tensor to) {
+  at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
+  if (name.find("norm") != std::string::npos) {
+    flat.fill_(spec.unit_offset_norm ? 0.0 : 1.0);
+    return;
+  }
+  if (name.ends_with(".bias")) {
+    flat.zero_();
+    return;
+  }
+  const std::uint64_t key = combine(mix(seed), hash(name));
+  if (flat.scalar_type() == at::kFloat)
+    fill_normal(flat.mutable_data_ptr<float>(), key, begin, end);
+  else
+    fill_normal(flat.mutable_data_ptr<at::BFloat16>(), key, begin, end);
+}
+
+void check_weights(const SafetensorsFile& file, const std::vector<std::string>& names,
+                   const std::vector<std::vector<std::int64_t>>& shapes) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = file.entries().find(names[i]);
+    if (found == file.entries().end())
+      throw UserError(fmt::format("{}: no tensor \"{}\"; the model's configuration has one of "
+                                  "shape [{}]",
+                                  file.path(), names[i], fmt::join(shapes[i], ", ")));
+    if (found->second.shape != shapes[i])
+      throw UserError(fmt::format("{}: tensor \"{}\" has shape [{}], the model's configuration "
+                                  "says [{}]",
+                                  file.path(), names[i], fmt::join(found->second.shape, ", "),
+                                  fmt::join(shapes[i], ", ")));
+    if (!at::isFloatingType(found->second.dtype))
+      throw UserError(file.path() + ": tensor \"" + names[i] +
+                      "\" is not of a floating-point type");
+  }
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <string>
+
+#include "ac_advisor/model/spec.hpp"
+#include "trainer/weights/safetensors.hpp"
+
+namespace ac_advisor::trainer {
+
+/// Elements [begin, end) of a parameter, row-major, into `to` (contiguous, any floating type).
+/// Each element depends on (seed, name, index) alone, so any shard of any sharding gets the same.
+/// transformers' _init_weights: normal(0, 0.02) for matrices, 1 for norms (0 for Gemma's offsets),
+/// 0 for biases.
+void initial_parameter(const model::ModelSpec& spec, const std::string& name, std::uint64_t seed,
+                       std::int64_t begin, std::int64_t end, at::Tensor to);
+
+/// Every parameter is there with its shape: throws UserError naming the first that is not.
+void check_weights(const SafetensorsFile& file, const std::vector<std::string>& names,
+                   const std::vector<std::vector<std::int64_t>>& shapes);
+
+}  // namespace ac_advisor::trainer
