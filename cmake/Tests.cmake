@@ -14,6 +14,7 @@ namespace ac_advisor::test {
 
 inline constexpr std::string_view source_dir = \"${PROJECT_SOURCE_DIR}\";
 inline constexpr std::string_view binary_dir = \"${PROJECT_BINARY_DIR}\";
+inline constexpr std::string_view trainer = \"$<IF:$<TARGET_EXISTS:ac-trainer>,${PROJECT_BINARY_DIR}/ac-trainer,>\";
 inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
 
 }  // namespace ac_advisor::test
@@ -51,6 +52,11 @@ file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.
 # Compiled against PyTorch's headers by the script beside it, never here.
 set(not_a_test "${PROJECT_SOURCE_DIR}/tests/oracle/counting_allocator.cpp")
 list(REMOVE_ITEM unit_sources "${not_a_test}")
+# What needs LibTorch: trainer_tests, label trainer.
+file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/trainer/*.cpp")
+if(trainer_tests)
+  list(REMOVE_ITEM unit_sources ${trainer_tests})
+endif()
 foreach(label oracle gpu browser)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${label}/*.cpp")
   list(REMOVE_ITEM unit_sources ${sources})
@@ -58,6 +64,16 @@ foreach(label oracle gpu browser)
   ac_advisor_test_binary(${label} ${sources})
 endforeach()
 ac_advisor_test_binary(unit ${unit_sources})
+if(TARGET ac_advisor_trainer)
+  ac_advisor_test_binary(trainer ${trainer_tests})
+  target_link_libraries(trainer_tests PRIVATE ac_advisor_trainer)
+  target_precompile_headers(trainer_tests REUSE_FROM ac_advisor_trainer)
+  # array-bounds, stringop-overflow: false positives of GCC 12 on lists of strings
+  target_compile_options(trainer_tests PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)
+  if(TARGET ac-trainer)
+    add_dependencies(trainer_tests ac-trainer)
+  endif()
+endif()
 
 if(AC_ADVISOR_PACKAGE_TESTS)
   include(HeaderTest)

@@ -96,6 +96,7 @@ void view(Derivation& d) {
     return;
   }
   const ValueId copy = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  d.set_permuted(copy, d.permuted(d.out()));
   d.give(0, d.alias(copy, d.shape(x)));
 }
 

@@ -32,14 +32,41 @@ std::int64_t gathered_partitions(const Program& p, const Op& op, const Workspace
   const std::int64_t partition = p.value(p.input(op, 0)).shape.numel();
   std::int64_t elements = 0;
   for (std::size_t i = 1; i < op.inputs; ++i) elements += p.value(p.input(op, i)).shape.numel();
-  return 4 * (elements + partition - 1) / partition * partition;
+  return 4 * ((elements + partition - 1) / partition * partition);
+}
+
+// Tiles of flash attention on a CPU, PyTorch 2.11, aten/src/ATen/native/cpu/
+// FlashAttentionKernel.cpp: fp32 scratch for each thread, in bf16 also a narrow copy. What oneDNN
+// allocates inside its bf16 products is not in it.
+struct CpuTiles {
+  std::int64_t rows, columns, threads;
+  bool wide;
+};
+CpuTiles cpu_tiles(const Program& p, ValueId query, const WorkspaceTarget& target) {
+  const Value& q = p.value(query);
+  const std::int64_t tokens = q.shape[2];
+  const std::int64_t rows = tokens >= 768 ? 256 : tokens >= 192 ? 64 : 32;
+  return {std::min(rows, tokens), std::min<std::int64_t>(512, tokens), target.threads,
+          q.dtype == DType::f32};
+}
+
+std::int64_t flash_forward(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (target.cuda) return 0;
+  const CpuTiles t = cpu_tiles(p, p.input(op, 0), target);
+  const std::int64_t dim = p.value(p.input(op, 2)).shape[3];
+  const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
+  return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
 }
 
 // Scratch of flash attention's backward, PyTorch 2.11,
 // aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (mha_bwd): softmax_d and dq_accum
 // in fp32 with tokens rounded to 128 and head_dim to 32, and dk, dv expanded to the query's heads.
 std::int64_t flash_backward(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (!target.cuda) return 0;
+  if (!target.cuda) {  // scores and their gradient; a row's sum
+    const CpuTiles t = cpu_tiles(p, p.input(op, 1), target);
+    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
+    return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
+  }
   const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
   const std::int64_t rows = (q[2] + 127) / 128 * 128, dim = (q[3] + 31) / 32 * 32;
   std::int64_t bytes = checked_mul(checked_mul(q[0] * q[1], rows), 4 * (dim + 1));
@@ -94,7 +121,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr},
-  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, nullptr},
+  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward},
   {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},

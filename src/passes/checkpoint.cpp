@@ -136,11 +136,24 @@ class Checkpointer {
     return twin;
   }
 
-  ValueId clone_value(ValueId v) {
+  /// The twin of an output of `source`, on a storage of its own, or where the op only views what was
+  /// kept or came from outside, on that.
+  ValueId clone_value(ValueId v, const Op& source) {
     const ir::Value like = p_.value(v);
     const auto s = static_cast<std::size_t>(like.storage);
     ir::StorageId& twin = storage_remap_[s];
     const auto id = static_cast<ValueId>(p_.values.size());
+    bool views_kept = false;
+    for (ValueId in : p_.inputs(source))
+      views_kept = views_kept || (p_.storage_of(in) == like.storage &&
+                                   p_.storage_of(mapped(in)) == like.storage);
+    if (twin == no_id && views_kept) {
+      ir::Value value = like;
+      value.base = no_id;
+      p_.values.push_back(value);
+      remap_[static_cast<std::size_t>(v)] = id;
+      return id;
+    }
     if (twin == no_id) {
       twin = static_cast<ir::StorageId>(p_.storages.size());
       ir::Storage storage = p_.storages[s];
@@ -178,7 +191,7 @@ class Checkpointer {
       }
       std::vector<ValueId> twins;
       for (ValueId v : in) twins.push_back(mapped(v));
-      for (ValueId v : out) twins.push_back(clone_value(v));
+      for (ValueId v : out) twins.push_back(clone_value(v, source));
       op.first_operand = static_cast<std::int32_t>(p_.operands.size());
       p_.operands.insert(p_.operands.end(), twins.begin(), twins.end());
       push(op);

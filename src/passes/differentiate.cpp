@@ -76,7 +76,7 @@ class Backward {
       reached = true;
       pending_[static_cast<std::size_t>(root)] = no_id;
       --holders(g);
-      d.set_incoming(i, as_shape_of(g, p_.output(p_.op(id), i)));
+      d.set_incoming(i, as_shape_of(g, p_.output(p_.op(id), i)), holders(g) == 0);
     }
     if (!reached) return;
     row.derive(d);
@@ -97,7 +97,9 @@ class Backward {
 
   ValueId as_shape_of(ValueId g, ValueId like) {
     if (p_.value(g).shape == p_.value(like).shape) return g;
-    return p_.reshape(g, p_.value(like).shape, p_.value(g).permuted);
+    // Heads that were merged, [B, S, heads x D], come apart in the layout that they were merged from.
+    const bool apart = p_.value(like).permuted && p_.value(g).shape.rank() == 3;
+    return p_.reshape(g, p_.value(like).shape, apart || p_.value(g).permuted);
   }
 
   /// Hands a gradient to the node that made `input`, or to its leaf.

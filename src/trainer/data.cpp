@@ -49,7 +49,7 @@ TextData::TextData(const std::string& path, std::int64_t seq, std::int64_t vocab
                                 text_.size(), seq));
 }
 
-void TextData::load(std::int64_t first, at::Tensor ids) const {
+void TextData::operator()(std::int64_t first, at::Tensor ids) const {
   auto rows = ids.accessor<std::int64_t, 2>();
   const auto starts = static_cast<std::uint64_t>(text_.size()) -
                       static_cast<std::uint64_t>(seq_) + 1;

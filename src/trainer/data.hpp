@@ -3,9 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace ac_advisor::trainer {
+
+/// Fills ids (rows, seq), int64, with rows [first, first + rows) of all that a run will see.
+using Data = std::function<void(std::int64_t first, at::Tensor ids)>;
 
 /// Byte-level tokens of a text: token = byte. Row r of a step's global batch is a window of it that
 /// depends on (seed, row number) alone, so sharding and resuming do not change what is seen.
@@ -15,8 +19,7 @@ class TextData {
   /// window of `seq` bytes, or a vocabulary below 256.
   TextData(const std::string& path, std::int64_t seq, std::int64_t vocab, std::uint64_t seed);
 
-  /// Rows [first, first + ids.size(0)) of all rows ever drawn, into ids (rows, seq), int64.
-  void load(std::int64_t first, at::Tensor ids) const;
+  void operator()(std::int64_t first, at::Tensor ids) const;
   [[nodiscard]] std::size_t bytes() const { return text_.size(); }
 
  private:

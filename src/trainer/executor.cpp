@@ -138,14 +138,15 @@ at::Tensor Executor::output(const ir::Op& op, std::size_t i) {
   if (tensor.defined()) return tensor;
   const StorageId s = p_.value(v).storage;
   if (!alive(s)) return tensor = allocate(v);
-  // Written over an input, or over what the storage held.
-  for (ValueId in : p_.inputs(op))
-    if (p_.storage_of(in) == s && p_.value(in).shape.numel() == p_.value(v).shape.numel()) {
-      const at::Tensor target = this->tensor(in);
-      tensor = p_.value(in).shape == p_.value(v).shape ? target
-                                                       : target.view(sizes(p_.value(v).shape));
-      return tensor;
-    }
+  // Written over an input (output i over the i-th that the row says it mutates), or over what the
+  // storage held.
+  std::size_t mutated = 0;
+  for (std::size_t k = 0; k < op.inputs; ++k) {
+    if ((ir::row(op.kind).mutates >> k & 1U) == 0 || mutated++ != i) continue;
+    const ValueId in = p_.input(op, k);
+    if (p_.storage_of(in) == s && p_.value(in).shape == p_.value(v).shape)
+      return tensor = this->tensor(in);
+  }
   return tensor = whole_[at_index(s)].view(sizes(p_.value(v).shape));
 }
 

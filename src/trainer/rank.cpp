@@ -63,7 +63,7 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   return built;
 }
 
-Rank::Rank(const Built& built, Collectives& collectives, const TextData& data, std::uint64_t seed,
+Rank::Rank(const Built& built, Collectives& collectives, const Data& data, std::uint64_t seed,
            std::int64_t memory_limit)
     : built_(built),
       collectives_(collectives),
@@ -142,7 +142,7 @@ void Rank::load_batch(std::int64_t micro) {
   const at::Tensor ids = executor_.tensor(built_.step.inputs[0]),
                    labels = executor_.tensor(built_.step.inputs[1]);
   const std::int64_t global = (steps_done_ * c.grad_accum + micro) * c.world * c.batch;
-  data_.load(global + collectives_.rank() * c.batch, ids);
+  data_(global + collectives_.rank() * c.batch, ids);
   labels.copy_(ids);
 }
 
@@ -197,6 +197,8 @@ void Rank::copy_gradients() {
 Rank::Result Rank::step() {
   Result result;
   double sum = 0;
+  executor_.drop_survivors();
+  tracker_.reset_peaks();
   result.timing = executor_.run([this](std::int64_t micro) { load_batch(micro); },
                                 [&](std::int64_t, double loss) { sum += loss; });
   const MemoryTracker::Scope outside(nullptr);

@@ -29,7 +29,7 @@ struct Built {
 class Rank {
  public:
   /// `data` and `collectives` outlive the rank. `memory_limit`: bytes, 0 for none.
-  Rank(const Built& built, Collectives& collectives, const TextData& data, std::uint64_t seed,
+  Rank(const Built& built, Collectives& collectives, const Data& data, std::uint64_t seed,
        std::int64_t memory_limit = 0);
 
   /// From the seed, or from `file` (Hugging Face names).
@@ -65,7 +65,7 @@ class Rank {
 
   const Built& built_;
   Collectives& collectives_;
-  const TextData& data_;
+  const Data& data_;
   std::uint64_t seed_;
   MemoryTracker tracker_;
   Executor executor_;

@@ -24,7 +24,11 @@ class Derivation {
   [[nodiscard]] bool needs(std::size_t i) const { return p_.value(in(i)).requires_grad; }
   /// Incoming gradient of output i; `no_id` when nothing used that output.
   [[nodiscard]] ValueId grad(std::size_t i = 0) const { return incoming_[i]; }
-  void set_incoming(std::size_t i, ValueId g) { incoming_[i] = g; }
+  /// `sole`: nothing else will read the gradient, so the rule may write over it.
+  void set_incoming(std::size_t i, ValueId g, bool sole) {
+    incoming_[i] = g;
+    sole_[i] = sole;
+  }
 
   /// Emits a backward op with one new output; a pointwise op's keeps its first operand's layout.
   ValueId emit(OpKind kind, std::initializer_list<ValueId> inputs, const Shape& shape, DType dtype,
@@ -41,6 +45,10 @@ class Derivation {
   void set_permuted(ValueId v, bool permuted) { p_.value(v).permuted = permuted; }
   /// A new version of `target`, on its storage: what an op that overwrites it puts out.
   ValueId overwrite(ValueId target);
+  /// Incoming gradient i overwritten, or a new value where somebody else still needs it.
+  ValueId overwrite_incoming(std::size_t i) {
+    return sole_[i] ? overwrite(incoming_[i]) : make_like(incoming_[i]);
+  }
   ValueId alias(ValueId base, const Shape& shape);
   /// `shape`'s part of `base` from `start` on along the last dimension: a view.
   ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
@@ -57,6 +65,7 @@ class Derivation {
   std::int32_t group_;
   bool under_dispatch_mode_;
   std::array<ValueId, 4> incoming_{no_id, no_id, no_id, no_id};
+  std::array<bool, 4> sole_{};
   std::array<ValueId, 8> outgoing_{no_id, no_id, no_id, no_id, no_id, no_id, no_id, no_id};
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace ac_advisor::trainer {
 namespace {
 
@@ -65,8 +67,10 @@ bool is_norm(ir::Module leaf) {
 std::vector<std::string> parameter_names(const model::ModelSpec& spec,
                                          const passes::StepProgram& step) {
   std::vector<std::string> names;
+  ir::ModulePath last;
   for (const passes::Parameter& parameter : step.parameters) {
     const ir::ModulePath module = parameter.module;
+    const ir::ModulePath previous = std::exchange(last, module);
     const ir::Shape& shape = step.program.value(parameter.value).shape;
     if (module.leaf == ir::Module::embed) {
       names.emplace_back("model.embed_tokens.weight");
@@ -75,12 +79,9 @@ std::vector<std::string> parameter_names(const model::ModelSpec& spec,
     } else if (module.leaf == ir::Module::lm_head) {
       names.emplace_back("lm_head.weight");
     } else if (module.leaf == ir::Module::experts) {  // fused over experts since transformers 5
-      const bool down = shape[1] == spec.hidden && shape[2] == spec.moe->intermediate;
+      const bool down = previous == module;
       names.push_back(fmt::format("model.layers.{}.mlp.experts.{}", module.block,
                                   down ? "down_proj" : "gate_up_proj"));
-      if (down && names.size() > 1 && names[names.size() - 2] == names.back())
-        names[names.size() - 2] = fmt::format("model.layers.{}.mlp.experts.gate_up_proj",
-                                              module.block);
     } else {
       const bool bias = shape.rank() == 1 && !is_norm(module.leaf);
       names.push_back(fmt::format("model.layers.{}.{}.{}", module.block,

@@ -8,11 +8,11 @@ namespace ac_advisor::trainer::cpu {
 
 void sdpa(const Call& c) {
   const at::Tensor q = c.in(0);
+  for (std::size_t i = 2; i < c.outputs(); ++i) c.out(i).zero_();  // a GPU's random state
   auto [y, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
       q, c.in(1), c.in(2), /*dropout_p=*/0.0, /*is_causal=*/true, {}, c.op().scale);
   c.adopt(0, y);
   c.adopt(1, log_sum_exp);
-  for (std::size_t i = 2; i < c.outputs(); ++i) c.out(i).zero_();  // a GPU's random state
 }
 
 void sdpa_backward(const Call& c) {

@@ -6,9 +6,9 @@
 /// allocates nothing but the op's outputs and the workspace that its row declares.
 namespace ac_advisor::trainer::cpu {
 
-/// A number as LibTorch's pointwise ops take it. Its eight bytes are no part of the step: a compiler
-/// would have put them into the code.
-[[nodiscard]] at::Tensor number(double value);
+/// A number as LibTorch's pointwise ops on `like` take it without a cast. Its bytes are no part of
+/// the step: a compiler would have put them into the code.
+[[nodiscard]] at::Tensor number(double value, const at::Tensor& like);
 
 // pointwise.cpp
 void cast(const Call& c);

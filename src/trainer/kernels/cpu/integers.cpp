@@ -33,7 +33,7 @@ void compare(const Call& c) {
 /// inputs: which positions may be seen, what is added there, what is added elsewhere
 void masked_fill(const Call& c) {
   at::Tensor y = c.out();
-  at::where_out(y, c.in(0).view(at::kBool), c.in(1), c.in(2));
+  at::where_out(y, c.in(0).view(at::kBool).expand_as(y), c.in(1), c.in(2));
 }
 
 void cumsum(const Call& c) {
@@ -48,7 +48,7 @@ void topk(const Call& c) {
 
 void sort(const Call& c) {
   at::Tensor values = c.out(0), order = c.out(1);
-  at::sort_out(values, order, c.in(0), /*stable=*/true, /*dim=*/-1);
+  at::sort_out(values, order, c.in(0), std::optional<bool>(true), -1, /*descending=*/false);
 }
 
 void histc(const Call& c) {

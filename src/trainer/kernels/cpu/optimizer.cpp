@@ -84,14 +84,14 @@ void foreach(const Call& c) {
       return each(t.steps, [&](std::size_t i) { *t.steps[i].mutable_data_ptr<float>() += 1.0F; });
     case 1:
       return each(t.parameters, [&](std::size_t i) {
-        t.parameters[i].mul_(number(1.0 - o.learning_rate * o.weight_decay));
+        t.parameters[i].mul_(number(1.0 - o.learning_rate * o.weight_decay, t.parameters[i]));
       });
     case 2:
       return each(t.averages, [&](std::size_t i) {
         t.averages[i].lerp_(t.gradients[i].view_as(t.averages[i]), 1.0 - o.beta1);
       });
     case 3:
-      return each(t.squares, [&](std::size_t i) { t.squares[i].mul_(number(o.beta2)); });
+      return each(t.squares, [&](std::size_t i) { t.squares[i].mul_(number(o.beta2, t.squares[i])); });
     case 4:
       return each(t.squares, [&](std::size_t i) {
         const at::Tensor g = t.gradients[i].view_as(t.squares[i]);
@@ -104,10 +104,12 @@ void foreach(const Call& c) {
       });
     case 6:
       return each(t.denominators, [&](std::size_t i) {
-        t.denominators[i].div_(number(std::sqrt(1.0 - std::pow(o.beta2, t.steps[i].item<double>()))));
+        t.denominators[i].div_(
+            number(std::sqrt(1.0 - std::pow(o.beta2, t.steps[i].item<double>())),
+                   t.denominators[i]));
       });
     case 7:
-      return each(t.denominators, [&](std::size_t i) { t.denominators[i].add_(number(o.epsilon)); });
+      return each(t.denominators, [&](std::size_t i) { t.denominators[i].add_(number(o.epsilon, t.denominators[i])); });
     default:
       return each(t.parameters, [&](std::size_t i) {
         const double correction = 1.0 - std::pow(o.beta1, t.steps[i].item<double>());

@@ -5,21 +5,31 @@
 
 namespace ac_advisor::trainer::cpu {
 
-at::Tensor number(double value) {
+at::Tensor number(double value, const at::Tensor& like) {
   const MemoryTracker::Scope outside(nullptr);
-  at::Tensor scalar = at::scalar_tensor(value, at::kDouble);
+  at::Tensor scalar =
+      at::scalar_tensor(value, like.scalar_type() == at::kFloat ? at::kFloat : at::kDouble);
   scalar.unsafeGetTensorImpl()->set_wrapped_number(true);
   return scalar;
 }
 
 void cast(const Call& c) { c.out().copy_(c.in(0)); }
-void clone(const Call& c) { c.out().copy_(c.in(0).view_as(c.out())); }
+/// Also the gradient of a sum over k rows each, [tokens, H], back to [tokens x k, H].
+void clone(const Call& c) {
+  const at::Tensor x = c.in(0), y = c.out();
+  if (x.numel() < y.numel())
+    y.view({x.size(0), -1, x.size(1)}).copy_(x.unsqueeze(1));
+  else
+    y.copy_(x.view_as(y));
+}
 
 void add(const Call& c) {
   at::Tensor y = c.out();
   // `scalar` is what the second operand is multiplied by, 0 for 1 (a difference has -1)
   const double factor = c.op().scalar == 0.0 ? 1.0 : c.op().scalar;
-  at::add_out(y, c.in(0), c.in(1), factor);
+  at::add_out(y, c.in(0), c.in(1),
+              y.is_floating_point() ? at::Scalar(factor)
+                                    : at::Scalar(static_cast<std::int64_t>(factor)));
 }
 
 void add_scalar(const Call& c) {
@@ -27,7 +37,7 @@ void add_scalar(const Call& c) {
   const at::Tensor x = c.in(0);
   y.copy_(x.numel() == y.numel() ? x.view_as(y) : x.expand_as(y));
   if (y.is_floating_point()) {
-    at::add_out(y, y, number(c.op().scalar));
+    at::add_out(y, y, number(c.op().scalar, y));
     return;
   }
   auto* values = y.mutable_data_ptr<std::int64_t>();
@@ -46,13 +56,13 @@ void mul(const Call& c) {
 
 void mul_scalar(const Call& c) {
   at::Tensor y = c.out();
-  at::mul_out(y, c.in(0), number(c.op().scalar));
+  at::mul_out(y, c.in(0), number(c.op().scalar, y));
 }
 
 void div(const Call& c) {
   at::Tensor y = c.out();
   if (c.inputs() == 1)
-    at::div_out(y, c.in(0).expand_as(y), number(c.op().scalar));
+    at::div_out(y, c.in(0).expand_as(y), number(c.op().scalar, y));
   else
     at::div_out(y, c.in(0), c.in(1));
 }

@@ -60,12 +60,12 @@ void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, cons
   });
 }
 
-/// `g` becomes dx; `other` (where defined) is the gradient that the sum itself has.
-void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& w,
+/// dx may lie where g does; `other` (where defined) is the gradient that the sum itself has.
+void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x, const at::Tensor& w,
               const at::Tensor& inverse_rms, const at::Tensor& other, const at::Tensor& dw,
               const ir::Op& op) {
   const std::int64_t n = x.size(-1);
-  const RowOffsets g_row(g), x_row(x), other_row(other.defined() ? other : g);
+  const RowOffsets g_row(g), dx_row(dx_out), x_row(x), other_row(other.defined() ? other : g);
   const float* scales = inverse_rms.const_data_ptr<float>();
   // Columns apart, rows in order: dw is the same for any number of threads.
   at::parallel_for(0, n, std::max<std::int64_t>(64, n / 8), [&](std::int64_t begin,
@@ -89,11 +89,11 @@ void backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& w,
       multiply(gradient, weight, weighted, n);
       const float scale = scales[r];
       const float mean = dot(weighted, row, n) * scale * scale / static_cast<float>(n);
-      float* dx = target(g, g_row(r), thread_scratch(n, 4));
+      float* dx = target(dx_out, dx_row(r), thread_scratch(n, 4));
       norm_gradient(gradient, weight, row, mean, scale, dx, n);
       if (other.defined())
         add(dx, load(other, other_row(r), thread_scratch(n, 5), n), dx, n);
-      store(g, g_row(r), dx, n);
+      store(dx_out, dx_row(r), dx, n);
     }
   });
 }
@@ -107,11 +107,11 @@ void add_rms_norm(const Call& c) {
 }
 
 void rms_norm_backward(const Call& c) {
-  backward(c.out(0), c.in(1), c.in(2), c.in(3), {}, c.out(1), c.op());
+  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), {}, c.out(1), c.op());
 }
 
 void add_rms_norm_backward(const Call& c) {
-  backward(c.out(0), c.in(1), c.in(2), c.in(3), c.in(4), c.out(1), c.op());
+  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), c.in(4), c.out(1), c.op());
 }
 
 }  // namespace ac_advisor::trainer::cpu

@@ -1,0 +1,100 @@
+#include "trainer/run_step.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <exception>
+#include <thread>
+
+#include "trainer/kernels/counter_rng.hpp"
+
+namespace ac_advisor::test {
+
+StepConfig trainer_config(const OptionList& options) {
+  OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},
+                 {"--reduce-dtype", "fp32"}, {"--batch", "2"},          {"--seq", "32"}};
+  for (const auto& option : options) {
+    std::erase_if(all, [&](const auto& given) { return given.first == option.first; });
+    all.push_back(option);
+  }
+  StepConfig config = resolve_options(all);
+  config.runtime = Runtime::ac_trainer;
+  return config;
+}
+
+trainer::Data random_tokens(std::int64_t vocab) {
+  return [vocab](std::int64_t first, at::Tensor ids) {
+    auto rows = ids.accessor<std::int64_t, 2>();
+    for (std::int64_t r = 0; r < ids.size(0); ++r)
+      for (std::int64_t t = 0; t < ids.size(1); ++t)
+        rows[r][t] = static_cast<std::int64_t>(
+            trainer::mix(static_cast<std::uint64_t>((first + r) * 4096 + t)) %
+            static_cast<std::uint64_t>(vocab));
+  };
+}
+
+Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
+                  const trainer::Data& data, bool emulated,
+                  const trainer::SafetensorsFile* weights) {
+  trainer::MemoryTracker::install();
+  const auto built = trainer::build(model, config);
+  Outcome outcome;
+  const auto run = [&](trainer::Collectives& collectives) {
+    at::set_num_threads(1);
+    trainer::Rank rank(*built, collectives, data, /*seed=*/1);
+    rank.load_weights(weights);
+    std::vector<at::Tensor> gradients;
+    rank.capture_gradients(&gradients);
+    std::vector<double> losses;
+    for (int i = 0; i < steps; ++i) losses.push_back(rank.step().loss);
+    std::vector<at::Tensor> parameters;
+    for (std::size_t i = 0; i < built->step.parameters.size(); ++i)
+      parameters.push_back(rank.parameter(i));
+    if (collectives.rank() != 0) return;
+    outcome = {losses.front(), gradients, losses, rank.tracker().peak().bytes,
+               rank.tracker().declared_peak().bytes, rank.tracker().peak_by_phase(),
+               rank.tracker().declared_peak_by_phase(), parameters};
+  };
+  if (config.world == 1) {
+    run(*trainer::make_single());
+  } else if (emulated) {
+    run(*trainer::make_emulated(config.world));
+  } else {
+    auto ranks = trainer::make_local(config.world, /*timeout_seconds=*/60);
+    std::vector<std::thread> threads;
+    std::vector<std::exception_ptr> errors(ranks.size());
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          run(*ranks[r]);
+        } catch (...) {
+          errors[r] = std::current_exception();
+          ranks[r]->abort("failed");
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+  }
+  return outcome;
+}
+
+double largest_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double worst = a.size() == b.size() ? 0.0 : 1e30;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const at::Tensor x = a[i].to(at::kDouble), y = b[i].to(at::kDouble);
+    const double norm = y.norm().item<double>();
+    const double difference = (x - y).norm().item<double>();
+    const double relative = norm > 0 ? difference / norm : difference;
+    worst = relative >= 0 ? std::max(worst, relative) : 1e30;  // NaN counts as different
+  }
+  return worst;
+}
+
+bool bit_identical(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!at::equal(a[i], b[i])) return false;
+  return true;
+}
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+#include "trainer/rank.hpp"
+
+namespace ac_advisor::test {
+
+/// fp32 on a CPU, which is what can be exact; options of the command line over it.
+[[nodiscard]] StepConfig trainer_config(const OptionList& options);
+/// tokens of a seeded generator, below `vocab`
+[[nodiscard]] trainer::Data random_tokens(std::int64_t vocab);
+
+struct Outcome {
+  double loss = 0;                    ///< of the first step
+  std::vector<at::Tensor> gradients;  ///< of the first step, whole
+  std::vector<double> losses;
+  std::int64_t peak = 0, declared_peak = 0;  ///< of the last step
+  std::array<std::int64_t, 5> by_phase{}, declared_by_phase{};
+  std::vector<at::Tensor> parameters;  ///< after the last step, whole
+};
+
+/// Runs `steps` steps on `config.world` ranks (threads), or emulated; rank 0's outcome.
+[[nodiscard]] Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
+                                const trainer::Data& data, bool emulated = false,
+                                const trainer::SafetensorsFile* weights = nullptr);
+
+/// Largest ‖a - b‖ / ‖b‖ over the tensors.
+[[nodiscard]] double largest_difference(const std::vector<at::Tensor>& a,
+                                        const std::vector<at::Tensor>& b);
+[[nodiscard]] bool bit_identical(const std::vector<at::Tensor>& a,
+                                 const std::vector<at::Tensor>& b);
+
+}  // namespace ac_advisor::test

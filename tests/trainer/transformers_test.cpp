@@ -1,0 +1,84 @@
+// Against Hugging Face transformers' own models with the same weights (tests/oracle/models, written
+// by tests/oracle/transformers_reference.py): logits, loss and every gradient.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ac_advisor/model/error.hpp"
+#include "test_paths.hpp"
+#include "trainer/run_step.hpp"
+#include "trainer/weights/safetensors.hpp"
+
+namespace ac_advisor {
+namespace {
+
+at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
+  const auto& entry = file.entries().at(name);
+  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+  file.read(name, 0, to.numel(), to);
+  return to;
+}
+
+void compare(const std::string& family, const OptionList& options) {
+  const std::string folder = std::string(test::source_dir) + "/tests/oracle/models/" + family;
+  const model::ModelSpec model = model::load_model(folder);
+  const trainer::SafetensorsFile weights(folder + "/model.safetensors"),
+      expected(folder + "/expected.safetensors");
+  const at::Tensor ids = read_all(expected, "ids");
+  OptionList all{{"--batch", "2"}, {"--seq", "24"}};
+  all.insert(all.end(), options.begin(), options.end());
+  const StepConfig config = test::trainer_config(all);
+  const auto built = trainer::build(model, config);
+  const trainer::Data data = [&](std::int64_t, at::Tensor to) { to.copy_(ids); };
+  const auto alone = trainer::make_single();
+  trainer::MemoryTracker::install();
+  trainer::Rank rank(*built, *alone, data, 1);
+  rank.load_weights(&weights);
+  std::vector<at::Tensor> gradients, wanted;
+  rank.capture_gradients(&gradients);
+  const double loss = rank.step().loss;
+  CAPTURE(family);
+  CHECK(loss == doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(1e-6));
+  if (config.loss == LossKind::ce) {
+    const at::Tensor logits = rank.executor().tensor(built->step.outputs[0]);
+    CHECK(test::largest_difference({logits}, {read_all(expected, "logits")}) < 1e-5);
+  }
+  for (const std::string& name : built->names) wanted.push_back(read_all(expected, "grad." + name));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    CAPTURE(built->names[i]);
+    CHECK(test::largest_difference({gradients[i]}, {wanted[i]}) < 1e-5);
+  }
+}
+
+constexpr const char* families[] = {"llama",       "llama_untied", "mistral", "qwen2",   "qwen3",
+                                    "gemma2",      "gemma3_text",  "phi3",    "mixtral", "qwen3_moe"};
+
+}  // namespace
+
+TEST_CASE("transformers' logits, loss and gradients are met by every family, eager kernels") {
+  for (const char* family : families) compare(family, {{"--attn", "eager"}});
+}
+
+TEST_CASE("transformers' loss and gradients are met by every family, fused kernels") {
+  for (const char* family : families)
+    compare(family, {{"--attn", "eager"}, {"--kernels", "fused"}});
+}
+
+TEST_CASE("transformers' gradients are met by flash attention where no window is in the way") {
+  for (const char* family : {"llama", "llama_untied", "qwen2", "qwen3", "phi3", "mixtral"})
+    compare(family, {{"--attn", "flash"}, {"--kernels", "fused"}});
+}
+
+TEST_CASE("transformers' loss and gradients are met by lc-ce, soft caps included") {
+  for (const char* family : families)
+    for (const char* kernels : {"eager", "fused"})
+      compare(family, {{"--attn", "eager"}, {"--loss", "lc-ce"}, {"--kernels", kernels}});
+}
+
+TEST_CASE("transformers' loss and gradients are met by the chunked loss") {
+  for (const char* family : {"llama", "llama_untied", "mistral", "qwen3", "phi3", "mixtral"})
+    compare(family, {{"--attn", "eager"}, {"--loss", "chunked:16"}});
+}
+
+}  // namespace ac_advisor
