@@ -10,8 +10,7 @@ void rms_norm(Derivation& d) {
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const ValueId dx = d.overwrite_incoming(0);
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
-  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw}, d.op().dim,
-             d.op().scalar);
+  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw}, d.op().dim, d.op().scalar);
   d.give(0, dx);
   d.give(1, dw);
 }

@@ -65,7 +65,7 @@ struct Family {
   bool attention_softcap_field = false;
   bool final_softcap_field = false;
   bool partial_rotary_field = false;
-  bool query_scalar_field = false;  ///< query_pre_attn_scalar in head_dim's place
+  bool query_scalar_field = false;       ///< query_pre_attn_scalar in head_dim's place
   bool residual_dropout_field = false;   ///< resid_pdrop
   bool rotary_table_per_window = false;  ///< one table for windowed blocks, one for the others
   ExpertRule moe = ExpertRule::none;

@@ -66,8 +66,8 @@ double read_local_theta(const Fields& fields, const JsonValue::Object* newer, do
   if (newer != nullptr) {
     const Fields rope = fields.inside("rope_parameters", *newer);
     if (const JsonValue::Object* local = rope.maybe_object("sliding_attention"))
-      if (auto theta = rope.inside("sliding_attention", *local)
-                           .maybe_number("rope_theta", 1e-6, largest))
+      if (auto theta =
+              rope.inside("sliding_attention", *local).maybe_number("rope_theta", 1e-6, largest))
         return *theta;
   }
   return fields.maybe_number("rope_local_base_freq", 1e-6, largest).value_or(10000.0);

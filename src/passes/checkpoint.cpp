@@ -136,8 +136,8 @@ class Checkpointer {
     return twin;
   }
 
-  /// The twin of an output of `source`, on a storage of its own, or where the op only views what was
-  /// kept or came from outside, on that.
+  /// The twin of an output of `source`, on a storage of its own, or where the op only views what
+  /// was kept or came from outside, on that.
   ValueId clone_value(ValueId v, const Op& source) {
     const ir::Value like = p_.value(v);
     const auto s = static_cast<std::size_t>(like.storage);
@@ -145,8 +145,8 @@ class Checkpointer {
     const auto id = static_cast<ValueId>(p_.values.size());
     bool views_kept = false;
     for (ValueId in : p_.inputs(source))
-      views_kept = views_kept || (p_.storage_of(in) == like.storage &&
-                                   p_.storage_of(mapped(in)) == like.storage);
+      views_kept = views_kept ||
+                   (p_.storage_of(in) == like.storage && p_.storage_of(mapped(in)) == like.storage);
     if (twin == no_id && views_kept) {
       ir::Value value = like;
       value.base = no_id;

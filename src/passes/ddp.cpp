@@ -41,8 +41,7 @@ class Ddp final : public GradientHooks {
     }
     for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
       const ir::Shape shape = p_.value(s_.parameters[i].value).shape;
-      const ValueId part =
-          p_.narrow(buckets_[bucket_of_[i]].buffer, 0, offset_[i], shape.numel());
+      const ValueId part = p_.narrow(buckets_[bucket_of_[i]].buffer, 0, offset_[i], shape.numel());
       view_.push_back(p_.reshape(part, shape));
       s_.parameters[i].stored = s_.parameters[i].value;
       s_.resident.push_back(s_.parameters[i].value);

@@ -97,7 +97,8 @@ class Backward {
 
   ValueId as_shape_of(ValueId g, ValueId like) {
     if (p_.value(g).shape == p_.value(like).shape) return g;
-    // Heads that were merged, [B, S, heads x D], come apart in the layout that they were merged from.
+    // Heads that were merged, [B, S, heads x D], come apart in the layout that they were merged
+    // from.
     const bool apart = p_.value(like).permuted && p_.value(g).shape.rank() == 3;
     return p_.reshape(g, p_.value(like).shape, apart || p_.value(g).permuted);
   }

@@ -28,8 +28,8 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
   };
   // find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
   // none
-  const V before = make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)},
-                        0, -1.0);
+  const V before =
+      make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)}, 0, -1.0);
   const V joined = make(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
   const auto last = static_cast<std::int32_t>(1);
   const V steps = make(OpKind::add, {b, s}, DType::i64,
@@ -50,8 +50,8 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
   V allowed{};
   if (sliding) {
     const V all = make(OpKind::fill, {}, DType::u8, {}, 0, 1.0);
-    const V oldest = make(OpKind::add_scalar, column, DType::i64, {queries}, 0,
-                          -static_cast<double>(window));
+    const V oldest =
+        make(OpKind::add_scalar, column, DType::i64, {queries}, 0, -static_cast<double>(window));
     const V recent = boolean(Comparison::greater, keys, oldest);
     const V within = boolean(Comparison::both, all, recent);
     allowed = boolean(Comparison::both, within,

@@ -99,6 +99,33 @@ void check_precision(const StepConfig& c) {
     refuse("--dropout " + std::to_string(c.dropout) + ": must be at least 0 and below 1");
 }
 
+/// What the trainer cannot run, though the planner can plan it for PyTorch.
+void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
+  const bool eager = c.attention == Attention::eager ||
+                     (c.attention == Attention::automatic && spec.eager_attention_only);
+  const bool dropout = c.dropout > 0.0 || spec.attention_dropout > 0.0;
+  if (dropout && !eager)
+    refuse("--dropout with flash attention: LibTorch's CPU kernel has no dropout; use --attn eager");
+  if (c.attention == Attention::cudnn)
+    refuse("--attn cudnn: there is no cuDNN on a CPU; use flash, eager or auto");
+  for (std::int64_t window : spec.window)
+    if (window > 0 && window < c.seq && !eager)
+      refuse("a sliding window of " + std::to_string(window) + " tokens below --seq " +
+             std::to_string(c.seq) +
+             " with flash attention: LibTorch's CPU kernel has no windows; use --attn eager");
+  if (c.loss == LossKind::chunked && spec.final_softcap)
+    refuse("--loss chunked: this model soft-caps its logits, which the chunked loss does not; use "
+           "ce or lc-ce");
+  if (c.capacity_factor != 1.0)
+    refuse("--capacity-factor: the trainer routes tokens as the router says; leave it out");
+  if (spec.kv_sharing)
+    refuse("num_kv_shared_layers: the trainer has no shared keys and values");
+  if (spec.rope_scaling && spec.rope_scaling->type != "linear" &&
+      spec.rope_scaling->type != "llama3")
+    refuse("rope_scaling \"" + spec.rope_scaling->type +
+           "\": the trainer has default, linear and llama3");
+}
+
 }  // namespace
 
 void validate(const model::ModelSpec& spec, const StepConfig& c) {
@@ -106,6 +133,7 @@ void validate(const model::ModelSpec& spec, const StepConfig& c) {
   check_checkpointing(spec, c);
   check_sharding(c);
   check_precision(c);
+  if (c.runtime == Runtime::ac_trainer) check_trainer(spec, c);
   if (spec.layers > 4096)
     refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");
   if (c.attention == Attention::efficient || c.attention == Attention::math)

@@ -59,8 +59,8 @@ class Zero final : public GradientHooks {
     const std::int64_t elements = p_.value(gradient).shape.numel();
     const ir::ModulePath module = s_.parameters[parameter].module;
     if (filled_ + elements > reduce_bucket_elements) flush();
-    const ir::OpId copy = emit(OpKind::bucket_copy, module,
-                               {p_.narrow(bucket_, 0, filled_, elements), gradient}, {});
+    const ir::OpId copy =
+        emit(OpKind::bucket_copy, module, {p_.narrow(bucket_, 0, filled_, elements), gradient}, {});
     p_.op(copy).dim = static_cast<std::int32_t>(parameter);
     if (c_.shard == Sharding::zero1) kept_.push_back(gradient);  // until the step
     filled_ += elements;
@@ -68,8 +68,8 @@ class Zero final : public GradientHooks {
 
   void flush() {
     if (filled_ == 0) return;
-    emit(OpKind::all_reduce, {-1, ir::Module::root},
-         {p_.narrow(bucket_, 0, 0, filled_), averaged_}, {});
+    emit(OpKind::all_reduce, {-1, ir::Module::root}, {p_.narrow(bucket_, 0, 0, filled_), averaged_},
+         {});
     filled_ = 0;
   }
 

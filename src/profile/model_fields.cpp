@@ -40,9 +40,9 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
       {"rope_theta", m.rope_theta},
       {"local_rope_theta", m.local_rope_theta},
       {"attention_scale", m.attention_scale},
-      {"rope_scaling", m.rope_scaling ? fmt::format("{} {:g}", m.rope_scaling->type,
-                                                    m.rope_scaling->factor)
-                                      : std::string("none")},
+      {"rope_scaling", m.rope_scaling
+                           ? fmt::format("{} {:g}", m.rope_scaling->type, m.rope_scaling->factor)
+                           : std::string("none")},
       {"tied_embeddings", m.tied_embeddings},
       {"qkv_bias", m.qkv_bias},
       {"output_bias", m.output_bias},

@@ -41,9 +41,10 @@ TextData::TextData(const std::string& path, std::int64_t seq, std::int64_t vocab
     : text_(read_text(path)), seq_(seq), seed_(seed) {
   const std::string origin = path.empty() ? "the sample text" : path;
   if (vocab < 256)
-    throw UserError(fmt::format("--data: tokens are bytes, the model's \"vocab_size\" is {}; it "
-                                "must be at least 256",
-                                vocab));
+    throw UserError(
+        fmt::format("--data: tokens are bytes, the model's \"vocab_size\" is {}; it "
+                    "must be at least 256",
+                    vocab));
   if (text_.size() < static_cast<std::size_t>(seq))
     throw UserError(fmt::format("{}: {} bytes are shorter than one sequence of --seq {}", origin,
                                 text_.size(), seq));
@@ -51,8 +52,8 @@ TextData::TextData(const std::string& path, std::int64_t seq, std::int64_t vocab
 
 void TextData::operator()(std::int64_t first, at::Tensor ids) const {
   auto rows = ids.accessor<std::int64_t, 2>();
-  const auto starts = static_cast<std::uint64_t>(text_.size()) -
-                      static_cast<std::uint64_t>(seq_) + 1;
+  const auto starts =
+      static_cast<std::uint64_t>(text_.size()) - static_cast<std::uint64_t>(seq_) + 1;
   for (std::int64_t r = 0; r < ids.size(0); ++r) {
     const std::uint64_t row = combine(mix(seed_), static_cast<std::uint64_t>(first + r));
     const std::size_t start = row % starts;

@@ -93,10 +93,10 @@ class Executor {
   std::int64_t step_number_ = 0, micro_ = 0;
   ir::OpId current_ = ir::no_id;
 
-  std::vector<at::Tensor> tensors_;          ///< by value
-  std::vector<at::Tensor> whole_;            ///< by storage, as it was allocated
-  std::vector<bool> alive_, resident_;       ///< by storage
-  std::vector<std::int32_t> values_begin_;   ///< per storage, into values_of_
+  std::vector<at::Tensor> tensors_;         ///< by value
+  std::vector<at::Tensor> whole_;           ///< by storage, as it was allocated
+  std::vector<bool> alive_, resident_;      ///< by storage
+  std::vector<std::int32_t> values_begin_;  ///< per storage, into values_of_
   std::vector<ir::ValueId> values_of_;
   std::function<void(ir::OpId)> observer_;
   std::function<void()> before_optimizer_;

@@ -125,8 +125,7 @@ void MemoryTracker::reset_peaks() {
   note();
 }
 
-void MemoryTracker::each_live(
-    const std::function<void(std::int64_t bytes, ir::StorageId)>& visit) {
+void MemoryTracker::each_live(const std::function<void(std::int64_t bytes, ir::StorageId)>& visit) {
   const std::scoped_lock lock(mutex_);
   for (Block* block = first_; block != nullptr; block = block->next)
     visit(block->bytes, block->storage);

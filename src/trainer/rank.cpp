@@ -132,7 +132,8 @@ void Rank::load_weights(const SafetensorsFile* file) {
     const std::int64_t from = std::max(start, begin),
                        until = std::min(start + flat.numel(), begin + master.numel());
     if (from < until)
-      master.narrow(0, from - begin, until - from).copy_(flat.narrow(0, from - start, until - from));
+      master.narrow(0, from - begin, until - from)
+          .copy_(flat.narrow(0, from - start, until - from));
     start += flat.numel();
   }
 }
@@ -149,8 +150,7 @@ void Rank::load_batch(std::int64_t micro) {
 /// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape.
 at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const StepConfig& c = built_.config;
-  const auto sizes =
-      built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
+  const auto sizes = built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
   const at::IntArrayRef shape(sizes.data(), sizes.size());
   if (!gathers(c)) return stored.view(shape).clone();
   const std::int64_t group = shards(c), part = stored.numel();

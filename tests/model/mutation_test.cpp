@@ -24,7 +24,8 @@ bool answered(const std::string& text) {
 std::vector<nlohmann::json> samples() {
   std::vector<nlohmann::json> all;
   for (const embedded::File& file : embedded::files())
-    if (file.path.starts_with("sample_models/")) all.push_back(nlohmann::json::parse(file.text));
+    if (file.path.starts_with("sample_models/") && file.path.ends_with("config.json"))
+      all.push_back(nlohmann::json::parse(file.text));
   return all;
 }
 

@@ -50,9 +50,14 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
     for (std::size_t i = 0; i < built->step.parameters.size(); ++i)
       parameters.push_back(rank.parameter(i));
     if (collectives.rank() != 0) return;
-    outcome = {losses.front(), gradients, losses, rank.tracker().peak().bytes,
-               rank.tracker().declared_peak().bytes, rank.tracker().peak_by_phase(),
-               rank.tracker().declared_peak_by_phase(), parameters};
+    outcome = {losses.front(),
+               gradients,
+               losses,
+               rank.tracker().peak().bytes,
+               rank.tracker().declared_peak().bytes,
+               rank.tracker().peak_by_phase(),
+               rank.tracker().declared_peak_by_phase(),
+               parameters};
   };
   if (config.world == 1) {
     run(*trainer::make_single());

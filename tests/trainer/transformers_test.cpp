@@ -51,8 +51,8 @@ void compare(const std::string& family, const OptionList& options) {
   }
 }
 
-constexpr const char* families[] = {"llama",       "llama_untied", "mistral", "qwen2",   "qwen3",
-                                    "gemma2",      "gemma3_text",  "phi3",    "mixtral", "qwen3_moe"};
+constexpr const char* families[] = {"llama",  "llama_untied", "mistral", "qwen2",   "qwen3",
+                                    "gemma2", "gemma3_text",  "phi3",    "mixtral", "qwen3_moe"};
 
 }  // namespace
 

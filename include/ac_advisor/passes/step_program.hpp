@@ -45,11 +45,11 @@ struct StepProgram {
   std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
   std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch in the program, at most 2
   std::vector<ir::ValueId> outputs;    ///< what the training loop may hold: design, section 9
-  std::vector<OptimizedTensor> optimized;  ///< in the order of `parameters` unless partitioned
+  std::vector<OptimizedTensor> optimized;     ///< in the order of `parameters` unless partitioned
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
   ir::ValueId loss = ir::no_id;               ///< of the last one
-  ir::ValueId hidden = ir::no_id;  ///< final hidden state
+  ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
   double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
 };

@@ -112,9 +112,9 @@ struct BudgetResult {
 struct Numerics {
   std::vector<double> losses;   ///< of each step, averaged over ranks and micro-batches
   std::string gradient_digest;  ///< of the first step's gradients, bit by bit
-  double parity_error = 0;      ///< largest ‖Δ‖/‖g‖ of a parameter against the reference step
-  std::string parity;           ///< "bit-identical", "within 1e-5", "DIFFERS: <parameter>"
-  std::string reference;        ///< what the gradients were compared with
+  double parity_error = 0;  ///< largest ‖Δ‖/‖g‖ of a parameter against the reference step
+  std::string parity;       ///< "bit-identical", "within 1e-5", "DIFFERS: <parameter>"
+  std::string reference;    ///< what the gradients were compared with
 };
 
 /// Where a step's numbers came from, and the numbers: one type for predicted and measured.
@@ -133,8 +133,8 @@ struct Profile {
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run
   std::map<std::string, std::string> absent;  ///< field by its path in JSON → why it has no value
-  std::vector<std::string> assumptions;  ///< "routing is balanced", …
-  std::vector<std::string> warnings;     ///< a fallback that was taken, advice
+  std::vector<std::string> assumptions;       ///< "routing is balanced", …
+  std::vector<std::string> warnings;          ///< a fallback that was taken, advice
 };
 
 /// `indent` < 0: one line. Bytes are integers, keys carry their unit.

@@ -1,7 +1,7 @@
 #include "trainer/nvtx/nvtx.hpp"
 
-#include <cstdlib>
 #include <nvtx3/nvToolsExt.h>
+#include <cstdlib>
 
 namespace ac_advisor::trainer::nvtx {
 

@@ -62,14 +62,15 @@ void check_weights(const SafetensorsFile& file, const std::vector<std::string>& 
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto found = file.entries().find(names[i]);
     if (found == file.entries().end())
-      throw UserError(fmt::format("{}: no tensor \"{}\"; the model's configuration has one of "
-                                  "shape [{}]",
-                                  file.path(), names[i], fmt::join(shapes[i], ", ")));
+      throw UserError(
+          fmt::format("{}: no tensor \"{}\"; the model's configuration has one of "
+                      "shape [{}]",
+                      file.path(), names[i], fmt::join(shapes[i], ", ")));
     if (found->second.shape != shapes[i])
-      throw UserError(fmt::format("{}: tensor \"{}\" has shape [{}], the model's configuration "
-                                  "says [{}]",
-                                  file.path(), names[i], fmt::join(found->second.shape, ", "),
-                                  fmt::join(shapes[i], ", ")));
+      throw UserError(fmt::format(
+          "{}: tensor \"{}\" has shape [{}], the model's configuration "
+          "says [{}]",
+          file.path(), names[i], fmt::join(found->second.shape, ", "), fmt::join(shapes[i], ", ")));
     if (!at::isFloatingType(found->second.dtype))
       throw UserError(file.path() + ": tensor \"" + names[i] +
                       "\" is not of a floating-point type");

@@ -24,9 +24,9 @@ struct TypeName {
   const char* name;
   at::ScalarType type;
 };
-constexpr std::array types{TypeName{"F32", at::kFloat},   TypeName{"BF16", at::kBFloat16},
-                           TypeName{"F16", at::kHalf},    TypeName{"F64", at::kDouble},
-                           TypeName{"I64", at::kLong},    TypeName{"I32", at::kInt},
+constexpr std::array types{TypeName{"F32", at::kFloat}, TypeName{"BF16", at::kBFloat16},
+                           TypeName{"F16", at::kHalf},  TypeName{"F64", at::kDouble},
+                           TypeName{"I64", at::kLong},  TypeName{"I32", at::kInt},
                            TypeName{"U8", at::kByte}};
 
 // The format's own limit: 100 MB of header.
@@ -37,9 +37,8 @@ constexpr std::uint64_t largest_header = 100'000'000;
 }
 
 std::int64_t whole(const std::string& path, const std::string& at, const Json& value) {
-  if (!value.is_number_integer() || (value.is_number_unsigned() &&
-                                     value.get<std::uint64_t>() >
-                                         std::uint64_t{1} << 62) ||
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
       value.get<std::int64_t>() < 0)
     fail(path, at + " must be a non-negative integer");
   return value.get<std::int64_t>();
@@ -56,8 +55,9 @@ SafetensorsFile::Entry read_entry(const std::string& path, const std::string& na
   const auto* const type =
       std::find_if(types.begin(), types.end(), [&](const TypeName& t) { return dtype == t.name; });
   if (type == types.end())
-    fail(path, at + "dtype " + dtype.dump() + " is not read; known: F32, BF16, F16, F64, I64, "
-                    "I32, U8");
+    fail(path, at + "dtype " + dtype.dump() +
+                   " is not read; known: F32, BF16, F16, F64, I64, "
+                   "I32, U8");
   entry.dtype = type->type;
   if (!shape.is_array()) fail(path, at + "shape must be a list");
   auto bytes = static_cast<std::int64_t>(at::elementSize(entry.dtype));
@@ -168,8 +168,7 @@ void write_safetensors(const std::string& path,
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
-  if (file == nullptr)
-    fail(path, std::string("cannot be written: ") + std::strerror(errno));
+  if (file == nullptr) fail(path, std::string("cannot be written: ") + std::strerror(errno));
   std::array<unsigned char, 8> length{};
   for (std::size_t i = 0; i < 8; ++i)
     length[i] = static_cast<unsigned char>(text.size() >> (8 * i) & 0xFF);

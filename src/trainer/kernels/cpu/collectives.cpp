@@ -43,8 +43,8 @@ void all_gather(const Call& c) {
   // A partition is a range of the parameters one after another, so the gathered flat list lies in
   // the parameters themselves; it goes through one buffer a rank at a time.
   const at::Tensor partition = c.in(0);
-  const std::int64_t world = executor.collectives().world(),
-                     rank = executor.collectives().rank(), size = partition.numel();
+  const std::int64_t world = executor.collectives().world(), rank = executor.collectives().rank(),
+                     size = partition.numel();
   const at::Tensor flat = at::empty({world * size}, partition.options());
   flat.narrow(0, rank * size, size).copy_(partition);
   executor.collectives().all_gather(flat, world);
@@ -57,8 +57,9 @@ void all_gather(const Call& c) {
       const std::int64_t begin = std::max(start, rank * size),
                          end = std::min(start + parameter.numel(), (rank + 1) * size);
       if (begin < end)
-        parameter.view({-1}).narrow(0, begin - start, end - begin).copy_(
-            flat.narrow(0, begin, end - begin));
+        parameter.view({-1})
+            .narrow(0, begin - start, end - begin)
+            .copy_(flat.narrow(0, begin, end - begin));
     }
     start += parameter.numel();
   }
@@ -136,8 +137,8 @@ void bucket_copy(const Call& c) {
   place.copy_(gradient.reshape(place.sizes()));
   const StepConfig& config = c.executor().config();
   if (config.shard != Sharding::zero1 && config.shard != Sharding::zero2) return;
-  c.executor().bucket().push_back({static_cast<std::size_t>(c.op().dim),
-                                   place.storage_offset(), place.numel()});
+  c.executor().bucket().push_back(
+      {static_cast<std::size_t>(c.op().dim), place.storage_offset(), place.numel()});
 }
 
 }  // namespace ac_advisor::trainer::cpu

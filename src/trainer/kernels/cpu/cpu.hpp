@@ -103,7 +103,7 @@ void swiglu(const Call& c);
 void swiglu_backward(const Call& c);
 
 // optimizer.cpp
-void foreach(const Call& c);
+void foreach (const Call& c);
 void adamw_fused(const Call& c);
 void sgd_fused(const Call& c);
 

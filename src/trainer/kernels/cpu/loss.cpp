@@ -145,8 +145,7 @@ void linear_cross_entropy(const Call& c) {
                 float* row = data + r * nv;
                 if (cap > 0.0F) soft_cap(row, cap, row, nv);
                 const float most = largest(row, nv);
-                sums[t + r] =
-                    log_add_exp(sums[t + r], most + std::log(sum_exp(row, most, nv)));
+                sums[t + r] = log_add_exp(sums[t + r], most + std::log(sum_exp(row, most, nv)));
               }
             });
             for (std::int64_t r = 0; r < nt; ++r)
@@ -164,8 +163,8 @@ void linear_cross_entropy_backward(const Call& c) {
   const at::Tensor hidden = c.in(1), weight = c.in(2), targets = c.in(3);
   const at::Tensor dh = c.out(0), dw = c.out(1);
   const auto cap = static_cast<float>(c.op().scale);
-  const auto scale = static_cast<float>(c.in(0).item<double>() /
-                                        static_cast<double>(counted(targets)));
+  const auto scale =
+      static_cast<float>(c.in(0).item<double>() / static_cast<double>(counted(targets)));
   const auto* target = targets.const_data_ptr<std::int64_t>();
   const auto* sums = c.in(4).const_data_ptr<float>();
   const bool wide = hidden.scalar_type() == at::kFloat;

@@ -40,9 +40,7 @@ void baddbmm(const Call& c) {
 
 /// [B, heads, M, K] by [B, heads, K, N], either of them transposed as `form` says.
 void bmm(const Call& c) {
-  const auto folded = [](const at::Tensor& x) {
-    return x.reshape({-1, x.size(-2), x.size(-1)});
-  };
+  const auto folded = [](const at::Tensor& x) { return x.reshape({-1, x.size(-2), x.size(-1)}); };
   const at::Tensor a = folded(c.in(0)), b = folded(c.in(1));
   at::Tensor y = folded(c.out());
   switch (c.op().form) {

@@ -49,8 +49,8 @@ void adamw_fused(const Call& c) {
   Tensors t = sort_inputs(c);
   for (const at::Tensor& step : t.steps) *step.mutable_data_ptr<float>() += 1.0F;
   const OptimizerSettings& o = c.executor().optimizer();
-  at::_fused_adamw_(t.parameters, t.gradients, t.averages, t.squares, {}, t.steps,
-                    o.learning_rate, o.beta1, o.beta2, o.weight_decay, o.epsilon,
+  at::_fused_adamw_(t.parameters, t.gradients, t.averages, t.squares, {}, t.steps, o.learning_rate,
+                    o.beta1, o.beta2, o.weight_decay, o.epsilon,
                     /*amsgrad=*/false, /*maximize=*/false);
 }
 
@@ -62,8 +62,8 @@ void sgd_fused(const Call& c) {
 }
 
 /// _multi_tensor_adamw, stage by stage (`dim`; passes/optimizer.cpp lists them).
-void foreach(const Call& c) {
-  if (c.inputs() == 0) return;  // step counters of the fused form: with the update
+void foreach (const Call& c) {
+  if (c.inputs() == 0) return;                 // step counters of the fused form: with the update
   if (c.op().phase != ir::Phase::optimizer) {  // FSDP's copy of shards to the compute dtype
     const at::Tensor flat = c.out();
     std::int64_t start = 0;
@@ -91,7 +91,8 @@ void foreach(const Call& c) {
         t.averages[i].lerp_(t.gradients[i].view_as(t.averages[i]), 1.0 - o.beta1);
       });
     case 3:
-      return each(t.squares, [&](std::size_t i) { t.squares[i].mul_(number(o.beta2, t.squares[i])); });
+      return each(t.squares,
+                  [&](std::size_t i) { t.squares[i].mul_(number(o.beta2, t.squares[i])); });
     case 4:
       return each(t.squares, [&](std::size_t i) {
         const at::Tensor g = t.gradients[i].view_as(t.squares[i]);
@@ -104,17 +105,17 @@ void foreach(const Call& c) {
       });
     case 6:
       return each(t.denominators, [&](std::size_t i) {
-        t.denominators[i].div_(
-            number(std::sqrt(1.0 - std::pow(o.beta2, t.steps[i].item<double>())),
-                   t.denominators[i]));
+        t.denominators[i].div_(number(std::sqrt(1.0 - std::pow(o.beta2, t.steps[i].item<double>())),
+                                      t.denominators[i]));
       });
     case 7:
-      return each(t.denominators, [&](std::size_t i) { t.denominators[i].add_(number(o.epsilon, t.denominators[i])); });
+      return each(t.denominators, [&](std::size_t i) {
+        t.denominators[i].add_(number(o.epsilon, t.denominators[i]));
+      });
     default:
       return each(t.parameters, [&](std::size_t i) {
         const double correction = 1.0 - std::pow(o.beta1, t.steps[i].item<double>());
-        t.parameters[i].addcdiv_(t.averages[i], t.denominators[i],
-                                 -o.learning_rate / correction);
+        t.parameters[i].addcdiv_(t.averages[i], t.denominators[i], -o.learning_rate / correction);
       });
   }
 }

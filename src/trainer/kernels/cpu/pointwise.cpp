@@ -27,9 +27,9 @@ void add(const Call& c) {
   at::Tensor y = c.out();
   // `scalar` is what the second operand is multiplied by, 0 for 1 (a difference has -1)
   const double factor = c.op().scalar == 0.0 ? 1.0 : c.op().scalar;
-  at::add_out(y, c.in(0), c.in(1),
-              y.is_floating_point() ? at::Scalar(factor)
-                                    : at::Scalar(static_cast<std::int64_t>(factor)));
+  at::add_out(
+      y, c.in(0), c.in(1),
+      y.is_floating_point() ? at::Scalar(factor) : at::Scalar(static_cast<std::int64_t>(factor)));
 }
 
 void add_scalar(const Call& c) {
@@ -41,7 +41,8 @@ void add_scalar(const Call& c) {
     return;
   }
   auto* values = y.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < y.numel(); ++i) values[i] += static_cast<std::int64_t>(c.op().scalar);
+  for (std::int64_t i = 0; i < y.numel(); ++i)
+    values[i] += static_cast<std::int64_t>(c.op().scalar);
 }
 
 void mul(const Call& c) {

@@ -27,8 +27,7 @@ const float* factors(const at::Tensor& w, bool plus_one, float* scratch, std::in
 void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, const at::Tensor& y,
              const at::Tensor& inverse_rms, const at::Tensor& sum, const ir::Op& op) {
   const std::int64_t n = a.size(-1);
-  const RowOffsets a_row(a), y_row(y), sum_row(sum.defined() ? sum : a),
-      b_row(b.defined() ? b : a);
+  const RowOffsets a_row(a), y_row(y), sum_row(sum.defined() ? sum : a), b_row(b.defined() ? b : a);
   float* scales = inverse_rms.mutable_data_ptr<float>();
   const bool rounds = y.scalar_type() != at::kFloat && op.dim != unit_offset;
   at::parallel_for(0, a_row.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
@@ -61,25 +60,26 @@ void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, cons
 }
 
 /// dx may lie where g does; `other` (where defined) is the gradient that the sum itself has.
-void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x, const at::Tensor& w,
-              const at::Tensor& inverse_rms, const at::Tensor& other, const at::Tensor& dw,
-              const ir::Op& op) {
+void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x,
+              const at::Tensor& w, const at::Tensor& inverse_rms, const at::Tensor& other,
+              const at::Tensor& dw, const ir::Op& op) {
   const std::int64_t n = x.size(-1);
   const RowOffsets g_row(g), dx_row(dx_out), x_row(x), other_row(other.defined() ? other : g);
   const float* scales = inverse_rms.const_data_ptr<float>();
   // Columns apart, rows in order: dw is the same for any number of threads.
-  at::parallel_for(0, n, std::max<std::int64_t>(64, n / 8), [&](std::int64_t begin,
-                                                                std::int64_t end) {
-    const std::int64_t width = end - begin;
-    float* total = thread_scratch(width, 5);
-    std::fill(total, total + width, 0.0F);
-    for (std::int64_t r = 0; r < x_row.rows(); ++r)
-      add_product(load(g, g_row(r) + begin, thread_scratch(n, 1), width),
-                  load(x, x_row(r) + begin, thread_scratch(n, 2), width), scales[r], total, width);
-    float* out = target(dw, begin, thread_scratch(width, 6));
-    if (out != total) std::copy(total, total + width, out);
-    store(dw, begin, out, width);
-  });
+  at::parallel_for(0, n, std::max<std::int64_t>(64, n / 8),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const std::int64_t width = end - begin;
+                     float* total = thread_scratch(width, 5);
+                     std::fill(total, total + width, 0.0F);
+                     for (std::int64_t r = 0; r < x_row.rows(); ++r)
+                       add_product(load(g, g_row(r) + begin, thread_scratch(n, 1), width),
+                                   load(x, x_row(r) + begin, thread_scratch(n, 2), width),
+                                   scales[r], total, width);
+                     float* out = target(dw, begin, thread_scratch(width, 6));
+                     if (out != total) std::copy(total, total + width, out);
+                     store(dw, begin, out, width);
+                   });
   at::parallel_for(0, x_row.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
     const float* weight = factors(w, op.dim == unit_offset, thread_scratch(n, 0), n);
     for (std::int64_t r = begin; r < end; ++r) {
@@ -91,8 +91,7 @@ void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x
       const float mean = dot(weighted, row, n) * scale * scale / static_cast<float>(n);
       float* dx = target(dx_out, dx_row(r), thread_scratch(n, 4));
       norm_gradient(gradient, weight, row, mean, scale, dx, n);
-      if (other.defined())
-        add(dx, load(other, other_row(r), thread_scratch(n, 5), n), dx, n);
+      if (other.defined()) add(dx, load(other, other_row(r), thread_scratch(n, 5), n), dx, n);
       store(dx_out, dx_row(r), dx, n);
     }
   });

@@ -136,8 +136,7 @@ AC_ADVISOR_CLONES void soft_cap(const float* x, float cap, float* y, std::int64_
   for (std::int64_t i = 0; i < n; ++i) y[i] = cap * tanh_of(x[i] / cap);
 }
 
-AC_ADVISOR_CLONES void soft_cap_gradient(const float* capped, float cap, float* y,
-                                         std::int64_t n) {
+AC_ADVISOR_CLONES void soft_cap_gradient(const float* capped, float cap, float* y, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float t = capped[i] / cap;
     y[i] *= 1.0F - t * t;
