@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <future>
 #include <set>
+#include <thread>
 
 #include "ac_advisor/model/error.hpp"
 #include "document.hpp"
@@ -144,9 +147,21 @@ std::string rewrite_message(const Baseline& now, const std::optional<Baseline>& 
 
 Report check(const GateFile& file, const Settings& settings) {
   check_names(file, settings.only);
-  Report report{file.origin, {}};
+  std::vector<const Case*> cases;
   for (const Case& c : file.cases)
-    if (wanted(settings.only, c.name)) report.cases.push_back(check_case(file, c, settings));
+    if (wanted(settings.only, c.name)) cases.push_back(&c);
+  Report report{file.origin, std::vector<CaseResult>(cases.size())};
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = 0; (i = next++) < cases.size();)
+      report.cases[i] = check_case(file, *cases[i], settings);
+  };
+  std::vector<std::future<void>> workers;
+  const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
+  for (std::size_t i = 1; i < std::min(threads, cases.size()); ++i)
+    workers.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& worker : workers) worker.get();
   if (settings.only.empty()) add_missing_cases(file, report);
   return report;
 }
