@@ -186,7 +186,7 @@ TEST_CASE("check: the commands of docs/ci are what the program takes") {
     std::ifstream text(std::string(ac_advisor::test::source_dir) + "/docs/ci/" + file);
     REQUIRE(text);
     for (std::string line; std::getline(text, line);) {
-      const std::string run = ".ac-advisor/run check";
+      const std::string run = "/run check";
       const std::size_t at = line.find(run);
       if (at == std::string::npos) continue;
       ++commands;
