@@ -64,11 +64,11 @@ constexpr Command commands[] = {
     {"compare", "two saved profiles: what differs, by category and module"},
     {"explain", "where the peak comes from, why a mode costs what it costs"},
     {"export", "the setting in a framework's own words"},
+    {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded"},
     {"models", "the sample models that are built in"},
     {"devices", "the devices that are known"},
 };
-constexpr std::array not_yet{"measure",  "check",  "report",   "trace",
-                             "diagnose", "doctor", "calibrate"};
+constexpr std::array not_yet{"measure", "report", "trace", "diagnose", "doctor", "calibrate"};
 
 template <typename List>
 std::string suggestion(std::string_view word, const List& known) {
@@ -111,12 +111,35 @@ void add_output_options(CLI::App& app, Arguments& arguments) {
       ->option_text("FILE");
 }
 
+void add_check_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--config", arguments.config, "the gate's file (ac-advisor.json)")
+      ->option_text("FILE");
+  app.add_option("--only", arguments.only, "this case alone; may be given again")
+      ->option_text("CASE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--init", arguments.init, "write a first file");
+  app.add_flag("--update", arguments.update, "write the baselines anew");
+  app.add_flag("--tighten", arguments.tighten, "suggest new baselines where less is needed now");
+  app.add_option("--today", arguments.today, "the day that waivers are judged on (today)")
+      ->option_text("YYYY-MM-DD");
+  app.add_option("--format", arguments.format,
+                 "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format)")
+      ->option_text("FORMAT");
+  app.add_option("--output", arguments.output, "write to FILE; the table then goes to stderr")
+      ->option_text("FILE");
+}
+
 void build(CLI::App& app, Arguments& arguments) {
   for (const Command& command : commands) {
     const std::string name = command.name;
     CLI::App* sub = app.add_subcommand(name, command.text);
     sub->callback([&arguments, name] { arguments.command = name; });
     if (name == "models" || name == "devices") continue;
+    if (name == "check") {
+      add_check_options(*sub, arguments);
+      continue;
+    }
     const bool files = name == "compare";
     sub->add_option(files ? "FILES" : "MODEL", arguments.positional,
                     files ? "two profiles that `plan --format json` wrote"
@@ -167,7 +190,7 @@ void check_option_names(const CLI::App& app, const std::vector<std::string>& wor
 }
 
 void check_positional(const Arguments& a) {
-  if (a.command == "models" || a.command == "devices") return;
+  if (a.command == "models" || a.command == "devices" || a.command == "check") return;
   const bool files = a.command == "compare";
   const std::size_t wanted = files ? 2 : 1;
   if (a.positional.size() < wanted)

@@ -14,12 +14,16 @@ struct Arguments {
   OptionList options;                   ///< of the step: --batch, --ac, …
   std::string as;                       ///< --as FAMILY
   std::string format = "table";
-  std::string output;     ///< --output FILE; empty: stdout
-  std::string target;     ///< export --to
-  std::size_t rows = 15;  ///< advise --rows
-  bool trace = false;     ///< explain --trace
-  bool schedule = false;  ///< explain --schedule
-  std::string help;       ///< text of --help
+  std::string output;                                  ///< --output FILE; empty: stdout
+  std::string target;                                  ///< export --to
+  std::size_t rows = 15;                               ///< advise --rows
+  bool trace = false;                                  ///< explain --trace
+  bool schedule = false;                               ///< explain --schedule
+  std::string config = "ac-advisor.json";              ///< check --config
+  std::vector<std::string> only;                       ///< check --only CASE, as often as wanted
+  std::string today;                                   ///< check --today YYYY-MM-DD
+  bool update = false, init = false, tighten = false;  ///< of check
+  std::string help;                                    ///< text of --help
 };
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL

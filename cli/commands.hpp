@@ -5,11 +5,18 @@
 /// One function a subcommand; each returns the text of its result and throws UserError.
 namespace ac_advisor::cli {
 
+/// Text for stdout or --output, and the exit code of a command that judges.
+struct Result {
+  std::string text;
+  int exit_code = 0;
+};
+
 [[nodiscard]] std::string run_plan(const Arguments& arguments);
 [[nodiscard]] std::string run_advise(const Arguments& arguments);
 [[nodiscard]] std::string run_compare(const Arguments& arguments);
 [[nodiscard]] std::string run_explain(const Arguments& arguments);
 [[nodiscard]] std::string run_export(const Arguments& arguments);
+[[nodiscard]] Result run_check(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
 

@@ -14,7 +14,8 @@ namespace {
 
 using namespace ac_advisor;
 
-std::string run(const cli::Arguments& a) {
+cli::Result run(const cli::Arguments& a) {
+  if (a.command == "check") return cli::run_check(a);
   const std::map<std::string, std::function<std::string()>> commands{
       {"plan", [&] { return cli::run_plan(a); }},
       {"advise", [&] { return cli::run_advise(a); }},
@@ -26,19 +27,21 @@ std::string run(const cli::Arguments& a) {
       {"help", [&] { return a.help; }},
       {"version", [] { return "ac-advisor " + std::string(version) + "\n"; }},
   };
-  return commands.at(a.command)();
+  return {commands.at(a.command)()};
 }
 
 }  // namespace
 
-// Exit codes: 0 done, 2 usage or bad input, 70 a fault of this program.
+// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 the gate had
+// nothing to measure, 70 a fault of this program.
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file that grows too large is an error of write, like a full disk
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
-    cli::write_output(run(arguments), arguments.output);
-    return 0;
+    const cli::Result result = run(arguments);
+    cli::write_output(result.text, arguments.output);
+    return result.exit_code;
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());
     return 2;

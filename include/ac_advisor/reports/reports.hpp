@@ -4,6 +4,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/gate/verdict.hpp"
 #include "ac_advisor/profile/diff.hpp"
 #include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/reports/sweep_diff.hpp"
@@ -53,5 +54,15 @@ using Trace = std::vector<advise::Decision>;
 [[nodiscard]] std::string json(const SweepDiff& diff);
 [[nodiscard]] std::string json(const Explanation& explanation);
 [[nodiscard]] std::string json(const Trace& trace);
+
+/// The gate's report: for a terminal, GitHub's step summary, machines, CI's test reports,
+/// annotations of a pull request, GitLab's code quality widget, and Bencher.
+[[nodiscard]] std::string table(const gate::Report& report, const Style& style);
+[[nodiscard]] std::string markdown(const gate::Report& report);
+[[nodiscard]] std::string json(const gate::Report& report);
+[[nodiscard]] std::string junit(const gate::Report& report);
+[[nodiscard]] std::string github(const gate::Report& report);
+[[nodiscard]] std::string gitlab(const gate::Report& report);
+[[nodiscard]] std::string bencher(const gate::Report& report);
 
 }  // namespace ac_advisor::reports

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/gate/baseline.hpp"
+#include "ac_advisor/gate/verdict.hpp"
+
+namespace ac_advisor::gate {
+
+struct Settings {
+  Date today;
+  std::vector<std::string> only;  ///< names of cases; empty: all
+  bool tighten = false;           ///< a case below its baseline says what the new one would be
+};
+
+/// Plans (or reads) every case and judges it. What is wrong with one case is its verdict, and the
+/// others are judged all the same. Throws UserError for a name of `only` that is no case.
+[[nodiscard]] Report check(const GateFile& file, const Settings& settings);
+
+/// A baseline file as it should become.
+struct Rewrite {
+  std::string path, text;
+  std::string message;   ///< "llama-1b: peak_allocated 30.178 GiB → 30.012 GiB"
+  bool changed = false;  ///< against the file that is there
+};
+struct Update {
+  std::vector<Rewrite> rewrites;  ///< one a case that limits a regression
+  Report problems;                ///< cases that could not be planned or read
+};
+[[nodiscard]] Update update(const GateFile& file, const std::vector<std::string>& only);
+
+/// A first file: one case with a budget and an allowed regression, of the config.json beside it if
+/// there is one, else of a sample. `origin`: where it will be written.
+[[nodiscard]] std::string first_gate_file(const std::string& origin);
+
+/// One case against its baseline; nothing is read here. `model_path`: of the model's file, may be
+/// empty. Exposed for tests and fuzzing; `check` calls it.
+[[nodiscard]] std::vector<Verdict> judge(const GateFile& file, const Case& c, const Baseline& now,
+                                         const std::optional<Baseline>& base,
+                                         const Settings& settings,
+                                         const std::string& model_path = {});
+
+}  // namespace ac_advisor::gate

@@ -1,0 +1,19 @@
+// The gate's report on a terminal.
+#include "ac_advisor/reports/reports.hpp"
+#include "reports/gate_rows.hpp"
+
+namespace ac_advisor::reports {
+
+std::string table(const gate::Report& report, const Style& style) {
+  std::string text = bold(printable(report.origin) + ": " + headline(report), style.color) + "\n\n";
+  text += verdict_grid(report).text(style.color);
+  for (const gate::CaseResult& result : report.cases)
+    for (const gate::Verdict& v : result.verdicts)
+      if (!v.message.empty())
+        text += "\n" +
+                wrap(std::string(verdict_word(v)) + " " + printable(sentence(result, v)), 80) +
+                "\n";
+  return text;
+}
+
+}  // namespace ac_advisor::reports

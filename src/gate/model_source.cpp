@@ -1,0 +1,127 @@
+#include "model_source.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+#include "embedded/embedded.hpp"
+#include "read_text.hpp"
+
+namespace ac_advisor::gate {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Origin {
+  const char* figure;   ///< as profile::model_fields names it
+  const char* sources;  ///< fields of config.json that decide it (src/model/parse_config.cpp)
+};
+
+constexpr Origin origins[] = {
+    {"family", "model_type as"},
+    {"hidden", "hidden_size"},
+    {"intermediate", "intermediate_size"},
+    {"layers", "num_hidden_layers"},
+    {"heads", "num_attention_heads"},
+    {"kv_heads", "num_key_value_heads num_attention_heads"},
+    {"head_dim", "head_dim hidden_size num_attention_heads"},
+    {"vocab", "vocab_size"},
+    {"max_positions", "max_position_embeddings"},
+    {"rms_norm_eps", "rms_norm_eps"},
+    {"attention_dropout", "attention_dropout"},
+    {"pad_token_id", "pad_token_id vocab_size"},
+    {"rope_theta", "rope_theta"},
+    {"tied_embeddings", "tie_word_embeddings"},
+    {"qkv_bias", "attention_bias"},
+    {"output_bias", "attention_bias"},
+    {"mlp_bias", "mlp_bias"},
+    {"kv_sharing", "num_kv_shared_layers"},
+    {"attention_softcap", "attn_logit_softcapping"},
+    {"final_softcap", "final_logit_softcapping"},
+    {"activation", "hidden_act hidden_activation"},
+    {"rotary_dim", "partial_rotary_factor head_dim hidden_size num_attention_heads"},
+    {"rotary_tables", "layer_types sliding_window_pattern sliding_window num_hidden_layers"},
+    {"window",
+     "sliding_window use_sliding_window max_window_layers layer_types sliding_window_pattern "
+     "num_hidden_layers"},
+    {"sparse_block", "decoder_sparse_step mlp_only_layers num_hidden_layers"},
+    {"moe.experts", "num_experts num_local_experts"},
+    {"moe.top_k", "num_experts_per_tok"},
+    {"moe.intermediate", "moe_intermediate_size intermediate_size"},
+    {"moe.normalize_top_k", "norm_topk_prob"},
+};
+
+const std::set<std::string>& all_sources() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all;
+    for (const Origin& origin : origins) {
+      std::istringstream words(origin.sources);
+      for (std::string word; words >> word;) all.insert(word);
+    }
+    return all;
+  }();
+  return names;
+}
+
+void collect(const nlohmann::json& json, const std::string& prefix,
+             std::map<std::string, std::string>& fields) {
+  for (const auto& item : json.items()) {
+    if (item.value().is_object())
+      collect(item.value(), prefix + item.key() + ".", fields);
+    else if (all_sources().count(item.key()) > 0)
+      fields[prefix + item.key()] =
+          item.value().is_string() ? item.value().get<std::string>() : item.value().dump();
+  }
+}
+
+/// MODEL's file; empty where it is a sample's name.
+std::string config_path(const GateFile& file, const std::string& model) {
+  const fs::path path = resolve_path(file, model);
+  std::error_code error;
+  if (fs::is_directory(path, error) && fs::exists(path / "config.json", error))
+    return (path / "config.json").string();
+  return fs::exists(path, error) ? path.string() : "";
+}
+
+bool is_sample(const std::string& name) {
+  for (const std::string& sample : model::sample_names())
+    if (sample == name) return true;
+  return false;
+}
+
+std::string sample_text(const std::string& name) {
+  for (const embedded::File& file : embedded::files())
+    if (file.path == "sample_models/" + name + "/config.json") return std::string(file.text);
+  return {};
+}
+
+}  // namespace
+
+const char* sources_of(const std::string& figure) {
+  for (const Origin& origin : origins)
+    if (figure == origin.figure) return origin.sources;
+  return "";
+}
+
+std::map<std::string, std::string> read_model_fields(const std::string& text) {
+  std::map<std::string, std::string> fields;
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_object()) collect(json, "", fields);
+  return fields;
+}
+
+ModelSource load_model_source(const GateFile& file, const Case& c) {
+  ModelSource source;
+  source.path = config_path(file, c.model);
+  const bool sample = source.path.empty() && is_sample(c.model);
+  // The name of a missing file, not that of the case, belongs into the error.
+  source.spec = model::load_model(sample ? c.model : resolve_path(file, c.model), c.as);
+  source.fields =
+      read_model_fields(sample ? sample_text(c.model) : read_text(source.path).value_or(""));
+  if (!c.as.empty()) source.fields["as"] = c.as;
+  return source;
+}
+
+}  // namespace ac_advisor::gate

@@ -1,0 +1,123 @@
+#include "observe.hpp"
+
+#include <fmt/format.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "compare.hpp"
+#include "document.hpp"
+#include "model/in_quotes.hpp"
+#include "model_source.hpp"
+#include "read_text.hpp"
+
+namespace ac_advisor::gate {
+namespace {
+
+constexpr std::int64_t most_bytes = std::int64_t{1} << 46;  // 64 TiB, of one rank
+constexpr std::int64_t most_launches = std::int64_t{1} << 53;
+
+/// A file's figures are added up and subtracted below: none may be absurd.
+void check_range(const profile::Profile& p, const std::string& origin) {
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(origin + ": " + what + "; is this a profile that ac-advisor wrote?");
+  };
+  const auto bytes = [&](const char* what, std::int64_t n) {
+    if (n < 0 || n > most_bytes) refuse(fmt::format("{} {} are no bytes of a GPU", what, n));
+  };
+  bytes("peak_allocated_bytes", p.memory.peak_allocated);
+  bytes("peak_reserved_bytes", p.memory.peak_reserved);
+  for (const std::int64_t n : p.memory.at_peak) bytes("at_peak", n);
+  for (const auto& [module, n] : p.memory.at_peak_by_module) bytes("at_peak_by_module", n);
+  for (const std::int64_t n : p.kernels.launches)
+    if (n < 0 || n > most_launches) refuse(fmt::format("launches {} are no count", n));
+  const auto seconds = [&](double s) {
+    if (!(s >= 0 && s <= 1e9)) refuse(fmt::format("{} are no seconds of a step", s));
+  };
+  seconds(p.time.step);
+  seconds(p.time.recompute);
+  for (const double s : p.time.by_phase) seconds(s);
+  if (p.time.recompute > p.time.step) refuse("recompute_seconds are more than step_seconds");
+}
+
+/// Limited figures that a profile has not; recomputation of no time is a figure too.
+std::string missing_figures(const Case& c, const profile::Profile& p) {
+  const Figures figures = figures_of(p);
+  std::string missing;
+  for (const FigureRow& of : figure_table()) {
+    const auto& limit = c.limits[index(of.figure)];
+    const Figure needed = of.figure == Figure::recompute_share ? Figure::step_seconds : of.figure;
+    if (limit && limit->level != Level::off && figures[index(needed)] == 0)
+      missing += (missing.empty() ? "" : ", ") + std::string(of.name);
+  }
+  return missing;
+}
+
+/// What the case says of the model and of options must be so in the profile.
+std::vector<profile::FieldChange> other_than_said(const Case& c, const ModelSource* source,
+                                                  const profile::Profile& p) {
+  std::vector<profile::FieldChange> other;
+  if (source != nullptr)
+    for (const auto& change :
+         field_changes(profile::model_fields(source->spec), profile::model_fields(p.model)))
+      if (change.field != "name" && change.field != "parameters")
+        other.push_back({"model." + change.field, change.a, change.b});
+  if (c.options.empty()) return other;
+  StepConfig said = resolve_options(c.options);
+  // Who ran it and what its solver chose is not the case's to say.
+  said.runtime = p.config.runtime;
+  said.block_modes = p.config.block_modes;
+  said.under_dispatch_mode = p.config.under_dispatch_mode;
+  for (const auto& change :
+       field_changes(profile::config_fields(said), profile::config_fields(p.config)))
+    other.push_back({option_of_field(change.field), change.a, change.b});
+  return other;
+}
+
+Observation observe_measured(const GateFile& file, const Case& c) {
+  Observation result;
+  const std::string path = resolve_path(file, c.profile);
+  const auto text = read_text(path);
+  if (!text) {
+    result.not_measured = fmt::format(
+        "there is no profile {}. Measure it on a GPU and let ac-advisor measure write "
+        "it (--format json --output {}).",
+        model::in_quotes(path), model::in_quotes(path));
+    return result;
+  }
+  static_cast<void>(parse_document(*text, path));  // bounded, and with lines in its errors
+  const profile::Profile p = profile::from_json(*text, path);
+  if (p.source != "measured")
+    throw UserError(
+        fmt::format("{}: \"source\": {} must be \"measured\"; a planned profile is no "
+                    "measurement",
+                    path, model::in_quotes(p.source)));
+  check_range(p, path);
+  if (const std::string missing = missing_figures(c, p); !missing.empty()) {
+    result.not_measured = fmt::format("the profile {} has no {}: measure again with what it needs.",
+                                      model::in_quotes(path), missing);
+    return result;
+  }
+  if (!c.model.empty()) {
+    const ModelSource source = load_model_source(file, c);
+    result.model_path = source.path;
+    result.other = other_than_said(c, &source, p);
+  } else {
+    result.other = other_than_said(c, nullptr, p);
+  }
+  result.now = make_baseline(c, p, {});
+  return result;
+}
+
+}  // namespace
+
+Observation observe(const GateFile& file, const Case& c) {
+  if (c.measured()) return observe_measured(file, c);
+  Observation result;
+  ModelSource source = load_model_source(file, c);
+  result.model_path = source.path;
+  result.now = make_baseline(c, advise::plan(source.spec, resolve_options(c.options)),
+                             std::move(source.fields));
+  return result;
+}
+
+}  // namespace ac_advisor::gate

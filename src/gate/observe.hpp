@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/gate/baseline.hpp"
+#include "ac_advisor/profile/diff.hpp"
+
+namespace ac_advisor::gate {
+
+/// What a case has now: planned, or read from its measured profile.
+struct Observation {
+  Baseline now;
+  std::string model_path;    ///< of its config.json; empty: a sample, or not given
+  std::string not_measured;  ///< why there is nothing to judge; empty: there is
+  /// Where a measured profile is of another model or other options than the case says.
+  std::vector<profile::FieldChange> other;
+};
+
+/// Throws UserError where the model, an option or the profile is wrong.
+[[nodiscard]] Observation observe(const GateFile& file, const Case& c);
+
+}  // namespace ac_advisor::gate
