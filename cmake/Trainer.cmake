@@ -28,6 +28,9 @@ file(GLOB_RECURSE alone CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/col
 list(APPEND alone "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp"
   "${PROJECT_SOURCE_DIR}/src/trainer/no_nvtx/nvtx.cpp")
 set_source_files_properties(${alone} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties("${PROJECT_SOURCE_DIR}/src/trainer/collectives/gloo/gloo.cpp" PROPERTIES
+  # c10d's own headers shadow and convert; declarations stand for Gloo's.
+  COMPILE_OPTIONS "-isystem;${PROJECT_SOURCE_DIR}/src/trainer/collectives/gloo/declarations")
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
   add_executable(ac-trainer "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")

@@ -1,0 +1,63 @@
+#include "ac_advisor/profile/run_spec.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+
+namespace ac_advisor::profile {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* schema = "ac-advisor/run/1";
+
+/// One visit for both directions.
+template <typename Spec, typename Io>
+void visit(Spec& s, Io io) {
+  io("model", s.model);
+  io("as", s.as);
+  io("configs", s.configs);
+  io("collectives", s.collectives);
+  io("steps", s.steps);
+  io("seed", s.seed);
+  io("data", s.data);
+  io("weights", s.weights);
+  io("checkpoint", s.checkpoint);
+  io("resume", s.resume);
+  io("learning_rate", s.learning_rate);
+  io("warmup_steps", s.warmup_steps);
+  io("memory_limit_bytes", s.memory_limit);
+  io("timeout_seconds", s.timeout_seconds);
+  io("parity", s.parity);
+  io("log_steps", s.log_steps);
+  io("output", s.output);
+}
+
+}  // namespace
+
+std::string to_json(const RunSpec& spec) {
+  Json out = {{"schema", schema}};
+  visit(spec, [&](const char* name, const auto& member) { out[name] = member; });
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+RunSpec read_run_spec(const std::string& text, const std::string& origin) {
+  const Json root = Json::parse(text, nullptr, false);
+  if (!root.is_object()) throw UserError(origin + ": not a JSON object, or cut short");
+  if (root.value("schema", Json()) != schema)
+    throw UserError(origin + ": \"schema\" must be \"" + schema + "\"");
+  RunSpec spec;
+  std::string field;
+  try {
+    visit(spec, [&](const char* name, auto& member) {
+      field = name;
+      root.at(name).get_to(member);
+    });
+  } catch (const Json::exception&) {
+    throw UserError(origin + ": \"" + field +
+                    "\" is missing or of another type; `ac-advisor measure` writes such files");
+  }
+  return spec;
+}
+
+}  // namespace ac_advisor::profile
