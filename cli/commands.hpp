@@ -8,6 +8,7 @@ namespace ac_advisor::cli {
 [[nodiscard]] std::string run_plan(const Arguments& arguments);
 [[nodiscard]] std::string run_advise(const Arguments& arguments);
 [[nodiscard]] std::string run_compare(const Arguments& arguments);
+[[nodiscard]] std::string run_report(const Arguments& arguments);
 [[nodiscard]] std::string run_explain(const Arguments& arguments);
 [[nodiscard]] std::string run_export(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
