@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/version.hpp"
 #include "reports/command_line.hpp"
@@ -53,7 +54,10 @@ class Data {
  private:
   void add(const profile::Profile& p) {
     add_file(p);
-    static_cast<void>(add_row(p, origin_.empty() ? p.model.name : origin_));
+    const StepConfig& c = p.config;
+    const std::string made = fmt::format("{} {} {} {} b{}", ac_option(c), loss_option(c),
+                                         to_option(c.kernels), shard_option(c), c.batch);
+    static_cast<void>(add_row(p, origin_.empty() ? made : origin_));
   }
 
   void add(const Explanation& e) {

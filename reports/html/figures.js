@@ -22,6 +22,7 @@ const known = (x) => typeof x === "number" && Number.isFinite(x);
 /// "7.29 GiB", "12.5 MiB": three or four digits.
 function size(bytes) {
   if (!known(bytes)) return "–";
+  if (bytes === 0) return "0";
   for (const [unit, bytesOf] of [["GiB", gibUnit], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
     if (Math.abs(bytes) < bytesOf && unit !== "KiB") continue;
     const n = bytes / bytesOf;
@@ -40,10 +41,11 @@ const signedPercent = (share) => (known(share) ? signed(decimals[1].format(100 *
 /// Three digits, in s, ms or µs.
 function duration(seconds) {
   if (!known(seconds)) return "–";
+  if (seconds === 0) return "0";
   for (const [unit, scale] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) {
     const n = seconds / scale;
-    if (Math.abs(n) < 1 && unit !== "µs" && seconds !== 0) continue;
-    if (unit === "s" && n < 10 && n !== 0) continue;
+    if (Math.abs(n) < 1 && unit !== "µs") continue;
+    if (unit === "s" && n < 10) continue;
     return decimals[Math.abs(n) >= 100 ? 0 : Math.abs(n) >= 10 ? 1 : 2].format(n) + " " + unit;
   }
   return "–";

@@ -37,7 +37,7 @@ function theme() {
 
 function start() {
   theme();
-  const about = data.files.map((file) => `${file.name ? `${file.name}: ${file.model}, ` : ""}${large(file.parameters).replace("G", "B")}parameters, on ${file.device}`);
+  const about = data.files.map((file) => `${file.name ? `${file.name}: ${file.model}, ` : ""}${large(file.parameters).replace("G", "B").trim()} parameters, on ${file.device}`);
   byId("about").textContent = [...new Set(about)].slice(0, 4).join("; ");
   byId("foot").textContent = `Made by ac-advisor ${data.version}. This file needs no network.`;
   const ranked = data.rows.filter((row) => row.ranked || data.rows.length > 1 && !data.savings.length);

@@ -7,6 +7,10 @@ const paretoAxes = {
 
 function paretoPlot(holder, rows, state) {
   const seen = rows.filter((row) => known(row.perThousand) && known(row.peak));
+  if (!seen.length) {
+    holder.append(element("p", {class: "muted"}, "No configuration has both a peak and a time."));
+    return {update() {}, again() {}};
+  }
   let redraw = () => {};
 
   function draw(width) {
