@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/profile/config_fields.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -50,6 +51,11 @@ constexpr Flag flags[] = {
     {"--force", nullptr, &StepConfig::force},
 };
 
+/// A mode that is not chosen may have left its argument behind: what counts is what is written.
+bool same(const StepConfig& a, const StepConfig& b) {
+  return profile::config_fields(a) == profile::config_fields(b);
+}
+
 }  // namespace
 
 std::optional<OptionList> options_of(const StepConfig& config) {
@@ -68,7 +74,7 @@ std::optional<OptionList> options_of(const StepConfig& config) {
     // An option may settle others, so what is missing is looked for twice.
     for (int round = 0; round < 2; ++round) {
       const StepConfig now = resolve_options(list);
-      if (now == wanted) return list;
+      if (same(now, wanted)) return list;
       for (const Option& option : options)
         if (option.text(now) != option.text(wanted))
           list.emplace_back(option.name, option.text(wanted));
@@ -79,7 +85,7 @@ std::optional<OptionList> options_of(const StepConfig& config) {
         list.emplace_back(name, "");
       }
     }
-    if (resolve_options(list) == wanted) return list;
+    if (same(resolve_options(list), wanted)) return list;
   } catch (const UserError&) {
   }
   return std::nullopt;

@@ -10,7 +10,7 @@
 namespace ac_advisor::reports {
 namespace {
 
-double rounded(double x) { return std::strtod(fmt::format("{:.5g}", x).c_str(), nullptr); }
+double rounded(double x) { return std::strtod(fmt::format("{:.6g}", x).c_str(), nullptr); }
 
 template <typename T, std::size_t N>
 Json rounded(const std::array<T, N>& list) {

@@ -21,7 +21,7 @@ class Sentences {
 };
 
 /// A configuration's figures as the page's script reads them: options only where they are not
-/// `base`'s, times and rates with five digits.
+/// `base`'s, times and rates with six digits.
 [[nodiscard]] Json row_json(const profile::Profile& profile, const StepConfig& base,
                             Sentences& notes);
 /// Memory over the step by category, the largest tensors, the modules.

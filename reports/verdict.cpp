@@ -59,7 +59,13 @@ std::string verdict(const advise::Sweep& sweep) {
       best.label, gib(p.memory.peak_allocated), time_word(p), milliseconds(p.time.step),
       grouped(static_cast<std::int64_t>(p.time.tokens_per_second)), room(p.fit));
   const advise::Row* plain = plain_row(sweep, best);
-  if (plain == nullptr || plain == &best) return text;
+  if (plain == &best) return text;
+  if (plain == nullptr) {
+    if (sweep.savings.empty()) return text;
+    const advise::Saving& baseline = sweep.savings.front();
+    return text + fmt::format(" The savings table's baseline holds {} GiB and takes {} ms.",
+                              gib(baseline.peak_bytes), milliseconds(baseline.step_seconds));
+  }
   const profile::Profile& q = plain->profile;
   return text + fmt::format(
                     " Against the same batch and sharding with nothing saved ({}), it holds {} and "

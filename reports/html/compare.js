@@ -8,9 +8,10 @@ function differing(a, b) {
   return list;
 }
 
-function change(name, a, b, word, signedWord) {
+/// A figure of both; less of it is better, but where `neither`.
+function change(name, a, b, word, signedWord, neither = false) {
   const delta = known(a) && known(b) ? b - a : NaN;
-  return [name, word(a), word(b), {text: signedWord(delta), mark: delta > 0 ? "more" : delta < 0 ? "less" : ""},
+  return [name, word(a), word(b), {text: signedWord(delta), mark: neither || !delta ? "" : delta > 0 ? "more" : "less"},
     known(a) && a !== 0 ? signedPercent(delta / a) : "–"];
 }
 
@@ -23,7 +24,7 @@ function comparisonTables(a, b, heads) {
     ["Memory, GiB", "", [memory("peak allocated", a.peak, b.peak), memory("peak reserved", a.reserved, b.reserved), memory("first step", a.first, b.first), memory("between steps", a.resident, b.resident)]],
     ["At the peak by category, GiB", "Category", data.categories.map((name, c) => memory(words(name), a.atPeak[c], b.atPeak[c])).filter((_, c) => a.atPeak[c] || b.atPeak[c])],
     ["Peak of each phase, GiB", "Phase", data.phases.map((name, i) => memory(name, a.phasePeak[i], b.phasePeak[i]))],
-    ["Time", "", [change("step", a.step, b.step, duration, signedDuration), ...data.phases.map((name, i) => change(name, a.seconds[i], b.seconds[i], duration, signedDuration)), change("tokens/s", a.tokens, b.tokens, whole, signedWhole)]],
+    ["Time", "", [change("step", a.step, b.step, duration, signedDuration), ...data.phases.map((name, i) => change(name, a.seconds[i], b.seconds[i], duration, signedDuration)), change("tokens/s", a.tokens, b.tokens, whole, signedWhole, true)]],
     ["Launches", "Phase", data.phases.map((name, i) => change(name, a.launches[i], b.launches[i], whole, signedWhole))],
   ];
   return lists.map(([caption, first, rows]) => element("div", {class: "scroll"}, table(caption, columns(first), rows)));

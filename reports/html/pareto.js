@@ -15,7 +15,7 @@ function paretoPlot(holder, rows, state) {
 
   function draw(width) {
     const axis = paretoAxes[state.timeAxis];
-    const height = Math.round(Math.min(560, Math.max(300, width * 0.62)));
+    const height = Math.round(Math.min(600, Math.max(300, width * 0.85)));
     const box = {left: 52, right: width - 14, top: 22, bottom: height - 42};
     const left = Math.max(...seen.map((row) => budget(row) ?? 0), 0);
     const peaks = seen.map((row) => row.peak);

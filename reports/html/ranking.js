@@ -22,7 +22,7 @@ function rankingTable(holder, form, counted, rows, state) {
   const lines = new Map(rows.map((row) => {
     const button = element("button", {type: "button", class: "row", tabindex: -1, click: (event) => { event.stopPropagation(); state.select(row.index); }}, row.label);
     const line = element("tr", {"data-row": row.index, class: row.pareto ? "pareto" : null, click: () => state.select(row.index)},
-      element("th", {scope: "row"}, element("span", {class: "star", title: row.pareto ? "on the Pareto front" : null}, row.pareto ? "★ " : ""), button),
+      element("th", {scope: "row"}, element("span", {class: "star", title: row.pareto ? "on the Pareto front" : null}, row.pareto ? "★" : ""), button),
       rankingColumns.slice(1).map((column) => cell(column.show(row), column, false)));
     line.title = row.why || "";
     return [row, line];

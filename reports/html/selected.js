@@ -23,7 +23,7 @@ function largestTable(row) {
   const {largest, modules} = row.detail;
   if (!largest.length) return null;
   return element("div", {class: "two"},
-    element("div", {class: "scroll"}, table("Largest tensors at the peak", [{name: "Made by", text: true}, {name: "Category", text: true}, {name: "Shape", text: true}, {name: "GiB"}],
+    element("div", {class: "scroll"}, table("Largest tensors at the peak", [{name: "Made by", text: true}, {name: "Category", text: true}, {name: "Shape", text: true, rank: "lesser"}, {name: "GiB"}],
       largest.map(([made, op, shape, category, bytes]) => [op ? `${made} ${op}` : made, {node: element("span", {}, swatch(category), words(data.categories[category]))}, shape, gib(bytes)]))),
     modules.length ? element("div", {class: "scroll"}, table("At the peak by module", [{name: "Module", text: true}, {name: "GiB"}, {name: "Share"}],
       modules.map(([name, bytes]) => [name, gib(bytes), percent(row.peak > 0 ? bytes / row.peak : NaN)]))) : null);

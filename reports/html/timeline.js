@@ -32,7 +32,7 @@ function timelinePlot(holder, row) {
 
   chart(holder, (width) => {
     const height = Math.round(Math.min(460, Math.max(280, width * 0.42)));
-    const box = {left: 52, right: width - 14, top: 40, bottom: height - 42};
+    const box = {left: 52, right: width - 14, top: 54, bottom: height - 42};
     const most = Math.max(row.peak, line.total[peakAt], 1) * 1.04;
     const scale = sizeScale(most);
     const x = {at: linear(line.ops[0], Math.max(line.ops[n - 1], line.ops[0] + 1), box.left, box.right),
@@ -62,8 +62,8 @@ function timelinePlot(holder, row) {
     const side = px > width * 0.7 ? "end" : px < width * 0.3 ? "" : "middle";
     picture.append(drawn("line", {class: "peak", x1: px, x2: px, y1: py, y2: box.bottom}),
       drawn("circle", {class: "peak", cx: px, cy: py, r: 4}),
-      drawn("text", {class: "peak-word " + side, x: px, y: 14}, "peak " + size(row.peak)),
-      drawn("line", {class: "peak", x1: px, x2: px, y1: 18, y2: py}));
+      drawn("text", {class: "peak-word " + side, x: px, y: 29}, "peak " + size(row.peak)),
+      drawn("line", {class: "peak", x1: px, x2: px, y1: 33, y2: py}));
     const cross = drawn("line", {class: "cross", y1: box.top, y2: box.bottom, visibility: "hidden"});
     picture.append(cross);
 
