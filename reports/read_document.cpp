@@ -92,6 +92,7 @@ advise::Sweep read_sweep(const Node& root, const std::string& text) {
     check_model(row.child("model"));
   }
   advise::Sweep sweep = sweep_from_json(text, root.place);
+  check_config(sweep.base, root.place + ": \"config\"");
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
     const std::string place = fmt::format("{}: \"rows[{}]\"", root.place, i);
     check_profile(sweep.rows[i].profile, place);
@@ -100,6 +101,7 @@ advise::Sweep read_sweep(const Node& root, const std::string& text) {
   }
   for (const advise::Saving& row : sweep.savings) {
     const std::string place = root.place + ": \"savings\"";
+    check_config(row.config, place);
     check_count(row.peak_bytes, place);
     check_count(std::abs(std::max(row.saved_bytes, -std::numeric_limits<std::int64_t>::max())),
                 place);
