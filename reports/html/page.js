@@ -4,7 +4,9 @@ function tiles(row, plain) {
   const list = [["Peak memory", size(row.peak), row.where[0]]];
   if (plain && plain !== row && plain.peak > 0) {
     list.push(["Saves", size(plain.peak - row.peak), `${signedPercent(row.peak / plain.peak - 1)} against ${plain.label}`]);
-    list.push(["Costs", signedPercent(row.step / plain.step - 1), "of the step's time, against the same"]);
+    const more = plain.step > 0 ? row.step / plain.step - 1 : NaN;
+    if (known(more))
+      list.push(["Costs", more > 0 ? signedPercent(more) : "nothing", more > 0 ? "of the step's time, against the same" : `the step is ${percent(-more)} shorter than the same`]);
   }
   list.push(["Step", duration(row.step), `${timeWord(row)}, ${whole(row.tokens)} tokens/s`]);
   const [required, usable] = row.fit;
