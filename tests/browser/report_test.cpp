@@ -222,7 +222,7 @@ TEST_CASE("copy buttons copy the setting and the command") {
   CHECK(browser.evaluate("window.copied") == "ac-advisor plan llama-3.2-1b --batch 8 --seq 2048");
 }
 
-TEST_CASE("no width from 360 pixels to 4k scrolls sideways, in either theme; paper is white") {
+TEST_CASE("no width from 360 pixels to 4k scrolls sideways, in either theme, and paper is white") {
   test::Chromium browser;
   const std::filesystem::path folder = std::filesystem::path(test::binary_dir) / "browser";
   const auto sweep = test::written("widths.html", test::page_of(test::sweep_of_500()));
