@@ -29,14 +29,17 @@ function largestTable(row) {
       modules.map(([name, bytes]) => [name, gib(bytes), percent(row.peak > 0 ? bytes / row.peak : NaN)]))) : null);
 }
 
+/// The export target of the framework that was planned for; liger patches transformers' models.
+const ownTarget = (row) => (row.options.framework === "liger" ? "hf" : row.options.framework);
+
 /// The settings of all frameworks as tabs; the one that was planned for first.
 function settings(row) {
   if (!row.settings) {
-    const text = command(row, "export", "--to " + (["liger"].includes(row.options.framework) ? "hf" : row.options.framework));
+    const text = command(row, "export", "--to " + ownTarget(row));
     return text ? [element("p", {class: "muted"}, "For this configuration the settings are one command away:"), snippet(text, "export command")] : [];
   }
   const panel = element("div", {role: "tabpanel", tabindex: -1});
-  const own = Math.max(0, row.settings.findIndex((s) => s.target === row.options.framework));
+  const own = Math.max(0, row.settings.findIndex((s) => s.target === ownTarget(row)));
   const tabs = row.settings.map((setting, i) => element("button", {type: "button", role: "tab", class: "tab", click: () => open(i)}, setting.target));
   function open(i) {
     const setting = row.settings[i];

@@ -1,6 +1,7 @@
 // The HTML report as a reader uses it: in headless Chromium, with real keys and clicks.
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <set>
 
 #include "ac_advisor/advise/export.hpp"
@@ -345,6 +346,10 @@ TEST_CASE("measured beside predicted is told as that") {
 
 TEST_CASE("odd but valid results make a page too") {
   profile::Profile zero;
+  profile::Profile strange = test::full_profile();
+  strange.time.step = strange.time.mfu = std::numeric_limits<double>::quiet_NaN();
+  strange.time.by_phase.fill(std::numeric_limits<double>::infinity());
+  strange.kernels.bytes.fill(std::numeric_limits<double>::quiet_NaN());
   profile::Profile alone = test::full_profile();
   alone.memory.timeline = {{5, 1, 7}};
   advise::Sweep nothing_fits;
@@ -355,6 +360,7 @@ TEST_CASE("odd but valid results make a page too") {
   test::Chromium browser;
   for (const reports::Page& page :
        {reports::Page{{{"", zero}}, {}, ""}, reports::Page{{{"", alone}}, {}, ""},
+        reports::Page{{{"a", strange}, {"b", alone}}, {}, ""},
         reports::Page{{{"", nothing_fits}}, {}, ""}, reports::Page{{{"", advise::Sweep{}}}, {}, ""},
         reports::Page{{{"", reports::Trace{}}}, {}, ""}}) {
     browser.open(test::written("odd.html", page));

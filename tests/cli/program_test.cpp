@@ -125,6 +125,11 @@ TEST_CASE("report renders what every command has saved") {
   CHECK(contains(run("report " + profile + " " + sweep + " --format md").text, "## "));
   CHECK(run("report " + profile + " " + sweep + " --format csv 2>/dev/null").code == 2);
   CHECK(run("report " + page + " 2>/dev/null").code == 2);  // not JSON
+  const std::string huge = scratch("huge.json");
+  std::ofstream(huge) << "{";
+  std::filesystem::resize_file(huge, std::uintmax_t{65} << 20);  // a million rows have more
+  CHECK(contains(run("report " + huge + " 2>&1").text, "larger than 64 MiB"));
+  std::filesystem::remove(huge);
   std::ofstream(scratch("empty.json")).flush();
   CHECK(run("report " + scratch("empty.json").string() + " 2>/dev/null").code == 2);
 }

@@ -146,3 +146,13 @@ TEST_CASE("a file of another schema, cut short, or out of all range is refused b
   CHECK(contains(with("/config/world", 0), "config"));
   CHECK(contains(with("/config/shard", "hsdp"), "need a number"));
 }
+
+TEST_CASE("a file cut short anywhere is refused, never half read") {
+  for (const char* name : {"profile-1.json", "sweep-1.json", "diff-1.json", "trace-1.json"}) {
+    std::string text = read(saved / name);
+    text.resize(text.find_last_of('}') + 1);
+    for (std::size_t length = 0; length < text.size(); length += 101)
+      CHECK_THROWS_AS(static_cast<void>(reports::read_document(text.substr(0, length), name)),
+                      UserError);
+  }
+}
