@@ -127,6 +127,9 @@ std::string verdict(const SweepDiff& d) {
                                      [](const RowChange& r) { return r.delta() != 0; });
   const auto alone =
       std::count_if(d.rows.begin(), d.rows.end(), [](const RowChange& r) { return !r.a || !r.b; });
+  if (alone == static_cast<std::ptrdiff_t>(d.rows.size()))
+    return fmt::format("No configuration is in both files; each of the {} is in one.",
+                       d.rows.size());
   std::string text =
       fmt::format("Of {} configurations {} have another peak", d.rows.size(), changed);
   if (alone > 0) text += fmt::format(" and {} are in one file only", alone);

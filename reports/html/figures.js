@@ -45,7 +45,6 @@ function duration(seconds) {
   for (const [unit, scale] of [["s", 1], ["ms", 1e-3], ["µs", 1e-6]]) {
     const n = seconds / scale;
     if (Math.abs(n) < 1 && unit !== "µs") continue;
-    if (unit === "s" && n < 10) continue;
     return decimals[Math.abs(n) >= 100 ? 0 : Math.abs(n) >= 10 ? 1 : 2].format(n) + " " + unit;
   }
   return "–";

@@ -2,8 +2,9 @@
 
 function tiles(row, plain) {
   const list = [["Peak memory", size(row.peak), row.where[0]]];
-  if (plain && plain !== row && plain.peak > 0) {
-    list.push(["Saves", size(plain.peak - row.peak), `${signedPercent(row.peak / plain.peak - 1)} against ${plain.label}`]);
+  if (plain && plain !== row && plain.peak > 0 && plain.measured === row.measured) {
+    const saves = row.peak <= plain.peak;
+    list.push([saves ? "Saves" : "Adds", size(Math.abs(plain.peak - row.peak)), `${signedPercent(row.peak / plain.peak - 1)} against ${plain.label}`]);
     const more = plain.step > 0 ? row.step / plain.step - 1 : NaN;
     if (known(more))
       list.push(["Costs", more > 0 ? signedPercent(more) : "nothing", more > 0 ? "of the step's time, against the same" : `the step is ${percent(-more)} shorter than the same`]);
@@ -23,7 +24,8 @@ function savingsTable(state) {
     s.row === undefined ? s.technique : {node: element("button", {type: "button", class: "row", click: () => state.select(s.row)}, s.technique)},
     gib(s.peak), {node: drawn("svg", {viewBox: "0 0 100 10", preserveAspectRatio: "none", class: "cellbar", "aria-hidden": "true"}, drawn("rect", {class: "bar", width: Math.max(0, s.peak / most * 100), height: 10}))},
     i ? gib(s.saved) : "", i ? signedPercent(-s.share) : "", duration(s.step)]);
-  return table("Each row adds one technique to the row above it", [{name: "Technique", text: true}, {name: "Peak GiB"}, {name: "", text: true, rank: "lesser"}, {name: "Saved GiB"}, {name: "Of baseline"}, {name: "Est. step"}], rows, {class: "savings"});
+  const file = data.files.length > 1 ? ` (${data.files[0].name})` : "";
+  return table("Each row adds one technique to the row above it" + file, [{name: "Technique", text: true}, {name: "Peak GiB"}, {name: "", text: true, rank: "lesser"}, {name: "Saved GiB"}, {name: "Of baseline"}, {name: "Est. step"}], rows, {class: "savings"});
 }
 
 function theme() {
@@ -44,7 +46,7 @@ function start() {
   byId("foot").textContent = `Made by ac-advisor ${data.version}. This file needs no network.`;
   const ranked = data.rows.filter((row) => row.ranked || data.rows.length > 1 && !data.savings.length);
   const reveal = (id) => { byId(id).hidden = false; };
-  const state = {selected: data.recommended ?? (data.rows.length ? 0 : null), visible: new Set(ranked.map((row) => row.index)), timeAxis: "perThousand", filtered: () => {}};
+  const state = {selected: data.pair ? data.pair[1] : data.recommended ?? (data.rows.length ? 0 : null), visible: new Set(ranked.map((row) => row.index)), timeAxis: "perThousand", filtered: () => {}};
   let plot = null, ranking = null;
 
   state.select = (index) => {
@@ -59,7 +61,8 @@ function start() {
 
   if (state.selected !== null) {
     const row = data.rows[state.selected];
-    byId("tiles").append(...tiles(row, data.plain === undefined ? null : data.rows[data.plain]));
+    const against = data.pair ? data.pair[0] : data.plain;
+    if (data.pair || data.files.length < 2) byId("tiles").append(...tiles(row, against === undefined ? null : data.rows[against]));
   }
   if (data.savings.length) {
     reveal("savings");
@@ -68,6 +71,10 @@ function start() {
   if (ranked.length > 1) {
     reveal("configurations");
     ranking = rankingTable(byId("ranking"), byId("filters"), byId("count"), ranked, state);
+    if (data.pair) byId("configurations").before(byId("comparison"));
+    if (ranked.length === 2) byId("plotted").hidden = true;
+  }
+  if (ranked.length > 2) {
     plot = paretoPlot(byId("pareto"), ranked, state);
     state.filtered = () => plot.update();
     byId("pareto-options").append(choice("Time axis", Object.entries(paretoAxes).map(([name, axis]) => [name, axis.name]), state.timeAxis, (name) => { state.timeAxis = name; plot.again(); }));

@@ -1,8 +1,8 @@
 // Memory against time: every configuration a point.
 
 const paretoAxes = {
-  perThousand: {name: "time for 1,000 tokens", of: (row) => row.perThousand, unit: "µs", scale: 1e-6},
-  step: {name: "time a step", of: (row) => row.step, unit: "ms", scale: 1e-3},
+  perThousand: {name: "time for 1,000 tokens", of: (row) => row.perThousand},
+  step: {name: "time a step", of: (row) => row.step},
 };
 
 function paretoPlot(holder, rows, state) {
@@ -18,22 +18,28 @@ function paretoPlot(holder, rows, state) {
     const height = Math.round(Math.min(600, Math.max(300, width * 0.85)));
     const box = {left: 52, right: width - 14, top: 22, bottom: height - 42};
     const left = Math.max(...seen.map((row) => budget(row) ?? 0), 0);
-    const peaks = seen.map((row) => row.peak);
-    // A few giants must not flatten the rest: the axis ends at three budgets at most.
-    const most = Math.max(left * 1.08, left > 0 ? Math.min(Math.max(...peaks), 3 * left) : Math.max(...peaks)) * 1.04;
-    const times = seen.map((row) => axis.of(row) / axis.scale);
+    const highest = Math.max(...seen.map((row) => row.peak), 1);
+    // A few giants must not flatten the rest: the axis ends at three budgets at most. Nor must a
+    // budget that is far above all of them.
+    const near = left > 0 && left < 4 * highest;
+    const most = (near ? Math.max(left * 1.08, Math.min(highest, 3 * left)) : highest) * 1.04;
+    const longest = Math.max(...seen.map(axis.of));
+    const [unit, second] = [["s", 1], ["ms", 1e-3], ["µs", 1e-6]].find(([, n]) => longest >= n) || ["µs", 1e-6];
+    const times = seen.map((row) => axis.of(row) / second);
     const [first, last] = [Math.min(...times), Math.max(...times)];
     const pad = (last - first || last || 1) * 0.05;
     const scale = sizeScale(most);
     const y = {at: linear(0, scale.of(most), box.bottom, box.top), ticks: ticks(0, scale.of(most), 6), title: "peak memory, " + scale.unit};
     const x = {at: linear(Math.max(0, first - pad), last + pad, box.left, box.right),
-      ticks: ticks(Math.max(0, first - pad), last + pad, Math.max(3, width / 110)), title: axis.name + ", " + axis.unit};
-    const at = (row) => [x.at(axis.of(row) / axis.scale), y.at(scale.of(Math.min(row.peak, most)))];
+      ticks: ticks(Math.max(0, first - pad), last + pad, Math.max(3, width / 110)), title: axis.name + ", " + unit};
+    const at = (row) => [x.at(axis.of(row) / second), y.at(scale.of(Math.min(row.peak, most)))];
 
     const picture = drawn("svg", {viewBox: `0 0 ${width} ${height}`, class: "plot", tabindex: 0, role: "img",
       "aria-label": "Plot of peak memory against time. Arrow keys move from point to point, Enter selects. The ranked table has the same figures."});
     picture.append(...axes(box, x, y));
-    if (left > 0)
+    if (left > 0 && !near)
+      picture.append(drawn("text", {class: "budget-word end", x: box.right - 4, y: box.top - 6}, `budget ${size(left)}, far above`));
+    if (near)
       picture.append(
         drawn("line", {class: "budget", x1: box.left, x2: box.right, y1: y.at(scale.of(left)), y2: y.at(scale.of(left))}),
         drawn("text", {class: "budget-word end", x: box.right - 4, y: y.at(scale.of(left)) - 6}, "budget " + size(left)));
@@ -66,7 +72,7 @@ function paretoPlot(holder, rows, state) {
     };
     redraw();
 
-    function near(event) {
+    function nearest(event) {
       const bounds = picture.getBoundingClientRect();
       const [px, py] = [(event.clientX - bounds.left) * width / bounds.width, (event.clientY - bounds.top) * height / bounds.height];
       let best = null, distance = 24 ** 2;
@@ -85,12 +91,12 @@ function paretoPlot(holder, rows, state) {
         row.pareto ? element("div", {}, "on the Pareto front") : "");
     }
     picture.addEventListener("pointermove", (event) => {
-      const row = near(event);
+      const row = nearest(event);
       picture.classList.toggle("hit", row !== null);
       if (row) tip(row, event.clientX, event.clientY); else hideTip();
     });
     picture.addEventListener("pointerleave", hideTip);
-    picture.addEventListener("click", (event) => { const row = near(event); if (row) state.select(row.index); });
+    picture.addEventListener("click", (event) => { const row = nearest(event); if (row) state.select(row.index); });
     let cursor = Math.max(0, inOrder.findIndex((row) => row.index === state.selected));
     picture.addEventListener("keydown", keys(inOrder.length, () => cursor, (next) => {
       cursor = next;

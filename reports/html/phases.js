@@ -29,5 +29,5 @@ function phaseCharts(row) {
 function peakBars(row) {
   const list = row.atPeak.map((bytes, c) => ({bytes, c})).filter(({bytes}) => bytes > 0).sort((a, b) => b.bytes - a.bytes);
   return bars("Live at the peak", list.map(({bytes, c}) => ({name: words(data.categories[c]), value: bytes, mark: "c" + c,
-    word: `${gib(bytes)} GiB, ${percent(row.peak > 0 ? bytes / row.peak : NaN)}`})));
+    word: `${size(bytes)}, ${percent(row.peak > 0 ? bytes / row.peak : NaN)}`})));
 }

@@ -23,10 +23,10 @@ function largestTable(row) {
   const {largest, modules} = row.detail;
   if (!largest.length) return null;
   return element("div", {class: "two"},
-    element("div", {class: "scroll"}, table("Largest tensors at the peak", [{name: "Made by", text: true}, {name: "Category", text: true}, {name: "Shape", text: true, rank: "lesser"}, {name: "GiB"}],
-      largest.map(([made, op, shape, category, bytes]) => [op ? `${made} ${op}` : made, {node: element("span", {}, swatch(category), words(data.categories[category]))}, shape, gib(bytes)]))),
-    modules.length ? element("div", {class: "scroll"}, table("At the peak by module", [{name: "Module", text: true}, {name: "GiB"}, {name: "Share"}],
-      modules.map(([name, bytes]) => [name, gib(bytes), percent(row.peak > 0 ? bytes / row.peak : NaN)]))) : null);
+    element("div", {class: "scroll"}, table("Largest tensors at the peak", [{name: "Made by", text: true}, {name: "Category", text: true}, {name: "Shape", text: true, rank: "lesser"}, {name: "Size"}],
+      largest.map(([made, op, shape, category, bytes]) => [op ? `${made} ${op}` : made, {node: element("span", {}, swatch(category), words(data.categories[category]))}, shape, size(bytes)]))),
+    modules.length ? element("div", {class: "scroll"}, table("At the peak by module", [{name: "Module", text: true}, {name: "Size"}, {name: "Share"}],
+      modules.map(([name, bytes]) => [name, size(bytes), percent(row.peak > 0 ? bytes / row.peak : NaN)]))) : null);
 }
 
 /// The export target of the framework that was planned for; liger patches transformers' models.
@@ -79,7 +79,7 @@ function showSelected(holder, row) {
   if (row.detail && row.detail.ops.length) {
     left.append(plot);
     if (!row.detail.categories)
-      left.append(element("p", {class: "muted"}, "A saved file knows the sum over the step only. " + (plan ? "By category:" : "")), ...(plan ? [snippet(plan + " --format html --output report.html", "plan command")] : []));
+      left.append(element("p", {class: "muted"}, "A saved file knows the sum after each op only; the peak is within one. " + (plan ? "By category:" : "")), ...(plan ? [snippet(plan + " --format html --output report.html", "plan command")] : []));
   } else {
     left.append(element("p", {class: "muted"}, "This page holds the memory over the step of the most important configurations only. " + (plan ? "For this one, run:" : "")),
       ...(plan ? [snippet(plan + " --format html --output report.html", "plan command")] : []));

@@ -58,7 +58,9 @@ function timelinePlot(holder, row) {
     if (left !== null && left < most)
       picture.append(drawn("line", {class: "budget", x1: box.left, x2: box.right, y1: at(left), y2: at(left)}),
         drawn("text", {class: "budget-word", x: box.left + 6, y: at(left) - 6}, "budget " + size(left)));
-    const [px, py] = [x.at(line.ops[peakAt]), at(line.total[peakAt])];
+    // The peak is where the profile says, though a thinned timeline may have missed it.
+    const peakOp = row.where[3] >= line.ops[0] && row.where[3] <= line.ops[n - 1] ? row.where[3] : line.ops[peakAt];
+    const [px, py] = [x.at(peakOp), at(row.peak)];
     const side = px > width * 0.7 ? "end" : px < width * 0.3 ? "" : "middle";
     picture.append(drawn("line", {class: "peak", x1: px, x2: px, y1: py, y2: box.bottom}),
       drawn("circle", {class: "peak", cx: px, cy: py, r: 4}),
