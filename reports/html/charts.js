@@ -14,7 +14,8 @@ function ticks(least, most, count) {
 
 /// The same for sizes, in powers of two of a unit that is told once.
 function sizeScale(most) {
-  const [unit, bytes] = [["GiB", gibUnit], ["MiB", 2 ** 20], ["KiB", 2 ** 10]].find(([, n]) => most >= n) || ["B", 1];
+  const [unit, bytes] =
+      [['GiB', gibUnit], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, n]) => most >= n) || ['B', 1];
   return {unit, of: (n) => n / bytes, bytes: (n) => n * bytes};
 }
 
@@ -30,16 +31,19 @@ function axes(box, x, y) {
   const parts = [];
   for (const n of y.ticks) {
     const at = y.at(n);
-    parts.push(drawn("line", {class: "grid", x1: box.left, x2: box.right, y1: at, y2: at}),
-      drawn("text", {class: "tick end", x: box.left - 6, y: at + 4}, plainTick(n)));
+    parts.push(
+        drawn('line', {class: 'grid', x1: box.left, x2: box.right, y1: at, y2: at}),
+        drawn('text', {class: 'tick end', x: box.left - 6, y: at + 4}, plainTick(n)));
   }
   for (const n of x.ticks) {
     const at = x.at(n);
-    parts.push(drawn("line", {class: "grid", x1: at, x2: at, y1: box.top, y2: box.bottom}),
-      drawn("text", {class: "tick middle", x: at, y: box.bottom + 16}, plainTick(n)));
+    parts.push(
+        drawn('line', {class: 'grid', x1: at, x2: at, y1: box.top, y2: box.bottom}),
+        drawn('text', {class: 'tick middle', x: at, y: box.bottom + 16}, plainTick(n)));
   }
-  parts.push(drawn("text", {class: "axis end", x: box.right, y: box.bottom + 33}, x.title),
-    drawn("text", {class: "axis", x: 4, y: 12}, y.title));
+  parts.push(
+      drawn('text', {class: 'axis end', x: box.right, y: box.bottom + 33}, x.title),
+      drawn('text', {class: 'axis', x: 4, y: 12}, y.title));
   return parts;
 }
 
@@ -57,17 +61,17 @@ function chart(holder, draw) {
 }
 
 function showTip(x, y, ...lines) {
-  const tip = byId("tip");
+  const tip = byId('tip');
   tip.replaceChildren(...lines);
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   const left = x + 14 + box.width > innerWidth ? Math.max(4, x - box.width - 14) : x + 14;
-  tip.style.left = left + "px";
-  tip.style.top = Math.max(4, Math.min(y - box.height / 2, innerHeight - box.height - 4)) + "px";
+  tip.style.left = left + 'px';
+  tip.style.top = Math.max(4, Math.min(y - box.height / 2, innerHeight - box.height - 4)) + 'px';
 }
 
 function hideTip() {
-  byId("tip").hidden = true;
+  byId('tip').hidden = true;
 }
 
 /// Arrow keys, Home and End move `at` in a list of `length`; Enter and Space choose.
@@ -75,14 +79,20 @@ function keys(length, at, moved, chosen = () => {}) {
   const goes = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10};
   return (event) => {
     let next = at();
-    if (event.key in goes) next += goes[event.key];
-    else if (event.key === "Home") next = 0;
-    else if (event.key === "End") next = length - 1;
-    else if (event.key === "Enter" || event.key === " ") chosen();
-    else if (event.key === "Escape") hideTip();
-    else return;
+    if (event.key in goes)
+      next += goes[event.key];
+    else if (event.key === 'Home')
+      next = 0;
+    else if (event.key === 'End')
+      next = length - 1;
+    else if (event.key === 'Enter' || event.key === ' ')
+      chosen();
+    else if (event.key === 'Escape')
+      hideTip();
+    else
+      return;
     event.preventDefault();
-    if (event.key !== "Enter" && event.key !== " " && event.key !== "Escape")
+    if (event.key !== 'Enter' && event.key !== ' ' && event.key !== 'Escape')
       moved(Math.max(0, Math.min(length - 1, next)));
   };
 }
@@ -95,5 +105,5 @@ function onScreen(picture, x, y) {
 }
 
 function swatch(category) {
-  return element("span", {class: "swatch c" + category, "aria-hidden": "true"});
+  return element('span', {class: 'swatch c' + category, 'aria-hidden': 'true'});
 }
