@@ -25,8 +25,12 @@ advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const 
 std::string run_advise(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
   const StepConfig base = resolve_options(a.options);
-  return render(advise::sweep(model, base, space_of(a, model, base)), a.format,
-                terminal_style(a.output, a.rows));
+  advise::Sweep sweep = advise::sweep(model, base, space_of(a, model, base));
+  if (a.format == "html") {
+    std::vector<reports::Detail> details = reports::details(sweep);
+    return reports::html({{{"", std::move(sweep)}}, std::move(details), a.positional.at(0)});
+  }
+  return render(sweep, a.format, terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

@@ -62,13 +62,16 @@ constexpr Command commands[] = {
     {"plan", "one configuration: its predicted profile"},
     {"advise", "sweep, rank, savings table, recommendation"},
     {"compare", "two saved profiles: what differs, by category and module"},
+    {"report", "saved results as one HTML page, Markdown or CSV"},
     {"explain", "where the peak comes from, why a mode costs what it costs"},
     {"export", "the setting in a framework's own words"},
     {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded"},
     {"models", "the sample models that are built in"},
     {"devices", "the devices that are known"},
 };
-constexpr std::array not_yet{"measure", "report", "trace", "diagnose", "doctor", "calibrate"};
+constexpr std::array not_yet{"measure", "trace", "diagnose", "doctor", "calibrate"};
+
+bool takes_files(std::string_view command) { return command == "compare" || command == "report"; }
 
 template <typename List>
 std::string suggestion(std::string_view word, const List& known) {
@@ -106,7 +109,8 @@ void add_step_options(CLI::App& app, Arguments& arguments) {
 }
 
 void add_output_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--format", arguments.format, "table, json, csv or md")->option_text("FORMAT");
+  app.add_option("--format", arguments.format, "table, json, csv, md or html")
+      ->option_text("FORMAT");
   app.add_option("--output", arguments.output, "write to FILE instead of stdout")
       ->option_text("FILE");
 }
@@ -134,22 +138,26 @@ void build(CLI::App& app, Arguments& arguments) {
   for (const Command& command : commands) {
     const std::string name = command.name;
     CLI::App* sub = app.add_subcommand(name, command.text);
-    sub->callback([&arguments, name] { arguments.command = name; });
+    sub->callback([&arguments, sub, name] {
+      arguments.command = name;
+      if (name == "report" && sub->count("--format") == 0) arguments.format = "html";
+    });
     if (name == "models" || name == "devices") continue;
     if (name == "check") {
       add_check_options(*sub, arguments);
       continue;
     }
-    const bool files = name == "compare";
+    const bool files = takes_files(name);
     sub->add_option(files ? "FILES" : "MODEL", arguments.positional,
-                    files ? "two profiles that `plan --format json` wrote"
-                          : "a config.json, a folder that has one, or the name of a sample")
+                    name == "compare" ? "two profiles that `plan --format json` wrote"
+                    : files           ? "what plan, advise or compare --format json wrote"
+                            : "a config.json, a folder that has one, or the name of a sample")
         ->expected(-1);  // counted by check_positional, whose words are plainer
     if (!files) add_step_options(*sub, arguments);
     if (name == "export")
       sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
           ->option_text("TARGET");
-    if (name == "advise" || files)
+    if (name == "advise" || name == "compare")
       sub->add_option("--rows", arguments.rows, "rows shown before [N others] (15)")
           ->option_text("N")
           ->check(CLI::Range(1, 1000000).description(""));
@@ -191,7 +199,10 @@ void check_option_names(const CLI::App& app, const std::vector<std::string>& wor
 
 void check_positional(const Arguments& a) {
   if (a.command == "models" || a.command == "devices" || a.command == "check") return;
-  const bool files = a.command == "compare";
+  const bool files = takes_files(a.command);
+  if (a.command == "report" && a.positional.empty())
+    throw UserError("report needs FILE: what plan, advise or compare --format json wrote");
+  if (a.command == "report") return;
   const std::size_t wanted = files ? 2 : 1;
   if (a.positional.size() < wanted)
     throw UserError(a.command + (files ? " needs two files that plan or advise --format json wrote"

@@ -14,6 +14,7 @@ struct Result {
 [[nodiscard]] std::string run_plan(const Arguments& arguments);
 [[nodiscard]] std::string run_advise(const Arguments& arguments);
 [[nodiscard]] std::string run_compare(const Arguments& arguments);
+[[nodiscard]] std::string run_report(const Arguments& arguments);
 [[nodiscard]] std::string run_explain(const Arguments& arguments);
 [[nodiscard]] std::string run_export(const Arguments& arguments);
 [[nodiscard]] Result run_check(const Arguments& arguments);

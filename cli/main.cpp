@@ -20,6 +20,7 @@ cli::Result run(const cli::Arguments& a) {
       {"plan", [&] { return cli::run_plan(a); }},
       {"advise", [&] { return cli::run_advise(a); }},
       {"compare", [&] { return cli::run_compare(a); }},
+      {"report", [&] { return cli::run_report(a); }},
       {"explain", [&] { return cli::run_explain(a); }},
       {"export", [&] { return cli::run_export(a); }},
       {"models", [] { return cli::run_models(); }},

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "ac_advisor/model/error.hpp"
 
@@ -82,14 +83,31 @@ void write_output(const std::string& text, const std::string& file) {
   replace_file(text, none ? file : linked.string(), exists ? old.st_mode & 0777U : new_file_mode());
 }
 
+std::string read_saved_file(const std::string& file) {
+  constexpr std::size_t most = std::size_t{64} << 20;
+  std::ifstream stream(file, std::ios::binary);
+  std::string text;
+  for (char buffer[1 << 16]; stream.read(buffer, sizeof buffer), stream.gcount() > 0;) {
+    text.append(buffer, static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > most)
+      throw UserError(file + ": larger than 64 MiB, which no profile or sweep is");
+  }
+  if (!stream.eof())
+    throw UserError(file + ": cannot be read; give what plan or advise --format json wrote");
+  return text;
+}
+
 template <typename Value>
 std::string render(const Value& value, const std::string& format, const reports::Style& style) {
   if (format == "table") return reports::table(value, style);
   if (format == "json") return reports::json(value);
   if (format == "csv") return reports::csv(value);
   if (format == "md") return reports::markdown(value);
-  if (format == "html") throw UserError("--format html: not in this version yet; use md or json");
-  throw UserError("--format " + format + ": must be table, json, csv or md");
+  if (format == "html")
+    throw UserError(
+        "--format html: of plan, advise, compare and report; plan's page explains the "
+        "peak too");
+  throw UserError("--format " + format + ": must be table, json, csv, md or html");
 }
 
 template std::string render(const profile::Profile&, const std::string&, const reports::Style&);

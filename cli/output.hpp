@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/reports/reports.hpp"
 
 namespace ac_advisor::cli {
@@ -12,6 +13,9 @@ namespace ac_advisor::cli {
 /// To stdout, or whole to `file`: a temporary file beside it is renamed over it, so a full disk or
 /// a read-only folder leaves the old file as it was. Throws UserError.
 void write_output(const std::string& text, const std::string& file);
+
+/// A file that `--format json` wrote, whole. Throws UserError.
+[[nodiscard]] std::string read_saved_file(const std::string& file);
 
 /// Calls the renderer of `format` (table, json, csv, md). Throws UserError for another word.
 template <typename Value>

@@ -5,8 +5,12 @@ namespace ac_advisor::cli {
 
 std::string run_plan(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
-  return render(advise::plan(model, resolve_options(a.options)), a.format,
-                terminal_style(a.output, a.rows));
+  const StepConfig config = resolve_options(a.options);
+  if (a.format == "html") {
+    reports::Detail detail = reports::detail(model, config, model.name);
+    return reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)});
+  }
+  return render(advise::plan(model, config), a.format, terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

@@ -8,9 +8,9 @@ function(ac_advisor_embed target)
   file(GLOB root_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/sample_models/*/config.json"
     "${PROJECT_SOURCE_DIR}/sample_models/data/*.txt"
-    "${PROJECT_SOURCE_DIR}/reports/*.html"
-    "${PROJECT_SOURCE_DIR}/reports/*.css"
-    "${PROJECT_SOURCE_DIR}/reports/*.js")
+    "${PROJECT_SOURCE_DIR}/reports/html/*.html"
+    "${PROJECT_SOURCE_DIR}/reports/html/*.css"
+    "${PROJECT_SOURCE_DIR}/reports/html/*.js")
 
   # The list is a file: a file that goes away leaves no newer dependency, but a changed list.
   set(paths ${data_files} ${root_files})

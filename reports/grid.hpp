@@ -15,6 +15,8 @@ class Grid {
   [[nodiscard]] std::string text(bool color, std::size_t width = 80) const;
   [[nodiscard]] std::string markdown() const;
   [[nodiscard]] std::string csv() const;
+  [[nodiscard]] const std::vector<std::string>& head() const { return head_; }
+  [[nodiscard]] const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
  private:
   std::vector<std::string> head_;

@@ -19,21 +19,30 @@ std::string others(std::size_t all, std::size_t shown) {
   return all > shown ? fmt::format("\n{} others.\n", all - shown) : "";
 }
 
+/// GitHub takes comments of 65,536 characters.
+std::string comment(std::string text) {
+  constexpr std::size_t most = 60'000;
+  if (text.size() <= most) return text;
+  const std::size_t line = text.rfind('\n', most);
+  text.resize(line == std::string::npos ? 0 : line + 1);
+  return text + "\nCut here: a comment holds no more. --format html has all of it.\n";
+}
+
 }  // namespace
 
 std::string markdown(const profile::Profile& p) {
   Grid head({"model", "peak GiB", "reserved GiB", "phase", "fits", "est. ms/step"});
   head.row({p.model.name, gib(p.memory.peak_allocated), gib(p.memory.peak_reserved),
             p.memory.peak_phase, p.fit.fits ? "yes" : "no", milliseconds(p.time.step)});
-  return escape_markdown(title(p)) + "\n\n" + head.markdown() + "\n" + category_grid(p).markdown() +
-         "\n" + phase_grid(p).markdown() + notes(p);
+  return comment(escape_markdown(title(p)) + "\n\n" + head.markdown() + "\n" +
+                 category_grid(p).markdown() + "\n" + phase_grid(p).markdown() + notes(p));
 }
 
 std::string markdown(const advise::Sweep& sweep) {
   std::string text = "### Savings, cumulative\n\n" + savings_grid(sweep).markdown();
   text += "\n### Ranked by estimated throughput\n\n" + ranking_grid(sweep, 20).markdown();
   text += others(sweep.rows.size(), 20);
-  return text + "\n**Recommendation:** " + escape_markdown(sweep.recommendation) + "\n";
+  return comment(text + "\n**Recommendation:** " + escape_markdown(sweep.recommendation) + "\n");
 }
 
 std::string markdown(const profile::Diff& d) {
@@ -41,26 +50,26 @@ std::string markdown(const profile::Diff& d) {
   if (!d.fields.empty()) text += field_grid(d.fields).markdown() + "\n";
   std::vector<profile::Change> modules = d.modules;
   modules.resize(std::min<std::size_t>(modules.size(), 12));
-  return text + change_grid("GiB", d.totals, true).markdown() + "\n" +
-         change_grid("at the peak, by category", d.categories, true).markdown() + "\n" +
-         change_grid("at the peak, by module", modules, true).markdown() +
-         others(d.modules.size(), modules.size()) + "\n" +
-         change_grid("peak of each phase", d.phases, true).markdown() + "\n" +
-         change_grid("launches", d.launches, false).markdown();
+  return comment(text + change_grid("GiB", d.totals, true).markdown() + "\n" +
+                 change_grid("at the peak, by category", d.categories, true).markdown() + "\n" +
+                 change_grid("at the peak, by module", modules, true).markdown() +
+                 others(d.modules.size(), modules.size()) + "\n" +
+                 change_grid("peak of each phase", d.phases, true).markdown() + "\n" +
+                 change_grid("launches", d.launches, false).markdown());
 }
 
 std::string markdown(const SweepDiff& d) {
   std::string text;
   if (!d.fields.empty()) text += field_grid(d.fields).markdown() + "\n";
-  return text + row_change_grid(d, 20).markdown() + others(d.rows.size(), 20) +
-         "\n**A recommends:** " + escape_markdown(d.a_recommendation) + "\n\n**B recommends:** " +
-         escape_markdown(d.b_recommendation) + "\n";
+  return comment(text + row_change_grid(d, 20).markdown() + others(d.rows.size(), 20) +
+                 "\n**A recommends:** " + escape_markdown(d.a_recommendation) +
+                 "\n\n**B recommends:** " + escape_markdown(d.b_recommendation) + "\n");
 }
 
 std::string markdown(const Explanation& e) {
   std::string text = markdown(e.profile) + "\n" + largest_grid(e.profile).markdown() + "\n";
   for (const std::string& sentence : e.sentences) text += "- " + escape_markdown(sentence) + "\n";
-  return text;
+  return comment(text);
 }
 
 std::string markdown(const Trace& trace) {
@@ -68,7 +77,7 @@ std::string markdown(const Trace& trace) {
   std::size_t number = 0;
   for (const std::string& reason : trace_reasons(trace))
     text += fmt::format("{}. {}\n", ++number, escape_markdown(reason));
-  return text;
+  return comment(text);
 }
 
 }  // namespace ac_advisor::reports

@@ -1,45 +1,12 @@
 // What `json(const advise::Sweep&)` wrote, read back.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/reports/sweep_diff.hpp"
+#include "reports/json_node.hpp"
 
 namespace ac_advisor::reports {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// One object of the file and where it stands.
-struct Node {
-  const Json& json;
-  std::string place;  ///< "sweep.json: \"rows[3]\""
-
-  [[nodiscard]] const Json& at(const char* key) const {
-    if (!json.is_object()) throw UserError(place + " must be an object");
-    const auto found = json.find(key);
-    if (found == json.end()) throw UserError(fmt::format("{} lacks \"{}\"", place, key));
-    return *found;
-  }
-  template <typename T>
-  [[nodiscard]] T get(const char* key) const {
-    try {
-      return at(key).get<T>();
-    } catch (const nlohmann::json::exception&) {
-      throw UserError(fmt::format("{}: \"{}\" has the wrong type", place, key));
-    }
-  }
-  template <typename T>
-  [[nodiscard]] T get_or(const char* key, T otherwise) const {
-    return at(key).is_null() ? otherwise : get<T>(key);
-  }
-  [[nodiscard]] const Json& list(const char* key) const {
-    if (!at(key).is_array()) throw UserError(fmt::format("{}: \"{}\" must be a list", place, key));
-    return at(key);
-  }
-};
 
 StepConfig read_config(const Json& json, const std::string& place) {
   if (!json.is_object()) throw UserError(place + ": \"config\" must be an object");

@@ -8,20 +8,44 @@
 namespace ac_advisor::reports {
 namespace {
 
+constexpr std::size_t sparkline_width = 72;
+
+/// First point of column `i` of `n`.
+std::size_t first_point(std::size_t i, std::size_t n, std::size_t points) { return i * points / n; }
+
 /// The timeline in one line: each character is the highest point of its stretch.
 std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::int64_t peak) {
   static const char* const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  constexpr std::size_t width = 72;
   if (points.empty() || peak <= 0) return "";
+  const std::size_t n = std::min(sparkline_width, points.size());
   std::string line;
-  for (std::size_t column = 0; column < std::min(width, points.size()); ++column) {
-    const std::size_t n = std::min(width, points.size());
-    const std::size_t begin = column * points.size() / n;
-    const std::size_t end = std::max(begin + 1, (column + 1) * points.size() / n);
+  for (std::size_t column = 0; column < n; ++column) {
     std::int64_t high = 0;
-    for (std::size_t i = begin; i < end; ++i) high = std::max(high, points[i].allocated_bytes);
-    line += bars[std::min<std::size_t>(
-        7, static_cast<std::size_t>(8.0 * static_cast<double>(high) / static_cast<double>(peak)))];
+    for (std::size_t i = first_point(column, n, points.size());
+         i < first_point(column + 1, n, points.size()); ++i)
+      high = std::max(high, points[i].allocated_bytes);
+    const double share = std::min(1.0, static_cast<double>(high) / static_cast<double>(peak));
+    line += bars[std::min<std::size_t>(7, static_cast<std::size_t>(8.0 * share))];
+  }
+  return line;
+}
+
+/// Below it: where each phase begins, if its stretch is as long as its name. Recompute runs inside
+/// backward.
+std::string phase_line(const std::vector<profile::TimelinePoint>& points) {
+  constexpr std::size_t backward = 2, recompute = 3;
+  const std::size_t n = std::min(sparkline_width, points.size());
+  const auto phase = [&](std::size_t column) {
+    const std::size_t at = points[first_point(column, n, points.size())].phase;
+    return at == recompute ? backward : std::min(at, profile::phase_names.size() - 1);
+  };
+  std::string line;
+  for (std::size_t from = 0, to = 0; from < n; from = to) {
+    while (to < n && phase(to) == phase(from)) ++to;
+    const std::string name = profile::phase_names[phase(from)];
+    if (to - from < name.size() + 2) continue;
+    line.append(from - line.size(), ' ');
+    line += "|" + name;
   }
   return line;
 }
@@ -103,7 +127,9 @@ std::string table(const profile::Profile& p, const Style& style) {
                80) +
           "\n";
   const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated);
-  if (!line.empty()) text += "memory over the step (full block = peak)\n" + line + "\n\n";
+  if (!line.empty())
+    text += "memory over the step (full block = peak)\n" + line + "\n" +
+            phase_line(p.memory.timeline) + "\n\n";
   text += category_grid(p).text(style.color) + "\n" + phase_grid(p).text(style.color);
   if (p.budget) {
     const profile::BudgetResult& b = *p.budget;

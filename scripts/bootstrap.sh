@@ -25,6 +25,7 @@ libbenchmark-dev     ci,optional              <benchmark/benchmark.h>
 clang-14             ci                       clang++-14
 libclang-rt-14-dev   ci                       libfuzzer
 clang-format-14      ci                       clang-format-14
+chromium             ci                       chromium
 END
 }
 

@@ -132,14 +132,14 @@ TEST_CASE("a device is written to, never replaced") {
   CHECK_THROWS_AS(cli::write_output("text", "/dev/full"), UserError);
 }
 
-TEST_CASE("formats: the four, html to come, and others refused") {
+TEST_CASE("formats: the four, html of whole pages only, and others refused") {
   const profile::Profile p = test::full_profile();
   for (const char* format : {"table", "json", "csv", "md"})
     CHECK_FALSE(cli::render(p, format, {}).empty());
   CHECK_THROWS_WITH_AS(static_cast<void>(cli::render(p, "html", {})),
-                       doctest::Contains("not in this version yet"), UserError);
+                       doctest::Contains("of plan, advise, compare and report"), UserError);
   CHECK_THROWS_WITH_AS(static_cast<void>(cli::render(p, "xml", {})),
-                       doctest::Contains("must be table, json, csv or md"), UserError);
+                       doctest::Contains("must be table, json, csv, md or html"), UserError);
 }
 
 TEST_CASE("NO_COLOR and a file both mean no colour") {

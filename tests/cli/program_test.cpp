@@ -46,9 +46,10 @@ TEST_CASE("exit codes: 0 done, 2 what the user can mend") {
        {"plan", "paln tiny-llama", "plan no-such-model", "plan tiny-llama --bacth 8",
         "plan tiny-llama --batch 0", "plan tiny-llama --ac grouped:0",
         "plan tiny-llama --world 3 --shard hsdp:2", "plan tiny-llama --kernels compiled",
-        "plan tiny-llama --format html", "measure tiny-llama", "trace -- ls",
-        "plan tiny-llama --output /no/such/folder/f", "compare tiny-llama tiny-llama",
-        "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json"}) {
+        "explain tiny-llama --format html", "report", "report /no/such/file", "measure tiny-llama",
+        "trace -- ls", "plan tiny-llama --output /no/such/folder/f",
+        "compare tiny-llama tiny-llama", "plan tiny-llama > /dev/full",
+        "explain tiny-llama --schedule --format json"}) {
     CAPTURE(bad);
     const bool redirected = contains(bad, ">");
     const Result result = run(std::string(bad) + (redirected ? " 2>/dev/null" : " 2>&1"));
@@ -92,6 +93,61 @@ TEST_CASE("compare reads what plan and advise wrote") {
   CHECK(run("compare " + a + " " + b + " 2>/dev/null").code == 2);  // a profile and a sweep
 }
 
+TEST_CASE("report renders what every command has saved") {
+  const std::string profile = scratch("report_p.json"), sweep = scratch("report_s.json"),
+                    diff = scratch("report_d.json"), explained = scratch("report_e.json"),
+                    trace = scratch("report_t.json"), page = scratch("report.html");
+  const auto save = [](const std::string& command, const std::string& file) {
+    REQUIRE(run(command + " --format json --output " + file).code == 0);
+  };
+  save("plan tiny-llama --batch 2", profile);
+  save("advise tiny-llama --batch 2", sweep);
+  save("explain tiny-llama --batch 2 --ac full", explained);
+  save("explain tiny-llama --trace", trace);
+  save("compare " + profile + " " + explained, diff);
+  for (const std::string& file : {profile, sweep, diff, explained, trace}) {
+    CAPTURE(file);
+    for (const char* format : {"md", "csv", "html", "table", "json"}) {
+      CAPTURE(format);
+      const Result result = run("report " + file + " --format " + format);
+      CHECK(result.code == 0);
+      CHECK_FALSE(result.text.empty());
+    }
+    CHECK(contains(run("report " + file).text, "<!doctype html>"));  // html is the default
+  }
+  // As the command itself would have said it.
+  CHECK(run("report " + sweep + " --format md").text ==
+        run("advise tiny-llama --batch 2 --format md").text);
+  CHECK(run("report " + profile + " --format csv").text ==
+        run("plan tiny-llama --batch 2 --format csv").text);
+  CHECK(run("report " + profile + " " + explained + " --output " + page).code == 0);
+  CHECK(std::filesystem::file_size(page) > 10'000);
+  CHECK(contains(run("report " + profile + " " + sweep + " --format md").text, "## "));
+  CHECK(run("report " + profile + " " + sweep + " --format csv 2>/dev/null").code == 2);
+  CHECK(run("report " + page + " 2>/dev/null").code == 2);  // not JSON
+  const std::string huge = scratch("huge.json");
+  std::ofstream(huge) << "{";
+  std::filesystem::resize_file(huge, std::uintmax_t{65} << 20);  // a million rows have more
+  CHECK(contains(run("report " + huge + " 2>&1").text, "larger than 64 MiB"));
+  std::filesystem::remove(huge);
+  std::ofstream(scratch("empty.json")).flush();
+  CHECK(run("report " + scratch("empty.json").string() + " 2>/dev/null").code == 2);
+}
+
+TEST_CASE("html of plan, advise and compare is one page") {
+  const std::string a = scratch("page_a.json"), b = scratch("page_b.json");
+  REQUIRE(run("plan tiny-llama --batch 2 --format json --output " + a).code == 0);
+  REQUIRE(run("plan tiny-llama --batch 4 --format json --output " + b).code == 0);
+  for (const std::string& command : {std::string("plan tiny-llama"),
+                                     std::string("advise tiny-llama"), "compare " + a + " " + b}) {
+    CAPTURE(command);
+    const Result result = run(command + " --format html");
+    CHECK(result.code == 0);
+    CHECK(result.text.find("<!doctype html>") == 0);
+    CHECK(contains(result.text, "</html>"));
+  }
+}
+
 TEST_CASE("every command works on every format it has") {
   for (const char* format : {"table", "json", "csv", "md"})
     for (const char* command : {"plan tiny-llama", "advise tiny-llama", "explain tiny-llama",
@@ -113,7 +169,7 @@ TEST_CASE("a model's folder with a hostile name is planned and shown harmlessly"
   std::filesystem::copy_file(
       std::filesystem::path(ac_advisor::test::source_dir) / "sample_models/tiny-llama/config.json",
       folder / "config.json", std::filesystem::copy_options::overwrite_existing);
-  for (const char* format : {"table", "json", "csv", "md"})
+  for (const char* format : {"table", "json", "csv", "md", "html"})
     for (const char* command : {"plan", "advise"}) {
       CAPTURE(command);
       CAPTURE(format);

@@ -1,6 +1,7 @@
 // Names come from folders and files that anybody may have written.
 #include <doctest/doctest.h>
 
+#include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "profile/full_profile.hpp"
 #include "reports/grid.hpp"
@@ -112,4 +113,29 @@ TEST_CASE("CSV records all have as many fields as the head, whatever the names")
     for (const auto& record : records) CHECK(record.size() == records.front().size());
   }
   CHECK(parse_csv(reports::csv(p))[1][0] == hostile);
+}
+
+TEST_CASE("HTML holds no tag and no control character of a name, in its text and in its data") {
+  profile::Profile p = test::full_profile();
+  p.model.name = p.device_name = p.memory.peak_module = hostile;
+  p.memory.largest[0].module = p.warnings[0] = p.assumptions[0] = hostile;
+  p.memory.at_peak_by_module = {{hostile, 1}};
+  advise::Sweep sweep;
+  sweep.model.name = sweep.recommendation = hostile;
+  sweep.rows.push_back({p, hostile, true, 1, true, 4, hostile});
+  sweep.savings.push_back({hostile, p.config, 1, 0, 0.0, 1.0});
+  profile::Diff diff = profile::diff(p, test::full_profile());
+  for (const reports::Page& page :
+       {reports::Page{{{hostile, p}}, {{hostile, p, {}}}, hostile},
+        reports::Page{{{hostile, sweep}, {hostile, sweep}}, {}, hostile},
+        reports::Page{{{hostile, diff}}, {}, ""},
+        reports::Page{{{hostile, reports::Explanation{p, {hostile}}}}, {}, ""},
+        reports::Page{
+            {{hostile, reports::Trace{{hostile, hostile, "SAVE", hostile, 1, 1.0, 1}}}}, {}, ""}}) {
+    const std::string text = reports::html(page);
+    CHECK(text.find("<img") == std::string::npos);
+    CHECK(count(text, '\033') == 0);
+    CHECK(count(text, '\x9b') == 0);
+    CHECK(count(text, '\xff') == 0);
+  }
 }
