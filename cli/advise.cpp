@@ -1,10 +1,9 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "cli/sweep_space.hpp"
 
 namespace ac_advisor::cli {
-namespace {
 
-/// The sweep's space without what an option by hand has settled; --batch is only its middle.
 advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const StepConfig& base) {
   advise::Space space = advise::default_space(model, base);
   for (const auto& [name, value] : a.options) {
@@ -19,8 +18,6 @@ advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const 
   }
   return space;
 }
-
-}  // namespace
 
 std::string run_advise(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);

@@ -61,6 +61,7 @@ struct Command {
 constexpr Command commands[] = {
     {"plan", "one configuration: its predicted profile"},
     {"advise", "sweep, rank, savings table, recommendation"},
+    {"measure", "the step run for real on this machine, beside its prediction"},
     {"compare", "two saved profiles: what differs, by category and module"},
     {"report", "saved results as one HTML page, Markdown or CSV"},
     {"explain", "where the peak comes from, why a mode costs what it costs"},
@@ -69,7 +70,7 @@ constexpr Command commands[] = {
     {"models", "the sample models that are built in"},
     {"devices", "the devices that are known"},
 };
-constexpr std::array not_yet{"measure", "trace", "diagnose", "doctor", "calibrate"};
+constexpr std::array not_yet{"trace", "diagnose", "doctor", "calibrate"};
 
 bool takes_files(std::string_view command) { return command == "compare" || command == "report"; }
 
@@ -115,6 +116,40 @@ void add_output_options(CLI::App& app, Arguments& arguments) {
       ->option_text("FILE");
 }
 
+void add_measure_options(CLI::App& app, MeasureArguments& m) {
+  app.add_option("--collectives", m.collectives,
+                 "auto (threads), local, emulate (rank 0 alone) or procs (a process a rank)")
+      ->option_text("KIND")
+      ->check(CLI::IsMember({"auto", "local", "emulate", "procs"}).description(""));
+  app.add_option("--procs", m.procs, "--world N --collectives procs")
+      ->option_text("N")
+      ->check(CLI::Range(2, 4096).description(""));
+  app.add_option("--steps", m.steps, "steps to run (3)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1000000000).description(""));
+  app.add_option("--seed", m.seed, "of the weights, the data and dropout (0)")->option_text("N");
+  app.add_option("--data", m.data, "a text file; its bytes are the tokens (seventeen sonnets)")
+      ->option_text("FILE");
+  app.add_option("--weights", m.weights, "a model.safetensors in Hugging Face's layout")
+      ->option_text("FILE");
+  app.add_option("--checkpoint", m.checkpoint, "write here when interrupted or done")
+      ->option_text("FOLDER");
+  app.add_flag("--resume", m.resume, "go on from --checkpoint");
+  app.add_option("--lr", m.learning_rate, "learning rate (0.001)")
+      ->option_text("RATE")
+      ->check(CLI::Range(0.0, 1000.0).description(""));
+  app.add_option("--warmup", m.warmup, "steps of linear warm-up (0)")
+      ->option_text("N")
+      ->check(CLI::Range(0, 1000000000).description(""));
+  app.add_option("--memory-limit", m.memory_limit, "out of memory beyond this, a rank")
+      ->option_text("SIZE");
+  app.add_option("--timeout", m.timeout, "seconds that ranks wait for each other (60)")
+      ->option_text("S")
+      ->check(CLI::Range(0.1, 86400.0).description(""));
+  app.add_flag("--no-parity", m.no_parity, "do not compare the gradients with a reference step");
+  app.add_flag("--log-steps", m.log_steps, "a line a step to stderr: loss, memory, time");
+}
+
 void add_check_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--config", arguments.config, "the gate's file (ac-advisor.json)")
       ->option_text("FILE");
@@ -157,6 +192,9 @@ void build(CLI::App& app, Arguments& arguments) {
     if (name == "export")
       sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
           ->option_text("TARGET");
+    if (name == "measure" || name == "advise") add_measure_options(*sub, arguments.measure);
+    if (name == "advise")
+      sub->add_flag("--measure", arguments.measured, "run every configuration too, on this machine");
     if (name == "advise" || name == "compare")
       sub->add_option("--rows", arguments.rows, "rows shown before [N others] (15)")
           ->option_text("N")

@@ -1,11 +1,23 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::cli {
+
+/// Of measure, and of advise --measure.
+struct MeasureArguments {
+  std::string collectives = "auto";
+  std::int64_t procs = 0;  ///< 0: none asked for
+  std::int64_t steps = 3, warmup = 0;
+  std::uint64_t seed = 0;
+  double learning_rate = 1e-3, timeout = 60;
+  std::string data, weights, checkpoint, memory_limit;
+  bool resume = false, no_parity = false, log_steps = false;
+};
 
 /// The command line, taken apart but not yet resolved.
 struct Arguments {
@@ -23,7 +35,9 @@ struct Arguments {
   std::vector<std::string> only;                       ///< check --only CASE, as often as wanted
   std::string today;                                   ///< check --today YYYY-MM-DD
   bool update = false, init = false, tighten = false;  ///< of check
-  std::string help;                                    ///< text of --help
+  MeasureArguments measure;
+  bool measured = false;  ///< advise --measure
+  std::string help;       ///< text of --help
 };
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL

@@ -18,6 +18,8 @@ struct Result {
 [[nodiscard]] std::string run_explain(const Arguments& arguments);
 [[nodiscard]] std::string run_export(const Arguments& arguments);
 [[nodiscard]] Result run_check(const Arguments& arguments);
+[[nodiscard]] Result run_measure(const Arguments& arguments);
+[[nodiscard]] Result run_measured_sweep(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
 

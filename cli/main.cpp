@@ -16,6 +16,8 @@ using namespace ac_advisor;
 
 cli::Result run(const cli::Arguments& a) {
   if (a.command == "check") return cli::run_check(a);
+  if (a.command == "measure") return cli::run_measure(a);
+  if (a.command == "advise" && a.measured) return cli::run_measured_sweep(a);
   const std::map<std::string, std::function<std::string()>> commands{
       {"plan", [&] { return cli::run_plan(a); }},
       {"advise", [&] { return cli::run_advise(a); }},
@@ -33,15 +35,16 @@ cli::Result run(const cli::Arguments& a) {
 
 }  // namespace
 
-// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 the gate had
-// nothing to measure, 70 a fault of this program.
+// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
+// could not be measured, 70 a fault of this program.
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file that grows too large is an error of write, like a full disk
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
     const cli::Result result = run(arguments);
-    cli::write_output(result.text, arguments.output);
+    if (!result.text.empty() || result.exit_code == 0)
+      cli::write_output(result.text, arguments.output);
     return result.exit_code;
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());

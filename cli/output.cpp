@@ -110,6 +110,9 @@ std::string render(const Value& value, const std::string& format, const reports:
   throw UserError("--format " + format + ": must be table, json, csv, md or html");
 }
 
+template std::string render(const reports::Measurement&, const std::string&, const reports::Style&);
+template std::string render(const reports::Measurements&, const std::string&,
+                            const reports::Style&);
 template std::string render(const profile::Profile&, const std::string&, const reports::Style&);
 template std::string render(const advise::Sweep&, const std::string&, const reports::Style&);
 template std::string render(const profile::Diff&, const std::string&, const reports::Style&);

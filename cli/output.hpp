@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ac_advisor/reports/measurement.hpp"
 #include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/reports/reports.hpp"
 

@@ -16,6 +16,7 @@ struct Option {
 // What the command line asks for first comes first; the rest is given where it differs.
 const Option options[] = {
     {"--gpu", [](const StepConfig& c) { return c.gpu; }},
+    {"--threads", [](const StepConfig& c) { return std::to_string(c.threads); }},
     {"--world", [](const StepConfig& c) { return std::to_string(c.world); }},
     {"--shard", [](const StepConfig& c) { return shard_option(c); }},
     {"--ac", [](const StepConfig& c) { return ac_option(c); }},

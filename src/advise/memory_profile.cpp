@@ -5,63 +5,12 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "planned.hpp"
+#include "storage_category.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
 using profile::Category;
-
-/// What a storage counts as while it is alive.
-class Categories {
- public:
-  Categories(const passes::StepProgram& step, const passes::Schedule& schedule)
-      : p_(step.program), s_(schedule), held_(p_.storages.size(), false) {
-    for (ir::ValueId v : step.outputs) {
-      const auto s = static_cast<std::size_t>(p_.storage_of(v));
-      held_[s] = s_.last_use[s] == ir::no_id;
-    }
-  }
-
-  [[nodiscard]] Category of(ir::StorageId id) const {
-    const auto s = static_cast<std::size_t>(id);
-    const ir::Storage& storage = p_.storage(id);
-    const bool loss =
-        storage.module.leaf == ir::Module::loss || storage.module.leaf == ir::Module::lm_head;
-    switch (storage.role) {
-      case ir::Role::parameter:
-        return Category::parameters;
-      case ir::Role::gathered:
-        return Category::gathered_parameters;
-      case ir::Role::buffer:
-      case ir::Role::input:
-        return Category::inputs;
-      case ir::Role::optimizer_state:
-        return Category::optimizer_states;
-      case ir::Role::gradient:
-        return Category::gradients;
-      case ir::Role::recomputed:
-        return Category::recomputed;
-      case ir::Role::temporary:
-        return Category::temporaries;
-      case ir::Role::communication:
-        return Category::communication;
-      case ir::Role::activation_grad:
-        return loss ? Category::loss : Category::activation_gradients;
-      case ir::Role::activation:
-        break;
-    }
-    if (held_[s]) return Category::held_output;
-    if (loss) return Category::loss;
-    const ir::OpId last = s_.last_use[s];
-    const bool saved = last != ir::no_id && p_.op(last).phase >= ir::Phase::backward;
-    return saved ? Category::activations : Category::temporaries;
-  }
-
- private:
-  const ir::Program& p_;
-  const passes::Schedule& s_;
-  std::vector<bool> held_;
-};
 
 std::string top_module(ir::ModulePath path) {
   return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
@@ -136,20 +85,21 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   const auto size = [&](ir::StorageId s) {
     return simulate::allocated_size(p.storage(s).bytes, model.round_to_512);
   };
-  const Categories categories(step, schedule);
+  const std::vector<Category> categories = storage_categories(step, schedule);
   m.at_peak[static_cast<std::size_t>(Category::workspace)] = trace.workspace_at_peak;
   std::vector<ir::StorageId> alive = simulate::live_at(step, schedule, trace.peak_op);
   std::int64_t states = 0;
   for (ir::StorageId s : alive) {
-    m.at_peak[static_cast<std::size_t>(categories.of(s))] += size(s);
+    m.at_peak[static_cast<std::size_t>(categories[static_cast<std::size_t>(s)])] += size(s);
     if (p.storage(s).role == ir::Role::optimizer_state) states += size(s);
     if (detail) m.at_peak_by_module[top_module(p.storage(s).module)] += size(s);
   }
   // The first step has no optimizer state until its optimizer runs.
   for (std::size_t phase = 0; phase < ir::phase_count; ++phase) {
     const bool optimizer = phase == static_cast<std::size_t>(ir::Phase::optimizer);
+    const bool later = config.runtime == Runtime::pytorch && !optimizer;  // the trainer's are there
     m.first_step_peak =
-        std::max(m.first_step_peak, trace.peak_by_phase[phase] - (optimizer ? 0 : states));
+        std::max(m.first_step_peak, trace.peak_by_phase[phase] - (later ? states : 0));
   }
   if (!detail) return m;
 
@@ -169,7 +119,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     tensor.op = first->producer == ir::no_id ? "" : ir::row(p.op(first->producer).kind).name;
     tensor.shape = ir::to_string(first->shape);
     tensor.dtype = to_option(first->dtype);
-    tensor.category = categories.of(s);
+    tensor.category = categories[static_cast<std::size_t>(s)];
     tensor.bytes = size(s);
     m.largest.push_back(std::move(tensor));
   }

@@ -25,7 +25,7 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum) 
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
     if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i)
-      weight = micro++ == 0 ? 1 : grad_accum - 1;
+      weight = passes::micro_batch_runs(micro++, step.micro_begin.size(), grad_accum);
     if (op.phase == ir::Phase::optimizer) weight = 1;
     const auto phase = static_cast<std::size_t>(op.phase);
     counts.launches[phase] += weight * ir::launches(p, op);

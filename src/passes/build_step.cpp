@@ -50,8 +50,7 @@ StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
   lowering.declare();
   const std::unique_ptr<ShardPass> shard = make_shard_pass(step, config);
   const bool sharded = shard != nullptr;
-  // Micro-batches after the second repeat it: same lifetimes, same peak.
-  const std::int64_t micro_batches = std::min<std::int64_t>(config.grad_accum, 2);
+  const std::int64_t micro_batches = micro_batches_written(config.grad_accum, config.no_sync);
   std::int32_t regions = 0;
   for (std::int64_t micro = 0; micro < micro_batches; ++micro) {
     const auto first = static_cast<ir::OpId>(step.program.ops.size());

@@ -64,9 +64,10 @@ class Ddp final : public GradientHooks {
     Bucket& bucket = buckets_[bucket_of_[parameter]];
     const ir::ModulePath module = s_.parameters[parameter].module;
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
-    emit(first_micro_batch() ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
+    emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
          {view_[parameter], gradient}, {});
-    const bool synchronise = !c_.no_sync || !first_micro_batch() || c_.grad_accum == 1;
+    const bool synchronise =
+        !c_.no_sync || micro_batch() + 1 == micro_batches_written(c_.grad_accum, true);
     if (--bucket.waiting == 0 && synchronise)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket.buffer}, {});
   }

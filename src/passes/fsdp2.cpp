@@ -45,7 +45,7 @@ class Fsdp2 final : public ShardPass {
     first_ = first;
     moved_.clear();
     phase_ = Phase::forward;
-    reduces_ = !c_.no_sync || c_.grad_accum == 1 || ++micro_ == 2;
+    reduces_ = !c_.no_sync || ++micro_ == micro_batches_written(c_.grad_accum, true);
     record(1);  // FSDP::root_pre_forward
     pre_forward(root());
     std::int32_t current = -1;

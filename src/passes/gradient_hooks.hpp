@@ -20,7 +20,7 @@ class GradientHooks : public ShardPass {
   virtual void end_backward() {}
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
-  [[nodiscard]] bool first_micro_batch() const { return micro_ == 0; }
+  [[nodiscard]] std::int64_t micro_batch() const { return micro_; }
 
   StepProgram& s_;
   ir::Program& p_;

@@ -20,9 +20,18 @@ Json to_json(const FieldValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
+/// An option that the first files of version 1 do not have, at its default.
+bool is_newer_default(const Field& field) {
+  return std::string_view(field.name) == "threads" &&
+         field.value == FieldValue(std::int64_t{1});
+}
+
 Json config_json(const StepConfig& config) {
   Json out = Json::object();
-  for (const Field& field : config_fields(config)) out[field.name] = to_json(field.value);
+  for (const Field& field : config_fields(config)) {
+    if (is_newer_default(field)) continue;
+    out[field.name] = to_json(field.value);
+  }
   return out;
 }
 
@@ -126,10 +135,10 @@ class Reader {
     throw UserError(origin_ + ": \"" + path_ + "\" " + what);
   }
 
- private:
   /// Null, with its reason among the absent ones.
   [[nodiscard]] bool is_absent() const { return node_.is_null() && absent_.contains(path_); }
 
+ private:
   const Json& node_;
   std::string origin_, path_;
   const Absent& absent_;
@@ -325,13 +334,14 @@ Profile from_json(const std::string& text, const std::string& origin) {
   time.at("recompute_seconds") >> p.time.recompute;
   time.at("tokens_per_second") >> p.time.tokens_per_second;
   time.at("mfu") >> p.time.mfu;
-  const Reader fit = r.at("fit");
-  fit.at("fits") >> p.fit.fits;
-  fit.at("required_bytes") >> p.fit.required;
-  fit.at("usable_bytes") >> p.fit.usable;
-  fit.at("context_bytes") >> p.fit.context;
-  fit.at("communication_bytes") >> p.fit.communication;
-  fit.at("margin_bytes") >> p.fit.margin;
+  if (const Reader fit = r.at("fit"); !fit.is_absent()) {
+    fit.at("fits") >> p.fit.fits;
+    fit.at("required_bytes") >> p.fit.required;
+    fit.at("usable_bytes") >> p.fit.usable;
+    fit.at("context_bytes") >> p.fit.context;
+    fit.at("communication_bytes") >> p.fit.communication;
+    fit.at("margin_bytes") >> p.fit.margin;
+  }
   if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
   if (root.contains("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());
   r.at("assumptions") >> p.assumptions;

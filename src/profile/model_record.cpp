@@ -54,6 +54,9 @@ bool is_newer(const std::string& name) {
 Json model_json(const model::ModelSpec& spec) {
   Json out = Json::object();
   visit(spec, [&](const char* name, const auto& member) { out[name] = member; });
+  const model::ModelSpec defaults;
+  if (spec.local_rope_theta == defaults.local_rope_theta) out.erase("local_rope_theta");
+  if (spec.attention_scale == defaults.attention_scale) out.erase("attention_scale");
   out["activation"] = spec.activation == model::Activation::silu ? "silu" : "gelu_tanh";
   if (spec.attention_softcap) out["attention_softcap"] = *spec.attention_softcap;
   if (spec.final_softcap) out["final_softcap"] = *spec.final_softcap;

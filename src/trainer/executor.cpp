@@ -278,10 +278,10 @@ StepTiming Executor::run(const std::function<void(std::int64_t)>& load,
   for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro) {
     micro_ = micro;
     load(micro);
-    const std::size_t index = std::min(static_cast<std::size_t>(micro), written - 1);
+    const std::size_t index = passes::written_micro_batch(micro, written, config_.grad_accum);
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
-    if (static_cast<std::size_t>(micro) >= written) drop_made_between(begin, stop);
+    if (index == 1 && micro > 1) drop_made_between(begin, stop);
     run_ops(begin, stop, timing);
   }
   run_ops(optimizer, end, timing);

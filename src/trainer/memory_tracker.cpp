@@ -75,6 +75,11 @@ void MemoryTracker::note() {
 }
 
 void MemoryTracker::add(Block* block) {
+  link(block);
+  if (seen_ && op_ == watched_ && current_tracker == this) seen_();
+}
+
+void MemoryTracker::link(Block* block) {
   const std::scoped_lock lock(mutex_);
   if (limit_ > 0 && live_ + block->bytes > limit_) throw OutOfMemory{block->bytes, live_, limit_};
   block->storage = storage_;

@@ -51,6 +51,12 @@ class MemoryTracker {
   /// Bytes that may be live at most, 0: no limit; beyond it an allocation throws OutOfMemory.
   void set_limit(std::int64_t bytes) { limit_ = bytes; }
 
+  /// `seen` is called after each allocation while op `op` runs.
+  void set_watch(ir::OpId op, std::function<void()> seen) {
+    watched_ = op;
+    seen_ = std::move(seen);
+  }
+
   [[nodiscard]] std::int64_t live() const { return live_; }
   [[nodiscard]] Peak peak() const { return peak_; }
   [[nodiscard]] Peak declared_peak() const { return declared_peak_; }
@@ -69,6 +75,7 @@ class MemoryTracker {
   static void remove(Block* block);
 
  private:
+  void link(Block* block);
   void note();
 
   std::mutex mutex_;
@@ -77,6 +84,8 @@ class MemoryTracker {
   ir::OpId op_ = ir::no_id;
   ir::Phase phase_ = ir::Phase::forward;
   std::int64_t live_ = 0, declared_ = 0, limit_ = 0, allocations_ = 0;
+  ir::OpId watched_ = ir::no_id;
+  std::function<void()> seen_;
   Peak peak_, declared_peak_;
   std::array<std::int64_t, ir::phase_count> phase_peak_{}, declared_phase_peak_{};
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -53,5 +55,23 @@ struct StepProgram {
   std::int32_t blocks = 0;
   double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
 };
+
+/// Micro-batches that are written out: the first, one that stands for those that follow it, and with
+/// --no-sync the last, which alone reduces gradients.
+[[nodiscard]] inline std::int64_t micro_batches_written(std::int64_t grad_accum, bool no_sync) {
+  return std::min<std::int64_t>(grad_accum, no_sync ? 3 : 2);
+}
+/// How often the written micro-batch `index` of `written` runs in a step.
+[[nodiscard]] inline std::int64_t micro_batch_runs(std::size_t index, std::size_t written,
+                                                   std::int64_t grad_accum) {
+  if (index != 1) return 1;
+  return grad_accum - static_cast<std::int64_t>(written) + 1;
+}
+/// The written one that the step's micro-batch `micro` runs.
+[[nodiscard]] inline std::size_t written_micro_batch(std::int64_t micro, std::size_t written,
+                                                     std::int64_t grad_accum) {
+  if (micro == 0) return 0;
+  return written == 3 && micro == grad_accum - 1 ? 2 : 1;
+}
 
 }  // namespace ac_advisor::passes

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/measurement.hpp"
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "cli/sweep_space.hpp"
+#include "cli/trainer_process.hpp"
+#include "reports/command_line.hpp"
+
+namespace ac_advisor::cli {
+namespace {
+
+bool given(const OptionList& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
+
+/// What is measured here, runs here: the CPU, as many ranks as --procs or a launcher says, and as
+/// many threads as the machine has for each.
+OptionList settle(OptionList options, const MeasureArguments& m) {
+  if (!given(options, "--gpu")) options.emplace_back("--gpu", "cpu");
+  const char* launched = std::getenv("WORLD_SIZE");
+  if (m.procs > 0) {
+    if (given(options, "--world"))
+      throw UserError("--procs " + std::to_string(m.procs) + " and --world: one of them");
+    options.emplace_back("--world", std::to_string(m.procs));
+  } else if (launched != nullptr && !given(options, "--world")) {
+    options.emplace_back("--world", launched);
+  }
+  return options;
+}
+
+profile::RunSpec run_spec(const Arguments& a) {
+  const MeasureArguments& m = a.measure;
+  profile::RunSpec spec;
+  spec.model = a.positional.at(0);
+  spec.as = a.as;
+  spec.collectives = m.procs > 0 ? "procs" : m.collectives;
+  spec.steps = m.steps;
+  spec.seed = m.seed;
+  spec.data = m.data;
+  spec.weights = m.weights;
+  spec.checkpoint = m.checkpoint;
+  spec.resume = m.resume;
+  spec.learning_rate = m.learning_rate;
+  spec.warmup_steps = m.warmup;
+  spec.memory_limit = m.memory_limit.empty() ? 0 : parse_size("--memory-limit", m.memory_limit);
+  spec.timeout_seconds = m.timeout;
+  spec.parity = !m.no_parity;
+  spec.log_steps = m.log_steps;
+  return spec;
+}
+
+profile::Profile predicted(const model::ModelSpec& model, StepConfig config) {
+  config.runtime = Runtime::ac_trainer;
+  return advise::plan(model, config);
+}
+
+/// After running out of memory: the fastest configurations of the same step that would fit.
+void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t limit) {
+  if (limit <= 0) return;
+  StepConfig start = base;
+  start.runtime = Runtime::ac_trainer;
+  advise::Space space = advise::default_space(model, start);
+  space.batch = {start.batch};
+  space.shard = {start.shard};
+  const advise::Sweep sweep = advise::sweep(model, start, space);
+  std::size_t shown = 0;
+  for (const advise::Row& row : sweep.rows) {
+    if (row.profile.memory.peak_allocated > limit || shown == 3) continue;
+    if (shown++ == 0) std::fputs("would fit, by prediction:\n", stderr);
+    std::fprintf(stderr, "  %-36s %14lld bytes\n", row.label.c_str(),
+                 static_cast<long long>(row.profile.memory.peak_allocated));
+  }
+  if (shown == 0)
+    std::fputs("no checkpointing mode, loss or fusion makes it fit: use a smaller --batch or "
+               "--seq, or more ranks\n",
+               stderr);
+}
+
+/// 3 for all ways not to have measured but bad input and an interruption.
+int exit_code(int trainer) { return trainer == 2 || trainer == 130 ? trainer : 3; }
+
+OptionList options_of(const StepConfig& config) {
+  StepConfig plain = config;
+  plain.runtime = Runtime::pytorch;  // which runtime runs it is no option
+  auto options = reports::options_of(plain);
+  if (!options)
+    throw UserError("this configuration cannot be said in options, so it cannot be run");
+  return *options;
+}
+
+}  // namespace
+
+Result run_measure(const Arguments& a) {
+  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const OptionList options = settle(a.options, a.measure);
+  const StepConfig config = resolve_options(options);
+  reports::Measurement result;
+  result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
+  profile::RunSpec spec = run_spec(a);
+  spec.configs = {options};
+  std::string why;
+  TrainerResult ran = run_trainer(spec, why);
+  if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
+  if (ran.exit_code == 4) suggest(model, config, spec.memory_limit);
+  if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
+  if (ran.profiles.empty()) return {"", 0};  // another rank prints
+  result.measured = std::move(ran.profiles.front());
+  result.label = "measured";
+  if (a.format == "html")
+    return {reports::html({{{"", result.predicted}, {"", result.measured}}, {}, spec.model}), 0};
+  return {render(result, a.format, terminal_style(a.output, a.rows)), 0};
+}
+
+Result run_measured_sweep(const Arguments& a) {
+  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  Arguments settled = a;
+  settled.options = settle(a.options, a.measure);
+  StepConfig base = resolve_options(settled.options);
+  base.runtime = Runtime::ac_trainer;
+  advise::Space space = space_of(settled, model, base);
+  space.batch = {base.batch};
+  space.scope = {AcScope::block};
+  if (base.world > 1) space.shard = {base.shard};
+  const bool loss_given = given(settled.options, "--loss");
+  if (!loss_given) space.loss = {LossKind::ce, LossKind::lc_ce};
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  profile::RunSpec spec = run_spec(settled);
+  reports::Measurements result;
+  const auto add = [&](std::vector<reports::Measurement>& list, const std::string& label,
+                       const StepConfig& config) {
+    list.push_back({label, predicted(model, config), {}});
+    spec.configs.push_back(options_of(config));
+  };
+  for (const advise::Saving& row : sweep.savings) add(result.savings, row.technique, row.config);
+  for (const advise::Row& row : sweep.rows) add(result.rows, row.label, row.profile.config);
+  if (spec.collectives == "procs")
+    throw UserError("advise --measure runs its ranks as threads; leave --procs and --collectives "
+                    "procs to measure");
+  std::string why;
+  TrainerResult ran = run_trainer(spec, why);
+  if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
+  if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
+  std::size_t next = 0;
+  for (auto* list : {&result.savings, &result.rows})
+    for (reports::Measurement& row : *list) row.measured = std::move(ran.profiles.at(next++));
+  return {render(result, a.format, terminal_style(a.output, a.rows)), 0};
+}
+
+}  // namespace ac_advisor::cli

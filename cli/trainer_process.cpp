@@ -1,0 +1,97 @@
+#include "cli/trainer_process.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+#include "cli/output.hpp"
+
+namespace ac_advisor::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// AC_TRAINER, or beside this program.
+fs::path trainer_path() {
+  if (const char* given = std::getenv("AC_TRAINER"); given != nullptr && *given != '\0')
+    return given;
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path() / "ac-trainer";
+}
+
+/// A folder of this run's own, removed at its end.
+class Folder {
+ public:
+  Folder() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "ac-advisor.XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw UserError(name + ": cannot be made: " + std::strerror(errno));
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const char* name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
+  const fs::path program = trainer_path();
+  if (::access(program.c_str(), X_OK) != 0) {
+    why = program.string() + " is not there: it is built where LibTorch is found (./run fetches "
+                             "it), or named by AC_TRAINER";
+    return {3, {}};
+  }
+  const Folder folder;
+  spec.output = folder.file("profiles.json");
+  const std::string file = folder.file("run.json");
+  write_output(profile::to_json(spec), file);
+  const std::string name = program.string();
+  const char* const arguments[] = {name.c_str(), file.c_str(), nullptr};
+  // The trainer hears Ctrl-C itself and ends in order; this process waits for it.
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGINT, SIG_DFL);
+    ::execv(name.c_str(), const_cast<char* const*>(arguments));
+    ::_exit(127);
+  }
+  int status = 0;
+  pid_t waited = -1;
+  while (child > 0 && (waited = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) {
+  }
+  std::signal(SIGINT, before);
+  if (waited < 0) {
+    why = std::string("cannot start ") + name + ": " + std::strerror(errno);
+    return {3, {}};
+  }
+  if (!WIFEXITED(status)) {
+    why = "ac-trainer was killed by signal " + std::to_string(WTERMSIG(status));
+    return {3, {}};
+  }
+  TrainerResult result{WEXITSTATUS(status), {}};
+  if (result.exit_code == 127) why = name + " cannot be started here";
+  if (result.exit_code != 0 || !fs::exists(spec.output)) return result;
+  const auto list = nlohmann::json::parse(read_saved_file(spec.output));
+  for (const auto& item : list)
+    result.profiles.push_back(profile::from_json(item.dump(), "ac-trainer's result"));
+  return result;
+}
+
+}  // namespace ac_advisor::cli

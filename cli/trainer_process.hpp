@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ac_advisor/profile/profile.hpp"
+#include "ac_advisor/profile/run_spec.hpp"
+
+namespace ac_advisor::cli {
+
+/// How ac-trainer ended.
+struct TrainerResult {
+  int exit_code = 0;
+  std::vector<profile::Profile> profiles;  ///< one a configuration; empty on other ranks than 0
+};
+
+/// Starts ac-trainer on the specification and waits. Its messages go to stderr. An exit code of 3
+/// where it cannot be started; `why` says why.
+[[nodiscard]] TrainerResult run_trainer(profile::RunSpec spec, std::string& why);
+
+}  // namespace ac_advisor::cli

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ac_advisor/reports/reports.hpp"
+
+namespace ac_advisor::reports {
+
+/// One configuration, predicted and run.
+struct Measurement {
+  std::string label;
+  profile::Profile predicted, measured;
+};
+
+/// A sweep's configurations, and the rows of the cumulative savings table, each predicted and run.
+struct Measurements {
+  std::vector<Measurement> rows;
+  std::vector<Measurement> savings;  ///< labels are the techniques
+};
+
+[[nodiscard]] std::string table(const Measurement& measurement, const Style& style);
+[[nodiscard]] std::string markdown(const Measurement& measurement);
+[[nodiscard]] std::string csv(const Measurement& measurement);
+/// The measured profile, with the predicted one inside as "predicted".
+[[nodiscard]] std::string json(const Measurement& measurement);
+
+[[nodiscard]] std::string table(const Measurements& measurements, const Style& style);
+[[nodiscard]] std::string markdown(const Measurements& measurements);
+[[nodiscard]] std::string csv(const Measurements& measurements);
+[[nodiscard]] std::string json(const Measurements& measurements);
+
+}  // namespace ac_advisor::reports

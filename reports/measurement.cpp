@@ -1,0 +1,206 @@
+// Predicted beside measured: of one configuration by category and phase, of several a line each.
+#include "ac_advisor/reports/measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "reports/grids.hpp"
+
+namespace ac_advisor::reports {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string signed_bytes(std::int64_t n) {
+  return n == 0 ? "=" : (n > 0 ? "+" : "-") + grouped(n > 0 ? n : -n);
+}
+
+void add(Grid& grid, const std::string& name, std::int64_t predicted, std::int64_t measured) {
+  if (predicted == 0 && measured == 0) return;
+  grid.row({name, grouped(predicted), grouped(measured), signed_bytes(measured - predicted)});
+}
+
+Grid totals(const Measurement& m) {
+  const profile::Memory &p = m.predicted.memory, &q = m.measured.memory;
+  Grid grid({"bytes", "predicted", "measured", "difference"});
+  add(grid, "peak allocated", p.peak_allocated, q.peak_allocated);
+  add(grid, "without workspaces", p.peak_excluding_workspace, q.peak_excluding_workspace);
+  add(grid, "first step", p.first_step_peak, q.first_step_peak);
+  add(grid, "between steps", p.resident, q.resident);
+  return grid;
+}
+
+Grid categories(const Measurement& m) {
+  Grid grid({"at the peak", "predicted", "measured", "difference"});
+  for (std::size_t i = 0; i < profile::category_count; ++i)
+    add(grid, profile::to_string(static_cast<profile::Category>(i)), m.predicted.memory.at_peak[i],
+        m.measured.memory.at_peak[i]);
+  return grid;
+}
+
+Grid phases(const Measurement& m) {
+  Grid grid({"peak of phase", "predicted", "measured", "difference", "est. ms", "ms", "launches"});
+  for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
+    const std::int64_t p = m.predicted.memory.peak_by_phase[i],
+                       q = m.measured.memory.peak_by_phase[i];
+    if (p == 0 && q == 0) continue;
+    grid.row({profile::phase_names[i], grouped(p), grouped(q), signed_bytes(q - p),
+              milliseconds(m.predicted.time.by_phase[i]), milliseconds(m.measured.time.by_phase[i]),
+              grouped(m.measured.kernels.launches[i])});
+  }
+  return grid;
+}
+
+std::string verdict(const Measurement& m) {
+  const std::int64_t p = m.predicted.memory.peak_allocated, q = m.measured.memory.peak_allocated;
+  if (p == q) return "the measured peak is the predicted one, to the byte";
+  const double off = 100.0 * static_cast<double>(p - q) / static_cast<double>(q);
+  const bool workspace = m.predicted.memory.peak_excluding_workspace ==
+                         m.measured.memory.peak_excluding_workspace;
+  return fmt::format("the prediction is off by {} bytes ({:+.4f} %){}", grouped(std::abs(p - q)),
+                     off, workspace ? ", all of it workspace" : "");
+}
+
+std::string numerics(const profile::Profile& p) {
+  if (!p.numerics) {
+    const auto why = p.absent.find("numerics");
+    return "gradients: " + (why == p.absent.end() ? std::string("not compared") : why->second);
+  }
+  const profile::Numerics& n = *p.numerics;
+  std::string text;
+  if (!n.losses.empty())
+    text = fmt::format("loss {:.4f} → {:.4f} in {} steps", n.losses.front(), n.losses.back(),
+                       n.losses.size());
+  if (!n.gradient_digest.empty())
+    text += fmt::format("\ngradients {}: {}{}", n.gradient_digest, n.parity,
+                        n.reference.empty() ? "" : " (against " + n.reference + ")");
+  return text;
+}
+
+std::string parity(const profile::Profile& p) {
+  return p.numerics && !p.numerics->parity.empty() ? p.numerics->parity : "-";
+}
+
+std::string digest(const profile::Profile& p) {
+  return p.numerics && !p.numerics->gradient_digest.empty()
+             ? p.numerics->gradient_digest.substr(0, 6)
+             : "-";
+}
+
+Grid rows_grid(const Measurements& m) {
+  Grid grid({"configuration", "predicted B", "measured B", "diff", "ms/step", "digest",
+             "gradients"});
+  for (const Measurement& row : m.rows)
+    grid.row({row.label, grouped(row.predicted.memory.peak_allocated),
+              grouped(row.measured.memory.peak_allocated),
+              signed_bytes(row.measured.memory.peak_allocated - row.predicted.memory.peak_allocated),
+              milliseconds(row.measured.time.step), digest(row.measured), parity(row.measured)});
+  return grid;
+}
+
+Grid savings_grid(const Measurements& m) {
+  Grid grid({"technique", "predicted B", "saved", "measured B", "saved", "ms/step"});
+  for (const Measurement& row : m.savings) {
+    const auto saved = [&](auto peak) {
+      const auto base = static_cast<double>(peak(m.savings.front()));
+      return &row == &m.savings.front()
+                 ? std::string()
+                 : percent(static_cast<double>(peak(row)) / base - 1.0);
+    };
+    const auto predicted = [](const Measurement& x) { return x.predicted.memory.peak_allocated; };
+    const auto measured = [](const Measurement& x) { return x.measured.memory.peak_allocated; };
+    grid.row({row.label, grouped(predicted(row)), saved(predicted), grouped(measured(row)),
+              saved(measured), milliseconds(row.measured.time.step)});
+  }
+  return grid;
+}
+
+std::string summary(const Measurements& m) {
+  std::size_t exact = 0;
+  double worst = 0;
+  for (const Measurement& row : m.rows) {
+    const auto p = static_cast<double>(row.predicted.memory.peak_allocated),
+               q = static_cast<double>(row.measured.memory.peak_allocated);
+    exact += p == q ? 1 : 0;
+    worst = std::max(worst, std::abs(p - q) / q);
+  }
+  return fmt::format("{} of {} predicted peaks are the measured ones to the byte; worst {:.4f} %",
+                     exact, m.rows.size(), 100.0 * worst);
+}
+
+}  // namespace
+
+std::string table(const Measurement& m, const Style& style) {
+  std::string text = bold(wrap(title(m.measured), 80), style.color) + "\n";
+  text += bold("measured on " + printable(m.measured.device_name) + ": " + verdict(m) + "\n\n",
+               style.color);
+  text += totals(m).text(style.color) + "\n" + categories(m).text(style.color) + "\n" +
+          phases(m).text(style.color) + "\n";
+  text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
+                      grouped(static_cast<std::int64_t>(m.measured.time.tokens_per_second)));
+  text += wrap(printable(numerics(m.measured)), 80) + "\n";
+  for (const auto& [field, reason] : m.measured.absent)
+    text += wrap(fmt::format("not measured: {}: {}", field, printable(reason)), 80) + "\n";
+  for (const std::string& note : m.measured.assumptions)
+    text += wrap("note: " + printable(note), 80) + "\n";
+  return text;
+}
+
+std::string markdown(const Measurement& m) {
+  return "**" + verdict(m) + "**\n\n" + totals(m).markdown() + "\n" + categories(m).markdown() +
+         "\n" + phases(m).markdown() + "\n" + escape_markdown(numerics(m.measured)) + "\n";
+}
+
+std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}}); }
+
+std::string json(const Measurement& m) {
+  Json out = Json::parse(profile::to_json(m.measured, -1));
+  out["predicted"] = Json::parse(profile::to_json(m.predicted, -1));
+  return out.dump(2) + "\n";
+}
+
+std::string table(const Measurements& m, const Style& style) {
+  std::string text;
+  if (!m.savings.empty())
+    text += bold("Savings, cumulative: predicted and measured\n", style.color) +
+            savings_grid(m).text(style.color) + "\n";
+  text += rows_grid(m).text(style.color) + "\n" + wrap(summary(m), 80) + "\n";
+  return text + "gradients: against one unsharded rank, eager kernels, ce, no checkpointing\n";
+}
+
+std::string markdown(const Measurements& m) {
+  return (m.savings.empty() ? "" : savings_grid(m).markdown() + "\n") + rows_grid(m).markdown() +
+         "\n" + summary(m) + "\n";
+}
+
+std::string csv(const Measurements& m) {
+  Grid grid({"configuration", "predicted_peak_bytes", "measured_peak_bytes",
+             "predicted_excluding_workspace_bytes", "measured_excluding_workspace_bytes",
+             "step_seconds", "gradient_digest", "gradients"});
+  for (const Measurement& row : m.rows)
+    grid.row({row.label, std::to_string(row.predicted.memory.peak_allocated),
+              std::to_string(row.measured.memory.peak_allocated),
+              std::to_string(row.predicted.memory.peak_excluding_workspace),
+              std::to_string(row.measured.memory.peak_excluding_workspace),
+              fmt::format("{}", row.measured.time.step),
+              row.measured.numerics ? row.measured.numerics->gradient_digest : "",
+              parity(row.measured)});
+  return grid.csv();
+}
+
+std::string json(const Measurements& m) {
+  const auto list = [](const std::vector<Measurement>& rows) {
+    Json out = Json::array();
+    for (const Measurement& row : rows)
+      out.push_back({{"label", row.label}, {"measured", Json::parse(json(row))}});
+    return out;
+  };
+  Json out = {{"schema", "ac-advisor/measurements/1"},
+              {"rows", list(m.rows)},
+              {"savings", list(m.savings)}};
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace ac_advisor::reports

@@ -1,0 +1,76 @@
+#include "trainer/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+std::string file_of(const Rank& rank, const std::string& folder) {
+  return fmt::format("{}/rank{}.safetensors", folder, rank.rank());
+}
+
+/// What decides how state is laid out and how the run goes on.
+std::map<std::string, std::string> description(const Built& built) {
+  const StepConfig& c = built.config;
+  return {{"format", "ac-advisor/checkpoint/1"},
+          {"model", built.spec.name},
+          {"shard", shard_option(c)},
+          {"world", std::to_string(c.world)},
+          {"batch", std::to_string(c.batch)},
+          {"seq", std::to_string(c.seq)},
+          {"grad_accum", std::to_string(c.grad_accum)},
+          {"param_dtype", to_option(c.param_dtype)},
+          {"optimizer", to_option(c.optimizer)}};
+}
+
+}  // namespace
+
+void save_checkpoint(Rank& rank, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw UserError(folder + ": cannot be made: " + error.message());
+  auto metadata = description(rank.built());
+  metadata["steps"] = std::to_string(rank.steps_done());
+  write_safetensors(file_of(rank, folder), rank.state(), metadata);
+}
+
+void load_checkpoint(Rank& rank, const std::string& folder) {
+  const SafetensorsFile file(file_of(rank, folder));
+  const auto& found = file.metadata();
+  for (const auto& [key, value] : description(rank.built())) {
+    const auto it = found.find(key);
+    const std::string there = it == found.end() ? "nothing" : it->second;
+    if (there != value)
+      throw UserError(fmt::format("{}: was made with {} {}, this run has {}; give the same, or "
+                                  "another --checkpoint",
+                                  file.path(), key, there, value));
+  }
+  std::int64_t steps = 0;
+  const std::string text = found.contains("steps") ? found.at("steps") : "";
+  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  if (bad != std::errc{} || end != text.data() + text.size() || steps < 0)
+    throw UserError(file.path() + ": \"steps\" must be a whole number");
+  for (const auto& [name, tensor] : rank.state()) {
+    const auto entry = file.entries().find(name);
+    if (entry == file.entries().end() || entry->second.shape != tensor.sizes().vec())
+      throw UserError(file.path() + ": tensor \"" + name + "\" is missing or of another shape");
+    file.read(name, 0, tensor.numel(), tensor);
+  }
+  // ZeRO's parameters are whole beside the partition, and saved whole: nothing is to be gathered.
+  rank.set_steps_done(steps);
+}
+
+void save_weights(Rank& rank, const std::string& path) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (std::size_t i = 0; i < rank.built().names.size(); ++i)
+    tensors.emplace_back(rank.built().names[i], rank.parameter(i));
+  if (rank.rank() == 0) write_safetensors(path, tensors, {{"format", "pt"}});
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,185 @@
+#include "trainer/measured.hpp"
+
+#include <algorithm>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/version.hpp"
+#include "advise/storage_category.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+std::string top_module(ir::ModulePath path) {
+  return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
+}
+
+/// At most about 400 points: in each of 200 stretches its lowest and highest.
+std::vector<profile::TimelinePoint> thin(const ir::Program& p,
+                                         const std::vector<std::int64_t>& live) {
+  std::vector<profile::TimelinePoint> points;
+  const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
+  for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
+    const auto end = live.begin() + static_cast<std::ptrdiff_t>(
+                                        std::min(live.size(), begin + stretch));
+    const auto from = live.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto low = static_cast<std::size_t>(std::min_element(from, end) - live.begin()),
+               high = static_cast<std::size_t>(std::max_element(from, end) - live.begin());
+    for (std::size_t i : {std::min(low, high), std::max(low, high)})
+      if (points.empty() || points.back().op != static_cast<std::int32_t>(i))
+        points.push_back(
+            {static_cast<std::int32_t>(i), static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
+  }
+  return points;
+}
+
+/// What was live at the peak, from a step that stops to look there.
+void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
+  const Built& built = rank.built();
+  const ir::Program& p = built.step.program;
+  const auto categories = advise::storage_categories(built.step, built.schedule);
+  std::int64_t largest_sum = 0;
+  const auto snapshot = [&] {
+    std::int64_t sum = 0;
+    rank.tracker().each_live([&](std::int64_t bytes, ir::StorageId) { sum += bytes; });
+    if (sum <= largest_sum) return;
+    largest_sum = sum;
+    m.at_peak.fill(0);
+    m.at_peak_by_module.clear();
+    std::vector<std::pair<std::int64_t, ir::StorageId>> tensors;
+    rank.tracker().each_live([&](std::int64_t bytes, ir::StorageId s) {
+      const auto category = s == ir::no_id ? profile::Category::workspace
+                                           : categories[static_cast<std::size_t>(s)];
+      m.at_peak[static_cast<std::size_t>(category)] += bytes;
+      m.at_peak_by_module[s == ir::no_id ? "workspace" : top_module(p.storage(s).module)] += bytes;
+      if (s != ir::no_id) tensors.emplace_back(bytes, s);
+    });
+    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
+    m.largest.clear();
+    for (std::size_t i = 0; i < std::min<std::size_t>(10, tensors.size()); ++i) {
+      const auto [bytes, s] = tensors[i];
+      const auto value = std::find_if(p.values.begin(), p.values.end(),
+                                      [s = s](const ir::Value& v) { return v.storage == s; });
+      m.largest.push_back({to_string(p.storage(s).module),
+                           value->producer == ir::no_id ? ""
+                                                        : ir::row(p.op(value->producer).kind).name,
+                           ir::to_string(value->shape), to_option(value->dtype),
+                           categories[static_cast<std::size_t>(s)], bytes});
+    }
+  };
+  rank.tracker().set_watch(peak_op, snapshot);
+  static_cast<void>(rank.step());
+  rank.tracker().set_watch(ir::no_id, nullptr);
+}
+
+}  // namespace
+
+Live live_now(Rank& rank) {
+  const Built& built = rank.built();
+  const auto categories = advise::storage_categories(built.step, built.schedule);
+  Live live;
+  rank.tracker().each_live([&](std::int64_t bytes, ir::StorageId s) {
+    const bool scratch = s == ir::no_id;
+    live.bytes += bytes;
+    live.by_category[scratch ? "workspace"
+                             : profile::to_string(categories[static_cast<std::size_t>(s)])] +=
+        bytes;
+    live.by_module[scratch ? "workspace"
+                           : top_module(built.step.program.storage(s).module)] += bytes;
+  });
+  return live;
+}
+
+Observed observe(Rank& rank, std::int64_t steps,
+                 const std::function<bool(std::int64_t, const Rank::Result&)>& after_step,
+                 const std::function<void(std::int64_t)>& before_step,
+                 const std::function<void()>& trained) {
+  Observed observed;
+  MemoryTracker& tracker = rank.tracker();
+  const ir::Program& p = rank.built().step.program;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const std::int64_t number = rank.steps_done();
+    before_step(number);
+    const Rank::Result result = rank.step();
+    observed.losses.push_back(result.loss);
+    observed.timings.push_back(result.timing);
+    if (i == 0) observed.first_step_peak = tracker.peak().bytes;
+    if (!after_step(number, result)) return observed;
+  }
+  trained();
+  profile::Memory& m = observed.memory;
+  const MemoryTracker::Peak peak = tracker.peak();
+  m.peak_allocated = peak.bytes;
+  m.peak_excluding_workspace = tracker.declared_peak().bytes;
+  m.first_step_peak = observed.first_step_peak;
+  m.peak_by_phase = tracker.peak_by_phase();
+  m.peak_by_phase_excluding_workspace = tracker.declared_peak_by_phase();
+  for (auto* phases : {&m.peak_by_phase, &m.peak_by_phase_excluding_workspace})
+    (*phases)[2] = std::max((*phases)[2], (*phases)[3]);  // recomputation is inside backward
+  m.peak_step = peak.op;
+  if (peak.op != ir::no_id) {
+    const ir::Op& op = p.op(peak.op);
+    m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
+    m.peak_op = ir::row(op.kind).name;
+    m.peak_module = to_string(op.module);
+  } else {
+    m.peak_phase = profile::phase_names[0];
+  }
+  // One more step for the timeline, one to look at the peak: neither is timed.
+  std::vector<std::int64_t> live(p.ops.size(), 0);
+  rank.executor().set_observer(
+      [&](ir::OpId op) { live[static_cast<std::size_t>(op)] = tracker.live(); });
+  static_cast<void>(rank.step());
+  rank.executor().set_observer(nullptr);
+  m.timeline = thin(p, live);
+  look_at_peak(rank, m, peak.op);
+  rank.executor().drop_survivors();
+  m.resident = tracker.live();
+  return observed;
+}
+
+profile::Profile measured_profile(const Built& built, const Observed& observed) {
+  profile::Profile result;
+  result.source = "measured";
+  result.tool_version = version;
+  result.model = built.spec;
+  result.parameters = model::parameter_count(built.spec);
+  result.config = built.config;
+  result.device_name = "cpu";
+  result.memory = observed.memory;
+  // The first step warms caches up; of the others the fastest is disturbed the least.
+  const auto first = observed.timings.begin() + (observed.timings.size() > 1 ? 1 : 0);
+  const StepTiming& timing = *std::min_element(
+      first, observed.timings.end(),
+      [](const StepTiming& a, const StepTiming& b) { return a.seconds < b.seconds; });
+  const StepConfig& c = built.config;
+  result.time.step = timing.seconds;
+  result.time.by_phase = timing.by_phase;
+  result.time.recompute = timing.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+  result.time.tokens_per_second = static_cast<double>(c.batch * c.seq * c.grad_accum * c.world) /
+                                  timing.seconds;
+  result.time_is_estimate = false;
+  result.kernels.launches = timing.launches;
+  result.numerics.emplace();
+  result.numerics->losses = observed.losses;
+  result.absent = {
+      {"memory.peak_reserved_bytes", "a CPU has no caching allocator"},
+      {"kernels.dispatches", "the trainer calls kernels, it dispatches nothing"},
+      {"kernels.flops", "not counted: a CPU run has no hardware counters here"},
+      {"kernels.bytes", "not counted: a CPU run has no hardware counters here"},
+      {"time.launch_bound_seconds", "a CPU runs what it issues"},
+      {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
+      {"time.mfu", "the peak FLOP/s of this CPU is not known"},
+      {"fit", "the machine's memory is not the device's"}};
+  result.assumptions.push_back("times are wall-clock seconds of the fastest step but the first, "
+                               "on a machine that others may have used");
+  if (!result.memory.peak_phase.empty() && c.compute_dtype == DType::bf16)
+    result.assumptions.push_back(
+        "in bf16 oneDNN's scratch inside LibTorch's allocator is part of the workspace, what it "
+        "allocates elsewhere is not counted");
+  return result;
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,86 @@
+#include "trainer/parity.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace ac_advisor::trainer {
+namespace {
+
+// ‖Δ‖/‖g‖ of one tensor. fp32: sums taken in another order; bf16: roundings that eager takes and a
+// fused kernel does not. What is computed wrongly is off by far more.
+constexpr double fp32_bound = 1e-4, bf16_bound = 0.1;
+
+StepConfig reference_config(const StepConfig& config) {
+  StepConfig c = config;
+  c.batch = config.batch * config.world;
+  c.world = 1;
+  c.shard = Sharding::none;
+  c.hsdp_shards = 0;
+  c.keep_last_block = c.no_sync = false;
+  c.ac = AcMode::none;
+  c.ac_arg = 0;
+  c.block_modes.clear();
+  c.scope = AcScope::block;
+  c.loss = LossKind::ce;
+  c.kernels = Kernels::eager;
+  c.compute_dtype = c.reduce_dtype = c.param_dtype;
+  return c;
+}
+
+}  // namespace
+
+std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
+  std::uint64_t h = 0xCBF29CE484222325ULL;
+  for (const at::Tensor& gradient : gradients) {
+    const at::Tensor dense = gradient.contiguous();
+    const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
+    for (std::size_t i = 0; i < dense.nbytes(); ++i) h = (h ^ bytes[i]) * 0x100000001B3ULL;
+  }
+  return fmt::format("{:016x}", h);
+}
+
+void compare_gradients(profile::Numerics& numerics, const Built& built,
+                       const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
+                       const SafetensorsFile* weights) {
+  numerics.gradient_digest = gradient_digest(gradients);
+  const bool draws = built.config.dropout > 0.0 || built.spec.attention_dropout > 0.0;
+  if (draws && built.config.world > 1) {
+    numerics.parity = "not compared: each rank drops out other elements";
+    return;
+  }
+  const auto reference = build(built.spec, reference_config(built.config));
+  numerics.reference = "eager, ce, no checkpointing, one rank, the same batch";
+  const auto alone = make_single();
+  const Data data = TextData(spec.data, built.config.seq, built.spec.vocab, spec.seed);
+  std::vector<at::Tensor> wanted;
+  {
+    Rank rank(*reference, *alone, data, spec.seed);
+    rank.load_weights(weights);
+    rank.capture_gradients(&wanted);
+    static_cast<void>(rank.step());
+  }
+  std::string worst_name;
+  bool same = true;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const at::Tensor a = gradients[i].to(at::kDouble), b = wanted[i].to(at::kDouble);
+    same = same && at::equal(gradients[i].to(wanted[i].scalar_type()), wanted[i]);
+    const double norm = b.norm().item<double>(), difference = (a - b).norm().item<double>();
+    double error = norm > 0 ? difference / norm : difference;
+    if (!std::isfinite(error)) error = HUGE_VAL;
+    if (error > numerics.parity_error || worst_name.empty()) {
+      numerics.parity_error = std::max(numerics.parity_error, error);
+      worst_name = built.names[i];
+    }
+  }
+  const double bound = built.config.compute_dtype == DType::f32 ? fp32_bound : bf16_bound;
+  if (same)
+    numerics.parity = "bit-identical";
+  else if (numerics.parity_error <= bound)
+    numerics.parity = fmt::format("agrees, {:.1e}", numerics.parity_error);
+  else
+    numerics.parity = fmt::format("DIFFERS, {:.1e} in {}", numerics.parity_error, worst_name);
+  if (!std::isfinite(numerics.parity_error)) numerics.parity_error = 1e300;
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,226 @@
+#include "trainer/run.hpp"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "trainer/checkpoint.hpp"
+#include "trainer/measured.hpp"
+#include "trainer/nvtx/nvtx.hpp"
+#include "trainer/parity.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+std::atomic<bool> stop_requested{false};
+std::atomic<void (*)(std::int64_t)> step_watch{nullptr};
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+/// A constant rate after a linear warm-up.
+double learning_rate(const profile::RunSpec& spec, std::int64_t step) {
+  if (step >= spec.warmup_steps) return spec.learning_rate;
+  return spec.learning_rate * static_cast<double>(step + 1) /
+         static_cast<double>(spec.warmup_steps + 1);
+}
+
+/// A line a step on a log, a bar that is drawn over on a terminal.
+class Progress {
+ public:
+  Progress(const profile::RunSpec& spec, bool speaks)
+      : spec_(spec), speaks_(speaks), terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+  }
+  void step(std::int64_t number, double loss, std::int64_t peak, double seconds) {
+    if (!speaks_) return;
+    const std::string line = fmt::format("step {:>5}  loss {:.4f}  mem {:.3f} GiB  {:.1f} ms",
+                                         number + 1, loss, static_cast<double>(peak) / gib,
+                                         seconds * 1e3);
+    if (spec_.log_steps) {
+      std::fprintf(stderr, "%s\n", line.c_str());
+      return;
+    }
+    if (!terminal_) return;
+    const std::int64_t width = 20, full = width * (++done_) / std::max<std::int64_t>(1, spec_.steps);
+    std::string bar(static_cast<std::size_t>(std::min(full, width)), '#');
+    bar.resize(static_cast<std::size_t>(width), '.');
+    std::fprintf(stderr, "\r\033[K[%s] %s", bar.c_str(), line.c_str());
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+ private:
+  const profile::RunSpec& spec_;
+  bool speaks_, terminal_, drawn_ = false;
+  std::int64_t done_ = 0;
+};
+
+std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
+  const Live live = live_now(rank);
+  const ir::OpId op = rank.executor().current();
+  const ir::Program& p = rank.built().step.program;
+  std::string text = fmt::format(
+      "out of memory: rank {}, step {}: {} bytes asked for, {} live{}", rank.rank(),
+      rank.steps_done() + 1, error.requested, live.bytes,
+      error.limit > 0 ? fmt::format(", limit {}", error.limit) : std::string());
+  if (op != ir::no_id) text += fmt::format(", in {}", to_string(p.op(op).module));
+  const auto list = [&](const char* title, const std::map<std::string, std::int64_t>& parts) {
+    text += fmt::format("\n  live by {}:", title);
+    std::vector<std::pair<std::int64_t, std::string>> order;
+    for (const auto& [name, bytes] : parts) order.emplace_back(bytes, name);
+    std::sort(order.rbegin(), order.rend());
+    for (std::size_t i = 0; i < std::min<std::size_t>(6, order.size()); ++i)
+      text += fmt::format("\n    {:<24} {:>14}", order[i].second, order[i].first);
+  };
+  list("category", live.by_category);
+  list("module", live.by_module);
+  return text;
+}
+
+/// One rank of one configuration.
+std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
+                                         Collectives& collectives, const Data& data,
+                                         const SafetensorsFile* weights) {
+  at::set_num_threads(static_cast<int>(built.config.threads));
+  Rank rank(built, collectives, data, spec.seed, spec.memory_limit);
+  const bool first = collectives.rank() == 0;
+  Progress progress(spec, first);
+  const nvtx::Range range("ac-trainer");
+  try {
+    rank.load_weights(weights);
+    if (spec.resume) load_checkpoint(rank, spec.checkpoint);
+    std::vector<at::Tensor> gradients;
+    if (spec.parity && collectives.real()) rank.capture_gradients(&gradients);
+    const auto before = [&](std::int64_t step) {
+      rank.executor().optimizer().learning_rate = learning_rate(spec, step);
+      if (auto* watch = step_watch.load()) watch(step);
+    };
+    const auto after = [&](std::int64_t step, const Rank::Result& result) {
+      progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
+      // All ranks stop after the same step: one that was told tells the others.
+      const MemoryTracker::Scope outside(nullptr);
+      const at::Tensor stop = at::full({1}, stop_requested.load() ? 1.0 : 0.0, at::kDouble);
+      collectives.all_reduce(stop, 1);
+      return stop.item<double>() == 0.0;
+    };
+    // The steps that only look (timeline, peak) come after the training: they are not kept.
+    const auto trained = [&] {
+      if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
+    };
+    const Observed observed = observe(rank, spec.steps, after, before, trained);
+    const bool stopped = static_cast<std::int64_t>(observed.losses.size()) < spec.steps ||
+                         stop_requested.load();
+    if (!spec.checkpoint.empty() && stopped) save_checkpoint(rank, spec.checkpoint);
+    if (stopped) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+    if (!first) return std::nullopt;
+    profile::Profile profile = measured_profile(built, observed);
+    if (!collectives.real()) {
+      profile.absent["numerics"] = "emulated ranks have no peers: losses and gradients mean nothing";
+      profile.numerics.reset();
+    } else if (!gradients.empty()) {
+      compare_gradients(*profile.numerics, built, gradients, spec, weights);
+    }
+    return profile;
+  } catch (const OutOfMemory& error) {
+    const MemoryTracker::Scope outside(nullptr);
+    const std::string text = out_of_memory(rank, error);
+    collectives.abort(text);
+    throw Failure{4, text};
+  } catch (const RankFailure& failure) {
+    throw Failure{
+        3, fmt::format("rank {} stopped in step {}: rank {} failed: {}", collectives.rank(),
+                       rank.steps_done() + 1,
+                       failure.rank < 0 ? std::string("?") : std::to_string(failure.rank),
+                       failure.what)};
+  }
+}
+
+profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,
+                            StepConfig config, const Rendezvous& where,
+                            const SafetensorsFile* weights, Collectives* processes) {
+  config.runtime = Runtime::ac_trainer;
+  if (config.gpu != "cpu")
+    throw UserError("--gpu " + config.gpu + ": this trainer runs on CPUs; give --gpu cpu");
+  const auto built = build(model, config);
+  const TextData text(spec.data, config.seq, model.vocab, spec.seed);
+  const Data data = text;
+  if (processes != nullptr && where.world != config.world)
+    throw UserError(fmt::format("--world {}: {} has started {} processes", config.world,
+                                where.launcher, where.world));
+  if (processes != nullptr) {
+    auto result = run_rank(spec, *built, *processes, data, weights);
+    return result ? *result : profile::Profile();
+  }
+  if (config.world == 1) {
+    const auto alone = make_single();
+    return *run_rank(spec, *built, *alone, data, weights);
+  }
+  if (spec.collectives == "emulate") {
+    const auto emulated = make_emulated(config.world);
+    return *run_rank(spec, *built, *emulated, data, weights);
+  }
+  auto ranks = make_local(config.world, spec.timeout_seconds);
+  std::vector<std::thread> threads;
+  std::vector<std::exception_ptr> errors(ranks.size());
+  std::optional<profile::Profile> result;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        auto profile = run_rank(spec, *built, *ranks[r], data, weights);
+        if (r == 0) result = std::move(profile);
+      } catch (...) {
+        errors[r] = std::current_exception();
+        ranks[r]->abort("ended with an error");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  // The rank that failed by itself says more than those that waited for it.
+  std::exception_ptr waiting;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const Failure& failure) {
+      if (failure.exit_code != 3) throw;
+      waiting = error;
+    }
+  }
+  if (waiting) std::rethrow_exception(waiting);
+  return *result;
+}
+
+}  // namespace
+
+void request_stop() { stop_requested = true; }
+void set_step_watch(void (*watch)(std::int64_t)) { step_watch = watch; }
+
+std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous& where) {
+  if (spec.resume && spec.checkpoint.empty())
+    throw UserError("--resume needs --checkpoint: the folder to go on from");
+  MemoryTracker::install();
+  const model::ModelSpec model = model::load_model(spec.model, spec.as);
+  std::optional<SafetensorsFile> weights;
+  if (!spec.weights.empty()) weights.emplace(spec.weights);
+  std::unique_ptr<Collectives> processes;
+  try {
+    if (where.world > 1) processes = make_gloo(where, spec.timeout_seconds);
+  } catch (const RankFailure& failure) {
+    throw Failure{3, fmt::format("rank {}: the ranks did not meet at {}:{}: {}", where.rank,
+                                 where.address, where.port, failure.what)};
+  }
+  std::vector<profile::Profile> profiles;
+  for (const OptionList& options : spec.configs)
+    profiles.push_back(run_config(spec, model, resolve_options(options), where,
+                                  weights ? &*weights : nullptr, processes.get()));
+  return profiles;
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ac_advisor/profile/profile.hpp"
+#include "ac_advisor/profile/run_spec.hpp"
+#include "trainer/collectives/collectives.hpp"
+
+namespace ac_advisor::trainer {
+
+/// How a run ended that could not be measured.
+struct Failure {
+  int exit_code = 3;
+  std::string message;
+};
+
+/// Runs every configuration of `spec`; the profiles of rank 0, in their order. `where` is this
+/// process's place among several. Throws UserError, Failure.
+[[nodiscard]] std::vector<profile::Profile> run(const profile::RunSpec& spec,
+                                                const Rendezvous& where);
+
+/// Set by a signal: the run ends after the step that is under way, with its checkpoint written.
+void request_stop();
+/// Told the number of the step that begins, for whoever watches this process.
+void set_step_watch(void (*watch)(std::int64_t step));
+
+}  // namespace ac_advisor::trainer
