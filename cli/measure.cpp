@@ -139,7 +139,10 @@ Result run_measured_sweep(const Arguments& a) {
     spec.configs.push_back(options_of(config));
   };
   for (const advise::Saving& row : sweep.savings) add(result.savings, row.technique, row.config);
-  for (const advise::Row& row : sweep.rows) add(result.rows, row.label, row.profile.config);
+  for (const advise::Row& row : sweep.rows) {
+    const StepConfig& c = row.profile.config;  // sharding and batch are the same in all
+    add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.kernels), c);
+  }
   if (spec.collectives == "procs")
     throw UserError("advise --measure runs its ranks as threads; leave --procs and --collectives "
                     "procs to measure");

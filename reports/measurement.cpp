@@ -90,8 +90,7 @@ std::string digest(const profile::Profile& p) {
 }
 
 Grid rows_grid(const Measurements& m) {
-  Grid grid({"configuration", "predicted B", "measured B", "diff", "ms/step", "digest",
-             "gradients"});
+  Grid grid({"configuration", "predicted B", "measured B", "diff", "ms", "digest", "gradients"});
   for (const Measurement& row : m.rows)
     grid.row({row.label, grouped(row.predicted.memory.peak_allocated),
               grouped(row.measured.memory.peak_allocated),

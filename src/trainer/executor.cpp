@@ -95,16 +95,21 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
       alive_(p_.storages.size(), false),
       resident_(p_.storages.size(), false) {
   values_begin_.assign(p_.storages.size() + 1, 0);
-  for (const ir::Value& v : p_.values) ++values_begin_[at_index(v.storage) + 1];
+  // By the storage of the root: a pass may have moved it after the view was made.
+  const auto storage = [&](std::size_t v) {
+    return at_index(p_.storage_of(static_cast<ValueId>(v)));
+  };
+  for (std::size_t v = 0; v < p_.values.size(); ++v) ++values_begin_[storage(v) + 1];
   for (std::size_t s = 0; s < p_.storages.size(); ++s) values_begin_[s + 1] += values_begin_[s];
   values_of_.resize(p_.values.size());
   std::vector<std::int32_t> next(values_begin_.begin(), values_begin_.end() - 1);
   for (std::size_t v = 0; v < p_.values.size(); ++v)
-    values_of_[at_index(next[at_index(p_.values[v].storage)]++)] = static_cast<ValueId>(v);
+    values_of_[at_index(next[storage(v)]++)] = static_cast<ValueId>(v);
 }
 
 std::uint64_t Executor::dropout_key(const ir::Op& op) const {
   std::uint64_t key = mix(seed_);
+  if (flipped_ && op.phase == ir::Phase::recompute) key = mix(key);
   for (std::int64_t part : {step_number_, micro_, collectives_.rank(), std::int64_t{op.dim}})
     key = combine(key, static_cast<std::uint64_t>(part));
   return key;

@@ -54,6 +54,8 @@ class Executor {
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   OptimizerSettings& optimizer() { return optimizer_; }
   void set_seed(std::uint64_t seed) { seed_ = seed; }
+  /// Draws other masks when a forward is recomputed: the fault that parity must notice.
+  void flip_dropout_in_recomputation() { flipped_ = true; }
   void set_step(std::int64_t step) { step_number_ = step; }
   /// Called after each op with the bytes that are live.
   void set_observer(std::function<void(ir::OpId)> observer) { observer_ = std::move(observer); }
@@ -91,6 +93,7 @@ class Executor {
   OptimizerSettings optimizer_;
   std::uint64_t seed_ = 0;
   std::int64_t step_number_ = 0, micro_ = 0;
+  bool flipped_ = false;
   ir::OpId current_ = ir::no_id;
 
   std::vector<at::Tensor> tensors_;         ///< by value

@@ -5,6 +5,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
+#include "advise/budget.hpp"
 #include "trainer/weights/initial.hpp"
 #include "trainer/weights/names.hpp"
 
@@ -57,7 +58,7 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   auto built = std::make_unique<Built>();
   built->spec = spec;
   built->config = config;
-  built->step = passes::build_step(spec, config);
+  built->step = advise::solve(spec, config, simulate::find_device(config.gpu)).step;
   built->schedule = passes::make_schedule(built->step);
   built->names = parameter_names(spec, built->step);
   return built;

@@ -5,9 +5,12 @@
 #include <exception>
 #include <thread>
 
+#include "test_paths.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 
 namespace ac_advisor::test {
+
+std::string source_folder() { return std::string(source_dir); }
 
 StepConfig trainer_config(const OptionList& options) {
   OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},

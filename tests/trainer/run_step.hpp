@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "ac_advisor/model/options.hpp"
+#include "trainer/kernels/counter_rng.hpp"
 #include "trainer/rank.hpp"
 
 namespace ac_advisor::test {
 
+/// Where the sources are.
+[[nodiscard]] std::string source_folder();
 /// fp32 on a CPU, which is what can be exact; options of the command line over it.
 [[nodiscard]] StepConfig trainer_config(const OptionList& options);
 /// tokens of a seeded generator, below `vocab`

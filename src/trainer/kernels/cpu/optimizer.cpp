@@ -3,6 +3,7 @@
 #include <ATen/ops/_fused_sgd.h>
 
 #include <cmath>
+#include <unordered_map>
 #include <vector>
 
 #include "trainer/executor.hpp"
@@ -15,30 +16,23 @@ struct Tensors {
   std::vector<at::Tensor> parameters, gradients, averages, squares, steps, denominators;
 };
 
-/// An op's inputs by what they are for: parameters, gradients, then (step, exp_avg, exp_avg_sq) of
-/// each, then denominators.
+/// An op's inputs by what they are for; what is neither updated, nor a gradient, nor state is a
+/// denominator.
 Tensors sort_inputs(const Call& c) {
+  const passes::StepProgram& step = c.executor().step();
+  std::unordered_map<ir::ValueId, std::vector<at::Tensor> Tensors::*> lists;
+  for (const passes::OptimizedTensor& tensor : step.optimized) {
+    lists[tensor.gradient] = &Tensors::gradients;
+    lists[tensor.parameter] = &Tensors::parameters;
+  }
+  std::vector<at::Tensor> Tensors::*const states[] = {&Tensors::steps, &Tensors::averages,
+                                                      &Tensors::squares};
+  for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
+    lists[step.optimizer_states[i]] = states[i % 3];
   Tensors t;
-  int state = 0;
-  const ir::Program& p = c.executor().step().program;
-  bool moments_seen = false;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
-    const ir::Role role = p.storage(p.storage_of(p.input(c.op(), i))).role;
-    const at::Tensor x = c.in(i);
-    if (role == ir::Role::optimizer_state && (x.dim() == 0 || moments_seen || state > 0)) {
-      moments_seen = true;
-      std::vector<at::Tensor>* lists[] = {&t.steps, &t.averages, &t.squares};
-      lists[state]->push_back(x);
-      state = (state + 1) % 3;
-    } else if (role == ir::Role::temporary && t.parameters.empty()) {
-      t.denominators.push_back(x);
-    } else if (role == ir::Role::temporary && moments_seen) {
-      t.denominators.push_back(x);
-    } else if (role == ir::Role::parameter || role == ir::Role::optimizer_state) {
-      t.parameters.push_back(x);
-    } else {
-      t.gradients.push_back(x);
-    }
+    const auto found = lists.find(step.program.input(c.op(), i));
+    (found == lists.end() ? t.denominators : t.*found->second).push_back(c.in(i));
   }
   return t;
 }
