@@ -39,6 +39,10 @@ class Fuser {
       if (chain.ops.back() == first + static_cast<OpId>(i)) emit(chain, old[i]);
     }
     s_.chains.clear();
+    for (ir::Value& v : p_.values) {  // views of what was moved go with it
+      const auto s = static_cast<std::size_t>(v.storage);
+      if (s < moved_.size() && moved_[s] != no_id) v.storage = moved_[s];
+    }
   }
 
  private:
@@ -113,6 +117,8 @@ class Fuser {
   }
 
   void write_over(ValueId result, ValueId target) {
+    moved_.resize(p_.storages.size(), no_id);
+    moved_[static_cast<std::size_t>(p_.value(result).storage)] = p_.storage_of(target);
     p_.value(result).storage = p_.storage_of(target);
     p_.value(result).permuted = p_.value(target).permuted;
     p_.value(result).version = static_cast<std::int16_t>(p_.value(target).version + 1);
@@ -137,6 +143,7 @@ class Fuser {
   bool rope_in_place_;
   std::vector<std::int32_t> chain_of_;
   std::vector<bool> dead_;
+  std::vector<ir::StorageId> moved_;  ///< by storage: where its value was written instead
 };
 
 }  // namespace
