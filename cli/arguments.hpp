@@ -10,12 +10,13 @@ namespace ac_advisor::cli {
 /// The command line, taken apart but not yet resolved.
 struct Arguments {
   std::string command;                  ///< plan, advise, …; "help", "version"
-  std::vector<std::string> positional;  ///< MODEL, or the files of compare
+  std::vector<std::string> positional;  ///< MODEL, the files of compare, the command of trace
   OptionList options;                   ///< of the step: --batch, --ac, …
   std::string as;                       ///< --as FAMILY
   std::string format = "table";
   std::string output;     ///< --output FILE; empty: stdout
   std::string target;     ///< export --to
+  std::string plan;       ///< diagnose --plan
   std::size_t rows = 15;  ///< advise --rows
   bool trace = false;     ///< explain --trace
   bool schedule = false;  ///< explain --schedule

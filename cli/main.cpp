@@ -8,6 +8,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/not_measured.hpp"
 #include "cli/output.hpp"
 
 namespace {
@@ -21,6 +22,8 @@ std::string run(const cli::Arguments& a) {
       {"compare", [&] { return cli::run_compare(a); }},
       {"explain", [&] { return cli::run_explain(a); }},
       {"export", [&] { return cli::run_export(a); }},
+      {"diagnose", [&] { return cli::run_diagnose(a); }},
+      {"doctor", [&] { return cli::run_doctor(a); }},
       {"models", [] { return cli::run_models(); }},
       {"devices", [] { return cli::run_devices(); }},
       {"help", [&] { return a.help; }},
@@ -31,17 +34,22 @@ std::string run(const cli::Arguments& a) {
 
 }  // namespace
 
-// Exit codes: 0 done, 2 usage or bad input, 70 a fault of this program.
+// Exit codes: 0 done, 2 usage or bad input, 3 could not measure, 70 a fault of this program.
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file that grows too large is an error of write, like a full disk
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
+    // Its output file is written by itself: stdout is the traced program's.
+    if (arguments.command == "trace") return cli::run_trace(arguments), 0;
     cli::write_output(run(arguments), arguments.output);
     return 0;
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());
     return 2;
+  } catch (const cli::NotMeasured& error) {
+    std::fprintf(stderr, "ac-advisor: %s\n", error.what());
+    return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ac-advisor: internal error: %s\n", error.what());
     return 70;

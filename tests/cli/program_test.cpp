@@ -46,7 +46,7 @@ TEST_CASE("exit codes: 0 done, 2 what the user can mend") {
        {"plan", "paln tiny-llama", "plan no-such-model", "plan tiny-llama --bacth 8",
         "plan tiny-llama --batch 0", "plan tiny-llama --ac grouped:0",
         "plan tiny-llama --world 3 --shard hsdp:2", "plan tiny-llama --kernels compiled",
-        "plan tiny-llama --format html", "measure tiny-llama", "trace -- ls",
+        "plan tiny-llama --format html", "measure tiny-llama", "trace ls",
         "plan tiny-llama --output /no/such/folder/f", "compare tiny-llama tiny-llama",
         "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json"}) {
     CAPTURE(bad);
