@@ -109,15 +109,16 @@ NodeId RangeTree::autograd_thread(NodeId parent) {
   return in_backward(node.phase) ? parent : variant(parent, Phase::backward, node.in_engine);
 }
 
-// A checkpoint's recomputation records its ops for autograd again, while the engine runs a node;
-// the engine's own gradient ops are not recorded.
+// The forward records its ops for autograd; a checkpoint's recomputation does so again, while the
+// engine runs a node; the engine's gradient ops and the optimizer's are not recorded.
 Phase RangeTree::op_phase(NodeId parent, std::string_view name, bool recorded) const {
   if (name.starts_with(engine))
     return has(name, "CheckpointFunctionBackward") ? Phase::recompute : Phase::backward;
   if (name == "CheckpointFunctionBackward") return Phase::recompute;
   const Node& outer = nodes_[parent];
-  const bool again = outer.in_engine && recorded && !is_backward_node(name);
-  return again && outer.phase == Phase::backward ? Phase::recompute : outer.phase;
+  if (!recorded || is_backward_node(name)) return outer.phase;
+  if (outer.in_engine && outer.phase == Phase::backward) return Phase::recompute;
+  return !outer.in_engine && outer.phase == Phase::other ? Phase::forward : outer.phase;
 }
 
 Phase RangeTree::range_phase(NodeId parent, std::string_view name) {

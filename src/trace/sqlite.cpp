@@ -2,6 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "ac_advisor/model/error.hpp"
 
 namespace ac_advisor::trace {
@@ -35,6 +38,31 @@ std::string immutable_uri(const std::string& file) {
     uri += plain ? std::string(1, c) : std::string{'%', hex[byte >> 4U], hex[byte & 15U]};
   }
   return uri + "?mode=ro&immutable=1";
+}
+
+/// SQLite reads what is missing at the end of a file as zeros.
+void check_size(std::string_view head, std::uintmax_t size, const std::string& origin) {
+  // docs: "Database File Format", the header: big-endian numbers.
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    std::uintmax_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i)
+      value = value << 8U | static_cast<unsigned char>(head[at + i]);
+    return value;
+  };
+  if (head.size() < 100) throw UserError(origin + ": ends within the header of SQLite's format");
+  const std::uintmax_t page_size = number(16, 2) == 1 ? 65536 : number(16, 2);
+  const bool counted = number(24, 4) == number(92, 4);  // else the number of pages is an old one
+  if (counted && number(28, 4) * page_size > size)
+    throw UserError(origin + ": is cut off: " + std::to_string(size) + " of " +
+                    std::to_string(number(28, 4) * page_size) + " bytes; copy or export it again");
+}
+
+std::string header_of(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string head(100, '\0');
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<std::size_t>(stream.gcount()));
+  return head;
 }
 
 }  // namespace
@@ -91,6 +119,8 @@ void Database::harden() {
 }
 
 Database::Database(const std::string& file) : origin_(file) {
+  std::error_code none;
+  check_size(header_of(file), std::filesystem::file_size(file, none), file);
   sqlite3* database = nullptr;
   const int result = sqlite3_open_v2(immutable_uri(file).c_str(), &database,
                                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
@@ -101,6 +131,7 @@ Database::Database(const std::string& file) : origin_(file) {
 }
 
 Database::Database(std::string_view bytes, const std::string& origin) : origin_(origin) {
+  check_size(bytes.substr(0, 100), bytes.size(), origin);
   sqlite3* database = nullptr;
   const int result = sqlite3_open_v2(":memory:", &database, SQLITE_OPEN_READWRITE, nullptr);
   database_.reset(database);
