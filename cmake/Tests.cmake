@@ -57,7 +57,12 @@ foreach(label oracle gpu browser)
   list(REMOVE_ITEM sources "${not_a_test}")
   ac_advisor_test_binary(${label} ${sources})
 endforeach()
+include(InjectionTest)  # may take tests out, or add targets that they need
 ac_advisor_test_binary(unit ${unit_sources})
+if(TARGET fake_cupti)
+  target_include_directories(unit_tests SYSTEM PRIVATE ${cuda_includes})
+  add_dependencies(unit_tests fake_cupti fake_cuda_program)
+endif()
 
 if(AC_ADVISOR_PACKAGE_TESTS)
   include(HeaderTest)
