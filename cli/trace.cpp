@@ -51,9 +51,9 @@ void run_trace(const Arguments& a) {
   for (const trace::Trace& t : run.file.processes) kernels += t.kernel_count();
   if (kernels == 0)
     throw NotMeasured(reports::printable_lines(
-        "not measured: no CUDA activity was recorded (" +
-        std::to_string(run.file.processes.size()) + " processes used CUDA or NVTX)" + missing +
-        notes(run) + "\nthe command ended with " + run.ended));
+        "not measured: no CUDA activity was recorded (processes that used CUDA or NVTX: " +
+        std::to_string(run.file.processes.size()) + ")" + missing + notes(run) +
+        "\nthe command ended with " + run.ended));
   const std::string file =
       a.output.empty() ? "ac-advisor-trace." + std::to_string(::getpid()) + ".json" : a.output;
   write_output(trace::to_json(run.file), file);

@@ -189,7 +189,10 @@ Trace Recorder::report() {
       "profile_memory=True tells it");
   trace.notes.emplace_back(
       "DRAM traffic: not measured; nsys profile --gpu-metrics-devices=all does");
-  if (launch_count_ > 0 && kernel_count_ == 0)
+  const bool explained = std::any_of(notes_.begin(), notes_.end(), [](const std::string& note) {
+    return note.find("not recorded") != std::string::npos;
+  });
+  if (launch_count_ > 0 && kernel_count_ == 0 && !explained)
     trace.notes.emplace_back(
         "the program launched kernels, but CUPTI delivered no records: another CUPTI client in "
         "the process (torch.profiler?) took them");

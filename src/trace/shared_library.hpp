@@ -7,11 +7,12 @@
 
 namespace ac_advisor::trace {
 
-/// A library that may not be on this machine: the program does not link it.
+/// A library that may not be on this machine: the program does not link it. Never unloaded: the
+/// driver's libraries leave behind what they allocated.
 class SharedLibrary {
  public:
   explicit SharedLibrary(const std::string& name)
-      : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      : handle_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
     if (handle_ == nullptr)
       if (const char* why = dlerror()) error_ = why;
   }

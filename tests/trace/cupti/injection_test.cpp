@@ -128,6 +128,7 @@ TEST_CASE("trace: what CUPTI does not record is said") {
   CAPTURE(run.text);
   CHECK(run.code == 3);
   CHECK(test::has(run.text, "kernels: not recorded"));
+  CHECK_FALSE(test::has(run.text, "another CUPTI client"));
   const Run drops = traced("drops", "step 0", "FAKE_CUPTI=drops");
   CHECK(read_trace(drops.file).processes.at(0).dropped_records == 5);
 }
