@@ -109,7 +109,7 @@ TEST_CASE("kernels that only B has, in place of fused ones, are lost fusion") {
   CHECK(part(d, "extra memory traffic") == doctest::Approx(0));
 }
 
-TEST_CASE("longer idling is launch latency; the parts add up to the overhead") {
+TEST_CASE("longer idling is launch latency, and the parts add up to the overhead") {
   const Diagnosis d = diagnose(file(plain(), 10'000), file(plain(), 60'000));
   CHECK(part(d, "launch latency") == doctest::Approx(4 * 50e-6));
   double sum = 0;
@@ -189,7 +189,7 @@ TEST_CASE("a Kineto trace says that it has no DRAM counters") {
   CHECK(d.a.memory.allocated == std::int64_t{3} << 30);
 }
 
-TEST_CASE("without phases the ratio is by difference, an estimate; without steps it is none") {
+TEST_CASE("without phases the ratio is by difference, an estimate, and without steps it is none") {
   std::vector<KernelRow> b_kernels = with(plain(), {{gemm, Phase::backward, 10, 1'000'000}});
   const Diagnosis by_difference = diagnose(file(plain(), 0), file(b_kernels, 0));
   CHECK(finding(by_difference, ratio).estimate);

@@ -143,7 +143,7 @@ TEST_CASE("Kineto: a file that was cut off is refused with the byte where it end
   }
 }
 
-TEST_CASE("Kineto: other JSON is refused by what it lacks; nesting has an end") {
+TEST_CASE("Kineto: other JSON is refused by what it lacks, and nesting has an end") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_trace_bytes("{\"a\": 1}", "x")),
                        doctest::Contains("\"traceEvents\" is missing"), UserError);
   CHECK_THROWS_WITH_AS(static_cast<void>(read_trace_bytes(std::string(100'000, '['), "x")),

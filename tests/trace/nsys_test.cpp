@@ -26,8 +26,9 @@ std::string database(const std::string& name, const std::string& sql) {
   return path;
 }
 
-Trace read_fixture() {
-  const TraceFile file = read_trace(database("nsys ü?#.sqlite", test::fixture("nsys.sql")));
+/// A file for each test: they run at once.
+Trace read_fixture(const std::string& name) {
+  const TraceFile file = read_trace(database(name, test::fixture("nsys.sql")));
   REQUIRE(file.processes.size() == 1);
   return file.processes[0];
 }
@@ -42,7 +43,7 @@ std::string bytes_of(const std::string& path) {
 }  // namespace
 
 TEST_CASE("nsys: kernels get the range of their launch, across threads") {
-  const Trace trace = read_fixture();
+  const Trace trace = read_fixture("nsys ü?#.sqlite");
   CHECK(trace.source == "nsight-systems");
   CHECK(trace.pid == 100);
   const Window later = Window::later_steps;
@@ -65,7 +66,7 @@ TEST_CASE("nsys: kernels get the range of their launch, across threads") {
 }
 
 TEST_CASE("nsys: gaps, memory, devices and DRAM samples") {
-  const Trace trace = read_fixture();
+  const Trace trace = read_fixture("nsys.sqlite");
   const Work recompute = test::work_of(trace, Window::later_steps, Phase::recompute);
   CHECK(recompute.long_gaps == 1);
   CHECK(recompute.longest_gap_ns == 100'000);

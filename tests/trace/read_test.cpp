@@ -96,7 +96,7 @@ TEST_CASE("a field of the wrong type or range is named") {
   }
 }
 
-TEST_CASE("the busiest process is told of; a trace without kernels is refused") {
+TEST_CASE("the busiest process is told of, and a trace without kernels is refused") {
   TraceFile file = own();
   file.processes.push_back(file.processes[0]);
   file.processes[1].pid = 200;
