@@ -67,12 +67,53 @@ constexpr Command commands[] = {
     {"explain", "where the peak comes from, why a mode costs what it costs"},
     {"export", "the setting in a framework's own words"},
     {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded"},
+    {"trace", "run any CUDA program and record its kernels: trace [--output FILE] -- CMD…"},
+    {"diagnose", "two traces, without and with checkpointing: what it costs, and why"},
+    {"doctor", "what this machine can measure, and how to enable what it cannot"},
     {"models", "the sample models that are built in"},
     {"devices", "the devices that are known"},
 };
-constexpr std::array not_yet{"trace", "diagnose", "doctor", "calibrate"};
+constexpr std::array not_yet{"calibrate"};
 
-bool takes_files(std::string_view command) { return command == "compare" || command == "report"; }
+constexpr std::size_t any_number = 1000000;  ///< but at least one
+
+/// What a command takes beside options.
+struct Operands {
+  const char* command;
+  std::size_t count;
+  const char* metavar;
+  const char* text;   ///< of --help
+  const char* lacks;  ///< "plan needs …"
+  const char* words;  ///< "plan takes …"
+};
+constexpr Operands model_operand = {
+    "",
+    1,
+    "MODEL",
+    "a config.json, a folder that has one, or the name of a sample",
+    "MODEL: a config.json, a folder that has one, or the name of a sample (see ac-advisor models)",
+    "one MODEL"};
+constexpr Operands operands[] = {
+    {"compare", 2, "FILES", "two profiles that `plan --format json` wrote",
+     "two files that plan or advise --format json wrote", "two files"},
+    {"diagnose", 2, "FILES",
+     "two traces, without and with checkpointing: of ac-advisor trace, of torch.profiler "
+     "(export_chrome_trace) or of nsys export --type sqlite",
+     "two traces: A without checkpointing, B with it", "two files"},
+    {"report", any_number, "FILES", "what plan, measure, advise or compare --format json wrote",
+     "FILE: what plan, measure, advise or compare --format json wrote", ""},
+    {"check", 0, nullptr, nullptr, nullptr, "no arguments"},
+    {"doctor", 0, nullptr, nullptr, nullptr, "no arguments"},
+    {"models", 0, nullptr, nullptr, nullptr, "no arguments"},
+    {"devices", 0, nullptr, nullptr, nullptr, "no arguments"},
+    {"trace", 0, nullptr, nullptr, nullptr, "its command after --: ac-advisor trace -- CMD…"},
+};
+
+const Operands& operands_of(const std::string& command) {
+  for (const Operands& o : operands)
+    if (command == o.command) return o;
+  return model_operand;
+}
 
 template <typename List>
 std::string suggestion(std::string_view word, const List& known) {
@@ -182,19 +223,26 @@ void build(CLI::App& app, Arguments& arguments) {
       add_check_options(*sub, arguments);
       continue;
     }
-    const bool files = takes_files(name);
-    sub->add_option(files ? "FILES" : "MODEL", arguments.positional,
-                    name == "compare" ? "two profiles that `plan --format json` wrote"
-                    : files           ? "what plan, advise or compare --format json wrote"
-                            : "a config.json, a folder that has one, or the name of a sample")
-        ->expected(-1);  // counted by check_positional, whose words are plainer
-    if (!files) add_step_options(*sub, arguments);
-    if (name == "export")
-      sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
-          ->option_text("TARGET");
+    const Operands& o = operands_of(name);
+    if (o.metavar != nullptr)
+      sub->add_option(o.metavar, arguments.positional, o.text)
+          ->expected(-1);  // counted by check_positional, whose words are plainer
+    if (&o == &model_operand) add_step_options(*sub, arguments);
     if (name == "measure" || name == "advise") add_measure_options(*sub, arguments.measure);
     if (name == "advise")
       sub->add_flag("--measure", arguments.measured, "run every configuration too, on this machine");
+    if (name == "trace") {
+      sub->add_option("--output", arguments.output, "write the trace to FILE")->option_text("FILE");
+      continue;
+    }
+    if (name == "diagnose")
+      sub->add_option("--plan", arguments.plan,
+                      "what `plan --format json` wrote for B's step: its recomputed bytes stand in "
+                      "for DRAM counters")
+          ->option_text("FILE");
+    if (name == "export")
+      sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
+          ->option_text("TARGET");
     if (name == "advise" || name == "compare")
       sub->add_option("--rows", arguments.rows, "rows shown before [N others] (15)")
           ->option_text("N")
@@ -236,19 +284,17 @@ void check_option_names(const CLI::App& app, const std::vector<std::string>& wor
 }
 
 void check_positional(const Arguments& a) {
-  if (a.command == "models" || a.command == "devices" || a.command == "check") return;
-  const bool files = takes_files(a.command);
-  if (a.command == "report" && a.positional.empty())
-    throw UserError("report needs FILE: what plan, advise or compare --format json wrote");
-  if (a.command == "report") return;
-  const std::size_t wanted = files ? 2 : 1;
-  if (a.positional.size() < wanted)
-    throw UserError(a.command + (files ? " needs two files that plan or advise --format json wrote"
-                                       : " needs MODEL: a config.json, a folder that has one, or "
-                                         "the name of a sample (see ac-advisor models)"));
-  if (a.positional.size() > wanted)
-    throw UserError(a.positional[wanted] + ": one argument too many; " + a.command + " takes " +
-                    (files ? "two files" : "one MODEL"));
+  const Operands& o = operands_of(a.command);
+  if (a.command == "trace") {
+    if (a.positional.empty())
+      throw UserError("trace needs a command after --: ac-advisor trace -- python train.py");
+    return;
+  }
+  if (a.positional.size() < (o.count == any_number ? 1 : o.count))
+    throw UserError(a.command + " needs " + o.lacks);
+  if (a.positional.size() > o.count)
+    throw UserError(a.positional[o.count] + ": one argument too many; " + a.command + " takes " +
+                    o.words);
   if (a.command == "export" && a.target.empty())
     throw UserError("export needs --to: automodel, torchtitan, megatron, hf or deepspeed");
 }
@@ -291,6 +337,13 @@ Arguments parse_arguments(int argc, const char* const* argv) {
                       " (see ac-advisor --help)");
   }
   build(app, arguments);
+  if (argc > 1 && std::string_view(argv[1]) == "trace") {
+    // What follows -- is another program's.
+    const auto* const end = argv + argc;
+    const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
+    if (mark != end) arguments.positional.assign(mark + 1, end);
+    argc = static_cast<int>(mark - argv);
+  }
   const std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);
   const auto named = app.get_subcommands(
       [&](const CLI::App* sub) { return argc > 1 && sub->get_name() == argv[1]; });
@@ -304,6 +357,10 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     arguments.command = "help";
     arguments.help = app.help();
     return arguments;
+  } catch (const CLI::ExtrasError& error) {
+    if (std::string_view(argv[1]) == "trace")
+      throw UserError("trace takes the program after --: ac-advisor trace -- python train.py");
+    throw UserError(error.what());
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string what = error.what();
     throw UserError(what.substr(0, what.find(':')) + " needs one value; see --help");

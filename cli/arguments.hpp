@@ -22,7 +22,7 @@ struct MeasureArguments {
 /// The command line, taken apart but not yet resolved.
 struct Arguments {
   std::string command;                  ///< plan, advise, …; "help", "version"
-  std::vector<std::string> positional;  ///< MODEL, or the files of compare
+  std::vector<std::string> positional;  ///< MODEL, the files of compare, the command of trace
   OptionList options;                   ///< of the step: --batch, --ac, …
   std::string as;                       ///< --as FAMILY
   std::string format = "table";
@@ -37,6 +37,7 @@ struct Arguments {
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
   bool measured = false;  ///< advise --measure
+  std::string plan;       ///< diagnose --plan
   std::string help;       ///< text of --help
 };
 

@@ -20,6 +20,10 @@ struct Result {
 [[nodiscard]] Result run_check(const Arguments& arguments);
 [[nodiscard]] Result run_measure(const Arguments& arguments);
 [[nodiscard]] Result run_measured_sweep(const Arguments& arguments);
+/// Writes its own file; also throws NotMeasured.
+void run_trace(const Arguments& arguments);
+[[nodiscard]] std::string run_diagnose(const Arguments& arguments);
+[[nodiscard]] std::string run_doctor(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
 

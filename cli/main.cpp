@@ -8,6 +8,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/not_measured.hpp"
 #include "cli/output.hpp"
 
 namespace {
@@ -25,6 +26,8 @@ cli::Result run(const cli::Arguments& a) {
       {"report", [&] { return cli::run_report(a); }},
       {"explain", [&] { return cli::run_explain(a); }},
       {"export", [&] { return cli::run_export(a); }},
+      {"diagnose", [&] { return cli::run_diagnose(a); }},
+      {"doctor", [&] { return cli::run_doctor(a); }},
       {"models", [] { return cli::run_models(); }},
       {"devices", [] { return cli::run_devices(); }},
       {"help", [&] { return a.help; }},
@@ -42,6 +45,8 @@ int main(int argc, char** argv) {
               SIG_IGN);  // a file that grows too large is an error of write, like a full disk
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
+    // Its output file is written by itself: stdout is the traced program's.
+    if (arguments.command == "trace") return cli::run_trace(arguments), 0;
     const cli::Result result = run(arguments);
     if (!result.text.empty() || result.exit_code == 0)
       cli::write_output(result.text, arguments.output);
@@ -49,6 +54,9 @@ int main(int argc, char** argv) {
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());
     return 2;
+  } catch (const cli::NotMeasured& error) {
+    std::fprintf(stderr, "ac-advisor: %s\n", error.what());
+    return 3;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ac-advisor: internal error: %s\n", error.what());
     return 70;

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/diagnosis.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -119,5 +120,7 @@ template std::string render(const profile::Diff&, const std::string&, const repo
 template std::string render(const reports::SweepDiff&, const std::string&, const reports::Style&);
 template std::string render(const reports::Explanation&, const std::string&, const reports::Style&);
 template std::string render(const reports::Trace&, const std::string&, const reports::Style&);
+template std::string render(const trace::Diagnosis&, const std::string&, const reports::Style&);
+template std::string render(const trace::Examination&, const std::string&, const reports::Style&);
 
 }  // namespace ac_advisor::cli

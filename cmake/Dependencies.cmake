@@ -4,6 +4,9 @@
 find_package(fmt 9 REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
+# The archive where there is one: loading the shared library would be a fifth of the program's start.
+find_library(SQLite3_LIBRARY NAMES libsqlite3.a sqlite3)
+find_package(SQLite3 3.36 REQUIRED)  # sqlite3_deserialize
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

@@ -19,6 +19,7 @@ ninja-build          build,test,ci            ninja
 libfmt-dev           build,test,ci            <fmt/format.h>
 nlohmann-json3-dev   build,test,ci            <nlohmann/json.hpp>
 libcli11-dev         build,test,ci            <CLI/CLI.hpp>
+libsqlite3-dev       build,test,ci            <sqlite3.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
 ccache               build,test,ci,optional   ccache
 libbenchmark-dev     ci,optional              <benchmark/benchmark.h>

@@ -88,16 +88,21 @@ void check_exact(const model::ModelSpec& model, const StepConfig& config) {
   const profile::Memory predicted = advise::plan(model, config).memory;
   const test::Outcome run =
       test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
-  CAPTURE(fmt::format("{} {} {} {} accum {} {}", ac_option(config), loss_option(config),
-                      to_option(config.kernels), shard_option(config), config.grad_accum,
-                      to_option(config.optimizer)));
+  const std::string label = fmt::format(
+      "{} {} {} {} accum {} {} {} dropout {}", ac_option(config), loss_option(config),
+      to_option(config.kernels), shard_option(config), config.grad_accum,
+      to_option(config.optimizer), to_option(config.attention), config.dropout);
+  CAPTURE(label);
   CHECK(run.peak == predicted.peak_allocated);
   CHECK(run.declared_peak == predicted.peak_excluding_workspace);
   std::array<std::int64_t, 5> phases = run.by_phase, declared = run.declared_by_phase;
   phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
   declared[2] = std::max(declared[2], declared[3]);
-  CHECK(phases == predicted.peak_by_phase);
-  CHECK(declared == predicted.peak_by_phase_excluding_workspace);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CAPTURE(i);
+    CHECK(phases[i] == predicted.peak_by_phase[i]);
+    CHECK(declared[i] == predicted.peak_by_phase_excluding_workspace[i]);
+  }
 }
 
 }  // namespace

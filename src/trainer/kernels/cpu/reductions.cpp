@@ -4,7 +4,10 @@ namespace ac_advisor::trainer::cpu {
 
 void mean(const Call& c) {
   at::Tensor y = c.out();
-  at::mean_out(y, c.in(0), {-1}, /*keepdim=*/true);
+  const at::Tensor x = c.in(0);
+  // What at::mean_out does, without its scalar's temporaries.
+  at::sum_out(y, x, {-1}, /*keepdim=*/true);
+  at::div_out(y, y, number(static_cast<double>(x.size(-1)), y));
 }
 
 /// To the output's shape, whose sizes are the input's or 1; `dim` 1: over the middle of

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ac_advisor::trace {
+
+/// What a kernel does, as its name tells.
+enum class KernelKind : std::uint8_t {
+  matrix_product,  ///< matrix products and convolutions of libraries
+  attention,       ///< fused attention
+  fused,           ///< Triton (torch.compile, Liger, …), fused norms, losses and optimizers
+  pointwise,       ///< one eager op: element-wise, reduction, copy, gather
+  communication,
+};
+
+[[nodiscard]] KernelKind kind_of(std::string_view kernel_name);
+
+/// Limited by arithmetic, not by memory, at the sizes of training.
+[[nodiscard]] inline bool is_arithmetic(KernelKind kind) {
+  return kind == KernelKind::matrix_product || kind == KernelKind::attention;
+}
+
+}  // namespace ac_advisor::trace

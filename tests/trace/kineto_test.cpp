@@ -1,0 +1,151 @@
+// tests/trace/data/kineto_*.json are written by hand in the form of torch.profiler's traces: two
+// steps, without and with a checkpoint.
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/trace/read.hpp"
+#include "trace/find.hpp"
+
+using namespace ac_advisor;
+using namespace ac_advisor::trace;
+
+namespace {
+
+Trace read(const std::string& text) {
+  const TraceFile file = read_trace_bytes(text, "t.json");
+  REQUIRE(file.processes.size() == 1);
+  return file.processes[0];
+}
+
+std::string events(const std::string& list) { return "{\"traceEvents\": [" + list + "]}"; }
+
+}  // namespace
+
+TEST_CASE("Kineto: kernels get the phase of their launch") {
+  const Trace trace = read(test::fixture("kineto_full.json"));
+  CHECK(trace.source == "kineto");
+  CHECK(trace.pid == 100);
+  CHECK(trace.steps.first == 1);
+  CHECK(trace.steps.later == 1);
+  CHECK(trace.steps.later_host_ns == 999'500);
+  for (const Window window : {Window::first_step, Window::later_steps}) {
+    CHECK(test::work_of(trace, window, Phase::forward).kernels == 2);
+    CHECK(test::work_of(trace, window, Phase::forward).kernel_ns == 140'000);
+    CHECK(test::work_of(trace, window, Phase::recompute).kernels == 2);
+    CHECK(test::work_of(trace, window, Phase::recompute).kernel_ns == 160'000);
+    CHECK(test::work_of(trace, window, Phase::backward).kernels == 1);
+    CHECK(test::work_of(trace, window, Phase::optimizer).kernels == 1);
+    CHECK(test::work_of(trace, window, Phase::other).copies == 1);
+  }
+  CHECK(trace.attribution.none == 0);
+}
+
+TEST_CASE("Kineto: a trace without a checkpoint has no recomputation") {
+  const Trace trace = read(test::fixture("kineto_none.json"));
+  for (const Slice& slice : trace.slices) CHECK(slice.phase != Phase::recompute);
+}
+
+TEST_CASE("Kineto: gaps, copies, memory and devices") {
+  const Trace trace = read(test::fixture("kineto_full.json"));
+  // The forward's last kernel ends at 2160 us, the recomputation's first begins at 2220.
+  const Work recompute = test::work_of(trace, Window::later_steps, Phase::recompute);
+  CHECK(recompute.idle_ns == 60'000);
+  CHECK(recompute.long_gaps == 1);
+  const Work other = test::work_of(trace, Window::later_steps, Phase::other);
+  CHECK(other.copy_bytes == 4096);
+  CHECK(other.copy_ns == 2'500);
+  CHECK(trace.memory.allocated == std::int64_t{1} << 30);
+  CHECK(trace.memory.reserved == std::int64_t{2} << 30);
+  CHECK_FALSE(trace.memory.process);
+  REQUIRE(trace.devices.size() == 1);  // of two, one worked
+  CHECK(trace.devices[0].name == "NVIDIA H100 80GB HBM3");
+  CHECK(trace.devices[0].memory_bytes == 85017624576);
+}
+
+TEST_CASE("Kineto: times since 1970 keep their nanoseconds") {
+  // 1712195495505583.125 us: a double has a quarter of a microsecond left there.
+  const Trace trace = read(events(
+      R"({"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":1712195495505583.125,"dur":1.5,
+          "args":{"device":0,"correlation":1}},
+         {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":1712195495505584.999,"dur":1,
+          "args":{"device":0,"correlation":2}})"));
+  const Work work = test::work_of(trace, Window::outside, Phase::other);
+  CHECK(work.idle_ns == 1'874 - 1'500);
+  CHECK(work.busy_ns == 2'500);
+}
+
+TEST_CASE("Kineto: kernels that a graph launched are captured, with the argument or without") {
+  const Trace trace = read(events(
+      R"({"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":5,"tid":5,"ts":1,"dur":1,
+          "args":{"correlation":1}},
+         {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":5,"dur":1,
+          "args":{"device":0,"correlation":1}},
+         {"ph":"X","cat":"kernel","name":"b","pid":0,"tid":7,"ts":6,"dur":1,
+          "args":{"device":0,"correlation":1}},
+         {"ph":"X","cat":"kernel","name":"c","pid":0,"tid":7,"ts":7,"dur":1,
+          "args":{"device":0,"correlation":9,"graph id":3}})"));
+  const Work work = test::work_of(trace, Window::outside, Phase::other);
+  CHECK(work.launches == 1);
+  CHECK(work.kernels == 3);
+  CHECK(work.captured_kernels == 3);
+}
+
+TEST_CASE("Kineto: the plain list of events, and categories of older versions") {
+  const Trace trace = read(
+      R"([{"ph":"X","cat":"Kernel","name":"a","pid":0,"tid":7,"ts":5,"dur":1,"args":{"device":0}},
+          {"ph":"X","cat":"Memset","name":"m","pid":0,"tid":7,"ts":6,"dur":1,
+           "args":{"device":0,"bytes":64}}])");
+  CHECK(trace.kernel_count() == 1);
+  CHECK(test::work_of(trace, Window::outside, Phase::other).memset_bytes == 64);
+}
+
+TEST_CASE("Kineto: an autograd thread without ops is told by its name") {
+  const Trace trace = read(events(
+      R"j({"ph":"M","name":"thread_name","pid":5,"tid":6,"args":{"name":"thread 6 (pt_autograd_0)"}},
+         {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":5,"tid":6,"ts":1,"dur":1,
+          "args":{"correlation":1}},
+         {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":5,"dur":1,
+          "args":{"device":0,"correlation":1}})j"));
+  CHECK(test::work_of(trace, Window::outside, Phase::backward).kernels == 1);
+  CHECK(trace.attribution.thread_name == 1);
+}
+
+TEST_CASE("Kineto: what is not measured is said") {
+  std::string notes;
+  for (const std::string& note : read(events("")).notes) notes += note + "\n";
+  CHECK(test::has(notes, "a Kineto trace has no DRAM counters"));
+  CHECK(test::has(notes, "profile_memory=True"));
+}
+
+TEST_CASE("Kineto: events that lack what they need are left out and counted") {
+  const Trace trace = read(events(
+      R"({"ph":"X","cat":"kernel","name":"no time","pid":0,"tid":7},
+         {"ph":"X","cat":"kernel","name":"backwards","pid":0,"tid":7,"ts":5,"dur":-1},
+         {"ph":"X","cat":"kernel","name":"text","pid":"Spans","tid":"x","ts":5,"dur":1},
+         {"ph":"X"}, {}, 7, "x", [], null)"));
+  CHECK(trace.kernel_count() == 0);
+  CHECK(test::has(trace.notes.back(), "3 events"));
+}
+
+TEST_CASE("Kineto: a file that was cut off is refused with the byte where it ends") {
+  const std::string whole = test::fixture("kineto_full.json");
+  for (std::size_t size = 1; size < whole.size() - 2; size += 13) {
+    CAPTURE(size);
+    std::string error;
+    try {
+      static_cast<void>(read_trace_bytes(whole.substr(0, size), "cut.json"));
+    } catch (const UserError& e) {
+      error = e.what();
+    }
+    CHECK(test::has(error, "cut.json: not whole JSON"));
+  }
+}
+
+TEST_CASE("Kineto: other JSON is refused by what it lacks, and nesting has an end") {
+  CHECK_THROWS_WITH_AS(static_cast<void>(read_trace_bytes("{\"a\": 1}", "x")),
+                       doctest::Contains("\"traceEvents\" is missing"), UserError);
+  CHECK_THROWS_WITH_AS(static_cast<void>(read_trace_bytes(std::string(100'000, '['), "x")),
+                       doctest::Contains("nested deeper"), UserError);
+}
