@@ -25,8 +25,10 @@ Json fields(const std::vector<profile::FieldChange>& list) {
 
 Json config_json(const StepConfig& config) {
   Json out = Json::object();
-  for (const profile::Field& field : profile::config_fields(config))
+  for (const profile::Field& field : profile::config_fields(config)) {
+    if (profile::is_newer_default(field)) continue;
     std::visit([&](const auto& value) { out[field.name] = value; }, field.value);
+  }
   return out;
 }
 

@@ -10,6 +10,11 @@
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::profile {
+
+bool is_newer_default(const Field& field) {
+  return field.name == std::string("threads") && field.value == FieldValue(std::int64_t{1});
+}
+
 namespace {
 
 constexpr std::array ac_modes{AcMode::none,    AcMode::full,  AcMode::selective, AcMode::attention,

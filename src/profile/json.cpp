@@ -20,12 +20,6 @@ Json to_json(const FieldValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
 
-/// An option that the first files of version 1 do not have, at its default.
-bool is_newer_default(const Field& field) {
-  return std::string_view(field.name) == "threads" &&
-         field.value == FieldValue(std::int64_t{1});
-}
-
 Json config_json(const StepConfig& config) {
   Json out = Json::object();
   for (const Field& field : config_fields(config)) {

@@ -39,6 +39,8 @@ class Rank {
     double loss = 0;  ///< mean over ranks and micro-batches
     StepTiming timing;
   };
+  /// Puts the next step's first micro-batch into the inputs, as step() does.
+  void load_first_batch() { load_batch(0); }
   /// Runs the next step.
   Result step();
   /// Whole gradients in the order of step.parameters, taken just before the optimizer of the next

@@ -32,4 +32,7 @@ bool set_config_field(StepConfig& config, const Field& field);
 /// "true", "8", "0.1", "grouped:2"
 [[nodiscard]] std::string to_string(const FieldValue& value);
 
+/// An option that the first files of version 1 do not have, at its default: JSON leaves it out.
+[[nodiscard]] bool is_newer_default(const Field& field);
+
 }  // namespace ac_advisor::profile
