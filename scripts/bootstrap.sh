@@ -157,7 +157,47 @@ install_wheels() {
   fi
 }
 
+# LibTorch as PyPI's wheel has it, for ac-trainer: 1.1 GB once. Where it cannot be had, the trainer
+# is left out and all else works.
+fetch_libtorch() {
+  local target="$AC_ADVISOR_CACHE/libtorch-2.11.0" partial wheels=(torch==2.11.0) pip=(python3 -m pip)
+  [ -z "${AC_ADVISOR_LIBTORCH:-}" ] && [ ! -e "$target/torch/lib/libtorch_cpu.so" ] || return 0
+  # It loads CUPTI and the CUDA runtime even on CPUs; a toolkit has them.
+  if ! ls /usr/local/cuda/lib*/libcupti.so.13 /usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13 \
+    >/dev/null 2>&1 || ! ls /usr/local/cuda/lib*/libcudart.so.13 >/dev/null 2>&1; then
+    wheels+=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+  fi
+  if ! "${pip[@]}" --version >/dev/null 2>&1; then
+    if can_install; then install_packages python3-pip || true; fi
+    if ! "${pip[@]}" --version >/dev/null 2>&1; then
+      python3 -m venv "$AC_ADVISOR_VENV" >/dev/null 2>&1 || return 1
+      pip=("$AC_ADVISOR_VENV/bin/python" -m pip)
+    fi
+  fi
+  say "LibTorch from PyPI into $target (1.1 GB, once)"
+  mkdir -p "$AC_ADVISOR_CACHE"
+  partial=$(mktemp -d "$AC_ADVISOR_CACHE/libtorch.XXXXXX")
+  if "${pip[@]}" install --quiet --no-deps --no-cache-dir --disable-pip-version-check \
+    --root-user-action=ignore --target "$partial" "${wheels[@]}" >&2 &&
+    [ -e "$partial/torch/lib/libtorch_cpu.so" ]; then
+    rm -rf "$target"
+    mv "$partial" "$target"
+    return 0
+  fi
+  rm -rf "$partial"
+  return 1
+}
+
 bootstrap() {
+  local stage=$1
+  install_tools "$stage"
+  if ! fetch_libtorch; then
+    [ "$stage" != ci ] || fail "LibTorch could not be fetched from PyPI"
+    say "LibTorch could not be fetched: ac-trainer is left out, all else works"
+  fi
+}
+
+install_tools() {
   local stage=$1 packages
   use_cache
   packages=$(missing "$stage" required)

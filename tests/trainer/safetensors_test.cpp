@@ -1,0 +1,120 @@
+// The safetensors reader against files that are made here byte by byte: good ones, and every way to
+// be wrong.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "trainer/run_step.hpp"
+#include "trainer/weights/safetensors.hpp"
+
+namespace ac_advisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("ac-trainer-test-" + std::to_string(getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+std::string file_with(const Folder& folder, const std::string& header, const std::string& data,
+                      std::uint64_t length) {
+  const std::string path = (folder.path / "m.safetensors").string();
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  for (int i = 0; i < 8; ++i) file.put(static_cast<char>(length >> (8 * i) & 0xFF));
+  file << header << data;
+  return path;
+}
+std::string file_with(const Folder& folder, const std::string& header, const std::string& data) {
+  return file_with(folder, header, data, header.size());
+}
+
+std::string error_of(const std::string& path) {
+  try {
+    const trainer::SafetensorsFile file(path);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a safetensors file that is written is read back, in another type too") {
+  const Folder folder;
+  const std::string path = (folder.path / "w.safetensors").string();
+  const at::Tensor a = at::arange(6, at::kFloat).view({2, 3}), b = at::full({4}, 1.5, at::kBFloat16);
+  trainer::write_safetensors(path, {{"a", a}, {"b", b}}, {{"steps", "7"}});
+  const trainer::SafetensorsFile file(path);
+  CHECK(file.metadata().at("steps") == "7");
+  at::Tensor part = at::empty({4}, at::kFloat);
+  file.read("a", 1, 5, part);
+  CHECK(at::equal(part, at::arange(1, 5, at::kFloat)));
+  at::Tensor widened = at::empty({4}, at::kFloat);
+  file.read("b", 0, 4, widened);
+  CHECK(at::equal(widened, at::full({4}, 1.5F)));
+  CHECK(fs::exists(path));
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("each way that a safetensors file can be wrong has its own words") {
+  const Folder folder;
+  const std::string eight(8, 'x');
+  const auto one = [](const std::string& dtype, const std::string& shape, const std::string& at) {
+    return R"({"t":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + at +
+           "}}";
+  };
+  CHECK(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), eight)).empty());
+  CHECK(contains(error_of("/no/such/file"), "cannot be read"));
+  CHECK(contains(error_of(folder.path.string()), "is not a file"));
+  CHECK(contains(error_of(file_with(folder, "", "", 1ULL << 62)), "says its header has"));
+  CHECK(contains(error_of(file_with(folder, "{}", "", 5)), "says its header has"));
+  CHECK(contains(error_of(file_with(folder, "[1]", "")), "not a JSON object"));
+  CHECK(contains(error_of(file_with(folder, R"({"t":{}})", "")), "must have dtype"));
+  CHECK(contains(error_of(file_with(folder, one("F8_E4M3", "[8]", "[0,8]"), eight)), "F8_E4M3"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[-2]", "[0,8]"), eight)), "non-negative"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[2.5]", "[0,8]"), eight)), "integer"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[4611686018427387904,8]", "[0,8]"), eight)),
+                 "64 bits"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[3]", "[0,8]"), eight)), "need 12"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[4,12]"), eight + eight)),
+                 "begins at byte 4"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), "xxxx")), "cut short"));
+  CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), eight + "y")), "cut short"));
+  const std::string overlap =
+      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+      R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
+  CHECK(contains(error_of(file_with(folder, overlap, eight)), "ends at 8"));
+  CHECK(contains(error_of(file_with(folder, R"({"__metadata__":{"a":1}})", "")), "strings"));
+  const std::string short_file = (folder.path / "s").string();
+  std::ofstream(short_file) << "abc";
+  CHECK(contains(error_of(short_file), "too short"));
+}
+
+TEST_CASE("weights of another model are refused by the tensor's name") {
+  const std::string models = test::source_folder() + "/tests/oracle/models/";
+  const trainer::SafetensorsFile weights(models + "llama/model.safetensors");
+  const model::ModelSpec other = model::load_model(models + "qwen3");
+  const auto built = trainer::build(other, test::trainer_config({{"--seq", "16"}}));
+  trainer::MemoryTracker::install();
+  const auto alone = trainer::make_single();
+  const trainer::Data data = test::random_tokens(other.vocab);
+  trainer::Rank rank(*built, *alone, data, 1);
+  try {
+    rank.load_weights(&weights);
+    FAIL("was read");
+  } catch (const UserError& error) {
+    CHECK(contains(error.what(), "model.layers.0.self_attn.q_proj.weight"));
+    CHECK(contains(error.what(), "[64, 32]"));
+  }
+}
+
+}  // namespace ac_advisor
