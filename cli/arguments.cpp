@@ -230,7 +230,8 @@ void build(CLI::App& app, Arguments& arguments) {
     if (&o == &model_operand) add_step_options(*sub, arguments);
     if (name == "measure" || name == "advise") add_measure_options(*sub, arguments.measure);
     if (name == "advise")
-      sub->add_flag("--measure", arguments.measured, "run every configuration too, on this machine");
+      sub->add_flag("--measure", arguments.measured,
+                    "run every configuration too, on this machine");
     if (name == "trace") {
       sub->add_option("--output", arguments.output, "write the trace to FILE")->option_text("FILE");
       continue;

@@ -78,9 +78,10 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
                  static_cast<long long>(row.profile.memory.peak_allocated));
   }
   if (shown == 0)
-    std::fputs("no checkpointing mode, loss or fusion makes it fit: use a smaller --batch or "
-               "--seq, or more ranks\n",
-               stderr);
+    std::fputs(
+        "no checkpointing mode, loss or fusion makes it fit: use a smaller --batch or "
+        "--seq, or more ranks\n",
+        stderr);
 }
 
 /// 3 for all ways not to have measured but bad input and an interruption.
@@ -144,8 +145,9 @@ Result run_measured_sweep(const Arguments& a) {
     add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.kernels), c);
   }
   if (spec.collectives == "procs")
-    throw UserError("advise --measure runs its ranks as threads; leave --procs and --collectives "
-                    "procs to measure");
+    throw UserError(
+        "advise --measure runs its ranks as threads; leave --procs and --collectives "
+        "procs to measure");
   std::string why;
   TrainerResult ran = run_trainer(spec, why);
   if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());

@@ -54,8 +54,9 @@ class Folder {
 TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
   const fs::path program = trainer_path();
   if (::access(program.c_str(), X_OK) != 0) {
-    why = program.string() + " is not there: it is built where LibTorch is found (./run fetches "
-                             "it), or named by AC_TRAINER";
+    why = program.string() +
+          " is not there: it is built where LibTorch is found (./run fetches "
+          "it), or named by AC_TRAINER";
     return {3, {}};
   }
   const Folder folder;

@@ -57,8 +57,8 @@ std::string verdict(const Measurement& m) {
   const std::int64_t p = m.predicted.memory.peak_allocated, q = m.measured.memory.peak_allocated;
   if (p == q) return "the measured peak is the predicted one, to the byte";
   const double off = 100.0 * static_cast<double>(p - q) / static_cast<double>(q);
-  const bool workspace = m.predicted.memory.peak_excluding_workspace ==
-                         m.measured.memory.peak_excluding_workspace;
+  const bool workspace =
+      m.predicted.memory.peak_excluding_workspace == m.measured.memory.peak_excluding_workspace;
   return fmt::format("the prediction is off by {} bytes ({:+.4f} %){}", grouped(std::abs(p - q)),
                      off, workspace ? ", all of it workspace" : "");
 }
@@ -92,10 +92,11 @@ std::string digest(const profile::Profile& p) {
 Grid rows_grid(const Measurements& m) {
   Grid grid({"configuration", "predicted B", "measured B", "diff", "ms", "digest", "gradients"});
   for (const Measurement& row : m.rows)
-    grid.row({row.label, grouped(row.predicted.memory.peak_allocated),
-              grouped(row.measured.memory.peak_allocated),
-              signed_bytes(row.measured.memory.peak_allocated - row.predicted.memory.peak_allocated),
-              milliseconds(row.measured.time.step), digest(row.measured), parity(row.measured)});
+    grid.row(
+        {row.label, grouped(row.predicted.memory.peak_allocated),
+         grouped(row.measured.memory.peak_allocated),
+         signed_bytes(row.measured.memory.peak_allocated - row.predicted.memory.peak_allocated),
+         milliseconds(row.measured.time.step), digest(row.measured), parity(row.measured)});
   return grid;
 }
 
@@ -104,9 +105,8 @@ Grid savings_grid(const Measurements& m) {
   for (const Measurement& row : m.savings) {
     const auto saved = [&](auto peak) {
       const auto base = static_cast<double>(peak(m.savings.front()));
-      return &row == &m.savings.front()
-                 ? std::string()
-                 : percent(static_cast<double>(peak(row)) / base - 1.0);
+      return &row == &m.savings.front() ? std::string()
+                                        : percent(static_cast<double>(peak(row)) / base - 1.0);
     };
     const auto predicted = [](const Measurement& x) { return x.predicted.memory.peak_allocated; };
     const auto measured = [](const Measurement& x) { return x.measured.memory.peak_allocated; };

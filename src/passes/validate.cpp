@@ -105,7 +105,8 @@ void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
                      (c.attention == Attention::automatic && spec.eager_attention_only);
   const bool dropout = c.dropout > 0.0 || spec.attention_dropout > 0.0;
   if (dropout && !eager)
-    refuse("--dropout with flash attention: LibTorch's CPU kernel has no dropout; use --attn eager");
+    refuse(
+        "--dropout with flash attention: LibTorch's CPU kernel has no dropout; use --attn eager");
   if (c.attention == Attention::cudnn)
     refuse("--attn cudnn: there is no cuDNN on a CPU; use flash, eager or auto");
   for (std::int64_t window : spec.window)
@@ -114,12 +115,12 @@ void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
              std::to_string(c.seq) +
              " with flash attention: LibTorch's CPU kernel has no windows; use --attn eager");
   if (c.loss == LossKind::chunked && spec.final_softcap)
-    refuse("--loss chunked: this model soft-caps its logits, which the chunked loss does not; use "
-           "ce or lc-ce");
+    refuse(
+        "--loss chunked: this model soft-caps its logits, which the chunked loss does not; use "
+        "ce or lc-ce");
   if (c.capacity_factor != 1.0)
     refuse("--capacity-factor: the trainer routes tokens as the router says; leave it out");
-  if (spec.kv_sharing)
-    refuse("num_kv_shared_layers: the trainer has no shared keys and values");
+  if (spec.kv_sharing) refuse("num_kv_shared_layers: the trainer has no shared keys and values");
   if (spec.rope_scaling && spec.rope_scaling->type != "linear" &&
       spec.rope_scaling->type != "llama3")
     refuse("rope_scaling \"" + spec.rope_scaling->type +

@@ -110,8 +110,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
     if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i) {
-      weight = static_cast<double>(
-          passes::micro_batch_runs(micro, step.micro_begin.size(), grad_accum));
+      weight =
+          static_cast<double>(passes::micro_batch_runs(micro, step.micro_begin.size(), grad_accum));
       ++micro;
     }
     if (op.phase == Phase::optimizer) weight = 1.0;

@@ -47,9 +47,10 @@ void load_checkpoint(Rank& rank, const std::string& folder) {
     const auto it = found.find(key);
     const std::string there = it == found.end() ? "nothing" : it->second;
     if (there != value)
-      throw UserError(fmt::format("{}: was made with {} {}, this run has {}; give the same, or "
-                                  "another --checkpoint",
-                                  file.path(), key, there, value));
+      throw UserError(
+          fmt::format("{}: was made with {} {}, this run has {}; give the same, or "
+                      "another --checkpoint",
+                      file.path(), key, there, value));
   }
   std::int64_t steps = 0;
   const std::string text = found.contains("steps") ? found.at("steps") : "";

@@ -29,9 +29,10 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     if (argc != 2 || argv[1][0] == '-') {
-      std::fputs("usage: ac-trainer RUN.json\nStarted by `ac-advisor measure`, which writes the "
-                 "run specification.\n",
-                 argc == 2 ? stdout : stderr);
+      std::fputs(
+          "usage: ac-trainer RUN.json\nStarted by `ac-advisor measure`, which writes the "
+          "run specification.\n",
+          argc == 2 ? stdout : stderr);
       return argc == 2 ? 0 : 2;
     }
     return trainer::launch(read(argv[1]));

@@ -20,8 +20,8 @@ std::vector<profile::TimelinePoint> thin(const ir::Program& p,
   std::vector<profile::TimelinePoint> points;
   const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
   for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
-    const auto end = live.begin() + static_cast<std::ptrdiff_t>(
-                                        std::min(live.size(), begin + stretch));
+    const auto end =
+        live.begin() + static_cast<std::ptrdiff_t>(std::min(live.size(), begin + stretch));
     const auto from = live.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto low = static_cast<std::size_t>(std::min_element(from, end) - live.begin()),
                high = static_cast<std::size_t>(std::max_element(from, end) - live.begin());
@@ -48,8 +48,8 @@ void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
     m.at_peak_by_module.clear();
     std::vector<std::pair<std::int64_t, ir::StorageId>> tensors;
     rank.tracker().each_live([&](std::int64_t bytes, ir::StorageId s) {
-      const auto category = s == ir::no_id ? profile::Category::workspace
-                                           : categories[static_cast<std::size_t>(s)];
+      const auto category =
+          s == ir::no_id ? profile::Category::workspace : categories[static_cast<std::size_t>(s)];
       m.at_peak[static_cast<std::size_t>(category)] += bytes;
       m.at_peak_by_module[s == ir::no_id ? "workspace" : top_module(p.storage(s).module)] += bytes;
       if (s != ir::no_id) tensors.emplace_back(bytes, s);
@@ -62,11 +62,11 @@ void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
       const auto [bytes, s] = tensors[i];
       const auto value = std::find_if(p.values.begin(), p.values.end(),
                                       [s = s](const ir::Value& v) { return v.storage == s; });
-      m.largest.push_back({to_string(p.storage(s).module),
-                           value->producer == ir::no_id ? ""
-                                                        : ir::row(p.op(value->producer).kind).name,
-                           ir::to_string(value->shape), to_option(value->dtype),
-                           categories[static_cast<std::size_t>(s)], bytes});
+      m.largest.push_back(
+          {to_string(p.storage(s).module),
+           value->producer == ir::no_id ? "" : ir::row(p.op(value->producer).kind).name,
+           ir::to_string(value->shape), to_option(value->dtype),
+           categories[static_cast<std::size_t>(s)], bytes});
     }
   };
   rank.tracker().set_watch(peak_op, snapshot);
@@ -86,8 +86,8 @@ Live live_now(Rank& rank) {
     live.by_category[scratch ? "workspace"
                              : profile::to_string(categories[static_cast<std::size_t>(s)])] +=
         bytes;
-    live.by_module[scratch ? "workspace"
-                           : top_module(built.step.program.storage(s).module)] += bytes;
+    live.by_module[scratch ? "workspace" : top_module(built.step.program.storage(s).module)] +=
+        bytes;
   });
   return live;
 }
@@ -158,8 +158,8 @@ profile::Profile measured_profile(const Built& built, const Observed& observed) 
   result.time.step = timing.seconds;
   result.time.by_phase = timing.by_phase;
   result.time.recompute = timing.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
-  result.time.tokens_per_second = static_cast<double>(c.batch * c.seq * c.grad_accum * c.world) /
-                                  timing.seconds;
+  result.time.tokens_per_second =
+      static_cast<double>(c.batch * c.seq * c.grad_accum * c.world) / timing.seconds;
   result.time_is_estimate = false;
   result.kernels.launches = timing.launches;
   result.numerics.emplace();
@@ -173,8 +173,9 @@ profile::Profile measured_profile(const Built& built, const Observed& observed) 
       {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
       {"time.mfu", "the peak FLOP/s of this CPU is not known"},
       {"fit", "the machine's memory is not the device's"}};
-  result.assumptions.push_back("times are wall-clock seconds of the fastest step but the first, "
-                               "on a machine that others may have used");
+  result.assumptions.push_back(
+      "times are wall-clock seconds of the fastest step but the first, "
+      "on a machine that others may have used");
   if (!result.memory.peak_phase.empty() && c.compute_dtype == DType::bf16)
     result.assumptions.push_back(
         "in bf16 oneDNN's scratch inside LibTorch's allocator is part of the workspace, what it "

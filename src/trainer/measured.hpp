@@ -18,8 +18,8 @@ struct Observed {
 };
 
 /// Runs `steps` steps with everything measured: the first by its peak alone, the last op by op.
-/// `after_step(step, result)` is called after each; false ends the run. `trained` is called after the
-/// last, before the steps that are run to look closer.
+/// `after_step(step, result)` is called after each; false ends the run. `trained` is called after
+/// the last, before the steps that are run to look closer.
 [[nodiscard]] Observed observe(
     Rank& rank, std::int64_t steps,
     const std::function<bool(std::int64_t, const Rank::Result&)>& after_step,

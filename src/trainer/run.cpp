@@ -41,15 +41,16 @@ class Progress {
   }
   void step(std::int64_t number, double loss, std::int64_t peak, double seconds) {
     if (!speaks_) return;
-    const std::string line = fmt::format("step {:>5}  loss {:.4f}  mem {:.3f} GiB  {:.1f} ms",
-                                         number + 1, loss, static_cast<double>(peak) / gib,
-                                         seconds * 1e3);
+    const std::string line =
+        fmt::format("step {:>5}  loss {:.4f}  mem {:.3f} GiB  {:.1f} ms", number + 1, loss,
+                    static_cast<double>(peak) / gib, seconds * 1e3);
     if (spec_.log_steps) {
       std::fprintf(stderr, "%s\n", line.c_str());
       return;
     }
     if (!terminal_) return;
-    const std::int64_t width = 20, full = width * (++done_) / std::max<std::int64_t>(1, spec_.steps);
+    const std::int64_t width = 20,
+                       full = width * (++done_) / std::max<std::int64_t>(1, spec_.steps);
     std::string bar(static_cast<std::size_t>(std::min(full, width)), '#');
     bar.resize(static_cast<std::size_t>(width), '.');
     std::fprintf(stderr, "\r\033[K[%s] %s", bar.c_str(), line.c_str());
@@ -67,10 +68,10 @@ std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
   const Live live = live_now(rank);
   const ir::OpId op = rank.executor().current();
   const ir::Program& p = rank.built().step.program;
-  std::string text = fmt::format(
-      "out of memory: rank {}, step {}: {} bytes asked for, {} live{}", rank.rank(),
-      rank.steps_done() + 1, error.requested, live.bytes,
-      error.limit > 0 ? fmt::format(", limit {}", error.limit) : std::string());
+  std::string text =
+      fmt::format("out of memory: rank {}, step {}: {} bytes asked for, {} live{}", rank.rank(),
+                  rank.steps_done() + 1, error.requested, live.bytes,
+                  error.limit > 0 ? fmt::format(", limit {}", error.limit) : std::string());
   if (op != ir::no_id) text += fmt::format(", in {}", to_string(p.op(op).module));
   const auto list = [&](const char* title, const std::map<std::string, std::int64_t>& parts) {
     text += fmt::format("\n  live by {}:", title);
@@ -116,14 +117,15 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
       if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
     };
     const Observed observed = observe(rank, spec.steps, after, before, trained);
-    const bool stopped = static_cast<std::int64_t>(observed.losses.size()) < spec.steps ||
-                         stop_requested.load();
+    const bool stopped =
+        static_cast<std::int64_t>(observed.losses.size()) < spec.steps || stop_requested.load();
     if (!spec.checkpoint.empty() && stopped) save_checkpoint(rank, spec.checkpoint);
     if (stopped) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
     if (!first) return std::nullopt;
     profile::Profile profile = measured_profile(built, observed);
     if (!collectives.real()) {
-      profile.absent["numerics"] = "emulated ranks have no peers: losses and gradients mean nothing";
+      profile.absent["numerics"] =
+          "emulated ranks have no peers: losses and gradients mean nothing";
       profile.numerics.reset();
     } else if (!gradients.empty()) {
       compare_gradients(*profile.numerics, built, gradients, spec, weights);
@@ -135,11 +137,10 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     collectives.abort(text);
     throw Failure{4, text};
   } catch (const RankFailure& failure) {
-    throw Failure{
-        3, fmt::format("rank {} stopped in step {}: rank {} failed: {}", collectives.rank(),
-                       rank.steps_done() + 1,
-                       failure.rank < 0 ? std::string("?") : std::to_string(failure.rank),
-                       failure.what)};
+    throw Failure{3, fmt::format("rank {} stopped in step {}: rank {} failed: {}",
+                                 collectives.rank(), rank.steps_done() + 1,
+                                 failure.rank < 0 ? std::string("?") : std::to_string(failure.rank),
+                                 failure.what)};
   }
 }
 

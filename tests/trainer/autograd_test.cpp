@@ -149,9 +149,8 @@ class Walker {
         return put(0, at::cat(parts, -1));
       }
       case OpKind::sum:
-        return put(0, op.dim == 1
-                          ? in(0).view({shape(0)[0], -1, shape(0)[1]}).sum(1)
-                          : in(0).sum_to_size(sizes(shape(0))));
+        return put(0, op.dim == 1 ? in(0).view({shape(0)[0], -1, shape(0)[1]}).sum(1)
+                                  : in(0).sum_to_size(sizes(shape(0))));
       case OpKind::silu:
         return put(0, at::silu(in(0)));
       case OpKind::gelu_tanh:
@@ -196,8 +195,7 @@ class Walker {
       case OpKind::compare:
         return put(0, compare(op, in(0), op.inputs > 1 ? in(1) : in(0)).view(sizes(shape(0))));
       case OpKind::cumsum:
-        return put(0, in(0).cumsum(-1).to(trainer::scalar_type(
-                          p_.value(p_.output(op, 0)).dtype)));
+        return put(0, in(0).cumsum(-1).to(trainer::scalar_type(p_.value(p_.output(op, 0)).dtype)));
       case OpKind::topk: {
         const auto [values, indices] = in(0).topk(op.dim, -1);
         put(0, values);
@@ -311,8 +309,8 @@ TEST_CASE("LibTorch's autograd gives the gradients of every family, and of every
         const std::string name = family;
         CAPTURE(name);
         CAPTURE(std::string(kernels));
-        const OptionList options{{"--attn", "eager"}, {"--kernels", kernels}, {"--loss", loss},
-                                 {"--seq", "20"}};
+        const OptionList options{
+            {"--attn", "eager"}, {"--kernels", kernels}, {"--loss", loss}, {"--seq", "20"}};
         CHECK(difference(model, options, seen) < 2e-5);
       }
   }

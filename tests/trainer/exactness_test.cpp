@@ -88,10 +88,10 @@ void check_exact(const model::ModelSpec& model, const StepConfig& config) {
   const profile::Memory predicted = advise::plan(model, config).memory;
   const test::Outcome run =
       test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
-  const std::string label = fmt::format(
-      "{} {} {} {} accum {} {} {} dropout {}", ac_option(config), loss_option(config),
-      to_option(config.kernels), shard_option(config), config.grad_accum,
-      to_option(config.optimizer), to_option(config.attention), config.dropout);
+  const std::string label =
+      fmt::format("{} {} {} {} accum {} {} {} dropout {}", ac_option(config), loss_option(config),
+                  to_option(config.kernels), shard_option(config), config.grad_accum,
+                  to_option(config.optimizer), to_option(config.attention), config.dropout);
   CAPTURE(label);
   CHECK(run.peak == predicted.peak_allocated);
   CHECK(run.declared_peak == predicted.peak_excluding_workspace);
@@ -118,15 +118,16 @@ TEST_CASE("predicted is measured to the byte: tiny-llama, every pair of options"
 TEST_CASE("predicted is measured to the byte: 58 million parameters, every mode and sharding") {
   const model::ModelSpec model = model::load_model("llama-60m");
   const char* shards[] = {"none", "ddp", "fsdp2", "hsdp:2", "zero2", "zero1", "fsdp2"};
-  const char* modes[] = {"none",      "full",    "selective", "attention",
-                         "grouped:2", "every:2", "sqrt"};
+  const char* modes[] = {"none", "full", "selective", "attention", "grouped:2", "every:2", "sqrt"};
   for (std::size_t i = 0; i < 7; ++i) {
     OptionList options{{"--batch", "1"},
                        {"--seq", "32"},
                        {"--ac", modes[i]},
                        {"--shard", shards[i]},
                        {"--kernels", i % 2 == 0 ? "fused" : "eager"},
-                       {"--loss", i % 3 == 0 ? "ce" : i % 3 == 1 ? "lc-ce" : "chunked:20"}};
+                       {"--loss", i % 3 == 0   ? "ce"
+                                  : i % 3 == 1 ? "lc-ce"
+                                               : "chunked:20"}};
     if (i > 0) options.emplace_back("--world", "4");
     check_exact(model, test::trainer_config(options));
   }
@@ -137,13 +138,13 @@ TEST_CASE("predicted is measured to the byte: every family") {
                              "phi3", "qwen2", "qwen3", "qwen3_moe"})
     for (const char* kernels : {"eager", "fused"})
       for (const char* ac : {"none", "full", "selective"}) {
-        const model::ModelSpec model = model::load_model(
-            std::string(test::source_folder()) + "/tests/oracle/models/" + family);
+        const model::ModelSpec model = model::load_model(std::string(test::source_folder()) +
+                                                         "/tests/oracle/models/" + family);
         CAPTURE(std::string(family));
-        check_exact(model, test::trainer_config({{"--attn", "eager"},
-                                                 {"--kernels", kernels},
-                                                 {"--ac", ac},
-                                                 {"--seq", "24"}}));
+        check_exact(
+            model,
+            test::trainer_config(
+                {{"--attn", "eager"}, {"--kernels", kernels}, {"--ac", ac}, {"--seq", "24"}}));
       }
 }
 
@@ -152,7 +153,7 @@ TEST_CASE("in bf16 all but the workspaces is predicted to the byte") {
   for (const char* ac : {"none", "full", "selective", "grouped:2"})
     for (const char* shard : {"none", "fsdp2"})
       for (const char* loss : {"ce", "lc-ce"}) {
-        OptionList options{{"--param-dtype", "bf16"}, {"--compute-dtype", "bf16"},
+        OptionList options{{"--param-dtype", "bf16"},  {"--compute-dtype", "bf16"},
                            {"--reduce-dtype", "bf16"}, {"--ac", ac},
                            {"--loss", loss},           {"--kernels", "fused"},
                            {"--shard", shard}};

@@ -1,5 +1,5 @@
-// The same gradients in every mode: bit for bit where the sums are the same, to rounding where ranks
-// add in another order.
+// The same gradients in every mode: bit for bit where the sums are the same, to rounding where
+// ranks add in another order.
 #include <doctest/doctest.h>
 
 #include "trainer/run_step.hpp"
@@ -64,8 +64,12 @@ TEST_CASE("sharded gradients are those of one rank with the whole batch") {
   };
   for (const char* loss : {"ce", "lc-ce", "chunked:24"})
     for (const char* accum : {"1", "3"}) {
-      for (const Sharded& s : {Sharded{"ddp", "2"}, {"zero1", "2"}, {"zero2", "3"}, {"fsdp2", "2"},
-                               {"fsdp2", "3"}, {"hsdp:2", "4"}}) {
+      for (const Sharded& s : {Sharded{"ddp", "2"},
+                               {"zero1", "2"},
+                               {"zero2", "3"},
+                               {"fsdp2", "2"},
+                               {"fsdp2", "3"},
+                               {"hsdp:2", "4"}}) {
         const OptionList base{{"--loss", loss}, {"--grad-accum", accum}, {"--ac", "full"}};
         const std::int64_t world = std::stoll(s.world);
         const test::Outcome alone =

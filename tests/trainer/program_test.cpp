@@ -30,7 +30,8 @@ Ran shell(const std::string& command) {
   std::FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
   Ran ran;
   char buffer[4096];
-  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.out.append(buffer, n);
+  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    ran.out.append(buffer, n);
   const int status = pclose(pipe);
   ran.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return ran;
@@ -154,8 +155,8 @@ TEST_CASE("going on from a checkpoint is bit for bit the run that was not interr
   for (const char* options : {"--ac full", "--world 2 --shard fsdp2 --grad-accum 2",
                               "--world 2 --shard zero2", "--attn eager --dropout 0.1"}) {
     fs::remove_all(folder.path / "c");
-    const std::string base = std::string(options) + " --no-parity --format json --checkpoint " +
-                             where + "/c --seed 5 ";
+    const std::string base =
+        std::string(options) + " --no-parity --format json --checkpoint " + where + "/c --seed 5 ";
     const std::vector<double> whole =
         losses_of(shell(measure(std::string(options) + " --no-parity --format json --seed 5 "
                                                        "--steps 6 2>/dev/null"))
@@ -195,8 +196,9 @@ TEST_CASE("Ctrl-C leaves a checkpoint that goes on, and no other file") {
 }
 
 TEST_CASE("the loss falls on the sample text") {
-  const Ran ran = shell(measure("--steps 40 --lr 0.003 --warmup 4 --no-parity --format json "
-                                "2>/dev/null"));
+  const Ran ran =
+      shell(measure("--steps 40 --lr 0.003 --warmup 4 --no-parity --format json "
+                    "2>/dev/null"));
   const std::vector<double> losses = losses_of(ran.out);
   REQUIRE(losses.size() == 40);
   CHECK(losses.front() > 6.0);  // ln 512 = 6.24: nothing is known

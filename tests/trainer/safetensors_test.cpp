@@ -51,7 +51,8 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("a safetensors file that is written is read back, in another type too") {
   const Folder folder;
   const std::string path = (folder.path / "w.safetensors").string();
-  const at::Tensor a = at::arange(6, at::kFloat).view({2, 3}), b = at::full({4}, 1.5, at::kBFloat16);
+  const at::Tensor a = at::arange(6, at::kFloat).view({2, 3}),
+                   b = at::full({4}, 1.5, at::kBFloat16);
   trainer::write_safetensors(path, {{"a", a}, {"b", b}}, {{"steps", "7"}});
   const trainer::SafetensorsFile file(path);
   CHECK(file.metadata().at("steps") == "7");
@@ -88,10 +89,10 @@ TEST_CASE("each way that a safetensors file can be wrong has its own words") {
   CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[4,12]"), eight + eight)),
                  "begins at byte 4"));
   CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), "xxxx")), "cut short"));
-  CHECK(contains(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), eight + "y")), "cut short"));
-  const std::string overlap =
-      R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-      R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
+  CHECK(
+      contains(error_of(file_with(folder, one("F32", "[2]", "[0,8]"), eight + "y")), "cut short"));
+  const std::string overlap = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                              R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})";
   CHECK(contains(error_of(file_with(folder, overlap, eight)), "ends at 8"));
   CHECK(contains(error_of(file_with(folder, R"({"__metadata__":{"a":1}})", "")), "strings"));
   const std::string short_file = (folder.path / "s").string();

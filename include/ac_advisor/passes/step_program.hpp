@@ -56,7 +56,8 @@ struct StepProgram {
   double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
 };
 
-/// Micro-batches that are written out: the first, one that stands for those that follow it, and with
+/// Micro-batches that are written out: the first, one that stands for those that follow it, and
+/// with
 /// --no-sync the last, which alone reduces gradients.
 [[nodiscard]] inline std::int64_t micro_batches_written(std::int64_t grad_accum, bool no_sync) {
   return std::min<std::int64_t>(grad_accum, no_sync ? 3 : 2);

@@ -10,8 +10,8 @@ namespace ac_advisor::profile {
 
 /// What ac-trainer is asked to run: a file that `ac-advisor measure` writes and ac-trainer reads.
 struct RunSpec {
-  std::string model, as;            ///< as on the command line
-  std::vector<OptionList> configs;  ///< one run each
+  std::string model, as;             ///< as on the command line
+  std::vector<OptionList> configs;   ///< one run each
   std::string collectives = "auto";  ///< auto, emulate, local, procs
   std::int64_t steps = 3;
   std::uint64_t seed = 0;

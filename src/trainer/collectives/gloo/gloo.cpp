@@ -96,8 +96,7 @@ class Gloo final : public Collectives {
   Group neighbours(std::int64_t size) {
     if (size == world_) return all_;
     Group& group = groups_["n" + std::to_string(size)];
-    if (!group)
-      group = make_group(fmt::format("n{}.{}", size, rank_ / size), rank_ % size, size);
+    if (!group) group = make_group(fmt::format("n{}.{}", size, rank_ / size), rank_ % size, size);
     return group;
   }
   /// Every `stride`-th rank, this one among them.
