@@ -6,38 +6,11 @@
 #include "ac_advisor/simulate/reserved.hpp"
 #include "planned.hpp"
 #include "storage_category.hpp"
+#include "timeline.hpp"
 
 namespace ac_advisor::advise {
-namespace {
 
 using profile::Category;
-
-std::string top_module(ir::ModulePath path) {
-  return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
-}
-
-/// At most about 400 points: in each of 200 stretches its lowest and highest.
-std::vector<profile::TimelinePoint> thin(const ir::Program& p,
-                                         const std::vector<std::int64_t>& live) {
-  std::vector<profile::TimelinePoint> points;
-  const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
-  for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
-    const std::size_t end = std::min(live.size(), begin + stretch);
-    std::size_t low = begin, high = begin;
-    for (std::size_t i = begin; i < end; ++i) {
-      if (live[i] < live[low]) low = i;
-      if (live[i] > live[high]) high = i;
-    }
-    for (std::size_t i : {std::min(low, high), std::max(low, high)}) {
-      if (!points.empty() && points.back().op == static_cast<std::int32_t>(i)) continue;
-      points.push_back(
-          {static_cast<std::int32_t>(i), static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
-    }
-  }
-  return points;
-}
-
-}  // namespace
 
 std::int64_t cublas_handles(const StepConfig& config) {
   return config.runtime == Runtime::pytorch ? 2 : 1;
@@ -104,7 +77,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   if (!detail) return m;
 
   if (trace.workspace_at_peak > 0) m.at_peak_by_module["workspace"] = trace.workspace_at_peak;
-  m.timeline = thin(p, live);
+  m.timeline = thin_timeline(p, live);
   const std::size_t top = std::min<std::size_t>(10, alive.size());
   std::partial_sort(alive.begin(), alive.begin() + static_cast<std::ptrdiff_t>(top), alive.end(),
                     [&](ir::StorageId a, ir::StorageId b) {

@@ -6,32 +6,10 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/version.hpp"
 #include "advise/storage_category.hpp"
+#include "advise/timeline.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
-
-std::string top_module(ir::ModulePath path) {
-  return path.block >= 0 ? "blocks." + std::to_string(path.block) : to_string(path);
-}
-
-/// At most about 400 points: in each of 200 stretches its lowest and highest.
-std::vector<profile::TimelinePoint> thin(const ir::Program& p,
-                                         const std::vector<std::int64_t>& live) {
-  std::vector<profile::TimelinePoint> points;
-  const std::size_t stretch = std::max<std::size_t>(1, (live.size() + 199) / 200);
-  for (std::size_t begin = 0; begin < live.size(); begin += stretch) {
-    const auto end =
-        live.begin() + static_cast<std::ptrdiff_t>(std::min(live.size(), begin + stretch));
-    const auto from = live.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto low = static_cast<std::size_t>(std::min_element(from, end) - live.begin()),
-               high = static_cast<std::size_t>(std::max_element(from, end) - live.begin());
-    for (std::size_t i : {std::min(low, high), std::max(low, high)})
-      if (points.empty() || points.back().op != static_cast<std::int32_t>(i))
-        points.push_back(
-            {static_cast<std::int32_t>(i), static_cast<std::uint8_t>(p.ops[i].phase), live[i]});
-  }
-  return points;
-}
 
 /// What was live at the peak, from a step that stops to look there.
 void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
@@ -51,7 +29,8 @@ void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
       const auto category =
           s == ir::no_id ? profile::Category::workspace : categories[static_cast<std::size_t>(s)];
       m.at_peak[static_cast<std::size_t>(category)] += bytes;
-      m.at_peak_by_module[s == ir::no_id ? "workspace" : top_module(p.storage(s).module)] += bytes;
+      m.at_peak_by_module[s == ir::no_id ? "workspace" : advise::top_module(p.storage(s).module)] +=
+          bytes;
       if (s != ir::no_id) tensors.emplace_back(bytes, s);
     });
     std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
@@ -86,8 +65,8 @@ Live live_now(Rank& rank) {
     live.by_category[scratch ? "workspace"
                              : profile::to_string(categories[static_cast<std::size_t>(s)])] +=
         bytes;
-    live.by_module[scratch ? "workspace" : top_module(built.step.program.storage(s).module)] +=
-        bytes;
+    live.by_module[scratch ? "workspace"
+                           : advise::top_module(built.step.program.storage(s).module)] += bytes;
   });
   return live;
 }
@@ -133,7 +112,7 @@ Observed observe(Rank& rank, std::int64_t steps,
       [&](ir::OpId op) { live[static_cast<std::size_t>(op)] = tracker.live(); });
   static_cast<void>(rank.step());
   rank.executor().set_observer(nullptr);
-  m.timeline = thin(p, live);
+  m.timeline = advise::thin_timeline(p, live);
   look_at_peak(rank, m, peak.op);
   rank.executor().drop_survivors();
   m.resident = tracker.live();
