@@ -155,6 +155,14 @@ Result run_measured_sweep(const Arguments& a) {
   std::size_t next = 0;
   for (auto* list : {&result.savings, &result.rows})
     for (reports::Measurement& row : *list) row.measured = std::move(ran.profiles.at(next++));
+  if (a.format == "html") {
+    reports::Page page{{}, {}, spec.model};
+    for (reports::Measurement& row : result.rows) {
+      page.documents.push_back({row.label, std::move(row.predicted)});
+      page.documents.push_back({row.label + ", measured", std::move(row.measured)});
+    }
+    return {reports::html(page), 0};
+  }
   return {render(result, a.format, terminal_style(a.output, a.rows)), 0};
 }
 

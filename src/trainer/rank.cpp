@@ -6,6 +6,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "advise/budget.hpp"
+#include "trainer/nvtx/nvtx.hpp"
 #include "trainer/weights/initial.hpp"
 #include "trainer/weights/names.hpp"
 
@@ -198,6 +199,7 @@ void Rank::copy_gradients() {
 Rank::Result Rank::step() {
   Result result;
   double sum = 0;
+  const nvtx::Range range(("step " + std::to_string(steps_done_)).c_str());
   executor_.drop_survivors();
   tracker_.reset_peaks();
   result.timing = executor_.run([this](std::int64_t micro) { load_batch(micro); },

@@ -2,6 +2,8 @@
 // still read.
 #include <doctest/doctest.h>
 
+#include "ac_advisor/reports/measurement.hpp"
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -77,6 +79,39 @@ TEST_CASE("plans of every sample and mode are valid by their schema") {
     check_valid(reports::json(advise::selective_trace(model, config)));
   }
   check_valid(reports::json(test::full_profile()));
+}
+
+TEST_CASE("what measure writes is valid by its schema, and null only with a reason") {
+  reports::Measurement m;
+  m.label = "full ce eager";
+  m.predicted = advise::plan(model::load_model("tiny-llama"), resolve_options({{"--gpu", "cpu"}}));
+  m.measured = m.predicted;
+  m.measured.source = "measured";
+  m.measured.numerics = profile::Numerics{{6.2, 6.1}, "00ff", 1e-7, "agrees", "one rank"};
+  m.measured.absent = {{"memory.peak_reserved_bytes", "no caching allocator"},
+                       {"kernels.flops", "not counted"},
+                       {"kernels.bytes", "not counted"},
+                       {"kernels.dispatches", "not counted"},
+                       {"time.mfu", "not known"},
+                       {"time.launch_bound_seconds", "not told apart"},
+                       {"time.communication_exposed_seconds", "not told apart"},
+                       {"fit", "another machine"}};
+  const std::string text = reports::json(m);
+  check_valid(text);
+  check_valid(reports::json(reports::Measurements{{m, m}, {m}}));
+  const json written = json::parse(text);
+  CHECK(written["memory"]["peak_reserved_bytes"].is_null());
+  CHECK(written["fit"].is_null());
+  const profile::Profile read = profile::from_json(text, "m.json");
+  CHECK(read.absent == m.measured.absent);
+  CHECK(read.numerics->losses == m.measured.numerics->losses);
+  CHECK(json::parse(profile::to_json(read))["absent"] == written["absent"]);
+  json without_reason = written;
+  without_reason["absent"].erase("time.mfu");
+  CHECK_THROWS_AS(static_cast<void>(profile::from_json(without_reason.dump(), "m.json")),
+                  UserError);
+  const reports::Document document = reports::read_document(text, "m.json");
+  CHECK(reports::html({{document}, {}, ""}).size() > 10'000);
 }
 
 TEST_CASE("sweeps and differences are valid by their schemas") {

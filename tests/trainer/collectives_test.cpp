@@ -1,0 +1,101 @@
+// Collectives among threads: what each rank gets, and that nobody waits for ever.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "trainer/collectives/collectives.hpp"
+#include "trainer/memory_tracker.hpp"
+
+namespace ac_advisor {
+namespace {
+
+/// Runs `work(rank's collectives)` on a thread a rank; the failures by rank.
+template <typename Work>
+std::vector<std::string> on_ranks(std::int64_t world, double timeout, Work work) {
+  auto ranks = trainer::make_local(world, timeout);
+  std::vector<std::string> failures(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        work(*ranks[r]);
+      } catch (const trainer::RankFailure& failure) {
+        failures[r] = std::to_string(failure.rank) + ": " + failure.what;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return failures;
+}
+
+}  // namespace
+
+TEST_CASE("all-gather, reduce-scatter and all-reduce among threads are what their names say") {
+  std::vector<at::Tensor> gathered(4), scattered(4), reduced(4), replicas(4);
+  on_ranks(4, 20, [&](trainer::Collectives& c) {
+    const auto r = static_cast<std::size_t>(c.rank());
+    const auto value = static_cast<double>(r + 1);
+    gathered[r] = at::zeros({4});
+    gathered[r].narrow(0, c.rank() % 2 * 2, 2).fill_(value);
+    c.all_gather(gathered[r], 2);  // ranks 0 and 1, 2 and 3
+    scattered[r] = at::zeros({1});
+    c.reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], 4);
+    reduced[r] = at::full({5}, value);
+    c.all_reduce(reduced[r], 1);
+    replicas[r] = at::full({3}, value);
+    c.all_reduce(replicas[r], 2);  // ranks 0 and 2, 1 and 3
+  });
+  CHECK(at::equal(gathered[0], at::tensor({1.0F, 1.0F, 2.0F, 2.0F})));
+  CHECK(at::equal(gathered[3], at::tensor({3.0F, 3.0F, 4.0F, 4.0F})));
+  // The average over ranks of rank's value times the part's number: (1 + 2 + 3 + 4) / 4 = 2.5.
+  for (int r = 0; r < 4; ++r)
+    CHECK(scattered[static_cast<std::size_t>(r)].item<float>() == 2.5F * static_cast<float>(r));
+  for (const at::Tensor& t : reduced) CHECK(at::equal(t, at::full({5}, 2.5F)));
+  CHECK(at::equal(replicas[0], at::full({3}, 2.0F)));  // (1 + 3) / 2
+  CHECK(at::equal(replicas[3], at::full({3}, 3.0F)));  // (2 + 4) / 2
+}
+
+TEST_CASE("a rank that gives up ends the others at once, by its name") {
+  const auto start = std::chrono::steady_clock::now();
+  const auto failures = on_ranks(3, 60, [](trainer::Collectives& c) {
+    if (c.rank() == 1) {
+      c.abort("lost its disk");
+      return;
+    }
+    c.barrier();
+  });
+  CHECK(failures[0] == "1: lost its disk");
+  CHECK(failures[2] == "1: lost its disk");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+}
+
+TEST_CASE("a rank that never comes is named when the time is over") {
+  const auto failures = on_ranks(3, 0.5, [](trainer::Collectives& c) {
+    if (c.rank() != 2) c.barrier();
+  });
+  CHECK(failures[0].starts_with("2: did not reach the collective"));
+  CHECK(failures[1].starts_with("2: did not reach the collective"));
+}
+
+TEST_CASE("what an allocation is for is counted, and a limit is kept") {
+  trainer::MemoryTracker::install();
+  trainer::MemoryTracker tracker;
+  const trainer::MemoryTracker::Scope scope(&tracker);
+  tracker.set_storage(7);
+  at::Tensor a = at::empty({100}, at::kFloat);
+  tracker.set_storage(ir::no_id);
+  {
+    const at::Tensor scratch = at::empty({50}, at::kFloat);
+    CHECK(tracker.live() == 600);
+  }
+  CHECK(tracker.live() == 400);
+  CHECK(tracker.peak().bytes == 600);
+  CHECK(tracker.declared_peak().bytes == 400);
+  tracker.set_limit(500);
+  CHECK_THROWS_AS(static_cast<void>(at::empty({26}, at::kFloat)), trainer::OutOfMemory);
+  CHECK(tracker.live() == 400);
+  a.reset();
+  CHECK(tracker.live() == 0);
+}
+
+}  // namespace ac_advisor
