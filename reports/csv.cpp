@@ -30,23 +30,26 @@ const std::vector<std::string> head{"model",
 
 std::vector<std::string> cells(const profile::Profile& p) {
   const StepConfig& c = p.config;
-  return {p.model.name,
-          ac_option(c),
-          to_option(c.scope),
-          loss_option(c),
-          to_option(c.kernels),
-          shard_option(c),
-          std::to_string(c.world),
-          std::to_string(c.batch),
-          std::to_string(c.seq),
-          c.gpu,
-          std::to_string(p.memory.peak_allocated),
-          std::to_string(p.memory.peak_reserved),
-          std::to_string(p.memory.peak_excluding_workspace),
-          p.memory.peak_phase,
-          fmt::format("{:.9g}", p.time.step),
-          fmt::format("{:.9g}", p.time.tokens_per_second),
-          p.fit.fits ? "true" : "false"};
+  return {
+      p.model.name,
+      ac_option(c),
+      to_option(c.scope),
+      loss_option(c),
+      to_option(c.kernels),
+      shard_option(c),
+      std::to_string(c.world),
+      std::to_string(c.batch),
+      std::to_string(c.seq),
+      c.gpu,
+      std::to_string(p.memory.peak_allocated),
+      p.absent.contains("memory.peak_reserved_bytes") ? "" : std::to_string(p.memory.peak_reserved),
+      std::to_string(p.memory.peak_excluding_workspace),
+      p.memory.peak_phase,
+      fmt::format("{:.9g}", p.time.step),
+      fmt::format("{:.9g}", p.time.tokens_per_second),
+      p.absent.contains("fit") ? ""
+      : p.fit.fits             ? "true"
+                               : "false"};
 }
 
 }  // namespace

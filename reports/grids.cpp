@@ -39,7 +39,8 @@ Grid phase_grid(const profile::Profile& p) {
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i)
     grid.row({profile::phase_names[i], gib(p.memory.peak_by_phase[i]),
               gib(p.memory.peak_by_phase_excluding_workspace[i]), grouped(p.kernels.launches[i]),
-              grouped(p.kernels.dispatches[i]), milliseconds(p.time.by_phase[i])});
+              p.absent.contains("kernels.dispatches") ? "-" : grouped(p.kernels.dispatches[i]),
+              milliseconds(p.time.by_phase[i])});
   return grid;
 }
 

@@ -73,6 +73,23 @@ std::size_t Sentences::add(const std::string& text) {
   return found->second;
 }
 
+/// What was not measured is null, never 0; its reason becomes a note.
+void leave_out_absent(const profile::Profile& p, Json& out) {
+  const auto absent = [&](const char* path) { return p.absent.contains(path); };
+  const Json nothing(nullptr), phases(std::vector<Json>(5, nothing));
+  if (absent("memory.peak_reserved_bytes")) out["reserved"] = nothing;
+  if (absent("kernels.dispatches")) out["dispatches"] = phases;
+  if (absent("kernels.bytes")) out["bytes"] = phases;
+  if (absent("kernels.flops")) out["flops"] = phases;
+  if (absent("time.launch_bound_seconds")) out["waits"][0] = nothing;
+  if (absent("time.communication_exposed_seconds")) out["waits"][1] = nothing;
+  if (absent("time.mfu")) out["mfu"] = nothing;
+  if (absent("fit")) {
+    out["fits"] = nothing;
+    out["fit"] = phases;
+  }
+}
+
 Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& notes) {
   const profile::Memory& m = p.memory;
   Json out;
@@ -97,6 +114,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   out["mfu"] = rounded(p.time.mfu);
   out["fits"] = p.fit.fits;
   out["fit"] = {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication, p.fit.margin};
+  leave_out_absent(p, out);
   if (p.source != "simulated") out["source"] = p.source;
   if (!p.time_is_estimate) out["measuredTime"] = true;
   if (p.budget) out["budget"] = {p.budget->budget, p.budget->plan, rounded(p.budget->gap)};
@@ -104,6 +122,8 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   out["notes"] = Json::array();
   for (const std::string& text : p.warnings) out["notes"].push_back(notes.add("Warning: " + text));
   for (const std::string& text : p.assumptions) out["notes"].push_back(notes.add(text));
+  for (const auto& [path, reason] : p.absent)
+    out["notes"].push_back(notes.add("Not measured: " + path + ": " + reason));
   return out;
 }
 

@@ -32,8 +32,14 @@ std::string comment(std::string text) {
 
 std::string markdown(const profile::Profile& p) {
   Grid head({"model", "peak GiB", "reserved GiB", "phase", "fits", "est. ms/step"});
-  head.row({p.model.name, gib(p.memory.peak_allocated), gib(p.memory.peak_reserved),
-            p.memory.peak_phase, p.fit.fits ? "yes" : "no", milliseconds(p.time.step)});
+  const bool reserved = !p.absent.contains("memory.peak_reserved_bytes"),
+             fit = !p.absent.contains("fit");
+  head.row({p.model.name, gib(p.memory.peak_allocated),
+            reserved ? gib(p.memory.peak_reserved) : "not measured", p.memory.peak_phase,
+            !fit         ? "not measured"
+            : p.fit.fits ? "yes"
+                         : "no",
+            milliseconds(p.time.step)});
   return comment(escape_markdown(title(p)) + "\n\n" + head.markdown() + "\n" +
                  category_grid(p).markdown() + "\n" + phase_grid(p).markdown() + notes(p));
 }

@@ -67,6 +67,8 @@ std::string origins(const std::string& a, const std::string& b) {
 
 std::string verdict(const profile::Profile& p) {
   const profile::Fit& f = p.fit;
+  if (const auto why = p.absent.find("fit"); why != p.absent.end())
+    return "fit: not measured: " + printable(why->second) + "\n";
   return fmt::format(
       "{}: needs {} GiB of {} GiB (reserved {} + context {} + communication {} + "
       "margin {})\n",
@@ -113,8 +115,10 @@ std::string wrap(const std::string& text, std::size_t width) {
 std::string table(const profile::Profile& p, const Style& style) {
   std::string text = heading(p, style);
   text += bold(fmt::format("peak allocated {} GiB\n", gib(p.memory.peak_allocated)), style.color);
-  text += fmt::format("without workspaces {} GiB, reserved {} GiB\n",
-                      gib(p.memory.peak_excluding_workspace), gib(p.memory.peak_reserved));
+  text += fmt::format(
+      "without workspaces {} GiB, reserved {}\n", gib(p.memory.peak_excluding_workspace),
+      p.absent.contains("memory.peak_reserved_bytes") ? std::string("not measured")
+                                                      : gib(p.memory.peak_reserved) + " GiB");
   text += wrap(
       printable(fmt::format("in {}, at {} of {}; first step {} GiB", p.memory.peak_phase,
                             p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),

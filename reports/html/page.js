@@ -18,10 +18,11 @@ function tiles(row, plain) {
   }
   list.push(['Step', duration(row.step), `${timeWord(row)}, ${whole(row.tokens)} tokens/s`]);
   const [required, usable] = row.fit;
-  list.push([
-    'Fits', row.fits ? 'yes' : 'no', `${size(required)} of ${size(usable)}`,
-    row.fits ? 'good' : 'bad', usable > 0 ? required / usable : null
-  ]);
+  if (known(usable))
+    list.push([
+      'Fits', row.fits ? 'yes' : 'no', `${size(required)} of ${size(usable)}`,
+      row.fits ? 'good' : 'bad', usable > 0 ? required / usable : null
+    ]);
   return list.map(
       ([name, value, note, mark, share]) => element(
           'div', {class: 'tile'}, element('dt', {}, name),

@@ -12,11 +12,13 @@ function facts(row) {
     ['Without workspaces', size(row.bare)],
     ['First step', size(row.first)],
     ['Between steps', size(row.resident)],
-    [
-      'Needed',
-      `${size(required)} of ${size(usable)}: reserved, context ${size(context)}, communication ${
-          size(communication)}, margin ${size(margin)}`
-    ],
+    known(usable) ?
+        [
+          'Needed',
+          `${size(required)} of ${size(usable)}: reserved, context ${
+              size(context)}, communication ${size(communication)}, margin ${size(margin)}`
+        ] :
+        ['Needed', 'not measured'],
     [
       'Step',
       `${timeWord(row)} ${duration(row.step)}, ${whole(row.tokens)} tokens/s, ${

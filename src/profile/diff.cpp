@@ -67,7 +67,12 @@ Diff diff(const Profile& a, const Profile& b) {
   d.a_origin = "A";
   d.b_origin = "B";
   add(d.totals, "peak_allocated", a.memory.peak_allocated, b.memory.peak_allocated);
-  add(d.totals, "peak_reserved", a.memory.peak_reserved, b.memory.peak_reserved);
+  // What one of them has not measured has no difference.
+  const auto both = [&](const char* path) {
+    return !a.absent.contains(path) && !b.absent.contains(path);
+  };
+  if (both("memory.peak_reserved_bytes"))
+    add(d.totals, "peak_reserved", a.memory.peak_reserved, b.memory.peak_reserved);
   add(d.totals, "peak_excluding_workspace", a.memory.peak_excluding_workspace,
       b.memory.peak_excluding_workspace);
   add(d.totals, "first_step_peak", a.memory.first_step_peak, b.memory.first_step_peak);
@@ -78,7 +83,8 @@ Diff diff(const Profile& a, const Profile& b) {
   d.modules = by_module(a.memory, b.memory);
   d.phases = by_phase(a.memory.peak_by_phase, b.memory.peak_by_phase);
   d.launches = by_phase(a.kernels.launches, b.kernels.launches);
-  d.dispatches = by_phase(a.kernels.dispatches, b.kernels.dispatches);
+  if (both("kernels.dispatches"))
+    d.dispatches = by_phase(a.kernels.dispatches, b.kernels.dispatches);
   d.a_step_seconds = a.time.step;
   d.b_step_seconds = b.time.step;
   d.a_peak = where(a.memory);

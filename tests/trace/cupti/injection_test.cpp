@@ -134,7 +134,9 @@ TEST_CASE("trace: what CUPTI does not record is said") {
 }
 
 TEST_CASE("trace: another tool's injection is not replaced") {
-  const Run run = traced("other_tool", "step 0", "CUDA_INJECTION64_PATH=/opt/other.so");
+  // LeakSanitizer's own tracer crashes in a process that has closed the libraries it looked into.
+  const Run run = traced("other_tool", "step 0",
+                         "ASAN_OPTIONS=detect_leaks=0 CUDA_INJECTION64_PATH=/opt/other.so");
   CAPTURE(run.text);
   CHECK(run.code == 2);
   CHECK(test::has(run.text, "CUDA_INJECTION64_PATH is set to /opt/other.so"));
