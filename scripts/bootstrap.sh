@@ -21,6 +21,7 @@ nlohmann-json3-dev   build,test,ci            <nlohmann/json.hpp>
 libcli11-dev         build,test,ci            <CLI/CLI.hpp>
 libsqlite3-dev       build,test,ci            <sqlite3.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
+procps               test,ci                  pgrep
 ccache               build,test,ci,optional   ccache
 libbenchmark-dev     ci,optional              <benchmark/benchmark.h>
 clang-14             ci                       clang++-14
@@ -177,7 +178,7 @@ fetch_libtorch() {
   say "LibTorch from PyPI into $target (1.1 GB, once)"
   mkdir -p "$AC_ADVISOR_CACHE"
   partial=$(mktemp -d "$AC_ADVISOR_CACHE/libtorch.XXXXXX")
-  if "${pip[@]}" install --quiet --no-deps --no-cache-dir --disable-pip-version-check \
+  if "${pip[@]}" install --quiet --no-deps --no-cache-dir --disable-pip-version-check --retries 2 \
     --root-user-action=ignore --target "$partial" "${wheels[@]}" >&2 &&
     [ -e "$partial/torch/lib/libtorch_cpu.so" ]; then
     rm -rf "$target"
