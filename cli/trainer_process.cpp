@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
@@ -19,12 +20,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// AC_TRAINER, or beside this program.
-fs::path trainer_path() {
+/// AC_TRAINER, or beside this program; GPUs have a trainer of their own.
+fs::path trainer_path(bool cuda) {
   if (const char* given = std::getenv("AC_TRAINER"); given != nullptr && *given != '\0')
     return given;
   std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path() / "ac-trainer";
+  return fs::read_symlink("/proc/self/exe", error).parent_path() /
+         (cuda ? "ac-trainer-cuda" : "ac-trainer");
+}
+
+/// All configurations of a run are for the same machine.
+bool for_gpu(const profile::RunSpec& spec) {
+  bool cuda = false;
+  for (std::size_t i = 0; i < spec.configs.size(); ++i) {
+    const bool this_one = simulate::find_device(resolve_options(spec.configs[i]).gpu).cuda;
+    if (i > 0 && this_one != cuda)
+      throw UserError("--gpu: some configurations are for a GPU, others for the CPU");
+    cuda = this_one;
+  }
+  return cuda;
 }
 
 /// A folder of this run's own, removed at its end.
@@ -52,11 +66,13 @@ class Folder {
 }  // namespace
 
 TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
-  const fs::path program = trainer_path();
+  const bool cuda = for_gpu(spec);
+  const fs::path program = trainer_path(cuda);
   if (::access(program.c_str(), X_OK) != 0) {
     why = program.string() +
-          " is not there: it is built where LibTorch is found (./run fetches "
-          "it), or named by AC_TRAINER";
+          (cuda ? " is not there: it is built where LibTorch and a CUDA 13 toolkit are found"
+                : " is not there: it is built where LibTorch is found (./run fetches it)") +
+          ", or named by AC_TRAINER";
     return {3, {}};
   }
   const Folder folder;

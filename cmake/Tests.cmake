@@ -67,7 +67,7 @@ include(InjectionTest)  # may take tests out, or add targets that they need
 ac_advisor_test_binary(unit ${unit_sources})
 if(TARGET ac_advisor_trainer)
   ac_advisor_test_binary(trainer ${trainer_tests})
-  target_link_libraries(trainer_tests PRIVATE ac_advisor_trainer)
+  target_link_libraries(trainer_tests PRIVATE ac_advisor_trainer ac_advisor_no_cuda ac_advisor_cuda_kernels)
   target_precompile_headers(trainer_tests REUSE_FROM ac_advisor_trainer)
   # array-bounds, stringop-overflow: false positives of GCC 12 on lists of strings
   target_compile_options(trainer_tests PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)

@@ -1,7 +1,8 @@
-# src/trainer/: a library of all but main.cpp, and the program ac-trainer. Needs LibTorch.
+# src/trainer/: a library of all that needs no GPU, and the program ac-trainer. Needs LibTorch. Where
+# CUDA's is there as well, ac-trainer-cuda: the same with backend/cuda and kernels/cuda.
 
 file(GLOB_RECURSE trainer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/*.cpp")
-list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?nvtx/|/main\\.cpp$")
+list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|cuda)/|/main\\.cpp$")
 find_path(nvtx_include nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(nvtx_include)
   list(APPEND trainer_sources "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp")
@@ -32,8 +33,20 @@ set_source_files_properties("${PROJECT_SOURCE_DIR}/src/trainer/collectives/gloo/
   # c10d's own headers shadow and convert; declarations stand for Gloo's.
   COMPILE_OPTIONS "-isystem;${PROJECT_SOURCE_DIR}/src/trainer/collectives/gloo/declarations")
 
-if(EXISTS "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
-  add_executable(ac-trainer "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
-  ac_advisor_target(ac-trainer)
-  target_link_libraries(ac-trainer PRIVATE ac_advisor_trainer fmt::fmt)
-endif()
+# Kernels of a GPU as calls on tensors: compiled everywhere, so that tests run them on the host.
+file(GLOB cuda_kernel_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/kernels/cuda/*.cpp")
+add_library(ac_advisor_cuda_kernels STATIC ${cuda_kernel_sources})
+ac_advisor_target(ac_advisor_cuda_kernels)
+target_link_libraries(ac_advisor_cuda_kernels
+  PUBLIC ac_advisor_trainer
+  PRIVATE fmt::fmt)  # the precompiled header's definitions
+target_compile_options(ac_advisor_cuda_kernels PRIVATE -fpch-preprocess)
+target_precompile_headers(ac_advisor_cuda_kernels REUSE_FROM ac_advisor_trainer)
+
+add_library(ac_advisor_no_cuda STATIC "${PROJECT_SOURCE_DIR}/src/trainer/backend/no_cuda/backend.cpp")
+ac_advisor_target(ac_advisor_no_cuda)
+target_link_libraries(ac_advisor_no_cuda PUBLIC ac_advisor_trainer)
+
+add_executable(ac-trainer "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
+ac_advisor_target(ac-trainer)
+target_link_libraries(ac-trainer PRIVATE ac_advisor_trainer ac_advisor_no_cuda fmt::fmt)

@@ -26,6 +26,7 @@ const Option options[] = {
     {"--grad-accum", [](const StepConfig& c) { return std::to_string(c.grad_accum); }},
     {"--optimizer", [](const StepConfig& c) { return std::string(to_option(c.optimizer)); }},
     {"--attn", [](const StepConfig& c) { return std::string(to_option(c.attention)); }},
+    {"--cuda-graph", [](const StepConfig& c) { return std::string(to_option(c.cuda_graph)); }},
     {"--param-dtype", [](const StepConfig& c) { return std::string(to_option(c.param_dtype)); }},
     {"--compute-dtype",
      [](const StepConfig& c) { return std::string(to_option(c.compute_dtype)); }},

@@ -15,6 +15,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
+#include "check_device.hpp"
 #include "planned.hpp"
 
 namespace ac_advisor::advise {
@@ -201,6 +202,7 @@ class Solver {
 
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
+  check_device(model, config, device);
   if (config.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
   passes::validate(model, config);
   return Solver(model, config, device).run();

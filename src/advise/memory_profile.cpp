@@ -20,7 +20,8 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   simulate::MemoryModel model;
   model.round_to_512 = device.cuda;
   model.cublas_workspace = device.cuda ? cublas_handles(config) * device.cublas_workspace_bytes : 0;
-  model.target = {device.cuda, device.sm_count, device.compute_capability, config.threads};
+  model.target = {device.cuda, device.sm_count, device.compute_capability, config.threads,
+                  config.runtime == Runtime::ac_trainer};
   return model;
 }
 

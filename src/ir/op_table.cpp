@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "ac_advisor/ir/tiles.hpp"
 #include "derivatives.hpp"
@@ -12,12 +13,31 @@ namespace {
 using enum OpKind;
 using C = CostClass;
 
+/// Several tensors of fp32 at once, each rounded as CUDA's allocator does.
+std::int64_t scratch_of(std::initializer_list<std::int64_t> bytes) {
+  std::int64_t sum = 0;
+  for (std::int64_t one : bytes) sum += (one + 511) / 512 * 512;
+  return sum;
+}
+
+// A tile of logits in fp32; forward: the targets' logits; backward: a scale, and in bf16 the tile's
+// gradient narrowed and both gradients' fp32 sums (trainer/kernels/cuda/loss.cpp).
+std::int64_t cuda_loss_tiles(const Value& hidden, const Value& weight, bool backward) {
+  const std::int64_t all = hidden.shape[0], h = hidden.shape.back(),
+                     tokens = std::min(cuda_loss_tile_tokens, all),
+                     words = std::min(cuda_loss_tile_vocab, weight.shape[0]),
+                     logits = 4 * tokens * words;
+  if (!backward) return scratch_of({logits, 4 * all});
+  if (hidden.dtype == DType::f32) return scratch_of({logits, 4});
+  return scratch_of({logits, 4, logits / 2, 4 * all * h, 4 * words * h});
+}
+
 // fp32 logits of a tile, and in bf16 the tile's operands widened (trainer/kernels/cpu/loss.cpp).
 std::int64_t loss_tiles(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (target.cuda) return 0;
   const bool backward = op.kind == linear_cross_entropy_backward;
   const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
   const Value& weight = p.value(p.input(op, backward ? 2 : 1));
+  if (target.cuda) return target.trainer ? cuda_loss_tiles(hidden, weight, backward) : 0;
   const std::int64_t tokens = std::min(loss_tile_tokens, hidden.shape[0]),
                      words = std::min(loss_tile_vocab, weight.shape[0]), h = hidden.shape.back();
   std::int64_t floats = tokens * words;
@@ -28,7 +48,7 @@ std::int64_t loss_tiles(const Program& p, const Op& op, const WorkspaceTarget& t
 
 // ZeRO's gathered fp32 partitions, on their way into the parameters.
 std::int64_t gathered_partitions(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (target.cuda || op.phase != Phase::optimizer) return 0;
+  if ((target.cuda && !target.trainer) || op.phase != Phase::optimizer) return 0;
   const std::int64_t partition = p.value(p.input(op, 0)).shape.numel();
   std::int64_t elements = 0;
   for (std::size_t i = 1; i < op.inputs; ++i) elements += p.value(p.input(op, i)).shape.numel();

@@ -94,6 +94,8 @@ constexpr Option table[] = {
     {"--optimizer", true, apply_optimizer},
     {"--attn", true,
      [](const Given& g, StepConfig& c) { c.attention = parse_choice(g, attentions); }},
+    {"--cuda-graph", true,
+     [](const Given& g, StepConfig& c) { c.cuda_graph = parse_choice(g, cuda_graphs); }},
     {"--param-dtype", true, [](const Given& g, StepConfig& c) { apply_dtype(g, c.param_dtype); }},
     {"--compute-dtype", true,
      [](const Given& g, StepConfig& c) { apply_dtype(g, c.compute_dtype); }},

@@ -136,6 +136,7 @@ const char* to_option(AcScope scope) { return options::text_of(options::scopes, 
 const char* to_option(Kernels value) { return options::text_of(options::kernels, value); }
 const char* to_option(Optimizer value) { return options::text_of(options::optimizers, value); }
 const char* to_option(Attention value) { return options::text_of(options::attentions, value); }
+const char* to_option(CudaGraph value) { return options::text_of(options::cuda_graphs, value); }
 const char* to_option(FsdpUnit unit) { return options::text_of(options::fsdp_units, unit); }
 
 const char* to_option(DType dtype) {

@@ -12,6 +12,8 @@ inline constexpr Choice<Kernels> kernels[] = {{"eager", Kernels::eager}, {"fused
 inline constexpr Choice<Optimizer> optimizers[] = {{"adamw", Optimizer::adamw},
                                                    {"adamw-foreach", Optimizer::adamw_foreach},
                                                    {"sgd", Optimizer::sgd}};
+inline constexpr Choice<CudaGraph> cuda_graphs[] = {
+    {"off", CudaGraph::off}, {"step", CudaGraph::step}, {"segments", CudaGraph::segments}};
 inline constexpr Choice<Attention> attentions[] = {
     {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
     {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager}};

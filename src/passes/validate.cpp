@@ -2,6 +2,7 @@
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 
 namespace ac_advisor::passes {
@@ -105,15 +106,14 @@ void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
                      (c.attention == Attention::automatic && spec.eager_attention_only);
   const bool dropout = c.dropout > 0.0 || spec.attention_dropout > 0.0;
   if (dropout && !eager)
-    refuse(
-        "--dropout with flash attention: LibTorch's CPU kernel has no dropout; use --attn eager");
+    refuse("--dropout with flash attention: the trainer's has no dropout; use --attn eager");
   if (c.attention == Attention::cudnn)
-    refuse("--attn cudnn: there is no cuDNN on a CPU; use flash, eager or auto");
+    refuse("--attn cudnn: the trainer has flash and eager attention; use flash, eager or auto");
   for (std::int64_t window : spec.window)
     if (window > 0 && window < c.seq && !eager)
       refuse("a sliding window of " + std::to_string(window) + " tokens below --seq " +
              std::to_string(c.seq) +
-             " with flash attention: LibTorch's CPU kernel has no windows; use --attn eager");
+             " with flash attention: the trainer's has no windows; use --attn eager");
   if (c.loss == LossKind::chunked && spec.final_softcap)
     refuse(
         "--loss chunked: this model soft-caps its logits, which the chunked loss does not; use "
@@ -127,6 +127,15 @@ void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
            "\": the trainer has default, linear and llama3");
 }
 
+/// A graph is captured once: what it holds must not change from step to step.
+void check_cuda_graph(const StepConfig& c) {
+  if (c.cuda_graph == CudaGraph::off) return;
+  if (c.optimizer != Optimizer::adamw)
+    refuse(std::string("--cuda-graph ") + to_option(c.cuda_graph) + " with --optimizer " +
+           to_option(c.optimizer) +
+           ": its learning rate is a number of the host's, which a graph would repeat; use adamw");
+}
+
 }  // namespace
 
 void validate(const model::ModelSpec& spec, const StepConfig& c) {
@@ -134,6 +143,7 @@ void validate(const model::ModelSpec& spec, const StepConfig& c) {
   check_checkpointing(spec, c);
   check_sharding(c);
   check_precision(c);
+  check_cuda_graph(c);
   if (c.runtime == Runtime::ac_trainer) check_trainer(spec, c);
   if (spec.layers > 4096)
     refuse("num_hidden_layers " + std::to_string(spec.layers) + ": at most 4096");

@@ -26,6 +26,7 @@ constexpr std::array optimizers{Optimizer::adamw, Optimizer::adamw_foreach, Opti
 constexpr std::array shardings{Sharding::none,  Sharding::ddp,   Sharding::zero1,
                                Sharding::zero2, Sharding::fsdp2, Sharding::hsdp};
 constexpr std::array units{FsdpUnit::block, FsdpUnit::segment};
+constexpr std::array cuda_graphs{CudaGraph::off, CudaGraph::step, CudaGraph::segments};
 constexpr std::array attentions{Attention::automatic, Attention::flash, Attention::cudnn,
                                 Attention::efficient, Attention::math,  Attention::eager};
 constexpr std::array dtypes{DType::bf16, DType::f32};
@@ -162,6 +163,7 @@ const std::array table{
     AC_ENUM("kernels", kernels, kernel_kinds),
     AC_ENUM("optimizer", optimizer, optimizers),
     AC_ENUM("attn", attention, attentions),
+    AC_ENUM("cuda_graph", cuda_graph, cuda_graphs),
     AC_ENUM("param_dtype", param_dtype, dtypes),
     AC_ENUM("compute_dtype", compute_dtype, dtypes),
     AC_ENUM("reduce_dtype", reduce_dtype, dtypes),

@@ -26,7 +26,7 @@ class TwoSteps {
 
   std::int64_t run(std::int64_t cublas_handles) {
     for (ir::StorageId s : s_.resident)
-      if (p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
+      if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
     for (std::int64_t i = 0; i < cublas_handles && m_.workspaces; ++i)
       static_cast<void>(allocator_.allocate(m_.cublas_workspace / cublas_handles));
     walk();
@@ -42,8 +42,10 @@ class TwoSteps {
       handle_[i] = allocator_.allocate(p_.storage(s).bytes, stream_of(s));
   }
 
-  /// FSDP2 allocates all-gather and reduce-scatter outputs on streams of their own.
+  /// FSDP2 allocates all-gather and reduce-scatter outputs on streams of their own; the trainer all
+  /// of them on one, where what uses them elsewhere is waited for.
   [[nodiscard]] int stream_of(ir::StorageId s) const {
+    if (m_.target.trainer) return 0;
     const ir::Storage& storage = p_.storage(s);
     if (storage.module.leaf != ir::Module::fsdp) return 0;
     return storage.role == ir::Role::gradient ? 2 : storage.role == ir::Role::communication ? 1 : 0;

@@ -78,16 +78,27 @@ const ir::Value& Call::out_value(std::size_t i) const {
   const ir::Program& p = executor_.step().program;
   return p.value(p.output(op_, i));
 }
-std::uint64_t Call::dropout_key() const { return executor_.dropout_key(op_); }
+std::int64_t Call::out_bytes(std::size_t i) const {
+  const ir::Program& p = executor_.step().program;
+  return p.storage(p.storage_of(p.output(op_, i))).bytes;
+}
+std::uint64_t Call::dropout_key() const {
+  std::uint64_t key = executor_.step_key();
+  for (const std::int64_t part : {executor_.micro(), executor_.collectives().rank()})
+    key = combine(key, static_cast<std::uint64_t>(part));
+  return combine(key, executor_.dropout_op(op_));
+}
 
 // --- the executor ------------------------------------------------------------------------------
 
 Executor::Executor(const passes::StepProgram& step, const passes::Schedule& schedule,
-                   const StepConfig& config, MemoryTracker& tracker, Collectives& collectives)
+                   const StepConfig& config, Backend& backend, MemoryTracker& tracker,
+                   Collectives& collectives)
     : step_(step),
       p_(step.program),
       schedule_(schedule),
       config_(config),
+      backend_(backend),
       tracker_(tracker),
       collectives_(collectives),
       tensors_(p_.values.size()),
@@ -105,21 +116,35 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
   std::vector<std::int32_t> next(values_begin_.begin(), values_begin_.end() - 1);
   for (std::size_t v = 0; v < p_.values.size(); ++v)
     values_of_[at_index(next[storage(v)]++)] = static_cast<ValueId>(v);
+  staged_.resize(static_cast<std::size_t>(config.grad_accum));
+  for (auto& inputs : staged_)
+    for (ValueId v : step.inputs)
+      inputs.push_back(backend.staging(sizes(p_.value(v).shape), scalar_type(p_.value(v).dtype)));
+  const DType loss = p_.value(step.losses.front()).dtype;
+  losses_ = backend.staging({config.grad_accum}, scalar_type(loss));
 }
 
-std::uint64_t Executor::dropout_key(const ir::Op& op) const {
-  std::uint64_t key = mix(seed_);
-  if (flipped_ && op.phase == ir::Phase::recompute) key = mix(key);
-  for (std::int64_t part : {step_number_, micro_, collectives_.rank(), std::int64_t{op.dim}})
-    key = combine(key, static_cast<std::uint64_t>(part));
-  return key;
+std::uint64_t Executor::step_key() const {
+  return combine(mix(seed_), static_cast<std::uint64_t>(step_number_));
+}
+
+std::uint64_t Executor::dropout_op(const ir::Op& op) const {
+  const auto place = static_cast<std::uint64_t>(op.dim);
+  return flipped_ && op.phase == ir::Phase::recompute ? mix(place) : place;
+}
+
+void Executor::set_capture(CudaGraph capture, std::int64_t warm_up) {
+  capture_ = capture;
+  until_capture_ = warm_up;
+  graphs_.clear();
 }
 
 /// New memory for the storage of `v`, seen in v's shape and layout.
 at::Tensor Executor::allocate(ValueId v) {
   const ir::Value& value = p_.value(v);
   const StorageId s = value.storage;
-  const auto options = at::TensorOptions().dtype(scalar_type(value.dtype));
+  const auto options =
+      at::TensorOptions().dtype(scalar_type(value.dtype)).device(backend_.device());
   const ir::Shape& shape = value.shape;
   tracker_.set_storage(s);
   at::Tensor tensor;
@@ -132,6 +157,7 @@ at::Tensor Executor::allocate(ValueId v) {
     tensor = at::empty(sizes(shape), options);
   }
   tracker_.set_storage(no_id);
+  tracker_.hold(s, p_.storage(s).bytes);
   alive_[at_index(s)] = true;
   whole_[at_index(s)] = tensor;
   return tensor;
@@ -161,7 +187,10 @@ void Executor::adopt(ValueId v, const at::Tensor& tensor) {
   const StorageId s = p_.value(v).storage;
   if (static_cast<std::int64_t>(tensor.storage().nbytes()) != p_.storage(s).bytes)
     broken(p_, v, "a kernel allocated other bytes than the program says");
-  tracker_.adopt(tensor.storage().mutable_data(), s);
+  if (tracker_.counts_by_device())
+    tracker_.hold(s, p_.storage(s).bytes);
+  else
+    tracker_.adopt(tensor.storage().mutable_data(), s);
   alive_[at_index(s)] = true;
   whole_[at_index(s)] = tensor;
   tensors_[at_index(v)] = tensor;
@@ -205,6 +234,7 @@ void Executor::release(StorageId s) {
     tensors_[at_index(values_of_[at_index(i)])].reset();
   whole_[at_index(s)].reset();
   alive_[at_index(s)] = false;
+  tracker_.let_go(s);
 }
 
 void Executor::drop_survivors() {
@@ -225,22 +255,15 @@ void Executor::drop_made_between(OpId begin, OpId end) {
     }
 }
 
-void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
-  auto phase_start = Clock::now();
-  ir::Phase phase = begin < end ? p_.op(begin).phase : ir::Phase::forward;
+void Executor::run_ops(OpId begin, OpId end) {
+  const KernelTable& kernels = backend_.kernels();
   ir::ModulePath module{-2, ir::Module::root};
   nvtx::Range range;
   bool updating = false;
-  const auto leave = [&](ir::Phase next) {
-    const auto now = Clock::now();
-    timing.by_phase[static_cast<std::size_t>(phase)] +=
-        std::chrono::duration<double>(now - phase_start).count();
-    phase_start = now;
-    phase = next;
-  };
   for (OpId id = begin; id < end; ++id) {
     const ir::Op& op = p_.op(id);
-    if (op.phase != phase) leave(op.phase);
+    if (phases_.empty() || phases_.back().phase != op.phase)
+      phases_.push_back({op.phase, capturing_ ? 0 : backend_.mark()});
     if (!(op.module == module) && nvtx::enabled()) {
       module = op.module;
       range.replace(ir::to_string(module).c_str());
@@ -252,47 +275,108 @@ void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
       before_optimizer_();
     }
     const Call call(*this, op);
-    kernel(op.kind)(call);
+    kernels[static_cast<std::size_t>(op.kind)](call);
     for (std::size_t i = 0; i < op.outputs; ++i)  // what the kernel had no need to touch
       static_cast<void>(output(op, i));
     for (ValueId v : step_.losses)
-      if (p_.value(v).producer == id && loss_) loss_(micro_, tensor(v).item<double>());
-    timing.launches[static_cast<std::size_t>(op.phase)] += ir::row(op.kind).launches > 0 ? 1 : 0;
+      if (p_.value(v).producer == id) losses_[micro_].copy_(tensor(v), /*non_blocking=*/true);
+    launches_[static_cast<std::size_t>(op.phase)] += ir::row(op.kind).launches > 0 ? 1 : 0;
+    tracker_.end_op();
     const std::size_t at = at_index(id);
     for (std::int32_t f = schedule_.free_begin[at]; f < schedule_.free_begin[at + 1]; ++f)
       release(schedule_.freed[at_index(f)]);
     if (observer_) observer_(id);
   }
-  leave(phase);
   current_ = no_id;
 }
 
-StepTiming Executor::run(const std::function<void(std::int64_t)>& load,
-                         const std::function<void(std::int64_t, double)>& loss) {
-  const MemoryTracker::Scope scope(&tracker_);
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;  // no graph is ever built
+/// A part of a step: run, or captured as a segment.
+void Executor::part(const std::function<void()>& work) {
+  if (capturing_ && capture_ == CudaGraph::segments)
+    graphs_.push_back(backend_.capture(work));
+  else
+    work();
+}
+
+/// Segments are the optimizer, and a block's ops of one phase.
+void Executor::run_segments(OpId begin, OpId end) {
+  while (begin < end) {
+    const ir::Op& first = p_.op(begin);
+    OpId stop = begin;
+    while (stop < end && p_.op(stop).phase == first.phase &&
+           (first.phase == ir::Phase::optimizer || p_.op(stop).module.block == first.module.block))
+      ++stop;
+    part([&] { run_ops(begin, stop); });
+    begin = stop;
+  }
+}
+
+/// The step from its inputs on the host to its losses there.
+void Executor::issue() {
   drop_survivors();
-  loss_ = loss;
-  StepTiming timing;
-  const auto start = Clock::now();
+  bucket_.clear();
+  launches_.fill(0);
+  part([this] { backend_.issue_step_scalars(); });
   const auto end = static_cast<OpId>(p_.ops.size());
   OpId optimizer = end;
   while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
   const std::size_t written = step_.micro_begin.size();
-  bucket_.clear();
   for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro) {
     micro_ = micro;
-    load(micro);
+    part([&] {
+      for (std::size_t i = 0; i < step_.inputs.size(); ++i)
+        tensor(step_.inputs[i])
+            .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);
+    });
     const std::size_t index = passes::written_micro_batch(micro, written, config_.grad_accum);
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
     if (index == 1 && micro > 1) drop_made_between(begin, stop);
-    run_ops(begin, stop, timing);
+    run_segments(begin, stop);
   }
-  run_ops(optimizer, end, timing);
+  run_segments(optimizer, end);
+}
+
+/// Captures the step without running it.
+void Executor::capture() {
+  capturing_ = true;
+  if (capture_ == CudaGraph::step)
+    graphs_.push_back(backend_.capture([this] { issue(); }));
+  else
+    issue();
+  capturing_ = false;
+}
+
+StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t, double)>& loss) {
+  const MemoryTracker::Scope scope(&tracker_);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;  // no graph is ever built
+  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro)
+    load(micro, staged_[static_cast<std::size_t>(micro)]);
+  backend_.set_step_scalars(static_cast<float>(optimizer_.learning_rate), step_key());
+  if (capture_ != CudaGraph::off && until_capture_-- <= 0 && graphs_.empty()) capture();
+  phases_.clear();
+  backend_.clear_marks();
+  const auto start = Clock::now();
+  if (graphs_.empty()) {
+    issue();
+    phases_.push_back({ir::Phase::optimizer, backend_.mark()});
+  } else {
+    for (const auto& graph : graphs_) graph->replay();
+  }
+  finish();
+  StepTiming timing;
   timing.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  timing.launches = launches_;
+  for (std::size_t i = 0; i + 1 < phases_.size(); ++i)
+    timing.by_phase[static_cast<std::size_t>(phases_[i].phase)] +=
+        backend_.seconds(phases_[i].mark, phases_[i + 1].mark);
+  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro)
+    loss(micro, losses_[micro].item<double>());
+  tracker_.end_step();
   ++step_number_;
   return timing;
 }
+
+void Executor::finish() { backend_.finish(); }
 
 }  // namespace ac_advisor::trainer

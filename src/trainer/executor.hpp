@@ -9,6 +9,7 @@
 
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/schedule.hpp"
+#include "trainer/backend/backend.hpp"
 #include "trainer/collectives/collectives.hpp"
 #include "trainer/memory_tracker.hpp"
 
@@ -23,7 +24,7 @@ struct OptimizerSettings {
 /// What one step took.
 struct StepTiming {
   double seconds = 0;
-  std::array<double, ir::phase_count> by_phase{};
+  std::array<double, ir::phase_count> by_phase{};        ///< none where a graph was replayed
   std::array<std::int64_t, ir::phase_count> launches{};  ///< kernels that were called
 };
 
@@ -31,14 +32,15 @@ struct StepTiming {
 /// when it is first put out and released where the schedule frees it. No autograd.
 class Executor {
  public:
-  /// `tracker` and `collectives` outlive the executor.
+  /// All but `step`, `schedule` and `config` are used by this rank alone; all outlive the executor.
   Executor(const passes::StepProgram& step, const passes::Schedule& schedule,
-           const StepConfig& config, MemoryTracker& tracker, Collectives& collectives);
+           const StepConfig& config, Backend& backend, MemoryTracker& tracker,
+           Collectives& collectives);
 
-  /// Runs one step. `load(micro)` fills the inputs before each micro-batch;
-  /// `loss(micro, value)` is told each micro-batch's loss.
-  StepTiming run(const std::function<void(std::int64_t)>& load,
-                 const std::function<void(std::int64_t, double)>& loss);
+  /// Fills a micro-batch's inputs, tensors of the host in the order of step.inputs.
+  using Load = std::function<void(std::int64_t micro, const std::vector<at::Tensor>& inputs)>;
+  /// Runs one step and waits for it; `loss(micro, value)` is told each micro-batch's loss.
+  StepTiming run(const Load& load, const std::function<void(std::int64_t, double)>& loss);
 
   /// The tensor that a value is now: a resident one, or in between ops one that is alive. A view is
   /// made on demand.
@@ -52,16 +54,23 @@ class Executor {
   [[nodiscard]] const StepConfig& config() const { return config_; }
   [[nodiscard]] Collectives& collectives() { return collectives_; }
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
+  [[nodiscard]] Backend& backend() { return backend_; }
   OptimizerSettings& optimizer() { return optimizer_; }
   void set_seed(std::uint64_t seed) { seed_ = seed; }
   /// Draws other masks when a forward is recomputed: the fault that parity must notice.
   void flip_dropout_in_recomputation() { flipped_ = true; }
   void set_step(std::int64_t step) { step_number_ = step; }
+  [[nodiscard]] std::int64_t step_number() const { return step_number_; }
+  /// Steps after the next `warm_up` are captured once and replayed; `off` forgets the graphs.
+  void set_capture(CudaGraph capture, std::int64_t warm_up = 2);
   /// Called after each op with the bytes that are live.
   void set_observer(std::function<void(ir::OpId)> observer) { observer_ = std::move(observer); }
   /// Called once a step, when the gradients are complete.
   void set_before_optimizer(std::function<void()> hook) { before_optimizer_ = std::move(hook); }
-  [[nodiscard]] std::uint64_t dropout_key(const ir::Op& op) const;
+  /// What dropout draws with: a key of seed and step, the micro-batch, and the op.
+  [[nodiscard]] std::uint64_t step_key() const;
+  [[nodiscard]] std::int64_t micro() const { return micro_; }
+  [[nodiscard]] std::uint64_t dropout_op(const ir::Op& op) const;
   [[nodiscard]] ir::OpId current() const { return current_; }
 
   // For kernels.
@@ -76,7 +85,17 @@ class Executor {
   std::vector<Bucketed>& bucket() { return bucket_; }
 
  private:
-  void run_ops(ir::OpId begin, ir::OpId end, StepTiming& timing);
+  /// Where a phase begins in the issued work: the backend's mark.
+  struct PhaseBegin {
+    ir::Phase phase;
+    std::size_t mark;
+  };
+  void issue();
+  void capture();
+  void part(const std::function<void()>& work);
+  void run_segments(ir::OpId begin, ir::OpId end);
+  void run_ops(ir::OpId begin, ir::OpId end);
+  void finish();
   void release(ir::StorageId s);
   at::Tensor allocate(ir::ValueId v);
   [[nodiscard]] at::Tensor view_of(const at::Tensor& base, ir::ValueId of, ir::ValueId v) const;
@@ -88,6 +107,7 @@ class Executor {
   const ir::Program& p_;
   const passes::Schedule& schedule_;
   const StepConfig& config_;
+  Backend& backend_;
   MemoryTracker& tracker_;
   Collectives& collectives_;
   OptimizerSettings optimizer_;
@@ -103,7 +123,14 @@ class Executor {
   std::vector<ir::ValueId> values_of_;
   std::function<void(ir::OpId)> observer_;
   std::function<void()> before_optimizer_;
-  std::function<void(std::int64_t, double)> loss_;
+  std::vector<std::vector<at::Tensor>> staged_;  ///< by micro-batch, the inputs on the host
+  at::Tensor losses_;                            ///< by micro-batch, on the host
+  std::vector<PhaseBegin> phases_;
+  std::array<std::int64_t, ir::phase_count> launches_{};
+  CudaGraph capture_ = CudaGraph::off;
+  std::int64_t until_capture_ = 0;
+  std::vector<std::unique_ptr<Graph>> graphs_;  ///< in the order of replay
+  bool capturing_ = false;
   std::vector<Bucketed> bucket_;
 };
 

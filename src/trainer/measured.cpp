@@ -1,9 +1,11 @@
 #include "trainer/measured.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/simulate/clock.hpp"
 #include "ac_advisor/version.hpp"
 #include "advise/storage_category.hpp"
 #include "advise/timeline.hpp"
@@ -53,6 +55,75 @@ void look_at_peak(Rank& rank, profile::Memory& m, ir::OpId peak_op) {
   rank.tracker().set_watch(ir::no_id, nullptr);
 }
 
+void note_peaks(Rank& rank, profile::Memory& m) {
+  const MemoryTracker& tracker = rank.tracker();
+  const ir::Program& p = rank.built().step.program;
+  const MemoryTracker::Peak peak = tracker.peak();
+  m.peak_allocated = peak.bytes;
+  m.peak_excluding_workspace = tracker.declared_peak().bytes;
+  m.peak_by_phase = tracker.peak_by_phase();
+  m.peak_by_phase_excluding_workspace = tracker.declared_peak_by_phase();
+  for (auto* phases : {&m.peak_by_phase, &m.peak_by_phase_excluding_workspace})
+    (*phases)[2] = std::max((*phases)[2], (*phases)[3]);  // recomputation is inside backward
+  m.peak_step = peak.op;
+  m.peak_phase = profile::phase_names[0];
+  if (peak.op != ir::no_id) {
+    const ir::Op& op = p.op(peak.op);
+    m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
+    m.peak_op = ir::row(op.kind).name;
+    m.peak_module = to_string(op.module);
+  }
+  if (const auto memory = rank.backend().memory()) m.peak_reserved = memory->peak_reserved;
+}
+
+void describe_cpu(profile::Profile& result) {
+  result.absent = {
+      {"memory.peak_reserved_bytes", "a CPU has no caching allocator"},
+      {"kernels.dispatches", "the trainer calls kernels, it dispatches nothing"},
+      {"kernels.flops", "not counted: a CPU run has no hardware counters here"},
+      {"kernels.bytes", "not counted: a CPU run has no hardware counters here"},
+      {"time.launch_bound_seconds", "a CPU runs what it issues"},
+      {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
+      {"time.mfu", "the peak FLOP/s of this CPU is not known"},
+      {"fit", "the machine's memory is not the device's"}};
+  result.assumptions.push_back(
+      "times are wall-clock seconds of the fastest step but the first, "
+      "on a machine that others may have used");
+  if (result.config.compute_dtype == DType::bf16)
+    result.assumptions.push_back(
+        "in bf16 oneDNN's scratch inside LibTorch's allocator is part of the workspace, what it "
+        "allocates elsewhere is not counted");
+}
+
+void describe_gpu(profile::Profile& result, const Built& built, const Backend& backend) {
+  const StepConfig& c = built.config;
+  const simulate::Device& planned = simulate::find_device(c.gpu);
+  result.absent = {
+      {"kernels.launches", "not traced: measure with --trace"},
+      {"kernels.dispatches", "the trainer calls kernels, it dispatches nothing"},
+      {"kernels.flops", "not counted"},
+      {"kernels.bytes", "not counted: measure with --counters"},
+      {"time.launch_bound_seconds", "not traced: measure with --trace"},
+      {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
+      {"fit", "it has fitted: what it reserved is memory.peak_reserved_bytes"}};
+  if (c.cuda_graph != CudaGraph::off)
+    for (const char* path : {"time.by_phase_seconds", "time.recompute_seconds"})
+      result.absent[path] = "a captured step has no events between its phases";
+  const simulate::StepTime predicted =
+      simulate::walk_time(built.step, planned, c.world, c.grad_accum);
+  const double peak = c.compute_dtype == DType::bf16 ? planned.bf16_flops : planned.fp32_flops;
+  result.time.mfu = predicted.model_flops / (result.time.step * peak);
+  result.assumptions.push_back(
+      "times are wall-clock seconds from the first issue to the last kernel's end, of the fastest "
+      "step but the first two; phases by CUDA events");
+  result.assumptions.push_back("mfu is of the peak FLOP/s in the device file of " + planned.name);
+  const double memory = static_cast<double>(backend.memory()->total),
+               usable = static_cast<double>(planned.usable_bytes);
+  if (backend.multiprocessors() != planned.sm_count || std::abs(memory - usable) > 0.1 * usable)
+    result.warnings.push_back("planned for " + planned.title + ", ran on " + result.device_name +
+                              ": give the --gpu that it is");
+}
+
 }  // namespace
 
 Live live_now(Rank& rank) {
@@ -78,55 +149,48 @@ Observed observe(Rank& rank, std::int64_t steps,
   Observed observed;
   MemoryTracker& tracker = rank.tracker();
   const ir::Program& p = rank.built().step.program;
+  profile::Memory& m = observed.memory;
+  const bool device = tracker.counts_by_device();
+  const std::int64_t sampled = device ? std::min<std::int64_t>(1, steps - 1) : steps - 1;
   for (std::int64_t i = 0; i < steps; ++i) {
     const std::int64_t number = rank.steps_done();
     before_step(number);
+    tracker.set_sampling(i == sampled);
     const Rank::Result result = rank.step();
     observed.losses.push_back(result.loss);
-    observed.timings.push_back(result.timing);
+    if (!device || i != sampled || steps < 3) observed.timings.push_back(result.timing);
     if (i == 0) observed.first_step_peak = tracker.peak().bytes;
+    if (i == sampled) note_peaks(rank, m);
+    tracker.set_sampling(false);
     if (!after_step(number, result)) return observed;
   }
   trained();
-  profile::Memory& m = observed.memory;
-  const MemoryTracker::Peak peak = tracker.peak();
-  m.peak_allocated = peak.bytes;
-  m.peak_excluding_workspace = tracker.declared_peak().bytes;
   m.first_step_peak = observed.first_step_peak;
-  m.peak_by_phase = tracker.peak_by_phase();
-  m.peak_by_phase_excluding_workspace = tracker.declared_peak_by_phase();
-  for (auto* phases : {&m.peak_by_phase, &m.peak_by_phase_excluding_workspace})
-    (*phases)[2] = std::max((*phases)[2], (*phases)[3]);  // recomputation is inside backward
-  m.peak_step = peak.op;
-  if (peak.op != ir::no_id) {
-    const ir::Op& op = p.op(peak.op);
-    m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
-    m.peak_op = ir::row(op.kind).name;
-    m.peak_module = to_string(op.module);
-  } else {
-    m.peak_phase = profile::phase_names[0];
-  }
-  // One more step for the timeline, one to look at the peak: neither is timed.
+  // One more step for the timeline, one to look at the peak: neither is timed, nor in a graph.
+  rank.executor().set_capture(CudaGraph::off);
+  tracker.set_sampling(true);
   std::vector<std::int64_t> live(p.ops.size(), 0);
   rank.executor().set_observer(
       [&](ir::OpId op) { live[static_cast<std::size_t>(op)] = tracker.live(); });
   static_cast<void>(rank.step());
   rank.executor().set_observer(nullptr);
   m.timeline = advise::thin_timeline(p, live);
-  look_at_peak(rank, m, peak.op);
+  look_at_peak(rank, m, static_cast<ir::OpId>(m.peak_step));
+  tracker.set_sampling(false);
   rank.executor().drop_survivors();
   m.resident = tracker.live();
   return observed;
 }
 
-profile::Profile measured_profile(const Built& built, const Observed& observed) {
+profile::Profile measured_profile(const Built& built, const Observed& observed,
+                                  const Backend& backend) {
   profile::Profile result;
   result.source = "measured";
   result.tool_version = version;
   result.model = built.spec;
   result.parameters = model::parameter_count(built.spec);
   result.config = built.config;
-  result.device_name = "cpu";
+  result.device_name = backend.name();
   result.memory = observed.memory;
   // The first step warms caches up; of the others the fastest is disturbed the least.
   const auto first = observed.timings.begin() + (observed.timings.size() > 1 ? 1 : 0);
@@ -143,22 +207,10 @@ profile::Profile measured_profile(const Built& built, const Observed& observed) 
   result.kernels.launches = timing.launches;
   result.numerics.emplace();
   result.numerics->losses = observed.losses;
-  result.absent = {
-      {"memory.peak_reserved_bytes", "a CPU has no caching allocator"},
-      {"kernels.dispatches", "the trainer calls kernels, it dispatches nothing"},
-      {"kernels.flops", "not counted: a CPU run has no hardware counters here"},
-      {"kernels.bytes", "not counted: a CPU run has no hardware counters here"},
-      {"time.launch_bound_seconds", "a CPU runs what it issues"},
-      {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
-      {"time.mfu", "the peak FLOP/s of this CPU is not known"},
-      {"fit", "the machine's memory is not the device's"}};
-  result.assumptions.push_back(
-      "times are wall-clock seconds of the fastest step but the first, "
-      "on a machine that others may have used");
-  if (!result.memory.peak_phase.empty() && c.compute_dtype == DType::bf16)
-    result.assumptions.push_back(
-        "in bf16 oneDNN's scratch inside LibTorch's allocator is part of the workspace, what it "
-        "allocates elsewhere is not counted");
+  if (backend.memory())
+    describe_gpu(result, built, backend);
+  else
+    describe_cpu(result);
   return result;
 }
 

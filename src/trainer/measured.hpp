@@ -9,15 +9,16 @@
 
 namespace ac_advisor::trainer {
 
-/// What one rank's steps showed: peaks of the last one, the fastest one's times.
+/// What one rank's steps showed.
 struct Observed {
   std::vector<double> losses;
-  std::vector<StepTiming> timings;
+  std::vector<StepTiming> timings;  ///< of steps whose peaks were not asked for op by op
   std::int64_t first_step_peak = 0;
-  profile::Memory memory;  ///< but for what needs a caching allocator
+  profile::Memory memory;
 };
 
-/// Runs `steps` steps with everything measured: the first by its peak alone, the last op by op.
+/// Runs `steps` steps: a CPU's peaks are those of the last; a GPU's those of the second, whose
+/// allocator is asked after each op, so that it is not timed.
 /// `after_step(step, result)` is called after each; false ends the run. `trained` is called after
 /// the last, before the steps that are run to look closer.
 [[nodiscard]] Observed observe(
@@ -25,8 +26,9 @@ struct Observed {
     const std::function<bool(std::int64_t, const Rank::Result&)>& after_step,
     const std::function<void(std::int64_t)>& before_step, const std::function<void()>& trained);
 
-/// The profile of rank 0, with null and a reason for what a CPU does not show.
-[[nodiscard]] profile::Profile measured_profile(const Built& built, const Observed& observed);
+/// The profile of rank 0, with null and a reason for what the device does not show.
+[[nodiscard]] profile::Profile measured_profile(const Built& built, const Observed& observed,
+                                                const Backend& backend);
 
 /// Live bytes now, by category and by top-level module.
 struct Live {

@@ -59,7 +59,10 @@ void MemoryTracker::install() {
   c10::SetCPUAllocator(&allocator, 100);
 }
 
-MemoryTracker* MemoryTracker::current() { return current_tracker; }
+MemoryTracker* MemoryTracker::current() {
+  const bool counts = current_tracker != nullptr && !current_tracker->counts_by_device();
+  return counts ? current_tracker : nullptr;
+}
 
 MemoryTracker::Scope::Scope(MemoryTracker* tracker) : before_(current_tracker) {
   current_tracker = tracker;
@@ -111,16 +114,59 @@ void MemoryTracker::adopt(void* data, ir::StorageId storage) {
   note();
 }
 
+void MemoryTracker::hold(ir::StorageId storage, std::int64_t bytes) {
+  if (!counts_by_device()) return;
+  const std::int64_t unit = device_.granularity, rounded = (bytes + unit - 1) / unit * unit;
+  if (held_.emplace(storage, rounded).second) declared_ += rounded;
+}
+
+void MemoryTracker::let_go(ir::StorageId storage) {
+  const auto found = held_.find(storage);
+  if (found == held_.end()) return;
+  declared_ -= found->second;
+  held_.erase(found);
+}
+
+void MemoryTracker::set_sampling(bool on) {
+  sampling_ = on && counts_by_device();
+  if (sampling_) static_cast<void>(device_.take_peak());
+}
+
+void MemoryTracker::end_op() {
+  if (!sampling_) return;
+  live_ = device_.take_peak();
+  note();
+  if (seen_ && op_ == watched_) seen_();
+}
+
+void MemoryTracker::end_step() {
+  if (!counts_by_device() || sampling_) return;
+  live_ = device_.take_peak();
+  note();
+}
+
+std::int64_t MemoryTracker::live() const {
+  return counts_by_device() ? device_.allocated() : live_;
+}
+
 void MemoryTracker::begin_op(ir::OpId op, ir::Phase phase) {
   op_ = op;
   if (phase == phase_) return;
   phase_ = phase;
   const std::scoped_lock lock(mutex_);
+  if (counts_by_device()) {
+    if (!sampling_) return;
+    live_ = device_.allocated();
+  }
   note();
 }
 
 void MemoryTracker::reset_peaks() {
   const std::scoped_lock lock(mutex_);
+  if (counts_by_device()) {
+    static_cast<void>(device_.take_peak());
+    live_ = device_.allocated();
+  }
   op_ = ir::no_id;
   phase_ = ir::Phase::forward;
   peak_ = declared_peak_ = {};
@@ -134,6 +180,8 @@ void MemoryTracker::each_live(const std::function<void(std::int64_t bytes, ir::S
   const std::scoped_lock lock(mutex_);
   for (Block* block = first_; block != nullptr; block = block->next)
     visit(block->bytes, block->storage);
+  for (const auto& [storage, bytes] : held_) visit(bytes, storage);
+  if (counts_by_device()) visit(live_ - declared_, ir::no_id);
 }
 
 }  // namespace ac_advisor::trainer

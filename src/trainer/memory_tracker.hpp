@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -12,6 +13,7 @@ namespace ac_advisor::trainer {
 
 /// Counts every tensor allocation of the threads that it is current on: exact bytes, by the storage
 /// of the program that they belong to. What an op allocates beyond its outputs is its workspace.
+/// A device whose own allocator counts is sampled instead, op by op, while sampling is on.
 class MemoryTracker {
  public:
   /// One live allocation; lies in front of its bytes.
@@ -25,6 +27,13 @@ class MemoryTracker {
   struct Peak {
     std::int64_t bytes = 0;
     ir::OpId op = ir::no_id;
+  };
+
+  /// What a device's allocator counts, in bytes.
+  struct DeviceCounter {
+    std::function<std::int64_t()> allocated;  ///< now
+    std::function<std::int64_t()> take_peak;  ///< since the last call
+    std::int64_t granularity = 512;           ///< what an allocation is rounded to
   };
 
   /// Replaces LibTorch's CPU allocator by the counting one. Call once, before the first tensor.
@@ -41,11 +50,23 @@ class MemoryTracker {
     MemoryTracker* before_;
   };
 
+  /// From here on the device counts, and storages are told by hold() and let_go().
+  void count_by(DeviceCounter counter) { device_ = std::move(counter); }
+  [[nodiscard]] bool counts_by_device() const { return static_cast<bool>(device_.allocated); }
+  /// Whether each op's peak is asked for: that costs time.
+  void set_sampling(bool on);
+  void hold(ir::StorageId storage, std::int64_t bytes);
+  void let_go(ir::StorageId storage);
+
   /// What the next allocations are for.
   void set_storage(ir::StorageId storage) { storage_ = storage; }
   /// The block of a tensor that an op has made itself becomes a storage's.
   void adopt(void* data, ir::StorageId storage);
   void begin_op(ir::OpId op, ir::Phase phase);
+  /// The op has run, nothing of it is freed yet.
+  void end_op();
+  /// Without sampling, a device's peak is the step's.
+  void end_step();
   /// Peaks from here on: of all bytes, and without workspaces.
   void reset_peaks();
   /// Bytes that may be live at most, 0: no limit; beyond it an allocation throws OutOfMemory.
@@ -57,7 +78,7 @@ class MemoryTracker {
     seen_ = std::move(seen);
   }
 
-  [[nodiscard]] std::int64_t live() const { return live_; }
+  [[nodiscard]] std::int64_t live() const;
   [[nodiscard]] Peak peak() const { return peak_; }
   [[nodiscard]] Peak declared_peak() const { return declared_peak_; }
   [[nodiscard]] const std::array<std::int64_t, ir::phase_count>& peak_by_phase() const {
@@ -69,7 +90,7 @@ class MemoryTracker {
   [[nodiscard]] std::int64_t allocations() const { return allocations_; }
   void each_live(const std::function<void(std::int64_t bytes, ir::StorageId)>& visit);
 
-  // For the allocator.
+  // For the allocator. Null where nobody counts the host's allocations.
   static MemoryTracker* current();
   void add(Block* block);
   static void remove(Block* block);
@@ -86,6 +107,9 @@ class MemoryTracker {
   std::int64_t live_ = 0, declared_ = 0, limit_ = 0, allocations_ = 0;
   ir::OpId watched_ = ir::no_id;
   std::function<void()> seen_;
+  DeviceCounter device_;
+  bool sampling_ = false;
+  std::map<ir::StorageId, std::int64_t> held_;  ///< of a device that counts
   Peak peak_, declared_peak_;
   std::array<std::int64_t, ir::phase_count> phase_peak_{}, declared_phase_peak_{};
 };

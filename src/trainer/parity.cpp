@@ -25,6 +25,7 @@ StepConfig reference_config(const StepConfig& config) {
   c.loss = LossKind::ce;
   c.kernels = Kernels::eager;
   c.compute_dtype = c.reduce_dtype = c.param_dtype;
+  c.cuda_graph = CudaGraph::off;
   return c;
 }
 
@@ -42,7 +43,7 @@ std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
 
 void compare_gradients(profile::Numerics& numerics, const Built& built,
                        const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
-                       const SafetensorsFile* weights) {
+                       const SafetensorsFile* weights, std::unique_ptr<Backend> backend) {
   numerics.gradient_digest = gradient_digest(gradients);
   const bool draws = built.config.dropout > 0.0 || built.spec.attention_dropout > 0.0;
   if (draws && built.config.world > 1) {
@@ -55,7 +56,7 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
   const Data data = TextData(spec.data, built.config.seq, built.spec.vocab, spec.seed);
   std::vector<at::Tensor> wanted;
   {
-    Rank rank(*reference, *alone, data, spec.seed);
+    Rank rank(*reference, *alone, data, spec.seed, /*memory_limit=*/0, std::move(backend));
     rank.load_weights(weights);
     rank.capture_gradients(&wanted);
     static_cast<void>(rank.step());

@@ -53,26 +53,47 @@ at::Tensor rotary_frequencies(const model::ModelSpec& spec, double theta, bool s
   return out;
 }
 
+at::Tensor on_host(const at::Tensor& tensor) {
+  return tensor.is_cpu() ? tensor.clone() : tensor.to(at::kCPU);
+}
+
 }  // namespace
 
 std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& config) {
   auto built = std::make_unique<Built>();
   built->spec = spec;
   built->config = config;
-  built->step = advise::solve(spec, config, simulate::find_device(config.gpu)).step;
+  const simulate::Device& device = simulate::find_device(config.gpu);
+  built->cuda = device.cuda;
+  built->step = advise::solve(spec, config, device).step;
   built->schedule = passes::make_schedule(built->step);
   built->names = parameter_names(spec, built->step);
   return built;
 }
 
 Rank::Rank(const Built& built, Collectives& collectives, const Data& data, std::uint64_t seed,
-           std::int64_t memory_limit)
+           std::int64_t memory_limit, std::unique_ptr<Backend> backend)
     : built_(built),
       collectives_(collectives),
       data_(data),
       seed_(seed),
-      executor_(built.step, built.schedule, built.config, tracker_, collectives) {
-  tracker_.set_limit(memory_limit);
+      backend_(backend ? std::move(backend) : make_cpu_backend()),
+      executor_(built.step, built.schedule, built.config, *backend_, tracker_, collectives) {
+  if (backend_->memory()) {
+    backend_->release_memory();
+    tracker_.count_by({[this] { return backend_->memory()->allocated; },
+                       [this] {
+                         const std::int64_t peak = backend_->memory()->peak_allocated;
+                         backend_->reset_peak_memory();
+                         return peak;
+                       }});
+    if (memory_limit > 0 && !backend_->limit_memory(memory_limit))
+      throw UserError("--memory-limit " + std::to_string(memory_limit) + ": more than " +
+                      backend_->name() + " has");
+  } else {
+    tracker_.set_limit(memory_limit);
+  }
+  executor_.set_capture(built.config.cuda_graph);
   executor_.set_seed(seed);
   executor_.allocate_residents();
   fill_buffers();
@@ -106,10 +127,16 @@ void Rank::load_weights(const SafetensorsFile* file) {
   }
   if (file != nullptr) check_weights(*file, built_.names, shapes);
   const auto fill = [&](std::size_t i, std::int64_t begin, std::int64_t end, at::Tensor to) {
-    if (file != nullptr)
-      file->read(built_.names[i], begin, end, to.view({-1}).narrow(0, 0, end - begin));
-    else
-      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, to);
+    const at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
+    if (file != nullptr) {
+      file->read(built_.names[i], begin, end, flat);
+    } else if (flat.is_cpu()) {
+      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, flat);
+    } else {
+      const at::Tensor host = at::empty(flat.sizes(), flat.options().device(at::kCPU));
+      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, host);
+      flat.copy_(host);
+    }
   };
   for (std::size_t i = 0; i < built_.step.parameters.size(); ++i) {
     const passes::Parameter& parameter = built_.step.parameters[i];
@@ -140,28 +167,36 @@ void Rank::load_weights(const SafetensorsFile* file) {
   }
 }
 
-void Rank::load_batch(std::int64_t micro) {
+void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs) {
   const StepConfig& c = built_.config;
-  const at::Tensor ids = executor_.tensor(built_.step.inputs[0]),
-                   labels = executor_.tensor(built_.step.inputs[1]);
   const std::int64_t global = (steps_done_ * c.grad_accum + micro) * c.world * c.batch;
-  data_(global + collectives_.rank() * c.batch, ids);
-  labels.copy_(ids);
+  data_(global + collectives_.rank() * c.batch, inputs[0]);
+  inputs[1].copy_(inputs[0]);  // labels
 }
 
-/// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape.
+void Rank::load_first_batch() {
+  std::vector<at::Tensor> staged;
+  for (const ir::ValueId v : built_.step.inputs)
+    staged.push_back(at::empty_like(executor_.tensor(v), at::TensorOptions().device(at::kCPU)));
+  load_batch(0, staged);
+  for (std::size_t i = 0; i < staged.size(); ++i)
+    executor_.tensor(built_.step.inputs[i]).copy_(staged[i]);
+}
+
+/// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape,
+/// on the host.
 at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const StepConfig& c = built_.config;
   const auto sizes = built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
   const at::IntArrayRef shape(sizes.data(), sizes.size());
-  if (!gathers(c)) return stored.view(shape).clone();
+  if (!gathers(c)) return on_host(stored.view(shape));
   const std::int64_t group = shards(c), part = stored.numel();
   const at::Tensor all = at::empty({group * part}, stored.options());
   all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
   collectives_.all_gather(all, group);
   std::int64_t elements = 1;
   for (std::int64_t size : shape) elements *= size;
-  return all.narrow(0, 0, elements).view(shape).clone();
+  return on_host(all.narrow(0, 0, elements).view(shape));
 }
 
 at::Tensor Rank::parameter(std::size_t index) {
@@ -188,9 +223,8 @@ void Rank::copy_gradients() {
   std::int64_t start = 0;
   for (const passes::Parameter& parameter : step.parameters) {
     const ir::Shape& shape = step.program.value(parameter.value).shape;
-    capture_->push_back(all.narrow(0, start, shape.numel())
-                            .view(at::IntArrayRef(shape.sizes().data(), shape.rank()))
-                            .clone());
+    capture_->push_back(on_host(all.narrow(0, start, shape.numel())
+                                    .view(at::IntArrayRef(shape.sizes().data(), shape.rank()))));
     start += shape.numel();
   }
   capture_ = nullptr;
@@ -202,15 +236,22 @@ Rank::Result Rank::step() {
   const nvtx::Range range(("step " + std::to_string(steps_done_)).c_str());
   executor_.drop_survivors();
   tracker_.reset_peaks();
-  result.timing = executor_.run([this](std::int64_t micro) { load_batch(micro); },
-                                [&](std::int64_t, double loss) { sum += loss; });
-  const MemoryTracker::Scope outside(nullptr);
-  const at::Tensor mean =
-      at::full({1}, sum / static_cast<double>(built_.config.grad_accum), at::kDouble);
-  collectives_.all_reduce(mean, 1);
-  result.loss = mean.item<double>();
+  result.timing =
+      executor_.run([this](std::int64_t micro,
+                           const std::vector<at::Tensor>& inputs) { load_batch(micro, inputs); },
+                    [&](std::int64_t, double loss) { sum += loss; });
+  result.loss = mean_over_ranks(sum / static_cast<double>(built_.config.grad_accum));
   ++steps_done_;
   return result;
+}
+
+double Rank::mean_over_ranks(double value) {
+  if (collectives_.world() == 1 || !collectives_.real()) return value;
+  const MemoryTracker::Scope outside(nullptr);
+  const at::Tensor mean =
+      at::full({1}, value, at::TensorOptions().dtype(at::kDouble).device(backend_->device()));
+  collectives_.all_reduce(mean, 1);
+  return mean.item<double>();
 }
 
 void Rank::set_steps_done(std::int64_t steps) {

@@ -21,6 +21,7 @@ struct Built {
   passes::StepProgram step;
   passes::Schedule schedule;
   std::vector<std::string> names;  ///< of step.parameters
+  bool cuda = false;               ///< it is for a GPU
 };
 /// Throws UserError for what planner or trainer refuse.
 [[nodiscard]] std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& config);
@@ -28,9 +29,10 @@ struct Built {
 /// One rank of a training run: its tensors, its executor, its data.
 class Rank {
  public:
-  /// `data` and `collectives` outlive the rank. `memory_limit`: bytes, 0 for none.
+  /// `data` and `collectives` outlive the rank. `memory_limit`: bytes, 0 for none. Null `backend`:
+  /// the CPU. Throws UserError for a limit that the device cannot keep.
   Rank(const Built& built, Collectives& collectives, const Data& data, std::uint64_t seed,
-       std::int64_t memory_limit = 0);
+       std::int64_t memory_limit = 0, std::unique_ptr<Backend> backend = nullptr);
 
   /// From the seed, or from `file` (Hugging Face names).
   void load_weights(const SafetensorsFile* file);
@@ -40,13 +42,15 @@ class Rank {
     StepTiming timing;
   };
   /// Puts the next step's first micro-batch into the inputs, as step() does.
-  void load_first_batch() { load_batch(0); }
+  void load_first_batch();
   /// Runs the next step.
   Result step();
   /// Whole gradients in the order of step.parameters, taken just before the optimizer of the next
   /// step() runs; every rank must ask for them. Outside of the tracker.
   void capture_gradients(std::vector<at::Tensor>* into) { capture_ = into; }
-  /// The whole parameter, gathered; collective.
+  /// The mean of the ranks' values; collective.
+  [[nodiscard]] double mean_over_ranks(double value);
+  /// The whole parameter, gathered, on the host; collective.
   [[nodiscard]] at::Tensor parameter(std::size_t index);
 
   /// What must be kept to go on: parameters (or shards), optimizer state; by name.
@@ -55,12 +59,13 @@ class Rank {
   void set_steps_done(std::int64_t steps);
 
   [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] Backend& backend() { return *backend_; }
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   [[nodiscard]] const Built& built() const { return built_; }
   [[nodiscard]] std::int64_t rank() const { return collectives_.rank(); }
 
  private:
-  void load_batch(std::int64_t micro);
+  void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
   void fill_buffers();
   at::Tensor whole(std::size_t index, const at::Tensor& stored);
   void copy_gradients();
@@ -69,6 +74,7 @@ class Rank {
   Collectives& collectives_;
   const Data& data_;
   std::uint64_t seed_;
+  std::unique_ptr<Backend> backend_;
   MemoryTracker tracker_;
   Executor executor_;
   std::int64_t steps_done_ = 0;

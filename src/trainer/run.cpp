@@ -64,6 +64,8 @@ class Progress {
   std::int64_t done_ = 0;
 };
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
   const Live live = live_now(rank);
   const ir::OpId op = rank.executor().current();
@@ -86,12 +88,38 @@ std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
   return text;
 }
 
+/// The device that the configuration names, for the rank of this thread.
+std::unique_ptr<Backend> make_backend(const Built& built, std::int64_t local_rank) {
+  return built.cuda ? make_cuda_backend(local_rank) : make_cpu_backend();
+}
+
+std::unique_ptr<Rank> make_rank(const profile::RunSpec& spec, const Built& built,
+                                Collectives& collectives, const Data& data,
+                                std::unique_ptr<Backend> backend) {
+  std::string why;
+  try {
+    return std::make_unique<Rank>(built, collectives, data, spec.seed, spec.memory_limit,
+                                  std::move(backend));
+  } catch (const c10::OutOfMemoryError& error) {
+    why = first_line(error.what());
+  } catch (const OutOfMemory& error) {
+    why = fmt::format("{} bytes asked for, {} live", error.requested, error.live);
+  }
+  why = fmt::format("out of memory: rank {}: parameters and optimizer states do not fit: {}",
+                    collectives.rank(), why);
+  collectives.abort(why);
+  throw Failure{4, why};
+}
+
 /// One rank of one configuration.
 std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
                                          Collectives& collectives, const Data& data,
-                                         const SafetensorsFile* weights) {
-  at::set_num_threads(static_cast<int>(built.config.threads));
-  Rank rank(built, collectives, data, spec.seed, spec.memory_limit);
+                                         const SafetensorsFile* weights, std::int64_t local_rank) {
+  // On a GPU the host's threads only fill weights.
+  at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
+                                 : static_cast<int>(built.config.threads));
+  auto whole_rank = make_rank(spec, built, collectives, data, make_backend(built, local_rank));
+  Rank& rank = *whole_rank;
   const bool first = collectives.rank() == 0;
   Progress progress(spec, first);
   const nvtx::Range range("ac-trainer");
@@ -107,10 +135,7 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     const auto after = [&](std::int64_t step, const Rank::Result& result) {
       progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
       // All ranks stop after the same step: one that was told tells the others.
-      const MemoryTracker::Scope outside(nullptr);
-      const at::Tensor stop = at::full({1}, stop_requested.load() ? 1.0 : 0.0, at::kDouble);
-      collectives.all_reduce(stop, 1);
-      return stop.item<double>() == 0.0;
+      return rank.mean_over_ranks(stop_requested.load() ? 1.0 : 0.0) == 0.0;
     };
     // The steps that only look (timeline, peak) come after the training: they are not kept.
     const auto trained = [&] {
@@ -122,15 +147,26 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     if (!spec.checkpoint.empty() && stopped) save_checkpoint(rank, spec.checkpoint);
     if (stopped) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
     if (!first) return std::nullopt;
-    profile::Profile profile = measured_profile(built, observed);
+    profile::Profile profile = measured_profile(built, observed, rank.backend());
     if (!collectives.real()) {
       profile.absent["numerics"] =
           "emulated ranks have no peers: losses and gradients mean nothing";
       profile.numerics.reset();
     } else if (!gradients.empty()) {
-      compare_gradients(*profile.numerics, built, gradients, spec, weights);
+      whole_rank.reset();  // the reference needs the memory
+      try {
+        compare_gradients(*profile.numerics, built, gradients, spec, weights,
+                          make_backend(built, local_rank));
+      } catch (const c10::OutOfMemoryError&) {
+        profile.numerics->parity = "not compared: the reference step does not fit the device";
+      }
     }
     return profile;
+  } catch (const c10::OutOfMemoryError& error) {
+    const std::string text =
+        out_of_memory(rank, {0, 0, spec.memory_limit}) + "\n  " + first_line(error.what());
+    collectives.abort(text);
+    throw Failure{4, text};
   } catch (const OutOfMemory& error) {
     const MemoryTracker::Scope outside(nullptr);
     const std::string text = out_of_memory(rank, error);
@@ -148,25 +184,31 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
                             StepConfig config, const Rendezvous& where,
                             const SafetensorsFile* weights, Collectives* processes) {
   config.runtime = Runtime::ac_trainer;
-  if (config.gpu != "cpu")
-    throw UserError("--gpu " + config.gpu + ": this trainer runs on CPUs; give --gpu cpu");
   const auto built = build(model, config);
+  if (config.cuda_graph != CudaGraph::off && spec.steps < 3)
+    throw UserError("--steps " + std::to_string(spec.steps) + " with --cuda-graph " +
+                    to_option(config.cuda_graph) + ": two steps warm up; give 3 or more");
   const TextData text(spec.data, config.seq, model.vocab, spec.seed);
   const Data data = text;
   if (processes != nullptr && where.world != config.world)
     throw UserError(fmt::format("--world {}: {} has started {} processes", config.world,
                                 where.launcher, where.world));
   if (processes != nullptr) {
-    auto result = run_rank(spec, *built, *processes, data, weights);
+    auto result = run_rank(spec, *built, *processes, data, weights, where.local_rank);
     return result ? *result : profile::Profile();
   }
   if (config.world == 1) {
     const auto alone = make_single();
-    return *run_rank(spec, *built, *alone, data, weights);
+    return *run_rank(spec, *built, *alone, data, weights, 0);
   }
-  if (spec.collectives == "emulate") {
+  if (built->cuda && spec.collectives == "local")
+    throw UserError(
+        "--collectives local with --gpu " + config.gpu +
+        ": ranks that are threads would share one GPU's memory; give --collectives emulate, or "
+        "start a process a GPU with torchrun, srun or mpirun");
+  if (spec.collectives == "emulate" || built->cuda) {
     const auto emulated = make_emulated(config.world);
-    return *run_rank(spec, *built, *emulated, data, weights);
+    return *run_rank(spec, *built, *emulated, data, weights, 0);
   }
   auto ranks = make_local(config.world, spec.timeout_seconds);
   std::vector<std::thread> threads;
@@ -175,7 +217,7 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
   for (std::size_t r = 0; r < ranks.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        auto profile = run_rank(spec, *built, *ranks[r], data, weights);
+        auto profile = run_rank(spec, *built, *ranks[r], data, weights, 0);
         if (r == 0) result = std::move(profile);
       } catch (...) {
         errors[r] = std::current_exception();

@@ -6,14 +6,9 @@
 #include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/profile/run_spec.hpp"
 #include "trainer/collectives/collectives.hpp"
+#include "trainer/failure.hpp"
 
 namespace ac_advisor::trainer {
-
-/// How a run ended that could not be measured.
-struct Failure {
-  int exit_code = 3;
-  std::string message;
-};
 
 /// Runs every configuration of `spec`; the profiles of rank 0, in their order. `where` is this
 /// process's place among several. Throws UserError, Failure.

@@ -164,7 +164,7 @@ class Walker {
       case OpKind::dropout: {
         at::Tensor mask = at::ones_like(in(0)).contiguous();
         trainer::apply_dropout(mask, op.scalar, 1.0 / (1.0 - op.scalar),
-                               rank_.executor().dropout_key(op));
+                               trainer::Call(rank_.executor(), op).dropout_key());
         return put(0, in(0) * mask);
       }
       case OpKind::sdpa: {

@@ -107,7 +107,6 @@ TEST_CASE("bad input to measure ends with 2 and says what would be right") {
            {"--data /no/such/file", "cannot be read"},
            {"--weights /no/such.safetensors", "cannot be read"},
            {"--resume", "--resume needs --checkpoint"},
-           {"--gpu h100-80gb", "give --gpu cpu"},
            {"--procs 2 --world 2 --shard ddp", "one of them"},
            {"--collectives carrier-pigeon", "carrier-pigeon"},
            {"--seq 100000", "shorter than one sequence"}}) {

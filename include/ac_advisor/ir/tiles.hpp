@@ -4,9 +4,13 @@
 
 namespace ac_advisor::ir {
 
-/// The logits that linear_cross_entropy has at a time on a CPU: tokens x words, in fp32. The op
-/// table's workspace and the trainer's kernel both read it here.
+/// The logits that linear_cross_entropy has at a time: tokens x words, in fp32. The op table's
+/// workspace and the trainer's kernels both read it here.
 inline constexpr std::int64_t loss_tile_tokens = 512;
 inline constexpr std::int64_t loss_tile_vocab = 2048;
+/// On a GPU: 32 MiB, which an L2 cache of 50 MB keeps, in products large enough for all of its
+/// multiprocessors.
+inline constexpr std::int64_t cuda_loss_tile_tokens = 2048;
+inline constexpr std::int64_t cuda_loss_tile_vocab = 4096;
 
 }  // namespace ac_advisor::ir

@@ -24,6 +24,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] const char* to_option(Kernels kernels);
 [[nodiscard]] const char* to_option(Optimizer optimizer);
 [[nodiscard]] const char* to_option(Attention attention);
+[[nodiscard]] const char* to_option(CudaGraph graph);
 [[nodiscard]] const char* to_option(DType dtype);
 [[nodiscard]] const char* to_option(FsdpUnit unit);
 /// "40GiB", "16GB", "1.5TiB", "123456" → bytes.

@@ -32,6 +32,9 @@ enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
 enum class FsdpUnit : std::uint8_t { block, segment };
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
+/// What is captured into CUDA graphs and replayed: nothing, the whole step in one, or one graph for
+/// each block and phase.
+enum class CudaGraph : std::uint8_t { off, step, segments };
 
 /// One configuration of a training step: every option that changes what it holds, launches or
 /// costs. Plain data, already resolved (a framework preset has been applied) and validated.
@@ -63,6 +66,7 @@ struct StepConfig {
   Kernels kernels = Kernels::eager;
   Optimizer optimizer = Optimizer::adamw;
   Attention attention = Attention::automatic;
+  CudaGraph cuda_graph = CudaGraph::off;
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
   DType reduce_dtype = DType::bf16;

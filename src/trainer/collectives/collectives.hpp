@@ -49,7 +49,7 @@ class Collectives {
 
 /// Where a process of several meets the others: torchrun's, srun's or mpirun's variables.
 struct Rendezvous {
-  std::int64_t rank = 0, world = 1;
+  std::int64_t rank = 0, world = 1, local_rank = 0;
   std::string address = "127.0.0.1";
   std::uint16_t port = 29500;
   std::string launcher;  ///< "torchrun", "srun", "mpirun"

@@ -27,6 +27,8 @@ class Call {
   void adopt(std::size_t i, const at::Tensor& made) const;
   [[nodiscard]] const ir::Value& in_value(std::size_t i) const;
   [[nodiscard]] const ir::Value& out_value(std::size_t i) const;
+  /// Of the output's storage.
+  [[nodiscard]] std::int64_t out_bytes(std::size_t i) const;
   /// What a dropout op draws with: the same in forward, recomputation and backward.
   [[nodiscard]] std::uint64_t dropout_key() const;
   [[nodiscard]] Executor& executor() const { return executor_; }
@@ -38,8 +40,15 @@ class Call {
 
 using Kernel = void (*)(const Call&);
 
-/// One kernel a kind for this device; the table's own test walks it.
-[[nodiscard]] Kernel kernel(ir::OpKind kind);
+struct KernelRow {
+  ir::OpKind kind;
+  Kernel kernel;
+};
+/// One kernel a kind for a device, by the kind's number.
+using KernelTable = std::array<Kernel, ir::op_kind_count>;
+
+/// torch.nn.CrossEntropyLoss's ignore_index: tokens with this label do not count.
+inline constexpr std::int64_t ignored_label = -100;
 
 [[nodiscard]] at::ScalarType scalar_type(DType dtype);
 

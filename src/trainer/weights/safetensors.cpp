@@ -175,7 +175,7 @@ void write_safetensors(const std::string& path,
   bool good = std::fwrite(length.data(), 1, 8, file) == 8 &&
               std::fwrite(text.data(), 1, text.size(), file) == text.size();
   for (const auto& [name, tensor] : tensors) {
-    const at::Tensor dense = tensor.contiguous();
+    const at::Tensor dense = tensor.to(at::kCPU).contiguous();
     good = good && std::fwrite(dense.const_data_ptr(), 1, dense.nbytes(), file) == dense.nbytes();
   }
   good = std::fflush(file) == 0 && good && fsync(fileno(file)) == 0;

@@ -1,4 +1,4 @@
-// Losses: LibTorch's, and linear + cross-entropy in one op, whose logits exist a tile at a time.
+// Linear + cross-entropy in one op, whose logits exist a tile at a time.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -11,13 +11,11 @@
 namespace ac_advisor::trainer::cpu {
 namespace {
 
-constexpr std::int64_t ignored = -100;  // torch.nn.CrossEntropyLoss's ignore_index
-
 /// Tokens that count: all but the ignored ones.
 std::int64_t counted(const at::Tensor& targets) {
   const auto* t = targets.const_data_ptr<std::int64_t>();
   return std::max<std::int64_t>(
-      1, std::count_if(t, t + targets.numel(), [](std::int64_t v) { return v != ignored; }));
+      1, std::count_if(t, t + targets.numel(), [](std::int64_t v) { return v != ignored_label; }));
 }
 
 /// Walks the logits tile by tile (Wijmans et al. 2024, "Cut Your Losses"): vocabulary outside,
@@ -75,58 +73,6 @@ float log_add_exp(float a, float b) {
 
 }  // namespace
 
-/// [B, S] of labels to [B, S + 1], the last one ignored.
-void pad(const Call& c) {
-  const at::Tensor x = c.in(0), y = c.out();
-  y.narrow(-1, 0, x.size(-1)).copy_(x);
-  y.narrow(-1, x.size(-1), y.size(-1) - x.size(-1)).fill_(ignored);
-}
-
-void log_softmax(const Call& c) {
-  at::Tensor y = c.out();
-  at::_log_softmax_out(y, c.in(0), -1, /*half_to_float=*/false);
-}
-
-void log_softmax_backward(const Call& c) {
-  at::Tensor dx = c.out();
-  at::_log_softmax_backward_data_out(dx, c.in(0), c.in(1), -1, dx.scalar_type());
-}
-
-void nll_loss(const Call& c) {
-  at::Tensor loss = c.out(0), weight = c.out(1);
-  const auto reduction = c.op().dim == 1 ? at::Reduction::Sum : at::Reduction::Mean;
-  at::nll_loss_forward_out(loss, weight, c.in(0), c.in(1).view({-1}), {}, reduction, ignored);
-}
-
-void nll_loss_backward(const Call& c) {
-  // inputs: gradient, log-probabilities, targets, total weight
-  at::Tensor dx = c.out();
-  at::nll_loss_backward_out(dx, c.in(0), c.in(1), c.in(2).view({-1}), {}, at::Reduction::Mean,
-                            ignored, c.in(3));
-}
-
-void precomputed_grad(const Call& c) { static_cast<void>(c.out()); }
-
-/// With labels (the chunked loss): adds each row's entry at its label, and clears the rows that are
-/// ignored. With indices (topk's gradient): writes each row's entries at its indices.
-void scatter(const Call& c) {
-  const at::Tensor y = c.out(), index = c.in(1), what = c.in(2);
-  if (c.in(0).data_ptr() != y.data_ptr()) y.copy_(c.in(0));
-  if (index.dim() == 2) {
-    y.scatter_(-1, index, what);
-    return;
-  }
-  const auto targets = index.accessor<std::int64_t, 1>();
-  const auto entries = what.accessor<float, 2>();
-  auto rows = y.accessor<float, 2>();
-  for (std::int64_t r = 0; r < index.size(0); ++r) {
-    if (targets[r] == ignored)
-      y[r].zero_();
-    else
-      rows[r][targets[r]] += entries[r][0];
-  }
-}
-
 /// loss = mean over counted tokens of logsumexp(h Wᵀ) - (h Wᵀ)[target]
 void linear_cross_entropy(const Call& c) {
   const at::Tensor hidden = c.in(0), targets = c.in(2), loss = c.out(0), log_sum_exp = c.out(1);
@@ -154,7 +100,7 @@ void linear_cross_entropy(const Call& c) {
           },
           [](std::int64_t, std::int64_t) {});
   for (std::int64_t i = 0; i < targets.numel(); ++i)
-    if (target[i] != ignored) total += static_cast<double>(sums[i]);
+    if (target[i] != ignored_label) total += static_cast<double>(sums[i]);
   loss.fill_(total / static_cast<double>(counted(targets)));
 }
 
@@ -182,7 +128,7 @@ void linear_cross_entropy_backward(const Call& c) {
           for (std::int64_t r = begin; r < end; ++r) {
             float* row = data + r * nv;
             const std::int64_t label = target[t + r];
-            if (label == ignored) {
+            if (label == ignored_label) {
               std::fill(row, row + nv, 0.0F);
               continue;
             }

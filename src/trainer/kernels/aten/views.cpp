@@ -1,7 +1,7 @@
 // Views, and what joins and pads them.
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 
 void nothing(const Call&) {}
 
@@ -54,4 +54,4 @@ void cat(const Call& c) {
   }
 }
 
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

@@ -1,6 +1,6 @@
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 
 void mean(const Call& c) {
   at::Tensor y = c.out();
@@ -43,4 +43,4 @@ void softmax_backward(const Call& c) {
   at::_softmax_backward_data_out(dx, c.in(0), c.in(1), -1, dx.scalar_type());
 }
 
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

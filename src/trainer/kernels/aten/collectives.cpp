@@ -1,9 +1,9 @@
 // Copies into and out of communication buffers, and the collectives on them. Layouts are FSDP2's:
 // a gathered buffer is [rank][parameter shards], each shard dim-0 rows padded to the same number.
 #include "trainer/executor.hpp"
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 namespace {
 
 /// Ranks that a parameter is cut over.
@@ -141,4 +141,4 @@ void bucket_copy(const Call& c) {
       {static_cast<std::size_t>(c.op().dim), place.storage_offset(), place.numel()});
 }
 
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

@@ -1,7 +1,7 @@
 // Matrix products through LibTorch: MKL in fp32, oneDNN in bf16 (whose scratch is a workspace).
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 namespace {
 
 at::Tensor rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
@@ -56,24 +56,4 @@ void bmm(const Call& c) {
   }
 }
 
-/// Rows [begin, end) of expert e times its weight; offsets [E] are the ends.
-void grouped_mm(const Call& c) {
-  const at::Tensor a = c.in(0), b = c.in(1), offsets = c.in(2);
-  const at::Tensor y = c.out();
-  const auto ends = offsets.accessor<std::int32_t, 1>();
-  std::int64_t begin = 0;
-  for (std::int64_t e = 0; e < offsets.size(0); ++e) {
-    const std::int64_t size = ends[e] - begin;
-    const bool weight = c.op().form == ir::Form::tn;  // b holds rows, y is a weight's gradient
-    if (size == 0) {
-      if (weight) y[e].zero_();
-      continue;
-    }
-    const at::Tensor left = a.narrow(0, begin, size);
-    at::Tensor part = weight ? y[e] : y.narrow(0, begin, size);
-    product(part, left, weight ? b.narrow(0, begin, size) : b[e], c.op().form);
-    begin = ends[e];
-  }
-}
-
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

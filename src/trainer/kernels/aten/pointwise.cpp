@@ -1,14 +1,15 @@
 // Pointwise ops: LibTorch's, into memory that the executor has allocated.
-#include "trainer/kernels/counter_rng.hpp"
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 #include "trainer/memory_tracker.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 
 at::Tensor number(double value, const at::Tensor& like) {
   const MemoryTracker::Scope outside(nullptr);
-  at::Tensor scalar =
-      at::scalar_tensor(value, like.scalar_type() == at::kFloat ? at::kFloat : at::kDouble);
+  const at::ScalarType type = !like.is_floating_point()          ? at::kLong
+                              : like.scalar_type() == at::kFloat ? at::kFloat
+                                                                 : at::kDouble;
+  at::Tensor scalar = at::scalar_tensor(value, type);
   scalar.unsafeGetTensorImpl()->set_wrapped_number(true);
   return scalar;
 }
@@ -36,13 +37,7 @@ void add_scalar(const Call& c) {
   at::Tensor y = c.out();
   const at::Tensor x = c.in(0);
   y.copy_(x.numel() == y.numel() ? x.view_as(y) : x.expand_as(y));
-  if (y.is_floating_point()) {
-    at::add_out(y, y, number(c.op().scalar, y));
-    return;
-  }
-  auto* values = y.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < y.numel(); ++i)
-    values[i] += static_cast<std::int64_t>(c.op().scalar);
+  at::add_out(y, y, number(c.op().scalar, y));
 }
 
 void mul(const Call& c) {
@@ -135,22 +130,4 @@ void accumulate_inplace(const Call& c) {
   if (c.outputs() > 0) static_cast<void>(c.out());
 }
 
-void dropout(const Call& c) {
-  const at::Tensor x = c.in(0);
-  at::Tensor y = c.out();
-  y.copy_(x);
-  if (c.outputs() > 1) {
-    at::Tensor mask = c.out(1);
-    mask.fill_(1);
-    apply_dropout(mask, c.op().scalar, 1.0, c.dropout_key());
-  }
-  apply_dropout(y, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
-}
-
-void dropout_backward(const Call& c) {
-  at::Tensor dx = c.out();
-  dx.copy_(c.in(0));
-  apply_dropout(dx, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
-}
-
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

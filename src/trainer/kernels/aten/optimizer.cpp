@@ -1,35 +1,28 @@
-// Optimizers: LibTorch's fused AdamW and SGD, and the stages of torch.optim's foreach AdamW.
-#include <ATen/ops/_fused_adamw.h>
+// Optimizers: LibTorch's fused SGD, and the stages of torch.optim's foreach AdamW.
 #include <ATen/ops/_fused_sgd.h>
 
 #include <cmath>
 #include <unordered_map>
-#include <vector>
 
 #include "trainer/executor.hpp"
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
-namespace {
-
-struct Tensors {
-  std::vector<at::Tensor> parameters, gradients, averages, squares, steps, denominators;
-};
+namespace ac_advisor::trainer::aten {
 
 /// An op's inputs by what they are for; what is neither updated, nor a gradient, nor state is a
 /// denominator.
-Tensors sort_inputs(const Call& c) {
+OptimizerTensors optimizer_tensors(const Call& c) {
   const passes::StepProgram& step = c.executor().step();
-  std::unordered_map<ir::ValueId, std::vector<at::Tensor> Tensors::*> lists;
+  std::unordered_map<ir::ValueId, std::vector<at::Tensor> OptimizerTensors::*> lists;
   for (const passes::OptimizedTensor& tensor : step.optimized) {
-    lists[tensor.gradient] = &Tensors::gradients;
-    lists[tensor.parameter] = &Tensors::parameters;
+    lists[tensor.gradient] = &OptimizerTensors::gradients;
+    lists[tensor.parameter] = &OptimizerTensors::parameters;
   }
-  std::vector<at::Tensor> Tensors::*const states[] = {&Tensors::steps, &Tensors::averages,
-                                                      &Tensors::squares};
+  std::vector<at::Tensor> OptimizerTensors::*const states[] = {
+      &OptimizerTensors::steps, &OptimizerTensors::averages, &OptimizerTensors::squares};
   for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
     lists[step.optimizer_states[i]] = states[i % 3];
-  Tensors t;
+  OptimizerTensors t;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const auto found = lists.find(step.program.input(c.op(), i));
     (found == lists.end() ? t.denominators : t.*found->second).push_back(c.in(i));
@@ -37,19 +30,8 @@ Tensors sort_inputs(const Call& c) {
   return t;
 }
 
-}  // namespace
-
-void adamw_fused(const Call& c) {
-  Tensors t = sort_inputs(c);
-  for (const at::Tensor& step : t.steps) *step.mutable_data_ptr<float>() += 1.0F;
-  const OptimizerSettings& o = c.executor().optimizer();
-  at::_fused_adamw_(t.parameters, t.gradients, t.averages, t.squares, {}, t.steps, o.learning_rate,
-                    o.beta1, o.beta2, o.weight_decay, o.epsilon,
-                    /*amsgrad=*/false, /*maximize=*/false);
-}
-
 void sgd_fused(const Call& c) {
-  Tensors t = sort_inputs(c);
+  OptimizerTensors t = optimizer_tensors(c);
   at::_fused_sgd_(t.parameters, t.gradients, {}, /*weight_decay=*/0.0, /*momentum=*/0.0,
                   c.executor().optimizer().learning_rate, /*dampening=*/0.0, /*nesterov=*/false,
                   /*maximize=*/false, /*is_first_step=*/false);
@@ -68,14 +50,15 @@ void foreach (const Call& c) {
     }
     return;
   }
-  Tensors t = sort_inputs(c);
+  OptimizerTensors t = optimizer_tensors(c);
   const OptimizerSettings& o = c.executor().optimizer();
+  const auto steps = static_cast<double>(c.executor().step_number() + 1);  // with this one
   const auto each = [](const std::vector<at::Tensor>& list, auto f) {
     for (std::size_t i = 0; i < list.size(); ++i) f(i);
   };
   switch (c.op().dim) {
     case 0:
-      return each(t.steps, [&](std::size_t i) { *t.steps[i].mutable_data_ptr<float>() += 1.0F; });
+      return each(t.steps, [&](std::size_t i) { t.steps[i].add_(number(1.0, t.steps[i])); });
     case 1:
       return each(t.parameters, [&](std::size_t i) {
         t.parameters[i].mul_(number(1.0 - o.learning_rate * o.weight_decay, t.parameters[i]));
@@ -99,8 +82,8 @@ void foreach (const Call& c) {
       });
     case 6:
       return each(t.denominators, [&](std::size_t i) {
-        t.denominators[i].div_(number(std::sqrt(1.0 - std::pow(o.beta2, t.steps[i].item<double>())),
-                                      t.denominators[i]));
+        t.denominators[i].div_(
+            number(std::sqrt(1.0 - std::pow(o.beta2, steps)), t.denominators[i]));
       });
     case 7:
       return each(t.denominators, [&](std::size_t i) {
@@ -108,10 +91,10 @@ void foreach (const Call& c) {
       });
     default:
       return each(t.parameters, [&](std::size_t i) {
-        const double correction = 1.0 - std::pow(o.beta1, t.steps[i].item<double>());
+        const double correction = 1.0 - std::pow(o.beta1, steps);
         t.parameters[i].addcdiv_(t.averages[i], t.denominators[i], -o.learning_rate / correction);
       });
   }
 }
 
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

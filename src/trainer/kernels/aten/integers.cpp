@@ -1,9 +1,9 @@
 // Masks, and the routing of a mixture of experts.
 #include <ATen/ExpandUtils.h>
 
-#include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/kernels/aten/aten.hpp"
 
-namespace ac_advisor::trainer::cpu {
+namespace ac_advisor::trainer::aten {
 
 void arange(const Call& c) {
   at::Tensor y = c.out();
@@ -51,18 +51,10 @@ void sort(const Call& c) {
   at::sort_out(values, order, c.in(0), std::optional<bool>(true), -1, /*descending=*/false);
 }
 
-void histc(const Call& c) {
-  const at::Tensor counts = c.out(), experts = c.in(0);
-  counts.zero_();
-  const auto ids = experts.accessor<std::int32_t, 1>();
-  auto out = counts.accessor<std::int32_t, 1>();
-  for (std::int64_t i = 0; i < experts.size(0); ++i) ++out[ids[i]];
-}
-
 void floor_divide(const Call& c) {
   at::Tensor y = c.out();
   y.copy_(c.in(0));
   y.floor_divide_(c.op().dim);
 }
 
-}  // namespace ac_advisor::trainer::cpu
+}  // namespace ac_advisor::trainer::aten

@@ -1,0 +1,165 @@
+// One GPU through LibTorch: its caching allocator, a stream of its own, events, graphs.
+#include "trainer/backend/backend.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "trainer/failure.hpp"
+#include "trainer/kernels/cuda/cuda.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+constexpr auto all_pools = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+/// What the device reads of a step; the same words on the host, in pinned memory.
+struct Words {
+  std::uint64_t dropout_key = 0;
+  float learning_rate = 0;
+};
+
+class CapturedGraph final : public Graph {
+ public:
+  void replay() override { graph.replay(); }
+  at::cuda::CUDAGraph graph;
+};
+
+class Cuda final : public Backend {
+ public:
+  explicit Cuda(c10::DeviceIndex index) : index_(index), stream_(own_stream(index)) {
+    C10_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&device_words_), sizeof(Words)));
+    C10_CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&host_words_), sizeof(Words)));
+  }
+  ~Cuda() override {
+    cudaFree(device_words_);
+    cudaFreeHost(host_words_);
+  }
+  Cuda(const Cuda&) = delete;
+  Cuda& operator=(const Cuda&) = delete;
+
+  [[nodiscard]] at::Device device() const override { return {at::kCUDA, index_}; }
+  [[nodiscard]] std::string name() const override {
+    return at::cuda::getDeviceProperties(index_)->name;
+  }
+  [[nodiscard]] const KernelTable& kernels() const override { return cuda::kernels(); }
+  [[nodiscard]] std::int64_t multiprocessors() const override {
+    return at::cuda::getDeviceProperties(index_)->multiProcessorCount;
+  }
+
+  [[nodiscard]] at::Tensor staging(at::IntArrayRef sizes, at::ScalarType type) const override {
+    return at::zeros(sizes, at::TensorOptions().dtype(type).pinned_memory(true));
+  }
+  void set_step_scalars(float learning_rate, std::uint64_t dropout_key) override {
+    *host_words_ = {dropout_key, learning_rate};
+  }
+  [[nodiscard]] StepScalars step_scalars() const override {
+    return {&device_words_->learning_rate, &device_words_->dropout_key};
+  }
+  void issue_step_scalars() override {
+    C10_CUDA_CHECK(cudaMemcpyAsync(device_words_, host_words_, sizeof(Words),
+                                   cudaMemcpyHostToDevice, stream_.stream()));
+  }
+
+  void finish() override { stream_.synchronize(); }
+  [[nodiscard]] bool finished() override { return stream_.query(); }
+  std::size_t mark() override {
+    if (marks_ == events_.size()) events_.emplace_back(unsigned{cudaEventDefault});
+    events_[marks_].record(stream_);
+    return marks_++;
+  }
+  [[nodiscard]] double seconds(std::size_t from, std::size_t to) const override {
+    return static_cast<double>(events_[from].elapsed_time(events_[to])) * 1e-3;
+  }
+  void clear_marks() override { marks_ = 0; }
+
+  [[nodiscard]] std::optional<DeviceMemory> memory() const override {
+    const auto stats = allocator::getDeviceStats(index_);
+    const auto &allocated = stats.allocated_bytes[all_pools],
+               &reserved = stats.reserved_bytes[all_pools];
+    const auto total =
+        static_cast<std::int64_t>(at::cuda::getDeviceProperties(index_)->totalGlobalMem);
+    return DeviceMemory{allocated.current, allocated.peak, reserved.current,
+                        std::max(peak_reserved_, reserved.peak), total};
+  }
+  void reset_peak_memory() override {
+    peak_reserved_ = memory()->peak_reserved;
+    allocator::resetPeakStats(index_);
+  }
+  void release_memory() override {
+    finish();
+    at::cuda::clearCublasWorkspaces();
+    allocator::emptyCache();
+    allocator::resetPeakStats(index_);
+    peak_reserved_ = 0;
+  }
+  bool limit_memory(std::int64_t bytes) override {
+    const auto total = static_cast<double>(at::cuda::getDeviceProperties(index_)->totalGlobalMem);
+    if (static_cast<double>(bytes) > total) return false;
+    allocator::setMemoryFraction(static_cast<double>(bytes) / total, index_);
+    return true;
+  }
+
+  [[nodiscard]] std::unique_ptr<Graph> capture(const std::function<void()>& issue) override {
+    auto captured = std::make_unique<CapturedGraph>();
+    if (pool_.first == 0 && pool_.second == 0) pool_ = at::cuda::graph_pool_handle();
+    finish();
+    captured->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      issue();
+    } catch (...) {
+      try {
+        captured->graph.capture_end();  // leaves the stream usable; what failed first is told
+      } catch (const std::exception&) {
+      }
+      throw;
+    }
+    captured->graph.capture_end();
+    return captured;
+  }
+
+ private:
+  /// Graphs are captured on a stream that is not the default one, so all work goes to one such.
+  static c10::cuda::CUDAStream own_stream(c10::DeviceIndex index) {
+    c10::cuda::set_device(index);
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    const auto stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index);
+    c10::cuda::setCurrentCUDAStream(stream);
+    return stream;
+  }
+
+  c10::DeviceIndex index_;
+  c10::cuda::CUDAStream stream_;
+  Words* device_words_ = nullptr;
+  Words* host_words_ = nullptr;
+  std::vector<at::cuda::CUDAEvent> events_;
+  std::size_t marks_ = 0;
+  std::int64_t peak_reserved_ = 0;
+  c10::MempoolId_t pool_{0, 0};
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(std::int64_t index) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess)
+    throw Failure{3, std::string("no CUDA device: ") + cudaGetErrorString(status) +
+                         "; `ac-advisor doctor` says what is missing"};
+  if (index >= count)
+    throw Failure{3, "GPU " + std::to_string(index) + " is not there: this machine shows " +
+                         std::to_string(count) + "; start one process a GPU"};
+  return std::make_unique<Cuda>(static_cast<c10::DeviceIndex>(index));
+}
+
+}  // namespace ac_advisor::trainer

@@ -1,0 +1,114 @@
+#include "trainer/kernels/aten/aten.hpp"
+
+namespace ac_advisor::trainer::aten {
+namespace {
+
+using enum ir::OpKind;
+
+// In the order of the enumeration; null: each device has its own.
+constexpr std::array<KernelRow, ir::op_kind_count> rows{{
+    {record_function, aten::nothing},
+    {hold, aten::nothing},
+    {view, aten::view},
+    {slice, aten::slice},
+    {split, aten::split},
+    {expand, aten::expand},
+    {embedding, aten::embedding},
+    {mm, aten::mm},
+    {addmm, aten::addmm},
+    {bmm, aten::bmm},
+    {baddbmm, aten::baddbmm},
+    {grouped_mm, nullptr},
+    {cast, aten::cast},
+    {clone, aten::clone},
+    {add, aten::add},
+    {add_scalar, aten::add_scalar},
+    {mul, aten::mul},
+    {mul_scalar, aten::mul_scalar},
+    {div, aten::div},
+    {neg, aten::neg},
+    {ir::OpKind::pow, aten::pow},
+    {mean, aten::mean},
+    {rsqrt, aten::rsqrt},
+    {cat, aten::cat},
+    {sum, aten::sum},
+    {ir::OpKind::exp, aten::exp},
+    {silu, aten::silu},
+    {gelu_tanh, aten::gelu},
+    {ir::OpKind::tanh, aten::tanh},
+    {softmax, aten::softmax},
+    {dropout, nullptr},
+    {sdpa, nullptr},
+    {ir::OpKind::cos, aten::cos},
+    {ir::OpKind::sin, aten::sin},
+    {arange, aten::arange},
+    {pad, aten::pad},
+    {masked_fill, aten::masked_fill},
+    {log_softmax, aten::log_softmax},
+    {nll_loss, aten::nll_loss},
+    {topk, aten::topk},
+    {sort, aten::sort},
+    {histc, nullptr},
+    {cumsum, aten::cumsum},
+    {floor_divide, aten::floor_divide},
+    {ir::OpKind::index, aten::index},
+    {index_put, nullptr},
+    {empty, aten::empty},
+    {copy, aten::copy},
+    {compare, aten::compare},
+    {rms_norm, nullptr},
+    {add_rms_norm, nullptr},
+    {rope, nullptr},
+    {swiglu, nullptr},
+    {linear_cross_entropy, nullptr},
+    {precomputed_grad, aten::precomputed_grad},
+    {fill, aten::fill},
+    {embedding_backward, aten::embedding_backward},
+    {silu_backward, aten::silu_backward},
+    {gelu_backward, aten::gelu_backward},
+    {tanh_backward, aten::tanh_backward},
+    {softmax_backward, aten::softmax_backward},
+    {dropout_backward, nullptr},
+    {sdpa_backward, nullptr},
+    {log_softmax_backward, aten::log_softmax_backward},
+    {nll_loss_backward, aten::nll_loss_backward},
+    {slice_backward, aten::slice_backward},
+    {index_backward, aten::index_backward},
+    {scatter, nullptr},
+    {accumulate, aten::accumulate},
+    {accumulate_inplace, aten::accumulate_inplace},
+    {rms_norm_backward, nullptr},
+    {add_rms_norm_backward, nullptr},
+    {rope_backward, nullptr},
+    {swiglu_backward, nullptr},
+    {linear_cross_entropy_backward, nullptr},
+    {foreach, aten::foreach},
+    {adamw_fused, nullptr},
+    {sgd_fused, aten::sgd_fused},
+    {all_gather_copy_in, aten::all_gather_copy_in},
+    {all_gather, aten::all_gather},
+    {all_gather_copy_out, aten::all_gather_copy_out},
+    {reduce_scatter_copy_in, aten::reduce_scatter_copy_in},
+    {reduce_scatter, aten::reduce_scatter},
+    {all_reduce, aten::all_reduce},
+    {bucket_copy, aten::bucket_copy},
+    {broadcast, aten::nothing},
+}};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].kind != static_cast<ir::OpKind>(i)) return false;
+  return true;
+}
+static_assert(in_order(), "one row a kind, in the order of the enumeration");
+
+}  // namespace
+
+KernelTable kernels_with(std::span<const KernelRow> own) {
+  KernelTable table{};
+  for (const KernelRow& row : rows) table[static_cast<std::size_t>(row.kind)] = row.kernel;
+  for (const KernelRow& row : own) table[static_cast<std::size_t>(row.kind)] = row.kernel;
+  return table;
+}
+
+}  // namespace ac_advisor::trainer::aten

@@ -1,0 +1,47 @@
+// Writes at computed places, and the experts' products, by LibTorch.
+#include <ATen/ops/_grouped_mm.h>
+
+#include "trainer/kernels/cuda/cuda.hpp"
+
+namespace ac_advisor::trainer::cuda {
+
+void index_put(const Call& c) {
+  const at::Tensor target = c.in(0);
+  target.scatter_(0, c.in(1), c.in(2));
+  static_cast<void>(c.out());
+}
+
+/// How many rows each expert has.
+void histc(const Call& c) {
+  at::Tensor counts = c.out();
+  const std::int64_t experts = counts.numel();
+  at::histc_out(counts, c.in(0), experts, 0, experts - 1);
+}
+
+/// With labels (the chunked loss): adds each row's entry at its label, and clears the rows that are
+/// ignored. With indices (topk's gradient): writes each row's entries at its indices.
+void scatter(const Call& c) {
+  const at::Tensor y = c.out(), index = c.in(1), what = c.in(2);
+  if (c.in(0).data_ptr() != y.data_ptr()) y.copy_(c.in(0));
+  if (index.dim() == 2) {
+    y.scatter_(-1, index, what);
+    return;
+  }
+  y.scatter_add_(-1, index.clamp_min(0).unsqueeze(-1), what);
+  y.masked_fill_(index.eq(ignored_label).unsqueeze(-1), 0.0);
+}
+
+/// Rows [begin, end) of expert e times its weight; offsets [E] are the ends.
+void grouped_mm(const Call& c) {
+  const at::Tensor a = c.in(0), b = c.in(1), offsets = c.in(2);
+  switch (c.op().form) {
+    case ir::Form::nt:
+      return c.adopt(0, at::_grouped_mm(a, b.transpose(-2, -1), offsets));
+    case ir::Form::nn:
+      return c.adopt(0, at::_grouped_mm(a, b, offsets));
+    case ir::Form::tn:
+      return c.adopt(0, at::_grouped_mm(a.t(), b, offsets));
+  }
+}
+
+}  // namespace ac_advisor::trainer::cuda
