@@ -93,7 +93,8 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
       tensors_(p_.values.size()),
       whole_(p_.storages.size()),
       alive_(p_.storages.size(), false),
-      resident_(p_.storages.size(), false) {
+      resident_(p_.storages.size(), false),
+      begun_(p_.storages.size()) {
   values_begin_.assign(p_.storages.size() + 1, 0);
   // By the storage of the root: a pass may have moved it after the view was made.
   const auto storage = [&](std::size_t v) {
@@ -201,10 +202,40 @@ void Executor::allocate_residents() {
 
 void Executor::release(StorageId s) {
   if (!alive(s)) return;
+  wait_for(s);
   for (std::int32_t i = values_begin_[at_index(s)]; i < values_begin_[at_index(s) + 1]; ++i)
     tensors_[at_index(values_of_[at_index(i)])].reset();
   whole_[at_index(s)].reset();
   alive_[at_index(s)] = false;
+}
+
+void Executor::begin(std::unique_ptr<Pending> collective,
+                     std::initializer_list<StorageId> storages) {
+  if (!collective) return;
+  const std::shared_ptr<Pending> shared = std::move(collective);
+  for (const StorageId s : storages) {
+    wait_for(s);
+    begun_[at_index(s)] = shared;
+    ++under_way_;
+  }
+}
+
+void Executor::wait_for(StorageId s) {
+  if (under_way_ == 0 || !begun_[at_index(s)]) return;
+  const std::shared_ptr<Pending> collective = std::move(begun_[at_index(s)]);
+  --under_way_;
+  collective->wait();
+}
+
+void Executor::wait_for_operands(const ir::Op& op) {
+  if (under_way_ == 0) return;
+  for (const ValueId v : p_.inputs(op)) wait_for(p_.storage_of(v));
+  for (const ValueId v : p_.outputs(op)) wait_for(p_.storage_of(v));
+}
+
+void Executor::wait_for_all() {
+  for (std::size_t s = 0; under_way_ > 0 && s < begun_.size(); ++s)
+    wait_for(static_cast<StorageId>(s));
 }
 
 void Executor::drop_survivors() {
@@ -249,8 +280,10 @@ void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
     tracker_.begin_op(id, op.phase);
     if (updates(op) && before_optimizer_ && !updating) {
       updating = true;
+      wait_for_all();  // the hook may read any gradient
       before_optimizer_();
     }
+    wait_for_operands(op);
     const Call call(*this, op);
     kernel(op.kind)(call);
     for (std::size_t i = 0; i < op.outputs; ++i)  // what the kernel had no need to touch
@@ -290,6 +323,7 @@ StepTiming Executor::run(const std::function<void(std::int64_t)>& load,
     run_ops(begin, stop, timing);
   }
   run_ops(optimizer, end, timing);
+  wait_for_all();
   timing.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   ++step_number_;
   return timing;

@@ -158,7 +158,7 @@ at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const std::int64_t group = shards(c), part = stored.numel();
   const at::Tensor all = at::empty({group * part}, stored.options());
   all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
-  collectives_.all_gather(all, group);
+  complete(collectives_.all_gather(all, group));
   std::int64_t elements = 1;
   for (std::int64_t size : shape) elements *= size;
   return all.narrow(0, 0, elements).view(shape).clone();
@@ -184,7 +184,7 @@ void Rank::copy_gradients() {
   const at::Tensor mine = executor_.tensor(step.optimized.front().gradient);
   const at::Tensor all = at::zeros({c.world * mine.numel()}, mine.options());
   all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
-  collectives_.all_gather(all, c.world);
+  complete(collectives_.all_gather(all, c.world));
   std::int64_t start = 0;
   for (const passes::Parameter& parameter : step.parameters) {
     const ir::Shape& shape = step.program.value(parameter.value).shape;
@@ -204,11 +204,7 @@ Rank::Result Rank::step() {
   tracker_.reset_peaks();
   result.timing = executor_.run([this](std::int64_t micro) { load_batch(micro); },
                                 [&](std::int64_t, double loss) { sum += loss; });
-  const MemoryTracker::Scope outside(nullptr);
-  const at::Tensor mean =
-      at::full({1}, sum / static_cast<double>(built_.config.grad_accum), at::kDouble);
-  collectives_.all_reduce(mean, 1);
-  result.loss = mean.item<double>();
+  result.loss = collectives_.average(sum / static_cast<double>(built_.config.grad_accum));
   ++steps_done_;
   return result;
 }

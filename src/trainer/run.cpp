@@ -86,6 +86,10 @@ std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
   return text;
 }
 
+std::string name_of(const RankFailure& failure) {
+  return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
+}
+
 /// One rank of one configuration.
 std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
                                          Collectives& collectives, const Data& data,
@@ -107,10 +111,7 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     const auto after = [&](std::int64_t step, const Rank::Result& result) {
       progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
       // All ranks stop after the same step: one that was told tells the others.
-      const MemoryTracker::Scope outside(nullptr);
-      const at::Tensor stop = at::full({1}, stop_requested.load() ? 1.0 : 0.0, at::kDouble);
-      collectives.all_reduce(stop, 1);
-      return stop.item<double>() == 0.0;
+      return collectives.average(stop_requested.load() ? 1.0 : 0.0) == 0.0;
     };
     // The steps that only look (timeline, peak) come after the training: they are not kept.
     const auto trained = [&] {
@@ -137,10 +138,9 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     collectives.abort(text);
     throw Failure{4, text};
   } catch (const RankFailure& failure) {
-    throw Failure{3, fmt::format("rank {} stopped in step {}: rank {} failed: {}",
-                                 collectives.rank(), rank.steps_done() + 1,
-                                 failure.rank < 0 ? std::string("?") : std::to_string(failure.rank),
-                                 failure.what)};
+    throw Failure{3,
+                  fmt::format("rank {} stopped in step {}: rank {} failed: {}", collectives.rank(),
+                              rank.steps_done() + 1, name_of(failure), failure.what)};
   }
 }
 
@@ -212,10 +212,12 @@ std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous
   if (!spec.weights.empty()) weights.emplace(spec.weights);
   std::unique_ptr<Collectives> processes;
   try {
-    if (where.world > 1) processes = make_gloo(where, spec.timeout_seconds);
+    if (spec.collectives == "nccl") require_nccl();
+    if (where.world > 1)
+      processes = (spec.collectives == "nccl" ? make_nccl : make_gloo)(where, spec.timeout_seconds);
   } catch (const RankFailure& failure) {
-    throw Failure{3, fmt::format("rank {}: the ranks did not meet at {}:{}: {}", where.rank,
-                                 where.address, where.port, failure.what)};
+    throw Failure{3, fmt::format("rank {}: the ranks did not meet at {}:{}: rank {} {}", where.rank,
+                                 where.address, where.port, name_of(failure), failure.what)};
   }
   std::vector<profile::Profile> profiles;
   for (const OptionList& options : spec.configs)

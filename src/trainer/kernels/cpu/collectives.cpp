@@ -37,7 +37,7 @@ void all_gather_copy_in(const Call& c) {
 void all_gather(const Call& c) {
   Executor& executor = c.executor();
   if (c.op().phase != ir::Phase::optimizer) {
-    executor.collectives().all_gather(c.in(0), shards(c));
+    executor.begin(executor.collectives().all_gather(c.in(0), shards(c)), {c.in_value(0).storage});
     return;
   }
   // A partition is a range of the parameters one after another, so the gathered flat list lies in
@@ -47,7 +47,7 @@ void all_gather(const Call& c) {
                      size = partition.numel();
   const at::Tensor flat = at::empty({world * size}, partition.options());
   flat.narrow(0, rank * size, size).copy_(partition);
-  executor.collectives().all_gather(flat, world);
+  complete(executor.collectives().all_gather(flat, world));
   std::int64_t start = 0;
   for (std::size_t i = 1; i < c.inputs(); ++i) {
     const at::Tensor parameter = c.in(i);
@@ -104,7 +104,9 @@ void reduce_scatter_copy_in(const Call& c) {
 }
 
 void reduce_scatter(const Call& c) {
-  c.executor().collectives().reduce_scatter(c.in(0), c.out(), shards(c));
+  Executor& executor = c.executor();
+  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), shards(c)),
+                 {c.in_value(0).storage, c.out_value(0).storage});
 }
 
 /// A DDP bucket; the shards of a HSDP group; or a ZeRO bucket, whose parts go to their owners.
@@ -113,8 +115,12 @@ void all_reduce(const Call& c) {
   const StepConfig& config = executor.config();
   const at::Tensor buffer = c.in(0);
   const bool hsdp = config.shard == Sharding::hsdp;
-  executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
-  if (c.inputs() < 2) return;
+  auto begun = executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
+  if (c.inputs() < 2) {
+    executor.begin(std::move(begun), {c.in_value(0).storage});
+    return;
+  }
+  complete(begun);
   // ZeRO: what of the bucket is in this rank's partition is added to its gradient.
   const at::Tensor averaged = c.in(1);
   const std::int64_t size = averaged.numel(), first = executor.collectives().rank() * size;
