@@ -1,5 +1,6 @@
 #include "trainer/collectives/c10d/c10d.hpp"
 
+#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "trainer/memory_tracker.hpp"
@@ -16,6 +18,17 @@ namespace ac_advisor::trainer {
 namespace {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// c10d logs each lost connection with a stack trace; what there is to know is in what it throws. A
+/// user's own level wins.
+void quiet_logs() {
+  static const bool once = [] {
+    setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
+    c10::initLogging();
+    return true;
+  }();
+  static_cast<void>(once);
+}
 
 c10::intrusive_ptr<c10d::Store> meet_at_store(const Rendezvous& where, double timeout_seconds) {
   c10d::TCPStoreOptions options;
@@ -44,6 +57,7 @@ c10::intrusive_ptr<c10d::Store> meet_at_store(const Rendezvous& where, double ti
 C10d::C10d(const Rendezvous& where, double timeout_seconds)
     : where_(where), timeout_(timeout_seconds) {
   const MemoryTracker::Scope outside(nullptr);
+  quiet_logs();
   // A launcher that starts a run again keeps its store; each attempt has its own keys.
   const auto connection = meet_at_store(where, timeout_seconds);
   const std::string attempt = "ac_advisor/" + where.attempt;

@@ -61,8 +61,9 @@ struct Watch::State {
   std::vector<Heard> heard;
   std::optional<RankFailure> failure;
   Clock::time_point failed_at;
-  bool told = false;         ///< the store knows the failure
-  std::int64_t noticed = 0;  ///< ranks that know it
+  bool told = false;      ///< the store knows the failure
+  bool leaving = false;   ///< this rank, which holds the store, waits for the others to be gone
+  std::int64_t gone = 0;  ///< others that need the store no more
 
   [[nodiscard]] bool stalled(double share) const {
     return waiting && since(progress) > share * set.timeout;
@@ -98,24 +99,25 @@ std::optional<RankFailure> Watch::State::silent() const {
 
 /// Who keeps the others waiting, as far as it can be told: who is silent, or else furthest behind.
 RankFailure Watch::State::missing() const {
-  if (const auto gone = silent()) return *gone;
-  RankFailure behind{
-      -1, fmt::format("all ranks have begun collective {}, and it has not ended in {} s", calls,
-                      set.timeout)};
-  std::int64_t least = calls;
+  if (const auto lost = silent()) return *lost;
+  std::int64_t least = calls, most = calls, last = set.rank;
   for (std::size_t r = 0; r < heard.size(); ++r) {
-    if (static_cast<std::int64_t>(r) == set.rank || heard[r].calls >= least) continue;
+    if (static_cast<std::int64_t>(r) == set.rank) continue;
+    most = std::max(most, heard[r].calls);
+    if (heard[r].calls >= least) continue;
     least = heard[r].calls;
-    behind = {static_cast<std::int64_t>(r),
-              fmt::format("did not reach the collective in {} s: it has begun {}, rank {} {}",
-                          set.timeout, least, set.rank, calls)};
+    last = static_cast<std::int64_t>(r);
   }
-  return behind;
+  if (least == most)
+    return {-1, fmt::format("all ranks have begun collective {}, and it has not ended in {} s",
+                            calls, set.timeout)};
+  return {last, fmt::format("did not reach collective {} in {} s: it has begun {}", most,
+                            set.timeout, std::max<std::int64_t>(0, least))};
 }
 
 void Watch::State::one_round(bool look, const std::optional<RankFailure>& tell) {
   if (tell && !told) store->compareSet("failure", "", fmt::format("{} {}", tell->rank, tell->what));
-  const std::int64_t count = tell ? store->add("noticed", told ? 0 : 1) : 0;
+  const std::int64_t count = set.serves_store ? store->add("gone", 0) : 0;
   std::optional<RankFailure> heard_of;
   if (!tell && store->check({"failure"})) {
     auto [rank, why] = parse(store->get_to_str("failure"));
@@ -130,7 +132,7 @@ void Watch::State::one_round(bool look, const std::optional<RankFailure>& tell) 
   }
   const std::scoped_lock lock(mutex);
   answered = Clock::now();
-  noticed = count;
+  gone = count;
   told = told || tell.has_value();
   if (heard_of) set_failure(*heard_of);
   changed.notify_all();
@@ -143,7 +145,7 @@ void Watch::State::talk() {
       std::string heartbeat;
       {
         std::unique_lock lock(mutex);
-        changed.wait_for(lock, Seconds(meeting ? 0.01 : period),
+        changed.wait_for(lock, Seconds(meeting || leaving ? 0.01 : period),
                          [&] { return stopping || (failure && !told); });
         last = stopping;
         heartbeat = fmt::format("{} {}", calls, ++beats);
@@ -156,6 +158,7 @@ void Watch::State::talk() {
       store->set(heartbeat_key(set.rank), heartbeat);
       one_round(looking.has_value(), tell);
     }
+    if (!set.serves_store) store->add("gone", 1);
   } catch (const std::exception&) {
     const std::scoped_lock lock(mutex);
     store_lost = Clock::now();
@@ -212,10 +215,11 @@ Watch::Watch(c10::intrusive_ptr<c10d::Store> store, Settings settings)
 Watch::~Watch() {
   std::unique_lock lock(state_->mutex);
   State& s = *state_;
-  // The others can read of a failure only as long as the store lives.
-  if (s.failure && s.set.serves_store)
-    s.changed.wait_for(lock, Seconds(std::max(10 * s.period, 1.0)),
-                       [&] { return s.noticed == s.set.world || !s.talks; });
+  // The others can read, of a failure above all, only as long as the store lives.
+  s.leaving = s.set.serves_store;
+  if (s.leaving)
+    s.changed.wait_for(lock, Seconds(std::max(10 * s.period, 2.0)),
+                       [&] { return s.gone == s.set.world - 1 || !s.talks; });
   s.stopping = true;
   s.changed.notify_all();
   s.changed.wait_for(lock, std::chrono::seconds(1), [&] { return !s.talks; });
