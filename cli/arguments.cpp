@@ -159,9 +159,10 @@ void add_output_options(CLI::App& app, Arguments& arguments) {
 
 void add_measure_options(CLI::App& app, MeasureArguments& m) {
   app.add_option("--collectives", m.collectives,
-                 "auto (threads), local, emulate (rank 0 alone) or procs (a process a rank)")
+                 "auto (threads), local, emulate (rank 0 alone), procs (a process a rank) or nccl "
+                 "(a process a GPU)")
       ->option_text("KIND")
-      ->check(CLI::IsMember({"auto", "local", "emulate", "procs"}).description(""));
+      ->check(CLI::IsMember({"auto", "local", "emulate", "procs", "nccl"}).description(""));
   app.add_option("--procs", m.procs, "--world N --collectives procs")
       ->option_text("N")
       ->check(CLI::Range(2, 4096).description(""));

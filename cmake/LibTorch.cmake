@@ -57,3 +57,45 @@ target_link_libraries(libtorch INTERFACE
 foreach(folder IN LISTS torch_rpath)
   target_link_options(libtorch INTERFACE "LINKER:-rpath,${folder}" "LINKER:-rpath-link,${folder}")
 endforeach()
+
+# libtorch_cuda: what a program with CUDA links besides. All that libtorch_cuda.so loads must be there,
+# the CUDA toolkit's or PyPI's; AC_ADVISOR_HAS_LIBTORCH_CUDA says whether it is.
+set(AC_ADVISOR_HAS_LIBTORCH_CUDA OFF)
+set(torch_cuda_rpath "")
+set(torch_cuda_missing "")
+foreach(library IN ITEMS libtorch_cuda.so libc10_cuda.so)
+  if(NOT EXISTS "${torch_dir}/lib/${library}")
+    list(APPEND torch_cuda_missing "${library}")
+  endif()
+endforeach()
+foreach(library IN ITEMS libcudart.so.13 libcublas.so.13 libcublasLt.so.13 libcufft.so.12 libcurand.so.10
+    libcusparse.so.12 libcudnn.so.9 libnccl.so.2 libcusparseLt.so.0 libnvshmem_host.so.3 libcufile.so.0)
+  find_library(torch_cuda_library NAMES "${library}" PATHS
+    "${torch_dir}/../nvidia/cu13/lib" "${torch_dir}/../nvidia/cudnn/lib"
+    "${torch_dir}/../nvidia/nccl/lib" "${torch_dir}/../nvidia/cusparselt/lib"
+    "${torch_dir}/../nvidia/nvshmem/lib" /usr/local/cuda/lib64 /usr/local/cuda/lib NO_CACHE)
+  if(torch_cuda_library)
+    cmake_path(GET torch_cuda_library PARENT_PATH folder)
+    list(APPEND torch_cuda_rpath "${folder}")
+  else()
+    list(APPEND torch_cuda_missing "${library}")
+  endif()
+  unset(torch_cuda_library)
+endforeach()
+list(REMOVE_DUPLICATES torch_cuda_rpath)
+if(torch_cuda_missing)
+  list(JOIN torch_cuda_missing ", " torch_cuda_missing)
+  message(STATUS "CUDA of LibTorch lacks ${torch_cuda_missing}: programs with CUDA are left out")
+else()
+  set(AC_ADVISOR_HAS_LIBTORCH_CUDA ON)
+  add_library(libtorch_cuda INTERFACE)
+  # Kernels register themselves as the library is loaded; a linker that drops what no symbol is used
+  # of would lose them.
+  target_link_libraries(libtorch_cuda INTERFACE libtorch "LINKER:--push-state,--no-as-needed"
+    "${torch_dir}/lib/libtorch_cuda.so" "${torch_dir}/lib/libc10_cuda.so" "LINKER:--pop-state"
+    "${cudart_library}")
+  foreach(folder IN LISTS torch_cuda_rpath)
+    target_link_options(libtorch_cuda INTERFACE
+      "LINKER:-rpath,${folder}" "LINKER:-rpath-link,${folder}")
+  endforeach()
+endif()

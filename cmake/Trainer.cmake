@@ -2,7 +2,8 @@
 # CUDA's is there as well, ac-trainer-cuda: the same with backend/cuda and kernels/cuda.
 
 file(GLOB_RECURSE trainer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/*.cpp")
-list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|cuda)/|/main\\.cpp$")
+# no_nccl/ stays: a program that links Nccl.cmake's objects does not take it out of the archive.
+list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|cuda)/|/collectives/nccl/|/main\\.cpp$")
 find_path(nvtx_include nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(nvtx_include)
   list(APPEND trainer_sources "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp")

@@ -158,16 +158,10 @@ install_wheels() {
   fi
 }
 
-# LibTorch as PyPI's wheel has it, for ac-trainer: 1.1 GB once. Where it cannot be had, the trainer
-# is left out and all else works.
-fetch_libtorch() {
-  local target="$AC_ADVISOR_CACHE/libtorch-2.11.0" partial wheels=(torch==2.11.0) pip=(python3 -m pip)
-  [ -z "${AC_ADVISOR_LIBTORCH:-}" ] && [ ! -e "$target/torch/lib/libtorch_cpu.so" ] || return 0
-  # It loads CUPTI and the CUDA runtime even on CPUs; a toolkit has them.
-  if ! ls /usr/local/cuda/lib*/libcupti.so.13 /usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13 \
-    >/dev/null 2>&1 || ! ls /usr/local/cuda/lib*/libcudart.so.13 >/dev/null 2>&1; then
-    wheels+=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-  fi
+# Unpacks wheels, without what they depend on, into the folder $1.
+from_pypi() {
+  local folder=$1 pip=(python3 -m pip)
+  shift
   if ! "${pip[@]}" --version >/dev/null 2>&1; then
     if can_install; then install_packages python3-pip || true; fi
     if ! "${pip[@]}" --version >/dev/null 2>&1; then
@@ -175,18 +169,51 @@ fetch_libtorch() {
       pip=("$AC_ADVISOR_VENV/bin/python" -m pip)
     fi
   fi
+  "${pip[@]}" install --quiet --no-deps --no-cache-dir --disable-pip-version-check --retries 2 \
+    --root-user-action=ignore --target "$folder" "$@" >&2
+}
+
+# LibTorch as PyPI's wheel has it, for ac-trainer: 1.1 GB once. Where it cannot be had, the trainer
+# is left out and all else works.
+fetch_libtorch() {
+  local target="$AC_ADVISOR_CACHE/libtorch-2.11.0" partial wheels=(torch==2.11.0)
+  [ -z "${AC_ADVISOR_LIBTORCH:-}" ] && [ ! -e "$target/torch/lib/libtorch_cpu.so" ] || return 0
+  # It loads CUPTI and the CUDA runtime even on CPUs; a toolkit has them.
+  if ! ls /usr/local/cuda/lib*/libcupti.so.13 /usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13 \
+    >/dev/null 2>&1 || ! ls /usr/local/cuda/lib*/libcudart.so.13 >/dev/null 2>&1; then
+    wheels+=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+  fi
   say "LibTorch from PyPI into $target (1.1 GB, once)"
   mkdir -p "$AC_ADVISOR_CACHE"
   partial=$(mktemp -d "$AC_ADVISOR_CACHE/libtorch.XXXXXX")
-  if "${pip[@]}" install --quiet --no-deps --no-cache-dir --disable-pip-version-check --retries 2 \
-    --root-user-action=ignore --target "$partial" "${wheels[@]}" >&2 &&
-    [ -e "$partial/torch/lib/libtorch_cpu.so" ]; then
+  if from_pypi "$partial" "${wheels[@]}" && [ -e "$partial/torch/lib/libtorch_cpu.so" ]; then
     rm -rf "$target"
     mv "$partial" "$target"
     return 0
   fi
   rm -rf "$partial"
   return 1
+}
+
+# What libtorch_cuda.so loads and CUDA's toolkit does not have: 230 MB once, where a toolkit of CUDA 13
+# is found. Where they cannot be had, programs with CUDA are left out.
+fetch_torch_cuda() {
+  local target="$AC_ADVISOR_CACHE/libtorch-2.11.0" nvcc partial
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  [ -z "${AC_ADVISOR_LIBTORCH:-}" ] && [ -e "$target/torch/lib/libtorch_cuda.so" ] &&
+    "$nvcc" --version 2>/dev/null | grep -q 'release 13\.' || return 0
+  [ ! -e "$target/nvidia/cu13/lib/libcufile.so.0" ] ||
+    [ ! -e "$target/nvidia/cusparselt/lib/libcusparseLt.so.0" ] ||
+    [ ! -e "$target/nvidia/nvshmem/lib/libnvshmem_host.so.3" ] || return 0
+  say "what LibTorch's CUDA needs, from PyPI into $target (230 MB, once)"
+  partial=$(mktemp -d "$AC_ADVISOR_CACHE/torch-cuda.XXXXXX")
+  if from_pypi "$partial" nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5 \
+    nvidia-cufile==1.15.1.6; then
+    mkdir -p "$target/nvidia"
+    cp -a "$partial/nvidia/." "$target/nvidia/" || true
+  fi
+  rm -rf "$partial"
+  [ -e "$target/nvidia/nvshmem/lib/libnvshmem_host.so.3" ]
 }
 
 bootstrap() {
@@ -196,6 +223,7 @@ bootstrap() {
     [ "$stage" != ci ] || fail "LibTorch could not be fetched from PyPI"
     say "LibTorch could not be fetched: ac-trainer is left out, all else works"
   fi
+  fetch_torch_cuda || say "what LibTorch's CUDA needs could not be fetched: programs with CUDA are left out"
 }
 
 install_tools() {

@@ -104,7 +104,8 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
       tensors_(p_.values.size()),
       whole_(p_.storages.size()),
       alive_(p_.storages.size(), false),
-      resident_(p_.storages.size(), false) {
+      resident_(p_.storages.size(), false),
+      begun_(p_.storages.size()) {
   values_begin_.assign(p_.storages.size() + 1, 0);
   // By the storage of the root: a pass may have moved it after the view was made.
   const auto storage = [&](std::size_t v) {
@@ -230,11 +231,41 @@ void Executor::allocate_residents() {
 
 void Executor::release(StorageId s) {
   if (!alive(s)) return;
+  wait_for(s);
   for (std::int32_t i = values_begin_[at_index(s)]; i < values_begin_[at_index(s) + 1]; ++i)
     tensors_[at_index(values_of_[at_index(i)])].reset();
   whole_[at_index(s)].reset();
   alive_[at_index(s)] = false;
   tracker_.let_go(s);
+}
+
+void Executor::begin(std::unique_ptr<Pending> collective,
+                     std::initializer_list<StorageId> storages) {
+  if (!collective) return;
+  const std::shared_ptr<Pending> shared = std::move(collective);
+  for (const StorageId s : storages) {
+    wait_for(s);
+    begun_[at_index(s)] = shared;
+    ++under_way_;
+  }
+}
+
+void Executor::wait_for(StorageId s) {
+  if (under_way_ == 0 || !begun_[at_index(s)]) return;
+  const std::shared_ptr<Pending> collective = std::move(begun_[at_index(s)]);
+  --under_way_;
+  collective->wait();
+}
+
+void Executor::wait_for_operands(const ir::Op& op) {
+  if (under_way_ == 0) return;
+  for (const ValueId v : p_.inputs(op)) wait_for(p_.storage_of(v));
+  for (const ValueId v : p_.outputs(op)) wait_for(p_.storage_of(v));
+}
+
+void Executor::wait_for_all() {
+  for (std::size_t s = 0; under_way_ > 0 && s < begun_.size(); ++s)
+    wait_for(static_cast<StorageId>(s));
 }
 
 void Executor::drop_survivors() {
@@ -272,8 +303,10 @@ void Executor::run_ops(OpId begin, OpId end) {
     tracker_.begin_op(id, op.phase);
     if (updates(op) && before_optimizer_ && !updating) {
       updating = true;
+      wait_for_all();  // the hook may read any gradient
       before_optimizer_();
     }
+    wait_for_operands(op);
     const Call call(*this, op);
     kernels[static_cast<std::size_t>(op.kind)](call);
     for (std::size_t i = 0; i < op.outputs; ++i)  // what the kernel had no need to touch
@@ -298,15 +331,27 @@ void Executor::part(const std::function<void()>& work) {
     work();
 }
 
-/// Segments are the optimizer, and a block's ops of one phase.
+/// Segments are the optimizer, and a block's ops of one phase; each has something to launch.
 void Executor::run_segments(OpId begin, OpId end) {
   while (begin < end) {
-    const ir::Op& first = p_.op(begin);
-    OpId stop = begin;
-    while (stop < end && p_.op(stop).phase == first.phase &&
-           (first.phase == ir::Phase::optimizer || p_.op(stop).module.block == first.module.block))
-      ++stop;
-    part([&] { run_ops(begin, stop); });
+    const bool apart = capturing_ && capture_ == CudaGraph::segments;
+    OpId stop = apart ? begin : end;
+    bool launches = !apart;
+    for (; stop < end; ++stop) {
+      const ir::Op &first = p_.op(begin), &next = p_.op(stop);
+      const bool same = next.phase == first.phase && (first.phase == ir::Phase::optimizer ||
+                                                      next.module.block == first.module.block);
+      if (!same && launches) break;
+      launches = launches || ir::row(next.kind).launches > 0;
+    }
+    const auto work = [&] {
+      run_ops(begin, stop);
+      if (apart) wait_for_all();  // a graph ends with the streams that it began
+    };
+    if (launches)
+      part(work);
+    else
+      work();
     begin = stop;
   }
 }
@@ -335,6 +380,7 @@ void Executor::issue() {
     run_segments(begin, stop);
   }
   run_segments(optimizer, end);
+  wait_for_all();
 }
 
 /// Captures the step without running it.
@@ -377,6 +423,10 @@ StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t
   return timing;
 }
 
-void Executor::finish() { backend_.finish(); }
+void Executor::finish() {
+  if (collectives_.world() > 1)
+    collectives_.wait_for_device([this] { return backend_.finished(); });
+  backend_.finish();
+}
 
 }  // namespace ac_advisor::trainer

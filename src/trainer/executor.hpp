@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <vector>
 
 #include "ac_advisor/model/step_config.hpp"
@@ -77,6 +79,9 @@ class Executor {
   [[nodiscard]] at::Tensor output(const ir::Op& op, std::size_t i);
   void bind(ir::ValueId v, const at::Tensor& tensor);
   void adopt(ir::ValueId v, const at::Tensor& tensor);
+  /// A collective that is under way (null: it is done): what next reads, writes or frees one of
+  /// `storages` waits for it first.
+  void begin(std::unique_ptr<Pending> collective, std::initializer_list<ir::StorageId> storages);
   /// Parameters copied into DeepSpeed's bucket since the last reduction, with their places.
   struct Bucketed {
     std::size_t parameter = 0;
@@ -97,6 +102,9 @@ class Executor {
   void run_ops(ir::OpId begin, ir::OpId end);
   void finish();
   void release(ir::StorageId s);
+  void wait_for(ir::StorageId s);
+  void wait_for_operands(const ir::Op& op);
+  void wait_for_all();
   at::Tensor allocate(ir::ValueId v);
   [[nodiscard]] at::Tensor view_of(const at::Tensor& base, ir::ValueId of, ir::ValueId v) const;
   [[nodiscard]] bool alive(ir::StorageId s) const { return alive_[static_cast<std::size_t>(s)]; }
@@ -116,10 +124,12 @@ class Executor {
   bool flipped_ = false;
   ir::OpId current_ = ir::no_id;
 
-  std::vector<at::Tensor> tensors_;         ///< by value
-  std::vector<at::Tensor> whole_;           ///< by storage, as it was allocated
-  std::vector<bool> alive_, resident_;      ///< by storage
-  std::vector<std::int32_t> values_begin_;  ///< per storage, into values_of_
+  std::vector<at::Tensor> tensors_;              ///< by value
+  std::vector<at::Tensor> whole_;                ///< by storage, as it was allocated
+  std::vector<bool> alive_, resident_;           ///< by storage
+  std::vector<std::shared_ptr<Pending>> begun_;  ///< by storage; a collective may be there twice
+  std::size_t under_way_ = 0;                    ///< of begun_, those that are not null
+  std::vector<std::int32_t> values_begin_;       ///< per storage, into values_of_
   std::vector<ir::ValueId> values_of_;
   std::function<void(ir::OpId)> observer_;
   std::function<void()> before_optimizer_;

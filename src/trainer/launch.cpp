@@ -97,14 +97,14 @@ int run_processes(const profile::RunSpec& spec, std::int64_t world) {
   Rendezvous where;
   where.world = world;
   where.port = free_port();
-  where.launcher = "measure --collectives procs";
+  where.launcher = "measure --collectives " + spec.collectives;
   std::vector<pid_t> children;
   for (std::int64_t rank = 0; rank < world; ++rank) {
     const pid_t child = fork();
     if (child < 0) throw UserError(std::string("cannot start a rank: ") + std::strerror(errno));
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      own_rank = where.rank = rank;
+      own_rank = where.rank = where.local_rank = rank;
       const int code = run_here(spec, where);
       std::fflush(nullptr);
       _exit(code);
@@ -137,15 +137,17 @@ int run_processes(const profile::RunSpec& spec, std::int64_t world) {
 
 int launch(const profile::RunSpec& spec) {
   const Rendezvous where = rendezvous_from_environment();
-  if (where.world > 1 || spec.collectives != "procs") return run_here(spec, where);
+  const std::string& kind = spec.collectives;
+  if (kind == "nccl") require_nccl();
+  if (where.world > 1 || (kind != "procs" && kind != "nccl")) return run_here(spec, where);
   std::int64_t world = 0;
   for (const OptionList& options : spec.configs) {
     const std::int64_t wanted = resolve_options(options).world;
     if (world != 0 && world != wanted)
-      throw UserError("--collectives procs: every configuration must have the same --world");
+      throw UserError("--collectives " + kind + ": every configuration must have the same --world");
     world = wanted;
   }
-  if (world < 2) throw UserError("--collectives procs needs --world 2 or more");
+  if (world < 2) throw UserError("--collectives " + kind + " needs --world 2 or more");
   return run_processes(spec, world);
 }
 

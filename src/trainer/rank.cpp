@@ -193,7 +193,7 @@ at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const std::int64_t group = shards(c), part = stored.numel();
   const at::Tensor all = at::empty({group * part}, stored.options());
   all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
-  collectives_.all_gather(all, group);
+  complete(collectives_.all_gather(all, group));
   std::int64_t elements = 1;
   for (std::int64_t size : shape) elements *= size;
   return on_host(all.narrow(0, 0, elements).view(shape));
@@ -219,7 +219,7 @@ void Rank::copy_gradients() {
   const at::Tensor mine = executor_.tensor(step.optimized.front().gradient);
   const at::Tensor all = at::zeros({c.world * mine.numel()}, mine.options());
   all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
-  collectives_.all_gather(all, c.world);
+  complete(collectives_.all_gather(all, c.world));
   std::int64_t start = 0;
   for (const passes::Parameter& parameter : step.parameters) {
     const ir::Shape& shape = step.program.value(parameter.value).shape;
@@ -240,18 +240,9 @@ Rank::Result Rank::step() {
       executor_.run([this](std::int64_t micro,
                            const std::vector<at::Tensor>& inputs) { load_batch(micro, inputs); },
                     [&](std::int64_t, double loss) { sum += loss; });
-  result.loss = mean_over_ranks(sum / static_cast<double>(built_.config.grad_accum));
+  result.loss = collectives_.average(sum / static_cast<double>(built_.config.grad_accum));
   ++steps_done_;
   return result;
-}
-
-double Rank::mean_over_ranks(double value) {
-  if (collectives_.world() == 1 || !collectives_.real()) return value;
-  const MemoryTracker::Scope outside(nullptr);
-  const at::Tensor mean =
-      at::full({1}, value, at::TensorOptions().dtype(at::kDouble).device(backend_->device()));
-  collectives_.all_reduce(mean, 1);
-  return mean.item<double>();
 }
 
 void Rank::set_steps_done(std::int64_t steps) {

@@ -48,8 +48,6 @@ class Rank {
   /// Whole gradients in the order of step.parameters, taken just before the optimizer of the next
   /// step() runs; every rank must ask for them. Outside of the tracker.
   void capture_gradients(std::vector<at::Tensor>* into) { capture_ = into; }
-  /// The mean of the ranks' values; collective.
-  [[nodiscard]] double mean_over_ranks(double value);
   /// The whole parameter, gathered, on the host; collective.
   [[nodiscard]] at::Tensor parameter(std::size_t index);
 

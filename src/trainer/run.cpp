@@ -11,6 +11,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "trainer/checkpoint.hpp"
 #include "trainer/measured.hpp"
 #include "trainer/nvtx/nvtx.hpp"
@@ -111,6 +112,10 @@ std::unique_ptr<Rank> make_rank(const profile::RunSpec& spec, const Built& built
   throw Failure{4, why};
 }
 
+std::string name_of(const RankFailure& failure) {
+  return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
+}
+
 /// One rank of one configuration.
 std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
                                          Collectives& collectives, const Data& data,
@@ -135,7 +140,7 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     const auto after = [&](std::int64_t step, const Rank::Result& result) {
       progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
       // All ranks stop after the same step: one that was told tells the others.
-      return rank.mean_over_ranks(stop_requested.load() ? 1.0 : 0.0) == 0.0;
+      return collectives.average(stop_requested.load() ? 1.0 : 0.0) == 0.0;
     };
     // The steps that only look (timeline, peak) come after the training: they are not kept.
     const auto trained = [&] {
@@ -173,10 +178,9 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     collectives.abort(text);
     throw Failure{4, text};
   } catch (const RankFailure& failure) {
-    throw Failure{3, fmt::format("rank {} stopped in step {}: rank {} failed: {}",
-                                 collectives.rank(), rank.steps_done() + 1,
-                                 failure.rank < 0 ? std::string("?") : std::to_string(failure.rank),
-                                 failure.what)};
+    throw Failure{3,
+                  fmt::format("rank {} stopped in step {}: rank {} failed: {}", collectives.rank(),
+                              rank.steps_done() + 1, name_of(failure), failure.what)};
   }
 }
 
@@ -240,6 +244,11 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
   return *result;
 }
 
+bool for_gpu(const profile::RunSpec& spec) {
+  return !spec.configs.empty() &&
+         simulate::find_device(resolve_options(spec.configs.front()).gpu).cuda;
+}
+
 }  // namespace
 
 void request_stop() { stop_requested = true; }
@@ -254,10 +263,12 @@ std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous
   if (!spec.weights.empty()) weights.emplace(spec.weights);
   std::unique_ptr<Collectives> processes;
   try {
-    if (where.world > 1) processes = make_gloo(where, spec.timeout_seconds);
+    const bool nccl = spec.collectives == "nccl" || for_gpu(spec);
+    if (spec.collectives == "nccl") require_nccl();
+    if (where.world > 1) processes = (nccl ? make_nccl : make_gloo)(where, spec.timeout_seconds);
   } catch (const RankFailure& failure) {
-    throw Failure{3, fmt::format("rank {}: the ranks did not meet at {}:{}: {}", where.rank,
-                                 where.address, where.port, failure.what)};
+    throw Failure{3, fmt::format("rank {}: the ranks did not meet at {}:{}: rank {} {}", where.rank,
+                                 where.address, where.port, name_of(failure), failure.what)};
   }
   std::vector<profile::Profile> profiles;
   for (const OptionList& options : spec.configs)

@@ -109,6 +109,7 @@ TEST_CASE("bad input to measure ends with 2 and says what would be right") {
            {"--resume", "--resume needs --checkpoint"},
            {"--procs 2 --world 2 --shard ddp", "one of them"},
            {"--collectives carrier-pigeon", "carrier-pigeon"},
+           {"--collectives nccl --world 2 --shard ddp", "ac-trainer-cuda has"},
            {"--seq 100000", "shorter than one sequence"}}) {
     const Ran ran = shell(measure(options));
     CAPTURE(options);
@@ -146,6 +147,27 @@ TEST_CASE("a rank that dies ends the run in seconds, by its name and step") {
   CHECK(contains(ran.out, "in step"));
   CHECK(contains(ran.out, "code 3"));
   CHECK(seconds < 40);
+}
+
+TEST_CASE("a rank that stops answering ends the run in seconds, by its name") {
+  for (const int rank : {0, 1}) {  // rank 0 holds the store, too
+    const auto start = std::chrono::steady_clock::now();
+    const Ran ran =
+        shell(measure("--procs 2 --shard fsdp2 --steps 100000 --no-parity --timeout 3") +
+              " & p=$!; for i in $(seq 100); do t=$(pgrep -P $p ac-trainer); [ -n \"$t\" ] && "
+              "k=$(pgrep -P $t | sed -n " +
+              std::to_string(rank + 1) +
+              "p) && [ -n \"$k\" ] && break; "
+              "sleep 0.1; done; sleep 2; kill -STOP $k; wait $p; echo code $?");
+    const auto seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    CAPTURE(ran.out);
+    CHECK(contains(ran.out, fmt::format("rank {} stopped in step", 1 - rank)));
+    CHECK(contains(ran.out, fmt::format("rank {} failed: ", rank)));
+    CHECK(contains(ran.out, rank == 0 ? "nor does the store" : "has been silent"));
+    CHECK(contains(ran.out, "code 3"));
+    CHECK(seconds < 40);
+  }
 }
 
 TEST_CASE("going on from a checkpoint is bit for bit the run that was not interrupted") {

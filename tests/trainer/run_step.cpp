@@ -36,8 +36,8 @@ trainer::Data random_tokens(std::int64_t vocab) {
 }
 
 Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
-                  const trainer::Data& data, bool emulated,
-                  const trainer::SafetensorsFile* weights) {
+                  const trainer::Data& data, bool emulated, const trainer::SafetensorsFile* weights,
+                  const Wrap& wrap) {
   trainer::MemoryTracker::install();
   const auto built = trainer::build(model, config);
   Outcome outcome;
@@ -68,6 +68,8 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
     run(*trainer::make_emulated(config.world));
   } else {
     auto ranks = trainer::make_local(config.world, /*timeout_seconds=*/60);
+    for (auto& rank : ranks)
+      if (wrap) rank = wrap(std::move(rank));
     std::vector<std::thread> threads;
     std::vector<std::exception_ptr> errors(ranks.size());
     for (std::size_t r = 0; r < ranks.size(); ++r)

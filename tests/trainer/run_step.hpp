@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,15 @@ struct Outcome {
   std::vector<at::Tensor> parameters;  ///< after the last step, whole
 };
 
-/// Runs `steps` steps on `config.world` ranks (threads), or emulated; rank 0's outcome.
+using Wrap =
+    std::function<std::unique_ptr<trainer::Collectives>(std::unique_ptr<trainer::Collectives>)>;
+
+/// Runs `steps` steps on `config.world` ranks (threads), or emulated; rank 0's outcome. `wrap` may
+/// put others around the threads' collectives.
 [[nodiscard]] Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
                                 const trainer::Data& data, bool emulated = false,
-                                const trainer::SafetensorsFile* weights = nullptr);
+                                const trainer::SafetensorsFile* weights = nullptr,
+                                const Wrap& wrap = {});
 
 /// Largest ‖a - b‖ / ‖b‖ over the tensors.
 [[nodiscard]] double largest_difference(const std::vector<at::Tensor>& a,

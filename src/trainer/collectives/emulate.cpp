@@ -11,15 +11,18 @@ class Emulated final : public Collectives {
   [[nodiscard]] std::int64_t world() const override { return world_; }
   [[nodiscard]] bool real() const override { return world_ == 1; }
 
-  void all_gather(at::Tensor buffer, std::int64_t group) override {
+  std::unique_ptr<Pending> all_gather(at::Tensor buffer, std::int64_t group) override {
     const std::int64_t part = buffer.numel() / group;
     for (std::int64_t r = 1; r < group; ++r)
       buffer.narrow(0, r * part, part).copy_(buffer.narrow(0, 0, part));
+    return nullptr;
   }
-  void reduce_scatter(const at::Tensor& input, at::Tensor output, std::int64_t) override {
+  std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input, at::Tensor output,
+                                          std::int64_t) override {
     output.copy_(input.narrow(0, 0, output.numel()));
+    return nullptr;
   }
-  void all_reduce(at::Tensor, std::int64_t) override {}
+  std::unique_ptr<Pending> all_reduce(at::Tensor, std::int64_t) override { return nullptr; }
   void barrier() override {}
   void abort(const std::string&) override {}
 

@@ -30,16 +30,18 @@ class Local final : public Collectives {
   [[nodiscard]] std::int64_t rank() const override { return rank_; }
   [[nodiscard]] std::int64_t world() const override { return world_; }
 
-  void all_gather(at::Tensor buffer, std::int64_t group) override {
+  std::unique_ptr<Pending> all_gather(at::Tensor buffer, std::int64_t group) override {
     const std::int64_t part = buffer.numel() / group, mine = rank_ % group, first = rank_ - mine;
     exchange(buffer, [&] {
       for (std::int64_t r = 0; r < group; ++r)
         if (r != mine)
           buffer.narrow(0, r * part, part).copy_(peer(first + r).narrow(0, r * part, part));
     });
+    return nullptr;
   }
 
-  void reduce_scatter(const at::Tensor& input, at::Tensor output, std::int64_t group) override {
+  std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input, at::Tensor output,
+                                          std::int64_t group) override {
     const std::int64_t part = output.numel(), mine = rank_ % group, first = rank_ - mine;
     exchange(input, [&] {
       output.copy_(peer(first).narrow(0, mine * part, part));
@@ -47,10 +49,11 @@ class Local final : public Collectives {
         output.add_(peer(first + r).narrow(0, mine * part, part));
       output.div_(static_cast<double>(group));
     });
+    return nullptr;
   }
 
   /// Each rank sums a slice for all, so that no rank needs a second buffer.
-  void all_reduce(at::Tensor buffer, std::int64_t stride) override {
+  std::unique_ptr<Pending> all_reduce(at::Tensor buffer, std::int64_t stride) override {
     std::vector<std::int64_t> members;
     for (std::int64_t r = rank_ % stride; r < world_; r += stride) members.push_back(r);
     const auto count = static_cast<std::int64_t>(members.size());
@@ -67,6 +70,7 @@ class Local final : public Collectives {
       for (std::size_t i = 1; i < members.size(); ++i)
         peer(members[i]).narrow(0, begin, size).copy_(sum);
     });
+    return nullptr;
   }
 
   void barrier() override { meet(); }

@@ -12,11 +12,13 @@ struct Launcher {
   const char* name;
   const char* rank;
   const char* world;
+  const char* local_rank;
 };
 // torch.distributed.run's documentation; Slurm's srun(1); Open MPI's mpirun(1).
-constexpr Launcher launchers[] = {{"torchrun", "RANK", "WORLD_SIZE"},
-                                  {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                  {"srun", "SLURM_PROCID", "SLURM_NTASKS"}};
+constexpr Launcher launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
 
 std::int64_t number(const char* name, std::int64_t low, std::int64_t high) {
   const std::string text = std::getenv(name);
@@ -43,11 +45,19 @@ Rendezvous rendezvous_from_environment() {
     where.launcher = launcher.name;
     where.world = number(launcher.world, 1, 4096);
     where.rank = number(launcher.rank, 0, where.world - 1);
+    // Not said: all ranks are on one machine.
+    where.local_rank = std::getenv(launcher.local_rank) == nullptr
+                           ? where.rank
+                           : number(launcher.local_rank, 0, where.world - 1);
     break;
   }
   if (const char* address = std::getenv("MASTER_ADDR")) where.address = address;
   if (std::getenv("MASTER_PORT") != nullptr)
     where.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
+  // torch.distributed.rendezvous's variables (v2.11): torchrun's agent keeps the store itself.
+  if (const char* serves = std::getenv("TORCHELASTIC_USE_AGENT_STORE"))
+    where.launcher_serves_store = std::string(serves) == "True";
+  if (const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT")) where.attempt = attempt;
   if (where.launcher == "srun" && where.world > 1 && std::getenv("MASTER_ADDR") == nullptr)
     throw UserError("srun does not say where ranks meet: set MASTER_ADDR to the first node's name");
   return where;

@@ -20,6 +20,16 @@ std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int6
   return {begin, std::min(begin + rows, whole.size(0))};
 }
 
+/// The root's: a pass may have moved it after the view was made.
+ir::StorageId storage_in(const Call& c, std::size_t i) {
+  const ir::Program& p = c.executor().step().program;
+  return p.storage_of(p.input(c.op(), i));
+}
+ir::StorageId storage_out(const Call& c, std::size_t i) {
+  const ir::Program& p = c.executor().step().program;
+  return p.storage_of(p.output(c.op(), i));
+}
+
 }  // namespace
 
 void all_gather_copy_in(const Call& c) {
@@ -37,7 +47,7 @@ void all_gather_copy_in(const Call& c) {
 void all_gather(const Call& c) {
   Executor& executor = c.executor();
   if (c.op().phase != ir::Phase::optimizer) {
-    executor.collectives().all_gather(c.in(0), shards(c));
+    executor.begin(executor.collectives().all_gather(c.in(0), shards(c)), {storage_in(c, 0)});
     return;
   }
   // A partition is a range of the parameters one after another, so the gathered flat list lies in
@@ -47,7 +57,7 @@ void all_gather(const Call& c) {
                      size = partition.numel();
   const at::Tensor flat = at::empty({world * size}, partition.options());
   flat.narrow(0, rank * size, size).copy_(partition);
-  executor.collectives().all_gather(flat, world);
+  complete(executor.collectives().all_gather(flat, world));
   std::int64_t start = 0;
   for (std::size_t i = 1; i < c.inputs(); ++i) {
     const at::Tensor parameter = c.in(i);
@@ -104,7 +114,9 @@ void reduce_scatter_copy_in(const Call& c) {
 }
 
 void reduce_scatter(const Call& c) {
-  c.executor().collectives().reduce_scatter(c.in(0), c.out(), shards(c));
+  Executor& executor = c.executor();
+  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), shards(c)),
+                 {storage_in(c, 0), storage_out(c, 0)});
 }
 
 /// A DDP bucket; the shards of a HSDP group; or a ZeRO bucket, whose parts go to their owners.
@@ -113,8 +125,12 @@ void all_reduce(const Call& c) {
   const StepConfig& config = executor.config();
   const at::Tensor buffer = c.in(0);
   const bool hsdp = config.shard == Sharding::hsdp;
-  executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
-  if (c.inputs() < 2) return;
+  auto begun = executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
+  if (c.inputs() < 2) {
+    executor.begin(std::move(begun), {storage_in(c, 0)});
+    return;
+  }
+  complete(begun);
   // ZeRO: what of the bucket is in this rank's partition is added to its gradient.
   const at::Tensor averaged = c.in(1);
   const std::int64_t size = averaged.numel(), first = executor.collectives().rank() * size;

@@ -1,0 +1,172 @@
+#include "trainer/collectives/c10d/c10d.hpp"
+
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "trainer/memory_tracker.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// c10d logs each lost connection with a stack trace; what there is to know is in what it throws. A
+/// user's own level wins.
+void quiet_logs() {
+  static const bool once = [] {
+    setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
+    c10::initLogging();
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+c10::intrusive_ptr<c10d::Store> meet_at_store(const Rendezvous& where, double timeout_seconds) {
+  c10d::TCPStoreOptions options;
+  options.port = where.port;
+  options.isServer = where.rank == 0 && !where.launcher_serves_store;
+  options.numWorkers = static_cast<std::size_t>(where.world);
+  options.waitWorkers = false;
+  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(where.address, options);
+  } catch (const std::exception& error) {
+    throw RankFailure{where.launcher_serves_store ? -1 : 0, first_line(error.what())};
+  }
+}
+
+[[noreturn]] void end_process(std::int64_t rank, const RankFailure& failure) {
+  std::fprintf(
+      stderr, "ac-trainer: rank %lld: rank %lld failed: %s; this rank is stuck and is ended\n",
+      static_cast<long long>(rank), static_cast<long long>(failure.rank), failure.what.c_str());
+  std::fflush(nullptr);
+  _exit(3);
+}
+
+}  // namespace
+
+C10d::C10d(const Rendezvous& where, double timeout_seconds)
+    : where_(where), timeout_(timeout_seconds) {
+  const MemoryTracker::Scope outside(nullptr);
+  quiet_logs();
+  // A launcher that starts a run again keeps its store; each attempt has its own keys.
+  const auto connection = meet_at_store(where, timeout_seconds);
+  const std::string attempt = "ac_advisor/" + where.attempt;
+  store_ = c10::make_intrusive<c10d::PrefixStore>(attempt, connection);
+  Watch::Settings settings;
+  settings.rank = where.rank;
+  settings.world = where.world;
+  settings.timeout = timeout_seconds;
+  settings.serves_store = where.rank == 0 && !where.launcher_serves_store;
+  settings.store_rank = where.launcher_serves_store ? -1 : 0;
+  settings.abort = [this] { abort_groups(); };
+  settings.under_way = [this] { return under_way(); };
+  settings.give_up = [rank = where.rank](const RankFailure& failure) {
+    end_process(rank, failure);
+  };
+  watch_ = std::make_unique<Watch>(
+      c10::make_intrusive<c10d::PrefixStore>(attempt, connection->clone()), std::move(settings));
+  watch_->meet();
+}
+
+C10d::~C10d() = default;
+
+std::unique_ptr<Pending> C10d::all_gather(at::Tensor buffer, std::int64_t size) {
+  return guarded([&] {
+    const std::int64_t part = buffer.numel() / size;
+    return gather(neighbours(size), buffer, buffer.narrow(0, where_.rank % size * part, part));
+  });
+}
+
+std::unique_ptr<Pending> C10d::reduce_scatter(const at::Tensor& input, at::Tensor output,
+                                              std::int64_t size) {
+  return guarded([&] { return scatter(neighbours(size), input, output); });
+}
+
+std::unique_ptr<Pending> C10d::all_reduce(at::Tensor buffer, std::int64_t stride) {
+  return guarded([&] {
+    return reduce(stride == 1 ? neighbours(where_.world) : replicas(stride), buffer.view({-1}));
+  });
+}
+
+void C10d::barrier() { static_cast<void>(average(0)); }
+
+void C10d::wait_for_device(const std::function<bool()>& done) {
+  watch_->wait_on();
+  for (int asked = 0; !done(); ++asked) {
+    watch_->check();
+    // The end of a step is near for a while; after that there is time.
+    if (asked > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  watch_->check();  // a device whose collectives were aborted is done, too
+  watch_->end();
+}
+
+void C10d::abort(const std::string& why) { watch_->fail(why); }
+
+void C10d::abort_groups() {
+  each_group([](c10d::Backend& group) { group.abort(); });
+}
+
+std::unique_ptr<Pending> C10d::guarded(const std::function<std::unique_ptr<Pending>()>& begin) {
+  const MemoryTracker::Scope outside(nullptr);  // c10d's buffers are none of the step's
+  watch_->check();
+  watch_->begin();
+  try {
+    auto begun = begin();
+    begun ? watch_->go_on() : watch_->end();
+    return begun;
+  } catch (const std::exception& error) {
+    throw watch_->explain(first_line(error.what()));
+  }
+}
+
+void C10d::finish(const Work& work) {
+  while (!work->isCompleted()) {
+    try {
+      work->wait(std::chrono::milliseconds(50));
+    } catch (const std::exception&) {
+      if (work->isCompleted()) throw;  // else only those 50 ms are over
+    }
+    watch_->check();
+  }
+  work->wait();
+}
+
+C10d::Group C10d::group(const std::string& name, std::int64_t rank, std::int64_t size) {
+  {
+    const std::scoped_lock lock(groups_mutex_);
+    if (const auto found = groups_.find(name); found != groups_.end()) return found->second;
+  }
+  const Group made = make_group(c10::make_intrusive<c10d::PrefixStore>(name, store_),
+                                static_cast<int>(rank), static_cast<int>(size));
+  const std::scoped_lock lock(groups_mutex_);
+  return groups_[name] = made;
+}
+
+/// `size` consecutive ranks with this one among them.
+C10d::Group C10d::neighbours(std::int64_t size) {
+  return group(fmt::format("n{}.{}", size, where_.rank / size), where_.rank % size, size);
+}
+
+/// Every `stride`-th rank, this one among them.
+C10d::Group C10d::replicas(std::int64_t stride) {
+  return group(fmt::format("r{}.{}", stride, where_.rank % stride), where_.rank / stride,
+               where_.world / stride);
+}
+
+void C10d::each_group(const std::function<void(c10d::Backend&)>& visit) {
+  const std::scoped_lock lock(groups_mutex_);
+  for (const auto& [name, group] : groups_) visit(*group);
+}
+
+}  // namespace ac_advisor::trainer

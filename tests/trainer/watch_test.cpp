@@ -1,0 +1,246 @@
+// Ranks that wait for each other over c10d: who is named when one does not come, and how soon.
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <netinet/in.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "trainer/collectives/c10d/c10d.hpp"
+
+namespace ac_advisor {
+namespace {
+
+using trainer::Pending;
+using trainer::RankFailure;
+using trainer::Rendezvous;
+using trainer::Watch;
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+std::uint16_t free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+/// Runs `work(place)` on a thread a rank; the failures by rank, as "rank: what".
+std::vector<std::string> on_ranks(std::int64_t world,
+                                  const std::function<void(const Rendezvous&)>& work) {
+  std::vector<std::string> failures(static_cast<std::size_t>(world));
+  std::vector<std::thread> threads;
+  const std::uint16_t port = free_port();
+  for (std::int64_t r = 0; r < world; ++r)
+    threads.emplace_back([&, r] {
+      Rendezvous where;
+      where.rank = r;
+      where.world = world;
+      where.port = port;
+      try {
+        work(where);
+      } catch (const RankFailure& failure) {
+        failures[static_cast<std::size_t>(r)] = std::to_string(failure.rank) + ": " + failure.what;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  return failures;
+}
+
+/// A process group whose collectives a device runs, which goes on until it is aborted.
+class Stuck final : public c10d::Backend {
+ public:
+  Stuck(int rank, int size, std::atomic<bool>& aborted) : Backend(rank, size), aborted_(aborted) {}
+  void abort() override { aborted_ = true; }
+
+ private:
+  std::atomic<bool>& aborted_;
+};
+
+class OnDevice final : public Pending {
+ public:
+  void wait() override {}
+};
+
+/// What Nccl does, without a device: collectives are begun and the host goes on.
+class FakeNccl final : public trainer::C10d {
+ public:
+  FakeNccl(const Rendezvous& where, double timeout) : C10d(where, timeout) {}
+  ~FakeNccl() override { static_cast<void>(stop_watching()); }
+  std::atomic<bool> aborted = false, busy = true;
+
+ private:
+  Group make_group(c10::intrusive_ptr<c10d::Store>, int rank, int size) override {
+    return c10::make_intrusive<Stuck>(rank, size, aborted);
+  }
+  std::unique_ptr<Pending> gather(const Group&, at::Tensor, at::Tensor) override {
+    return std::make_unique<OnDevice>();
+  }
+  std::unique_ptr<Pending> scatter(const Group&, const at::Tensor&, at::Tensor) override {
+    return std::make_unique<OnDevice>();
+  }
+  std::unique_ptr<Pending> reduce(const Group&, at::Tensor) override {
+    return std::make_unique<OnDevice>();
+  }
+  bool under_way() override { return busy; }
+};
+
+}  // namespace
+
+TEST_CASE("collectives over c10d are what their names say, in groups of neighbours and replicas") {
+  std::vector<at::Tensor> gathered(4), scattered(4), replicas(4);
+  std::vector<double> averages(4);
+  const auto failures = on_ranks(4, [&](const Rendezvous& where) {
+    const auto c = trainer::make_gloo(where, 20);
+    const auto r = static_cast<std::size_t>(where.rank);
+    const auto value = static_cast<double>(r + 1);
+    gathered[r] = at::zeros({4});
+    gathered[r].narrow(0, where.rank % 2 * 2, 2).fill_(value);
+    complete(c->all_gather(gathered[r], 2));  // ranks 0 and 1, 2 and 3
+    scattered[r] = at::zeros({1});
+    complete(c->reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], 4));
+    replicas[r] = at::full({3}, value);
+    complete(c->all_reduce(replicas[r], 2));  // ranks 0 and 2, 1 and 3
+    averages[r] = c->average(value);
+    c->barrier();
+  });
+  for (const std::string& failure : failures) CHECK(failure.empty());
+  CHECK(at::equal(gathered[1], at::tensor({1.0F, 1.0F, 2.0F, 2.0F})));
+  CHECK(at::equal(gathered[2], at::tensor({3.0F, 3.0F, 4.0F, 4.0F})));
+  for (int r = 0; r < 4; ++r) {  // the average of 1, 2, 3, 4 times the part's number
+    CHECK(scattered[static_cast<std::size_t>(r)].item<float>() == 2.5F * static_cast<float>(r));
+    CHECK(averages[static_cast<std::size_t>(r)] == 2.5);
+  }
+  CHECK(at::equal(replicas[1], at::full({3}, 3.0F)));  // (2 + 4) / 2
+}
+
+TEST_CASE("over Gloo, a rank that does not reach a collective is named by the others") {
+  const auto start = Clock::now();
+  const auto failures = on_ranks(3, [&](const Rendezvous& where) {
+    const auto c = trainer::make_gloo(where, 1.5);
+    c->barrier();
+    if (where.rank == 1) pause(2.5);  // alive, elsewhere
+    c->barrier();
+  });
+  for (const std::size_t r : {0, 2}) {
+    CAPTURE(failures[r]);
+    CHECK(failures[r] == "1: did not reach collective 3 in 1.5 s: it has begun 2");
+  }
+  CHECK(failures[1].starts_with("1: "));  // it is told why nobody waits for it any more
+  CHECK(since(start) < 15);
+}
+
+TEST_CASE("over Gloo, a rank that gives up ends the others at once, by its name and words") {
+  const auto start = Clock::now();
+  const auto failures = on_ranks(3, [](const Rendezvous& where) {
+    const auto c = trainer::make_gloo(where, 60);
+    if (where.rank == 2) {
+      c->abort("lost its disk");
+      return;
+    }
+    c->barrier();
+  });
+  CHECK(failures[0] == "2: lost its disk");
+  CHECK(failures[1] == "2: lost its disk");
+  CHECK(since(start) < 20);
+}
+
+TEST_CASE("a rank that never comes is named at the meeting") {
+  const auto failures = on_ranks(3, [](const Rendezvous& where) {
+    if (where.rank == 1) return;
+    const auto c = trainer::make_gloo(where, 1);
+  });
+  CHECK(failures[0] == "1: has not come in 1 s");
+  CHECK(failures[2].starts_with("1: has not come") != failures[2].starts_with("0: has gone"));
+  // Nobody keeps the store:
+  CHECK(on_ranks(2,
+                 [](const Rendezvous& where) {
+                   if (where.rank == 0) return;
+                   const auto c = trainer::make_gloo(where, 1);
+                 })[1]
+            .starts_with("0: "));
+}
+
+TEST_CASE("a device that waits for a rank that does not come is not waited for for ever") {
+  const auto start = Clock::now();
+  const auto failures = on_ranks(3, [](const Rendezvous& where) {
+    FakeNccl c(where, 1.5);
+    const at::Tensor buffer = at::zeros({4});
+    complete(c.all_reduce(buffer, 1));
+    if (where.rank == 1) {  // its host is elsewhere; then it waits for its device, too
+      pause(2.5);
+      c.wait_for_device([&] { return c.aborted.load(); });
+      return;
+    }
+    complete(c.all_reduce(buffer, 1));
+    // An aborted collective lets the device go on: that is no success.
+    c.wait_for_device([&] { return c.aborted.load(); });
+  });
+  for (const std::string& failure : failures)
+    CHECK(failure == "1: did not reach collective 2 in 1.5 s: it has begun 1");
+  CHECK(since(start) < 15);
+}
+
+TEST_CASE("a device that ends in time is no failure, nor is a host that is busy elsewhere") {
+  const auto failures = on_ranks(2, [](const Rendezvous& where) {
+    FakeNccl c(where, 0.6);
+    const at::Tensor buffer = at::zeros({4});
+    complete(c.all_reduce(buffer, 1));
+    const auto start = Clock::now();
+    c.wait_for_device([&] { return since(start) > 0.3; });
+    pause(1.2);  // nothing is under way: a checkpoint is written, say
+    complete(c.all_reduce(buffer, 1));
+    c.busy = false;  // not waited for, and ended
+    pause(1.2);
+    complete(c.all_reduce(buffer, 1));
+    c.wait_for_device([] { return true; });
+    CHECK_FALSE(c.aborted);
+  });
+  for (const std::string& failure : failures) CHECK(failure.empty());
+}
+
+TEST_CASE("a collective that all have begun and that does not end is nobody's by name") {
+  const auto failures = on_ranks(2, [](const Rendezvous& where) {
+    FakeNccl c(where, 0.8);
+    complete(c.all_reduce(at::zeros({4}), 1));
+    c.wait_for_device([] { return false; });
+  });
+  for (const std::string& failure : failures)
+    CHECK(failure == "-1: all ranks have begun collective 1, and it has not ended in 0.8 s");
+}
+
+TEST_CASE("a rank that is stuck where no failure reaches it is ended") {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::atomic<int> aborts = 0, ends = 0;
+  Watch::Settings settings;
+  settings.rank = 0;
+  settings.world = 2;
+  settings.timeout = 0.3;
+  settings.grace = 0.3;
+  settings.abort = [&] { ++aborts; };
+  settings.give_up = [&](const RankFailure& failure) {
+    ++ends;
+    CHECK(failure.rank == 1);
+  };
+  Watch watch(store, settings);
+  watch.begin();  // rank 1 never says anything
+  pause(3.0);
+  CHECK(watch.failed());
+  CHECK(aborts == 1);
+  CHECK(ends == 1);
+}
+
+}  // namespace ac_advisor
