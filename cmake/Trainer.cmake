@@ -1,7 +1,8 @@
 # src/trainer/: a library of all but main.cpp, and the program ac-trainer. Needs LibTorch.
 
 file(GLOB_RECURSE trainer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/*.cpp")
-list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?nvtx/|/main\\.cpp$")
+# kernels/cuda/device/ has libraries of its own (Cuda.cmake).
+list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?nvtx/|/main\\.cpp$|/kernels/cuda/device/")
 find_path(nvtx_include nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(nvtx_include)
   list(APPEND trainer_sources "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp")
