@@ -10,7 +10,7 @@ namespace ac_advisor::trainer::cuda::device {
 /// compute capability 7.0 take.
 constexpr int adamw_tensors = 512, adamw_steps = 4000;
 constexpr int adamw_chunk = 1 << 16;  ///< elements of one block
-constexpr int adamw_threads = 512;
+constexpr int adamw_threads = 256;
 
 struct AdamWBatch {
   void* parameter[adamw_tensors];

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 /// Numbers as they lie in memory and in registers. The one place that tells nvcc from the host's
 /// compiler: nvcc compiles the bodies for the device, g++ for the host.
@@ -24,6 +25,10 @@ namespace ac_advisor::trainer::cuda::device {
 struct Bf16 {
   std::uint16_t bits;
 };
+/// 16 bytes: one access.
+struct alignas(16) Words {
+  std::uint32_t words[4];
+};
 
 #ifdef __CUDACC__
 
@@ -40,11 +45,20 @@ AC_ADVISOR_DEVICE std::uint32_t bf16_pair(float first, float second) {
 }
 template <class Raw>
 AC_ADVISOR_DEVICE Raw load_raw(const void* from) {
-  return *static_cast<const Raw*>(from);
+  if constexpr (std::is_same_v<Raw, Words>) {
+    const uint4 v = *static_cast<const uint4*>(from);
+    return {{v.x, v.y, v.z, v.w}};
+  } else {
+    return *static_cast<const Raw*>(from);
+  }
 }
 template <class Raw>
 AC_ADVISOR_DEVICE void store_raw(void* to, const Raw& raw) {
-  *static_cast<Raw*>(to) = raw;
+  if constexpr (std::is_same_v<Raw, Words>)  // nvcc often stores a struct's words one by one
+    __stwb(static_cast<uint4*>(to),
+           make_uint4(raw.words[0], raw.words[1], raw.words[2], raw.words[3]));
+  else
+    *static_cast<Raw*>(to) = raw;
 }
 /// 1 / x to 2 ulp, for what is rounded to bf16 afterwards.
 AC_ADVISOR_DEVICE float reciprocal_near(float x) { return __fdividef(1.0F, x); }
@@ -95,11 +109,6 @@ AC_ADVISOR_DEVICE void assign(Bf16& to, float x) { to.bits = bf16_bits(x); }
 template <int N>
 struct Numbers {
   float x[N];
-};
-
-/// 16 bytes: one access.
-struct alignas(16) Words {
-  std::uint32_t words[4];
 };
 
 /// N numbers of type T that are loaded and stored in one access, and worked on in fp32.
