@@ -91,8 +91,8 @@ else()
   add_library(libtorch_cuda INTERFACE)
   # Kernels register themselves as the library is loaded; a linker that drops what no symbol is used
   # of would lose them.
-  target_link_libraries(libtorch_cuda INTERFACE libtorch "LINKER:--push-state,--no-as-needed"
-    "${torch_dir}/lib/libtorch_cuda.so" "${torch_dir}/lib/libc10_cuda.so" "LINKER:--pop-state"
+  target_link_libraries(libtorch_cuda INTERFACE libtorch -Wl,--push-state,--no-as-needed
+    "${torch_dir}/lib/libtorch_cuda.so" "${torch_dir}/lib/libc10_cuda.so" -Wl,--pop-state
     "${cudart_library}")
   foreach(folder IN LISTS torch_cuda_rpath)
     target_link_options(libtorch_cuda INTERFACE

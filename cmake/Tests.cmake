@@ -45,7 +45,8 @@ function(ac_advisor_test_binary label)
     TEST_PREFIX "${label}:"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     # A name that doctest's own filter does not match would otherwise pass having run nothing.
-    PROPERTIES LABELS ${label} FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+    PROPERTIES LABELS ${label} FAIL_REGULAR_EXPRESSION "test cases: +0 "
+      SKIP_REGULAR_EXPRESSION "not run: no CUDA device")
 endfunction()
 
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
@@ -61,19 +62,30 @@ foreach(label oracle gpu browser)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${label}/*.cpp")
   list(REMOVE_ITEM unit_sources ${sources})
   list(REMOVE_ITEM sources "${not_a_test}")
+  if(label STREQUAL gpu)
+    list(REMOVE_ITEM sources "${PROJECT_SOURCE_DIR}/tests/gpu/host_kernels.cpp")
+    if(NOT AC_ADVISOR_HAS_CUDA)
+      set(sources)
+    endif()
+  endif()
   ac_advisor_test_binary(${label} ${sources})
 endforeach()
 include(InjectionTest)  # may take tests out, or add targets that they need
 ac_advisor_test_binary(unit ${unit_sources})
 if(TARGET ac_advisor_trainer)
   ac_advisor_test_binary(trainer ${trainer_tests})
-  target_link_libraries(trainer_tests PRIVATE ac_advisor_trainer ac_advisor_no_cuda ac_advisor_cuda_kernels)
+  target_link_libraries(trainer_tests PRIVATE
+    ac_advisor_trainer ac_advisor_no_cuda ac_advisor_cuda_kernels ac_advisor_host_kernels)
   target_precompile_headers(trainer_tests REUSE_FROM ac_advisor_trainer)
   # array-bounds, stringop-overflow: false positives of GCC 12 on lists of strings
   target_compile_options(trainer_tests PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)
   if(TARGET ac-trainer)
     add_dependencies(trainer_tests ac-trainer)
   endif()
+endif()
+if(TARGET gpu_tests)
+  target_link_libraries(gpu_tests PRIVATE
+    ac_advisor_device_kernels ac_advisor_host_kernels_shared CUDA::cudart)
 endif()
 if(TARGET fake_cupti)
   target_include_directories(unit_tests SYSTEM PRIVATE ${cuda_includes})

@@ -94,10 +94,15 @@ std::int64_t flash_backward(const Program& p, const Op& op, const WorkspaceTarge
   return bytes;
 }
 
-// Partial sums of the weight's gradient, one fp32 row per multiprocessor (Liger's rms_norm.py).
+// Partial sums of the weight's gradient, in fp32: one row per multiprocessor (Liger's rms_norm.py),
+// or the trainer's.
 std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget& target) {
   if (!target.cuda) return 0;
-  return checked_mul(target.sm_count, p.value(p.input(op, 0)).shape.back() * 4);
+  const Shape x = p.value(p.input(op, 1)).shape;
+  const std::int64_t columns = x.back();
+  const std::int64_t rows =
+      target.trainer ? norm_partial_rows(x.numel() / columns, columns) : target.sm_count;
+  return checked_mul(rows, columns * 4);
 }
 
 // embedding_dense_backward on CUDA sorts the indices (aten/src/ATen/native/cuda/Embedding.cu,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ac_advisor::ir {
@@ -12,5 +13,10 @@ inline constexpr std::int64_t loss_tile_vocab = 2048;
 /// multiprocessors.
 inline constexpr std::int64_t cuda_loss_tile_tokens = 2048;
 inline constexpr std::int64_t cuda_loss_tile_vocab = 4096;
+
+/// Rows of partial sums of a fused norm's weight gradient on a GPU: as many as keep it busy.
+[[nodiscard]] constexpr std::int64_t norm_partial_rows(std::int64_t rows, std::int64_t columns) {
+  return std::clamp<std::int64_t>((std::int64_t{1} << 21) / columns, 1, rows);
+}
 
 }  // namespace ac_advisor::ir

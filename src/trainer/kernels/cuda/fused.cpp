@@ -1,6 +1,7 @@
 // The fused kinds: the tensors of a call as the raw kernels take them (device/device.hpp).
 #include <vector>
 
+#include "ac_advisor/ir/tiles.hpp"
 #include "trainer/executor.hpp"
 #include "trainer/kernels/aten/aten.hpp"
 #include "trainer/kernels/cuda/cuda.hpp"
@@ -63,7 +64,7 @@ void norm_backward(const Call& c, const at::Tensor& other) {
   b.rows = row_count(x);
   b.columns = x.size(-1);
   b.unit_offset = c.op().dim == unit_offset;
-  b.partial_rows = c.executor().backend().multiprocessors();
+  b.partial_rows = ir::norm_partial_rows(b.rows, b.columns);
   const at::Tensor partials = at::empty({b.partial_rows, b.columns}, x.options().dtype(at::kFloat));
   b.partials = partials.mutable_data_ptr<float>();
   device::rms_norm_backward(b, stream());

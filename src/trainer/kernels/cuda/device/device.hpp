@@ -41,6 +41,7 @@ struct NormBackward {
   const float* inverse_rms = nullptr;
   void* dweight = nullptr;    ///< [columns], of `type`
   float* partials = nullptr;  ///< [partial_rows, columns], scratch
+  /// How many there may be. On a GPU no more are used than run at once: 2^21 / columns are enough.
   std::int64_t partial_rows = 0;
   std::int64_t rows = 0, columns = 0;
   bool unit_offset = false;
@@ -91,7 +92,7 @@ struct AdamW {
   const float* learning_rate = nullptr;  ///< device memory: a captured graph reads it anew
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 1e-2;
 };
-/// Updates all tensors: one launch that counts the steps, and one for each 500 or so tensors.
+/// Updates all tensors: one launch that counts 4000 steps, and one for each 512 tensors.
 void adamw(const AdamWTensor* tensors, std::int64_t count, const AdamW& settings, Stream stream);
 /// What adamw launches for `count` tensors.
 [[nodiscard]] std::int64_t adamw_launches(std::int64_t count);

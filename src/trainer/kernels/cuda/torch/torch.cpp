@@ -1,30 +1,22 @@
 #include "trainer/kernels/cuda/torch/torch.hpp"
 
-#include <ATen/cuda/CUDABlas.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/Exceptions.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
+#include <cublas_v2.h>
 
 namespace ac_advisor::trainer::cuda {
 namespace {
 
 /// An operand as column-major cuBLAS sees it: a row-major matrix is its transpose.
 struct Operand {
-  char transposed;
+  cublasOperation_t transposed;
   std::int64_t leading;
 };
 Operand operand(const at::Tensor& x) {
-  if (x.stride(1) == 1) return {'n', std::max(x.stride(0), x.size(1))};
-  return {'t', std::max(x.stride(1), x.size(0))};
-}
-
-template <typename T>
-void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
-  const Operand left = operand(b), right = operand(a);  // outᵀ = bᵀ aᵀ
-  at::cuda::blas::gemm<T, float>(left.transposed, right.transposed, out.size(1), out.size(0),
-                                 a.size(1), 1.0F, b.const_data_ptr<T>(), left.leading,
-                                 a.const_data_ptr<T>(), right.leading, beta,
-                                 out.mutable_data_ptr<float>(), out.stride(0));
+  if (x.stride(1) == 1) return {CUBLAS_OP_N, std::max(x.stride(0), x.size(1))};
+  return {CUBLAS_OP_T, std::max(x.stride(1), x.size(0))};
 }
 
 }  // namespace
@@ -32,11 +24,15 @@ void gemm(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float
 device::Stream stream() { return at::cuda::getCurrentCUDAStream().stream(); }
 
 void product(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
-  const float beta = accumulate ? 1.0F : 0.0F;
-  if (a.scalar_type() == at::kFloat)
-    gemm<float>(out, a, b, beta);
-  else
-    gemm<at::BFloat16>(out, a, b, beta);
+  const Operand left = operand(b), right = operand(a);  // outᵀ = bᵀ aᵀ
+  const float alpha = 1.0F, beta = accumulate ? 1.0F : 0.0F;
+  const cudaDataType_t type = a.scalar_type() == at::kFloat ? CUDA_R_32F : CUDA_R_16BF;
+  // LibTorch's handle: its stream, and the one workspace that the plan counts.
+  TORCH_CUDABLAS_CHECK(cublasGemmEx_64(
+      at::cuda::getCurrentCUDABlasHandle(), left.transposed, right.transposed, out.size(1),
+      out.size(0), a.size(1), &alpha, b.const_data_ptr(), type, left.leading, a.const_data_ptr(),
+      type, right.leading, &beta, out.mutable_data_ptr(), CUDA_R_32F, out.stride(0),
+      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 FlashAttention flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

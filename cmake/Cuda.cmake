@@ -1,0 +1,86 @@
+# The trainer's own kernels (src/trainer/kernels/cuda/device/), whose bodies are compiled twice:
+# ac_advisor_device_kernels by nvcc, where CUDA 12.4 or later is found (AC_ADVISOR_HAS_CUDA), and
+# ac_advisor_host_kernels by the C++ compiler, for the tests. Nothing here links libcuda.
+
+set(AC_ADVISOR_HAS_CUDA OFF)
+set(kernels_dir "${PROJECT_SOURCE_DIR}/src/trainer/kernels/cuda/device")
+
+if(AC_ADVISOR_TESTS AND (AC_ADVISOR_CUDA OR AC_ADVISOR_HAS_LIBTORCH))
+  file(GLOB host_kernels CONFIGURE_DEPENDS "${kernels_dir}/host/*.cpp")
+  add_library(ac_advisor_host_kernels STATIC EXCLUDE_FROM_ALL ${host_kernels})
+  ac_advisor_target(ac_advisor_host_kernels)
+  target_include_directories(ac_advisor_host_kernels PUBLIC "${PROJECT_SOURCE_DIR}/src")
+  set_target_properties(ac_advisor_host_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endif()
+
+if(NOT AC_ADVISOR_CUDA)
+  return()
+endif()
+find_program(AC_ADVISOR_NVCC nvcc PATHS /usr/local/cuda/bin)
+mark_as_advanced(AC_ADVISOR_NVCC)
+set(nvcc_version 0)
+if(AC_ADVISOR_NVCC)
+  execute_process(COMMAND "${AC_ADVISOR_NVCC}" --version OUTPUT_VARIABLE text ERROR_QUIET)
+  if(text MATCHES "release ([0-9]+\\.[0-9]+)")
+    set(nvcc_version "${CMAKE_MATCH_1}")
+  endif()
+endif()
+if(nvcc_version VERSION_LESS 12.4)
+  message(STATUS "CUDA 12.4 or later is not found: the trainer's CUDA kernels are left out")
+  return()
+endif()
+
+# Code for the A100, the H100 and H200; the last one's PTX also, for what comes after it.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(nvcc_version VERSION_LESS 12.8)
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "")
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "")
+  endif()
+endif()
+if(NOT DEFINED CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER "${AC_ADVISOR_NVCC}")
+endif()
+if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
+  set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
+endif()
+# nvcc may not take this machine's C++ compiler: found out apart, where it ends nothing.
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(STATUS "${AC_ADVISOR_NVCC} does not work: the trainer's CUDA kernels are left out")
+  return()
+endif()
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # as LibTorch does
+if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit 12.4 REQUIRED)
+set(AC_ADVISOR_HAS_CUDA ON)
+
+file(GLOB device_kernels CONFIGURE_DEPENDS "${kernels_dir}/cuda/*.cu")
+add_library(ac_advisor_device_kernels STATIC ${device_kernels})
+target_include_directories(ac_advisor_device_kernels PUBLIC "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(ac_advisor_device_kernels PUBLIC CUDA::cudart)
+set_target_properties(ac_advisor_device_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+# The same functions under the same names: a program has both where one is a library that shows a
+# table of them, and nothing else.
+if(AC_ADVISOR_TESTS)
+  add_library(ac_advisor_host_kernels_shared SHARED EXCLUDE_FROM_ALL
+    "${PROJECT_SOURCE_DIR}/tests/gpu/host_kernels.cpp")
+  ac_advisor_target(ac_advisor_host_kernels_shared)
+  target_include_directories(ac_advisor_host_kernels_shared PUBLIC "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(ac_advisor_host_kernels_shared PRIVATE ac_advisor_host_kernels)
+  target_link_options(ac_advisor_host_kernels_shared PRIVATE "LINKER:--exclude-libs,ALL")
+endif()
+
+add_executable(device_kernels_bench EXCLUDE_FROM_ALL
+  "${PROJECT_SOURCE_DIR}/bench/gpu/device_kernels.cpp")
+ac_advisor_target(device_kernels_bench)
+target_link_libraries(device_kernels_bench PRIVATE
+  ac_advisor_device_kernels CUDA::cudart fmt::fmt)

@@ -1,0 +1,20 @@
+# ac-trainer-cuda: ac-trainer with a GPU's backend, kernels and collectives. Where nvcc, CUDA's
+# LibTorch and NCCL are found; it starts without a driver and says that there is none.
+
+if(NOT TARGET ac_advisor_device_kernels OR NOT TARGET libtorch_cuda OR NOT TARGET ac_advisor_nccl)
+  message(STATUS "nvcc, CUDA's LibTorch or NCCL is not found: ac-trainer-cuda is left out")
+  return()
+endif()
+
+add_library(ac_advisor_cuda OBJECT
+  "${PROJECT_SOURCE_DIR}/src/trainer/backend/cuda/backend.cpp"
+  "${PROJECT_SOURCE_DIR}/src/trainer/kernels/cuda/torch/torch.cpp")
+ac_advisor_target(ac_advisor_cuda)
+target_include_directories(ac_advisor_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(ac_advisor_cuda
+  PUBLIC ac_advisor_cuda_kernels ac_advisor_device_kernels libtorch_cuda CUDA::cublas)
+
+add_executable(ac-trainer-cuda "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
+ac_advisor_target(ac-trainer-cuda)
+target_link_libraries(ac-trainer-cuda PRIVATE
+  ac_advisor_nccl ac_advisor_trainer ac_advisor_cuda fmt::fmt)
