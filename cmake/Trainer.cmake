@@ -1,7 +1,7 @@
 # src/trainer/: a library of all but main.cpp, and the program ac-trainer. Needs LibTorch.
 
 file(GLOB_RECURSE trainer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/*.cpp")
-list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?nvtx/|/main\\.cpp$")
+list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|counters)/|/main\\.cpp$")
 find_path(nvtx_include nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(nvtx_include)
   list(APPEND trainer_sources "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp")
@@ -16,7 +16,7 @@ if(nvtx_include)
   target_include_directories(ac_advisor_trainer SYSTEM PRIVATE "${nvtx_include}")
 endif()
 target_link_libraries(ac_advisor_trainer
-  PUBLIC ac_advisor libtorch
+  PUBLIC ac_advisor ac_advisor_counters libtorch
   PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
 target_compile_options(ac_advisor_trainer PRIVATE -fpch-preprocess)  # so that ccache may hit
 target_precompile_headers(ac_advisor_trainer PRIVATE <ATen/ATen.h>)
