@@ -18,7 +18,7 @@ else()
   add_library(ac_advisor_counters STATIC "${PROJECT_SOURCE_DIR}/src/trainer/no_counters/counters.cpp")
   set(AC_ADVISOR_HAS_COUNTERS OFF)
 endif()
+target_sources(ac_advisor_counters PRIVATE "${PROJECT_SOURCE_DIR}/src/trainer/counters/add_counters.cpp")
 ac_advisor_target(ac_advisor_counters)
-target_include_directories(ac_advisor_counters
-  PUBLIC "${PROJECT_SOURCE_DIR}/src"
-  PRIVATE "${PROJECT_SOURCE_DIR}/include")
+target_include_directories(ac_advisor_counters PUBLIC "${PROJECT_SOURCE_DIR}/src")
+target_link_libraries(ac_advisor_counters PUBLIC ac_advisor)

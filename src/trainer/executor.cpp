@@ -9,7 +9,7 @@
 #include "ac_advisor/ir/op_table.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/kernels.hpp"
-#include "trainer/nvtx/nvtx.hpp"
+#include "trainer/step_ranges.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -228,8 +228,7 @@ void Executor::drop_made_between(OpId begin, OpId end) {
 void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
   auto phase_start = Clock::now();
   ir::Phase phase = begin < end ? p_.op(begin).phase : ir::Phase::forward;
-  ir::ModulePath module{-2, ir::Module::root};
-  nvtx::Range range;
+  StepRanges ranges(counters_);
   bool updating = false;
   const auto leave = [&](ir::Phase next) {
     const auto now = Clock::now();
@@ -241,10 +240,7 @@ void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
   for (OpId id = begin; id < end; ++id) {
     const ir::Op& op = p_.op(id);
     if (op.phase != phase) leave(op.phase);
-    if (!(op.module == module) && nvtx::enabled()) {
-      module = op.module;
-      range.replace(ir::to_string(module).c_str());
-    }
+    ranges.at(op);
     current_ = id;
     tracker_.begin_op(id, op.phase);
     if (updates(op) && before_optimizer_ && !updating) {
@@ -264,6 +260,7 @@ void Executor::run_ops(OpId begin, OpId end, StepTiming& timing) {
     if (observer_) observer_(id);
   }
   leave(phase);
+  timing.phases_entered += ranges.phases_entered();
   current_ = no_id;
 }
 

@@ -10,6 +10,7 @@
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "trainer/collectives/collectives.hpp"
+#include "trainer/counters/counters.hpp"
 #include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor::trainer {
@@ -25,6 +26,7 @@ struct StepTiming {
   double seconds = 0;
   std::array<double, ir::phase_count> by_phase{};
   std::array<std::int64_t, ir::phase_count> launches{};  ///< kernels that were called
+  std::int64_t phases_entered = 0;                       ///< recomputation and backward take turns
 };
 
 /// Runs the schedule that the planner simulates, on real tensors: op by op, each storage allocated
@@ -61,6 +63,8 @@ class Executor {
   void set_observer(std::function<void(ir::OpId)> observer) { observer_ = std::move(observer); }
   /// Called once a step, when the gradients are complete.
   void set_before_optimizer(std::function<void()> hook) { before_optimizer_ = std::move(hook); }
+  /// Counts hardware events of each phase from now on; they have begun, and outlive the steps.
+  void set_counters(Counters* counters) { counters_ = counters; }
   [[nodiscard]] std::uint64_t dropout_key(const ir::Op& op) const;
   [[nodiscard]] ir::OpId current() const { return current_; }
 
@@ -102,6 +106,7 @@ class Executor {
   std::vector<std::int32_t> values_begin_;  ///< per storage, into values_of_
   std::vector<ir::ValueId> values_of_;
   std::function<void(ir::OpId)> observer_;
+  Counters* counters_ = nullptr;
   std::function<void()> before_optimizer_;
   std::function<void(std::int64_t, double)> loss_;
   std::vector<Bucketed> bucket_;
