@@ -81,6 +81,7 @@ if(TARGET fake_cupti)
 endif()
 target_link_libraries(unit_tests PRIVATE ac_advisor_counters)
 if(TARGET fake_range_profiler)
+  target_include_directories(unit_tests PRIVATE "${PROJECT_BINARY_DIR}/generated")
   add_dependencies(unit_tests fake_range_profiler fake_driver fake_nvperf)
 endif()
 

@@ -127,13 +127,14 @@ Phase RangeTree::op_phase(NodeId parent, std::string_view name, bool recorded) c
 
 Phase RangeTree::range_phase(NodeId parent, std::string_view name) {
   const Phase outer = nodes_[parent].phase;
+  // A module of the trainer's may be called "loss", in whatever phase.
+  if (nodes_[parent].told && outer != Phase::other) return outer;
   const Phase said = phase_of_words(lower(name));
   if (said == Phase::forward && in_backward(outer)) return Phase::recompute;
   if (said != Phase::other) return said;
   // A module's range that the forward opened, opened again in the backward; a collective is in
   // both, and where the engine's nodes are ranges too, the ops tell.
-  if (nodes_[parent].in_engine || nodes_[parent].told || lower(name).starts_with("nccl"))
-    return outer;
+  if (nodes_[parent].in_engine || lower(name).starts_with("nccl")) return outer;
   const std::string key(name.substr(0, max_name));
   if (outer == Phase::backward && seen_in_forward_.contains(key)) return Phase::recompute;
   if ((outer == Phase::forward || outer == Phase::other) &&

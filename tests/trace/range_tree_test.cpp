@@ -77,6 +77,7 @@ TEST_CASE(
   CHECK(inside("recompute") == Phase::recompute);
   CHECK(inside("backward") == Phase::backward);
   CHECK(inside("optimizer") == Phase::optimizer);
+  CHECK(phase(tree, tree.enter(tree.enter(step, "backward"), "loss")) == Phase::backward);
 }
 
 TEST_CASE("a collective in forward and backward is no recomputation") {

@@ -43,7 +43,7 @@ class Run {
     work("forward", "blocks.0.mlp", 1, 100 + slow);
     work("forward", "blocks.0.mlp", 1, 100 + slow);
     work("loss", "loss", 2, 30 + slow);
-    work("backward", "lm_head", 0, 50 + slow);
+    work("backward", "loss", 0, 50 + slow);
     for (const char* block : {"blocks.1", "blocks.0"}) {
       work("recompute", block, 60, 40 + slow);  // waits for the host
       work("backward", block, 3, 70 + slow);

@@ -9,7 +9,9 @@
 #include <filesystem>
 
 #include "ac_advisor/trace/injection.hpp"
+#include "injection/cupti/paths.hpp"
 #include "trace/find.hpp"
+#include "trainer/counters/cupti/metrics.hpp"
 
 using namespace ac_advisor;
 using namespace ac_advisor::trainer;
@@ -143,6 +145,27 @@ TEST_CASE("counters: where all metrics need two passes the bytes alone are count
   CHECK(fakes.host_objects() == 0);
 }
 
+TEST_CASE("counters: what the availability image leaves out is tried without it") {
+  Fakes fakes("unavailable");
+  const Counted counted = count_one(fakes);
+  CHECK(counted.why_not == "");
+  REQUIRE(counted.ranges.size() == 1);
+  CHECK(counted.ranges[0].dram_percent_of_peak);
+  CHECK(fakes.host_objects() == 0);
+}
+
+TEST_CASE("counters: a step without any traffic was not counted, whatever CUPTI says") {
+  Fakes fakes("");
+  std::string why_not;
+  const auto counters = Counters::open(why_not);
+  REQUIRE(counters != nullptr);
+  counters->begin(1);
+  fakes.count(*counters, "forward", 0, 0, 0, 1e6);
+  const Counted counted = counters->end();
+  CHECK(counted.ranges.empty());
+  CHECK(has(counted.why_not, "no DRAM traffic"));
+}
+
 TEST_CASE("counters: bytes that need two passes are refused: a step is run once") {
   Fakes fakes("two-passes-always");
   CHECK(has(why_not_open(), "2 passes"));
@@ -253,4 +276,20 @@ TEST_CASE("counters: given up in the middle of a range, the profiler is left in 
   counters->push("forward");
   counters.reset();
   CHECK(fakes.log() == opened + begun + " push pop stop disable no-host");
+}
+
+// Needs the toolkit's libcupti, no GPU: CUPTI's host side knows every chip.
+TEST_CASE("counters: the metrics fit one pass by the toolkit's own CUPTI" * doctest::skip()) {
+  ::setenv(trace::cupti_variable, trace::cupti_libraries[0], 1);
+  counters::Api api;
+  REQUIRE(counters::load(api) == "");
+  for (const char* chip : {"GH100", "GA100", "AD102"}) {
+    CAPTURE(chip);
+    std::string why_not;
+    const auto metrics = counters::Metrics::make(api, chip, {}, why_not);
+    CAPTURE(why_not);
+    REQUIRE(metrics != nullptr);
+    CHECK(metrics->names().size() == std::size(counters::metric_names));  // none had to be left out
+  }
+  ::unsetenv(trace::cupti_variable);
 }

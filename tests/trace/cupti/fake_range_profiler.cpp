@@ -25,7 +25,7 @@ struct Counter {
 std::string mode, log;
 bool initialized = false;
 Stage stage = Stage::off;
-bool range_open = false;
+bool range_open = false, filtered = false;
 int host_objects = 0;
 int profiler = 0, host = 0;
 std::size_t metrics = 0, most = 0;
@@ -119,10 +119,11 @@ FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiProfilerHostInitialize(CUpti_Profiler_Host_Initialize_Params* p) {
   if (is("unknown-chip")) return CUPTI_ERROR_INVALID_CHIP_NAME;
   p->pHostObject = reinterpret_cast<CUpti_Profiler_Host_Object*>(&host);
+  filtered = p->pCounterAvailabilityImage != nullptr;
   ++host_objects;
   return note("host", std::strcmp(p->pChipName, "GH100") == 0 &&
-                          p->pCounterAvailabilityImage != nullptr &&
-                          p->pCounterAvailabilityImage[0] == available &&
+                          (p->pCounterAvailabilityImage == nullptr ||
+                           p->pCounterAvailabilityImage[0] == available) &&
                           p->profilerType == CUPTI_PROFILER_TYPE_RANGE_PROFILER &&
                           sized(p, CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE));
 }
@@ -133,6 +134,7 @@ cuptiProfilerHostDeinitialize(CUpti_Profiler_Host_Deinitialize_Params* p) {
 }
 FAKE_EXPORT CUptiResult CUPTIAPI
 cuptiProfilerHostConfigAddMetrics(CUpti_Profiler_Host_ConfigAddMetrics_Params* p) {
+  if (is("unavailable") && filtered) return CUPTI_ERROR_INVALID_PARAMETER;
   metrics = p->numMetrics;
   return note("metrics", host_objects == 1 &&
                              sized(p, CUpti_Profiler_Host_ConfigAddMetrics_Params_STRUCT_SIZE));

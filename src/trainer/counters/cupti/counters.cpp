@@ -206,6 +206,11 @@ struct Counters::Session {
                         [&](const auto& r) { return r.name == names[number]; }),
           values);
     }
+    const bool any = std::any_of(all.begin(), all.end(), [](const auto& r) {
+      return r.dram_read_bytes + r.dram_write_bytes > 0;
+    });
+    if (!any && why_not.empty())
+      why_not = "CUPTI counted no DRAM traffic at all: the device does not let it be counted";
     // Until now percent times seconds: the mean over the time of all ranges.
     for (RangeTraffic& r : all)
       if (r.seconds && *r.seconds > 0)

@@ -7,11 +7,20 @@ namespace ac_advisor::trainer::counters {
 std::unique_ptr<Metrics> Metrics::make(const Api& api, const std::string& chip,
                                        const std::vector<std::uint8_t>& availability,
                                        std::string& why_not) {
-  for (const std::size_t count : {std::size(metric_names), byte_counters}) {
-    std::unique_ptr<Metrics> metrics(new Metrics(api));
-    why_not = metrics->configure(chip, availability, count);
-    if (why_not.empty()) return metrics;
-  }
+  // What the availability image leaves out may be countable all the same; a device that cannot
+  // refuses the configuration.
+  const std::vector<std::uint8_t> not_told;
+  why_not.clear();
+  for (const auto* image : {&availability, &not_told})
+    for (const std::size_t count : {std::size(metric_names), byte_counters}) {
+      std::unique_ptr<Metrics> metrics(new Metrics(api));
+      const std::string error = metrics->configure(chip, *image, count);
+      if (error.empty()) {
+        why_not.clear();
+        return metrics;
+      }
+      if (why_not.empty()) why_not = error;
+    }
   return nullptr;
 }
 
@@ -65,8 +74,8 @@ std::string Metrics::configure(const std::string& chip,
   if (const CUptiResult r = api_.get_passes(&passes); r != CUPTI_SUCCESS)
     return reason(api_, "cuptiProfilerHostGetNumOfPasses", r);
   if (passes.numOfPasses != 1)
-    return "the DRAM's byte counters need " + std::to_string(passes.numOfPasses) + " passes on " +
-           chip + "; a training step is run once";
+    return "the counters need " + std::to_string(passes.numOfPasses) + " passes on " + chip +
+           "; a training step is run once";
   return "";
 }
 
