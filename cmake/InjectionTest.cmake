@@ -23,3 +23,24 @@ foreach(target fake_cupti fake_cuda_program)
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_cuda"
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_cuda")
 endforeach()
+
+# The counters' tests: a libcupti, a libcuda and a libnvperf_host that are fakes.
+if(AC_ADVISOR_HAS_COUNTERS)
+  set(fake_nvperf "${PROJECT_BINARY_DIR}/generated/fake_nvperf.cpp")
+  file(CONFIGURE OUTPUT "${fake_nvperf}" CONTENT "// Only ever opened.\n")
+  add_library(fake_range_profiler SHARED
+    "${PROJECT_SOURCE_DIR}/tests/trace/cupti/fake_range_profiler.cpp")
+  add_library(fake_driver SHARED "${PROJECT_SOURCE_DIR}/tests/trace/cupti/fake_driver.cpp")
+  add_library(fake_nvperf SHARED "${fake_nvperf}")
+  set_target_properties(fake_range_profiler PROPERTIES OUTPUT_NAME cupti)
+  set_target_properties(fake_driver PROPERTIES OUTPUT_NAME cuda SOVERSION 1)
+  set_target_properties(fake_nvperf PROPERTIES OUTPUT_NAME nvperf_host)
+  foreach(target fake_range_profiler fake_driver fake_nvperf)
+    ac_advisor_target(${target})
+    target_include_directories(${target} SYSTEM PRIVATE ${cuda_includes})
+    set_target_properties(${target} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fake_counters")
+  endforeach()
+else()
+  list(FILTER unit_sources EXCLUDE REGEX "/counters_test\\.cpp$")
+endif()

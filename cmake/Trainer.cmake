@@ -3,7 +3,7 @@
 
 file(GLOB_RECURSE trainer_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/trainer/*.cpp")
 # no_nccl/ stays: a program that links Nccl.cmake's objects does not take it out of the archive.
-list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|cuda)/|/collectives/nccl/|/main\\.cpp$")
+list(FILTER trainer_sources EXCLUDE REGEX "/(no_)?(nvtx|cuda|counters)/|/collectives/nccl/|/main\\.cpp$")
 find_path(nvtx_include nvtx3/nvToolsExt.h PATHS /usr/local/cuda/include NO_CACHE)
 if(nvtx_include)
   list(APPEND trainer_sources "${PROJECT_SOURCE_DIR}/src/trainer/nvtx/nvtx.cpp")
@@ -18,7 +18,7 @@ if(nvtx_include)
   target_include_directories(ac_advisor_trainer SYSTEM PRIVATE "${nvtx_include}")
 endif()
 target_link_libraries(ac_advisor_trainer
-  PUBLIC ac_advisor libtorch
+  PUBLIC ac_advisor ac_advisor_counters libtorch
   PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
 target_compile_options(ac_advisor_trainer PRIVATE -fpch-preprocess)  # so that ccache may hit
 target_precompile_headers(ac_advisor_trainer PRIVATE <ATen/ATen.h>)

@@ -53,6 +53,40 @@ Grid phases(const Measurement& m) {
   return grid;
 }
 
+/// "-" where the field is absent.
+std::string figure(const profile::Profile& p, const char* field, const std::string& text) {
+  return p.absent.contains(std::string("instruments.") + field) ? "-" : text;
+}
+
+Grid instruments_grid(const profile::Profile& p) {
+  const profile::Instruments& all = *p.instruments;
+  Grid grid({"on the device", "read GiB", "written GiB", "% of peak", "gaps > 50 us", "ms in gaps",
+             "ms idle"});
+  for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
+    if (all.dram_read_bytes[i] == 0 && all.dram_write_bytes[i] == 0 && all.idle_seconds[i] == 0)
+      continue;
+    const auto gib_of = [](double bytes) { return fmt::format("{:.3f}", bytes / (1 << 30)); };
+    grid.row({profile::phase_names[i], figure(p, "dram_read_bytes", gib_of(all.dram_read_bytes[i])),
+              figure(p, "dram_write_bytes", gib_of(all.dram_write_bytes[i])),
+              figure(p, "dram_percent_of_peak", fmt::format("{:.0f}", all.dram_percent_of_peak[i])),
+              figure(p, "gaps_over_50_us", fmt::format("{:.3g}", all.long_gaps[i])),
+              figure(p, "gap_seconds", milliseconds(all.long_gap_seconds[i])),
+              figure(p, "idle_seconds", milliseconds(all.idle_seconds[i]))});
+  }
+  return grid;
+}
+
+std::string instrument_runs(const profile::Instruments& all) {
+  std::string text;
+  for (const profile::Instruments::Run& run : all.runs) {
+    const auto overhead = all.overhead_percent(run);
+    text += fmt::format("{}{} {} ms{}", text.empty() ? "step by run: " : ", ",
+                        printable(run.instrument), milliseconds(run.step_seconds),
+                        overhead ? fmt::format(" ({:+.1f} %)", *overhead) : "");
+  }
+  return text;
+}
+
 std::string verdict(const Measurement& m) {
   const std::int64_t p = m.predicted.memory.peak_allocated, q = m.measured.memory.peak_allocated;
   if (p == q) return "the measured peak is the predicted one, to the byte";
@@ -139,6 +173,11 @@ std::string table(const Measurement& m, const Style& style) {
           phases(m).text(style.color) + "\n";
   text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
                       grouped(static_cast<std::int64_t>(m.measured.time.tokens_per_second)));
+  if (m.measured.instruments) {
+    const std::string runs = instrument_runs(*m.measured.instruments);
+    text += "\n" + instruments_grid(m.measured).text(style.color) +
+            (runs.empty() ? "" : wrap(runs, 80) + "\n") + "\n";
+  }
   text += wrap(printable(numerics(m.measured)), 80) + "\n";
   for (const auto& [field, reason] : m.measured.absent)
     text += wrap(fmt::format("not measured: {}: {}", field, printable(reason)), 80) + "\n";
@@ -148,8 +187,12 @@ std::string table(const Measurement& m, const Style& style) {
 }
 
 std::string markdown(const Measurement& m) {
-  return "**" + verdict(m) + "**\n\n" + totals(m).markdown() + "\n" + categories(m).markdown() +
-         "\n" + phases(m).markdown() + "\n" + escape_markdown(numerics(m.measured)) + "\n";
+  std::string text = "**" + verdict(m) + "**\n\n" + totals(m).markdown() + "\n" +
+                     categories(m).markdown() + "\n" + phases(m).markdown() + "\n";
+  if (m.measured.instruments)
+    text += instruments_grid(m.measured).markdown() + "\n" +
+            escape_markdown(instrument_runs(*m.measured.instruments)) + "\n\n";
+  return text + escape_markdown(numerics(m.measured)) + "\n";
 }
 
 std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}}); }

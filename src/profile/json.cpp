@@ -242,6 +242,37 @@ void read_numerics(const Reader& r, Numerics& n) {
   r.at("reference") >> n.reference;
 }
 
+Json instruments_json(const Instruments& all) {
+  Json runs = Json::array(), overheads = Json::object();
+  for (const Instruments::Run& run : all.runs) {
+    runs.push_back({{"instrument", run.instrument}, {"step_seconds", run.step_seconds}});
+    if (const auto percent = all.overhead_percent(run)) overheads[run.instrument] = *percent;
+  }
+  return {{"runs", runs},
+          {"overhead_percent", overheads},
+          {"dram_read_bytes", by_phase(all.dram_read_bytes)},
+          {"dram_write_bytes", by_phase(all.dram_write_bytes)},
+          {"dram_percent_of_peak", by_phase(all.dram_percent_of_peak)},
+          {"gaps_over_50_us", by_phase(all.long_gaps)},
+          {"gap_seconds", by_phase(all.long_gap_seconds)},
+          {"idle_seconds", by_phase(all.idle_seconds)}};
+}
+
+void read_instruments(const Reader& r, Instruments& all) {
+  const Reader runs = r.at("runs");
+  for (const Json& item : runs.list()) {
+    const Reader run = runs.item(item);
+    run.at("instrument") >> all.runs.emplace_back().instrument;
+    run.at("step_seconds") >> all.runs.back().step_seconds;
+  }
+  r.at("dram_read_bytes") >> all.dram_read_bytes;
+  r.at("dram_write_bytes") >> all.dram_write_bytes;
+  r.at("dram_percent_of_peak") >> all.dram_percent_of_peak;
+  r.at("gaps_over_50_us") >> all.long_gaps;
+  r.at("gap_seconds") >> all.long_gap_seconds;
+  r.at("idle_seconds") >> all.idle_seconds;
+}
+
 /// "memory.peak_reserved_bytes" becomes null.
 void set_absent(Json& out, const std::string& path) {
   Json* node = &out;
@@ -285,6 +316,7 @@ std::string to_json(const Profile& p, int indent) {
                 {"margin_bytes", p.fit.margin}};
   if (p.budget) out["budget"] = budget_json(*p.budget);
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
+  if (p.instruments) out["instruments"] = instruments_json(*p.instruments);
   if (!p.absent.empty()) out["absent"] = p.absent;
   for (const auto& [path, reason] : p.absent) set_absent(out, path);
   out["assumptions"] = p.assumptions;
@@ -338,6 +370,9 @@ Profile from_json(const std::string& text, const std::string& origin) {
   }
   if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
   if (root.contains("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());
+  if (root.contains("instruments"))
+    if (const Reader all = r.at("instruments"); !all.is_absent())
+      read_instruments(all, p.instruments.emplace());
   r.at("assumptions") >> p.assumptions;
   r.at("warnings") >> p.warnings;
   return p;

@@ -122,6 +122,31 @@ Check other_tools(const Machine& m) {
           ""};
 }
 
+Check counters_library(const Machine& m) {
+  const char* const name = counters_library_check;
+  const std::string install =
+      "install NVIDIA's package cuda-cupti-13-0, or pip install nvidia-cuda-cupti, or set " +
+      std::string(cupti_variable) + " to its libcupti.so.13";
+  if (m.injection.built_with.empty())
+    return {name, State::missing, "not looked for: this build cannot use it", ""};
+  if (m.driver_cuda && *m.driver_cuda < 13000)
+    return {name, State::missing,
+            fmt::format("CUPTI of CUDA 13 is needed, the driver is of CUDA {}",
+                        cuda_version(*m.driver_cuda)),
+            "install the driver 580 or later"};
+  std::string lacks;
+  for (const CuptiLibrary& library : m.cupti) {
+    const bool counts = library.version >= cupti_of_13 && library.counts;
+    if (counts && library.nvperf_error.empty())
+      return {name, State::fine, library.path + " and libnvperf_host.so beside it", ""};
+    if (counts)
+      lacks = library.path + ", but libnvperf_host.so beside it does not load (" +
+              library.nvperf_error + ")";
+  }
+  if (!lacks.empty()) return {name, State::missing, lacks, install};
+  return {name, State::missing, "no libcupti.so.13 that loads", install};
+}
+
 Check counters(const Machine& m) {
   const char* const name = counters_check;
   if (!m.driver_cuda) return {name, State::missing, "no driver", ""};
@@ -148,7 +173,8 @@ Check counters(const Machine& m) {
 
 Examination examine(const Machine& m) {
   Examination e;
-  e.checks = {driver(m), device(m), support(m), cupti(m), other_tools(m), counters(m)};
+  e.checks = {driver(m),      device(m),   support(m),         cupti(m),
+              other_tools(m), counters(m), counters_library(m)};
   const auto check = [&](std::size_t i) { return e.checks[i]; };
   std::string lacks;
   for (const std::size_t i : {0U, 1U, 2U, 3U, 4U})
@@ -165,6 +191,9 @@ Examination examine(const Machine& m) {
        m.nvml ? "see driver, device" : "no NVML (" + m.nvml_error + ")"},
       {"bandwidth of recomputation, by Nsight Systems' GPU metrics",
        device_there && check(5).state == State::fine, "see hardware counters"},
+      {"measure: DRAM traffic of each phase of the trainer's step, by hardware counters",
+       device_there && check(5).state == State::fine && check(6).state == State::fine,
+       "see driver, device, hardware counters, counters' library"},
   };
   return e;
 }

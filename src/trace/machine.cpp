@@ -99,6 +99,10 @@ Machine look_at_machine(const std::string& root) {
     if (auto* const get = cupti.function<int(std::uint32_t*)>("cuptiGetVersion");
         get != nullptr && get(&version) == 0)
       found.version = version;
+    found.counts = cupti.function<int(void*)>("cuptiRangeProfilerEnable") != nullptr;
+    if (found.version > 0)
+      found.nvperf_error =
+          SharedLibrary(path.substr(0, path.find_last_of('/') + 1) + "libnvperf_host.so").error();
   }
   return machine;
 }

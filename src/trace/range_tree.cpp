@@ -14,6 +14,9 @@ constexpr std::size_t reserved_nodes = 1 + phase_names.size() * window_names.siz
 /// What PyTorch's engine calls the range of one node of the backward graph.
 constexpr std::string_view engine = "autograd::engine::evaluate_function: ";
 
+/// The range around a run of this project's trainer (src/trainer/run.cpp).
+constexpr std::string_view trainer = "ac-trainer";
+
 std::string lower(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),
@@ -93,7 +96,8 @@ NodeId RangeTree::child(NodeId parent, std::string_view name, Phase phase, Windo
     return static_cast<NodeId>(1 + static_cast<std::size_t>(window) * phase_names.size() +
                                static_cast<std::size_t>(phase));
   const auto id = static_cast<NodeId>(nodes_.size());
-  nodes_.push_back({parent, std::string(name.substr(0, max_name)), phase, window, in_engine});
+  nodes_.push_back({parent, std::string(name.substr(0, max_name)), phase, window, in_engine,
+                    nodes_[parent].told || name == trainer});
   ids_.emplace(std::move(key), id);
   return id;
 }
@@ -123,6 +127,8 @@ Phase RangeTree::op_phase(NodeId parent, std::string_view name, bool recorded) c
 
 Phase RangeTree::range_phase(NodeId parent, std::string_view name) {
   const Phase outer = nodes_[parent].phase;
+  // A module of the trainer's may be called "loss", in whatever phase.
+  if (nodes_[parent].told && outer != Phase::other) return outer;
   const Phase said = phase_of_words(lower(name));
   if (said == Phase::forward && in_backward(outer)) return Phase::recompute;
   if (said != Phase::other) return said;

@@ -23,6 +23,7 @@ class RangeTree {
     Phase phase = Phase::other;
     Window window = Window::outside;
     bool in_engine = false;  ///< inside a node that autograd's engine runs
+    bool told = false;       ///< inside this project's trainer, whose ranges tell every phase
     std::int64_t entered = 0;
     std::int64_t host_ns = 0;
   };

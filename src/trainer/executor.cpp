@@ -9,7 +9,7 @@
 #include "ac_advisor/ir/op_table.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/kernels.hpp"
-#include "trainer/nvtx/nvtx.hpp"
+#include "trainer/step_ranges.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -288,17 +288,13 @@ void Executor::drop_made_between(OpId begin, OpId end) {
 
 void Executor::run_ops(OpId begin, OpId end) {
   const KernelTable& kernels = backend_.kernels();
-  ir::ModulePath module{-2, ir::Module::root};
-  nvtx::Range range;
+  StepRanges ranges(counters_);
   bool updating = false;
   for (OpId id = begin; id < end; ++id) {
     const ir::Op& op = p_.op(id);
     if (phases_.empty() || phases_.back().phase != op.phase)
       phases_.push_back({op.phase, capturing_ ? 0 : backend_.mark()});
-    if (!(op.module == module) && nvtx::enabled()) {
-      module = op.module;
-      range.replace(ir::to_string(module).c_str());
-    }
+    ranges.at(op);
     current_ = id;
     tracker_.begin_op(id, op.phase);
     if (updates(op) && before_optimizer_ && !updating) {
@@ -320,6 +316,7 @@ void Executor::run_ops(OpId begin, OpId end) {
       release(schedule_.freed[at_index(f)]);
     if (observer_) observer_(id);
   }
+  phases_entered_ += ranges.phases_entered();
   current_ = no_id;
 }
 
@@ -361,6 +358,7 @@ void Executor::issue() {
   drop_survivors();
   bucket_.clear();
   launches_.fill(0);
+  phases_entered_ = 0;
   part([this] { backend_.issue_step_scalars(); });
   const auto end = static_cast<OpId>(p_.ops.size());
   OpId optimizer = end;
@@ -413,6 +411,7 @@ StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t
   StepTiming timing;
   timing.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   timing.launches = launches_;
+  timing.phases_entered = phases_entered_;
   for (std::size_t i = 0; i + 1 < phases_.size(); ++i)
     timing.by_phase[static_cast<std::size_t>(phases_[i].phase)] +=
         backend_.seconds(phases_[i].mark, phases_[i + 1].mark);

@@ -13,6 +13,7 @@
 #include "ac_advisor/passes/schedule.hpp"
 #include "trainer/backend/backend.hpp"
 #include "trainer/collectives/collectives.hpp"
+#include "trainer/counters/counters.hpp"
 #include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor::trainer {
@@ -28,6 +29,7 @@ struct StepTiming {
   double seconds = 0;
   std::array<double, ir::phase_count> by_phase{};        ///< none where a graph was replayed
   std::array<std::int64_t, ir::phase_count> launches{};  ///< kernels that were called
+  std::int64_t phases_entered = 0;                       ///< recomputation and backward take turns
 };
 
 /// Runs the schedule that the planner simulates, on real tensors: op by op, each storage allocated
@@ -73,6 +75,8 @@ class Executor {
   [[nodiscard]] std::uint64_t step_key() const;
   [[nodiscard]] std::int64_t micro() const { return micro_; }
   [[nodiscard]] std::uint64_t dropout_op(const ir::Op& op) const;
+  /// Counts hardware events of each phase from now on; they have begun, and outlive the steps.
+  void set_counters(Counters* counters) { counters_ = counters; }
   [[nodiscard]] ir::OpId current() const { return current_; }
 
   // For kernels.
@@ -132,11 +136,13 @@ class Executor {
   std::vector<std::int32_t> values_begin_;       ///< per storage, into values_of_
   std::vector<ir::ValueId> values_of_;
   std::function<void(ir::OpId)> observer_;
+  Counters* counters_ = nullptr;
   std::function<void()> before_optimizer_;
   std::vector<std::vector<at::Tensor>> staged_;  ///< by micro-batch, the inputs on the host
   at::Tensor losses_;                            ///< by micro-batch, on the host
   std::vector<PhaseBegin> phases_;
   std::array<std::int64_t, ir::phase_count> launches_{};
+  std::int64_t phases_entered_ = 0;
   CudaGraph capture_ = CudaGraph::off;
   std::int64_t until_capture_ = 0;
   std::vector<std::unique_ptr<Graph>> graphs_;  ///< in the order of replay

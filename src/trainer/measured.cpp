@@ -85,6 +85,7 @@ void describe_cpu(profile::Profile& result) {
       {"time.launch_bound_seconds", "a CPU runs what it issues"},
       {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
       {"time.mfu", "the peak FLOP/s of this CPU is not known"},
+      {"instruments", "a CPU run is neither traced nor counted"},
       {"fit", "the machine's memory is not the device's"}};
   result.assumptions.push_back(
       "times are wall-clock seconds of the fastest step but the first, "

@@ -24,7 +24,7 @@ Machine whole() {
   m.gpus = {{"NVIDIA H200", std::int64_t{150} << 30}};
   m.counters_for_admin_only = false;
   m.injection = {.library = "/lib/i.so", .built_with = "CUPTI 13.0.1"};
-  m.cupti = {{"libcupti.so.13", 130001, ""}};
+  m.cupti = {{"libcupti.so.13", 130001, "", true, ""}};
   return m;
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("doctor: on a machine that has everything, everything can be measured"
     CHECK(c.state == State::fine);
     CHECK(c.way_out.empty());
   }
-  CHECK(abilities(e) == "yyyyyy");
+  CHECK(abilities(e) == "yyyyyyy");
 }
 
 TEST_CASE("doctor: without a driver predictions and reading traces work, and the way is told") {
@@ -65,7 +65,7 @@ TEST_CASE("doctor: without a driver predictions and reading traces work, and the
   m.nvml_error = "libnvidia-ml.so.1: cannot open shared object file";
   m.injection.reason = "this build has no CUPTI support";
   const Examination e = examine(m);
-  CHECK(abilities(e) == "yynnnn");
+  CHECK(abilities(e) == "yynnnnn");
   CHECK(check(e, "driver").state == State::missing);
   CHECK(test::has(check(e, "driver").way_out, "install the driver"));
   CHECK(test::has(check(e, "device").found, "no driver"));
@@ -82,7 +82,7 @@ TEST_CASE("doctor: a driver without a device") {
   CHECK(check(e, "driver").state == State::fine);
   CHECK(check(e, "device").state == State::missing);
   CHECK(test::has(check(e, "device").found, "a device is not"));
-  CHECK(abilities(e) == "yynnnn");
+  CHECK(abilities(e) == "yynnnnn");
 }
 
 TEST_CASE("doctor: a kernel module without libcuda is a container without the toolkit") {
@@ -102,12 +102,33 @@ TEST_CASE("doctor: counters for administrators only name the driver's option and
   CHECK(check(e, "hardware counters").state == State::limited);
   CHECK(test::has(check(e, "hardware counters").way_out, "NVreg_RestrictProfilingToAdminUsers=0"));
   CHECK(test::has(check(e, "hardware counters").way_out, "CAP_SYS_ADMIN"));
-  CHECK(abilities(e) == "yyyyyn");  // all else works
+  CHECK(abilities(e) == "yyyyynn");  // all else works
   m.admin = true;
   CHECK(check(examine(m), "hardware counters").state == State::fine);
   m.admin = false;
   m.container = true;
   CHECK(test::has(check(examine(m), "hardware counters").way_out, "--cap-add SYS_ADMIN"));
+}
+
+TEST_CASE("doctor: what the counters of the trainer's step need is named, one by one") {
+  const auto library = [](const Machine& m) { return check(examine(m), "counters' library"); };
+  CHECK(library(whole()).state == State::fine);
+  Machine m = whole();
+  m.cupti[0].nvperf_error = "cannot open shared object file";
+  CHECK(library(m).state == State::missing);
+  CHECK(test::has(library(m).found, "libnvperf_host.so"));
+  CHECK(test::has(library(m).way_out, "cuda-cupti-13-0"));
+  CHECK(abilities(examine(m)) == "yyyyyyn");  // all else works
+  m = whole();
+  m.cupti = {{"libcupti.so.12", 26, "", false, ""}};
+  CHECK(test::has(library(m).found, "no libcupti.so.13"));
+  CHECK(check(examine(m), "CUPTI").state == State::fine);  // which traces
+  m = whole();
+  m.driver_cuda = 12040;
+  CHECK(test::has(library(m).found, "the driver is of CUDA 12.4"));
+  CHECK(test::has(library(m).way_out, "580"));
+  m.injection.built_with.clear();
+  CHECK(library(m).state == State::missing);
 }
 
 TEST_CASE("doctor: CUPTI of CUDA 13 over a driver of CUDA 12") {

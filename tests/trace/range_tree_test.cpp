@@ -64,6 +64,22 @@ TEST_CASE("a module's range that the backward opens again is recomputation") {
   CHECK(phase(tree, tree.enter(backward, "layers.1")) == Phase::backward);
 }
 
+TEST_CASE(
+    "in this project's trainer the ranges tell the phases: a module's again is no recomputation") {
+  RangeTree tree;
+  const NodeId run = tree.enter(RangeTree::root, "ac-trainer");
+  const NodeId step = tree.enter(run, "step 0");
+  const auto inside = [&](const char* phase_range) {
+    return phase(tree, tree.enter(tree.enter(step, phase_range), "blocks.0.mlp"));
+  };
+  CHECK(window(tree, step) == Window::first_step);
+  CHECK(inside("forward") == Phase::forward);
+  CHECK(inside("recompute") == Phase::recompute);
+  CHECK(inside("backward") == Phase::backward);
+  CHECK(inside("optimizer") == Phase::optimizer);
+  CHECK(phase(tree, tree.enter(tree.enter(step, "backward"), "loss")) == Phase::backward);
+}
+
 TEST_CASE("a collective in forward and backward is no recomputation") {
   RangeTree tree;
   tree.enter(tree.enter(RangeTree::root, "forward"), "nccl:all_gather");

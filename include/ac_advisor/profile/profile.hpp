@@ -117,6 +117,24 @@ struct Numerics {
   std::string reference;    ///< what the gradients were compared with
 };
 
+/// What a trace and hardware counters say of a measured step, each from a run of its own, and what
+/// each instrument costs the step it looks at. What was not measured is among the absent ones.
+struct Instruments {
+  struct Run {
+    std::string instrument;  ///< "timing" (none), "memory", "trace", "counters"
+    double step_seconds = 0;
+  };
+  std::vector<Run> runs;
+  std::array<double, 5> dram_read_bytes{}, dram_write_bytes{};
+  std::array<double, 5> dram_percent_of_peak{};  ///< over the time of the phase
+  std::array<double, 5> long_gaps{};  ///< times that the device idled over 50 µs: a mean over steps
+  std::array<double, 5> long_gap_seconds{};
+  std::array<double, 5> idle_seconds{};  ///< between kernels, before work of the phase
+
+  /// What `run` adds to a step that nothing looks at; empty without a run named "timing".
+  [[nodiscard]] std::optional<double> overhead_percent(const Run& run) const;
+};
+
 /// Where a step's numbers came from, and the numbers: one type for predicted and measured.
 struct Profile {
   std::string source = "simulated";  ///< or "measured"
@@ -132,6 +150,7 @@ struct Profile {
   Fit fit;
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run
+  std::optional<Instruments> instruments;     ///< none where neither traced nor counted
   std::map<std::string, std::string> absent;  ///< field by its path in JSON → why it has no value
   std::vector<std::string> assumptions;       ///< "routing is balanced", …
   std::vector<std::string> warnings;          ///< a fallback that was taken, advice

@@ -20,6 +20,8 @@ struct CuptiLibrary {
   std::string path;
   std::int64_t version = 0;  ///< CUPTI_API_VERSION; 0: it does not load
   std::string error;
+  bool counts = false;       ///< has the range profiler of CUDA 13
+  std::string nvperf_error;  ///< of libnvperf_host.so beside it; empty: it loads
 };
 
 /// Facts, as they were found; what could not be found out is empty.
@@ -51,8 +53,9 @@ struct Check {
   std::string way_out;  ///< what would mend it; empty where nothing need be
 };
 
-/// The name of the check that only bandwidths depend on.
+/// The names of the checks that only bandwidths depend on.
 inline constexpr const char* counters_check = "hardware counters";
+inline constexpr const char* counters_library_check = "counters' library";
 
 struct Ability {
   std::string what;

@@ -12,15 +12,17 @@ class Range {
  public:
   Range() = default;
   explicit Range(const char* name) { replace(name); }
-  ~Range() {
-    if (open_) pop();
-  }
+  ~Range() { close(); }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
   void replace(const char* name) {
-    if (open_) pop();
+    close();
     push(name);
     open_ = true;
+  }
+  void close() {
+    if (open_) pop();
+    open_ = false;
   }
 
  private:
