@@ -5,13 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")"
 rm -rf packed packed.tmp
 mkdir -p packed.tmp
-for package in libfmt-dev nlohmann-json3-dev libcli11-dev doctest-dev libsqlite3-dev; do
+for package in libfmt-dev libfmt9 nlohmann-json3-dev libcli11-dev doctest-dev libsqlite3-dev; do
   dpkg -s "$package" >/dev/null 2>&1 || { echo "error: $package is not installed here" >&2; exit 1; }
   dpkg -L "$package" | while read -r file; do
     case $file in
       */share/doc/* | */share/man/* | */shared_libs/*) continue ;;
-      # Shared libraries would be missing there; the archives are taken instead.
-      *.so | *.so.*) continue ;;
+      *libsqlite3.so*) continue ;; # the archive is taken
     esac
     [ -f "$file" ] || continue
     mkdir -p "packed.tmp$(dirname "$file")"

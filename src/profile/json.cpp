@@ -337,7 +337,8 @@ Profile from_json(const std::string& text, const std::string& origin) {
     fit.at("margin_bytes") >> p.fit.margin;
   }
   if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
-  if (root.contains("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());
+  if (root.contains("numerics") && !root.at("numerics").is_null())
+    read_numerics(r.at("numerics"), p.numerics.emplace());
   r.at("assumptions") >> p.assumptions;
   r.at("warnings") >> p.warnings;
   return p;
