@@ -369,7 +369,9 @@ Profile from_json(const std::string& text, const std::string& origin) {
     fit.at("margin_bytes") >> p.fit.margin;
   }
   if (root.contains("budget")) read_budget(r.at("budget"), p.budget.emplace());
-  if (root.contains("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());
+  if (root.contains("numerics"))
+    if (const Reader all = r.at("numerics"); !all.is_absent())
+      read_numerics(all, p.numerics.emplace());
   if (root.contains("instruments"))
     if (const Reader all = r.at("instruments"); !all.is_absent())
       read_instruments(all, p.instruments.emplace());

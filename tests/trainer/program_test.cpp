@@ -118,6 +118,17 @@ TEST_CASE("bad input to measure ends with 2 and says what would be right") {
   }
 }
 
+TEST_CASE("one emulated rank of eight is measured, and its losses are left out with a reason") {
+  const Ran ran =
+      shell(measure("--world 8 --shard fsdp2 --collectives emulate --format json 2>/dev/null"));
+  REQUIRE(ran.code == 0);
+  const profile::Profile p = profile::from_json(ran.out, "measure");
+  CHECK_FALSE(p.numerics.has_value());
+  CHECK(contains(p.absent.at("numerics"), "no peers"));
+  const auto root = nlohmann::json::parse(ran.out);
+  CHECK(root["predicted"]["memory"]["peak_allocated_bytes"] == p.memory.peak_allocated);
+}
+
 TEST_CASE("without a trainer measure ends with 3 and says where it is looked for") {
   const Ran ran = shell("AC_TRAINER=/no/such/trainer " + measure(""));
   CHECK(ran.code == 3);
