@@ -11,6 +11,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "trainer/checkpoint.hpp"
 #include "trainer/measured.hpp"
 #include "trainer/nvtx/nvtx.hpp"
@@ -148,7 +149,7 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
                             StepConfig config, const Rendezvous& where,
                             const SafetensorsFile* weights, Collectives* processes) {
   config.runtime = Runtime::ac_trainer;
-  if (config.gpu != "cpu")
+  if (simulate::find_device(config.gpu).cuda)
     throw UserError("--gpu " + config.gpu + ": this trainer runs on CPUs; give --gpu cpu");
   const auto built = build(model, config);
   const TextData text(spec.data, config.seq, model.vocab, spec.seed);
@@ -201,6 +202,7 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
 }  // namespace
 
 void request_stop() { stop_requested = true; }
+bool stopping() { return stop_requested; }
 void set_step_watch(void (*watch)(std::int64_t)) { step_watch = watch; }
 
 std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous& where) {
