@@ -6,6 +6,7 @@
 #include "ac_advisor/simulate/calibrated.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "trainer/calibrate/calibrate.hpp"
+#include "trainer/calibrate/programs.hpp"
 #include "trainer/rank.hpp"
 #include "trainer/run_step.hpp"
 
@@ -39,6 +40,19 @@ TEST_CASE("a calibration measures every op kind that a step launches, and its fi
         for (const std::string& name : missing) list += name + " ";
         INFO(kernels, " ", loss, " ", ac, ": ", list);
         CHECK(missing.empty());
+      }
+}
+
+TEST_CASE("every program of a calibration can be planned") {
+  for (const char* extent : {"full", "quick", "tiny"})
+    for (const bool cuda : {false, true})
+      for (const auto& m : trainer::calibration_set(extent, cuda).models) {
+        OptionList options = m.options;
+        options.emplace_back("--gpu", "cpu");
+        StepConfig config = resolve_options(options);
+        config.runtime = Runtime::ac_trainer;
+        INFO(extent, " ", cuda, " ", m.spec.family, " ", m.spec.hidden);
+        CHECK_NOTHROW(trainer::build(m.spec, config));
       }
 }
 

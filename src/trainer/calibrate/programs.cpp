@@ -117,7 +117,7 @@ CalibrationSet calibration_set(const std::string& extent, bool cuda) {
     // Every other one, beginning with the smallest.
     another = !another;
     if (!another) continue;
-    if ((full || c == first) && c->batch > 1) add(set, *c, in(usual, eager_attention));
+    if ((full || c == first) && llama && c->batch > 1) add(set, *c, in(usual, eager_attention));
     if (!full || !llama) continue;
     add(set, *c, in(other, plain));
     add(set, *c, in(other, fused));
