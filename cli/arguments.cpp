@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "ac_advisor/model/error.hpp"
@@ -26,7 +25,8 @@ constexpr StepOption step_options[] = {
     {"--batch", "N", "sequences per rank and micro-batch"},
     {"--seq", "N", "tokens per sequence"},
     {"--grad-accum", "N", "micro-batches a step (1)"},
-    {"--gpu", "NAME", "h100-80gb, h200, a100-80gb, … or cpu (exact bytes)"},
+    {"--gpu", "NAME",
+     "h100-80gb, h200, a100-80gb, …, cpu (exact bytes), or a device file that calibrate wrote"},
     {"--world", "N", "data-parallel ranks (1)"},
     {"--threads", "N", "CPU threads a rank, with --gpu cpu (1)"},
     {"--shard", "MODE", "none, ddp, zero1, zero2, fsdp2 or hsdp:N"},
@@ -70,11 +70,10 @@ constexpr Command commands[] = {
     {"trace", "run any CUDA program and record its kernels: trace [--output FILE] -- CMD…"},
     {"diagnose", "two traces, without and with checkpointing: what it costs, and why"},
     {"doctor", "what this machine can measure, and how to enable what it cannot"},
+    {"calibrate", "measure this machine's ops and write a device file for --gpu"},
     {"models", "the sample models that are built in"},
     {"devices", "the devices that are known"},
 };
-constexpr std::array not_yet{"calibrate"};
-
 constexpr std::size_t any_number = 1000000;  ///< but at least one
 
 /// What a command takes beside options.
@@ -104,6 +103,7 @@ constexpr Operands operands[] = {
      "FILE: what plan, measure, advise or compare --format json wrote", ""},
     {"check", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"doctor", 0, nullptr, nullptr, nullptr, "no arguments"},
+    {"calibrate", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"models", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"devices", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"trace", 0, nullptr, nullptr, nullptr, "its command after --: ac-advisor trace -- CMD…"},
@@ -122,20 +122,22 @@ std::string suggestion(std::string_view word, const List& known) {
   return near.empty() ? "" : "; did you mean " + std::string(near) + "?";
 }
 
+void add_step_option(CLI::App& app, Arguments& arguments, const StepOption& option) {
+  const std::string name = option.name;
+  if (option.value == nullptr)
+    app.add_flag_callback(
+        name, [&arguments, name] { arguments.options.emplace_back(name, ""); }, option.text);
+  else
+    app.add_option_function<std::string>(
+           name,
+           [&arguments, name](const std::string& v) { arguments.options.emplace_back(name, v); },
+           option.text)
+        ->option_text(option.value)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
 void add_step_options(CLI::App& app, Arguments& arguments) {
-  for (const StepOption& option : step_options) {
-    const std::string name = option.name;
-    if (option.value == nullptr)
-      app.add_flag_callback(
-          name, [&arguments, name] { arguments.options.emplace_back(name, ""); }, option.text);
-    else
-      app.add_option_function<std::string>(
-             name,
-             [&arguments, name](const std::string& v) { arguments.options.emplace_back(name, v); },
-             option.text)
-          ->option_text(option.value)
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
+  for (const StepOption& option : step_options) add_step_option(app, arguments, option);
   for (const char* name : refused_options)
     app.add_option_function<std::string>(
            name, [&arguments, name = std::string(name)](
@@ -211,6 +213,14 @@ void add_check_options(CLI::App& app, Arguments& arguments) {
       ->option_text("FILE");
 }
 
+void add_calibrate_options(CLI::App& app, Arguments& arguments) {
+  add_step_option(app, arguments, {"--gpu", "NAME", "the device that is measured (cpu)"});
+  add_step_option(app, arguments, {"--threads", "N", "CPU threads (1)"});
+  app.add_flag("--quick", arguments.quick, "fewer sizes: half a minute instead of three");
+  app.add_option("--output", arguments.output, "the device file (named after the device)")
+      ->option_text("FILE");
+}
+
 void build(CLI::App& app, Arguments& arguments) {
   for (const Command& command : commands) {
     const std::string name = command.name;
@@ -222,6 +232,10 @@ void build(CLI::App& app, Arguments& arguments) {
     if (name == "models" || name == "devices") continue;
     if (name == "check") {
       add_check_options(*sub, arguments);
+      continue;
+    }
+    if (name == "calibrate") {
+      add_calibrate_options(*sub, arguments);
       continue;
     }
     const Operands& o = operands_of(name);
@@ -332,8 +346,6 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     std::vector<std::string> names;
     for (const Command& command : commands) names.emplace_back(command.name);
     const bool known = std::find(names.begin(), names.end(), first) != names.end();
-    if (std::find(not_yet.begin(), not_yet.end(), first) != not_yet.end())
-      throw UserError(first + ": not in this version yet");
     if (!first.starts_with("-") && first != "help" && !known)
       throw UserError("\"" + first + "\": unknown command" + suggestion(first, names) +
                       " (see ac-advisor --help)");

@@ -37,6 +37,7 @@ struct Arguments {
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
   bool measured = false;  ///< advise --measure
+  bool quick = false;     ///< calibrate --quick
   std::string plan;       ///< diagnose --plan
   std::string help;       ///< text of --help
 };

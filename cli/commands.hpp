@@ -22,6 +22,8 @@ struct Result {
 [[nodiscard]] Result run_measured_sweep(const Arguments& arguments);
 /// Writes its own file; also throws NotMeasured.
 void run_trace(const Arguments& arguments);
+/// Writes its own file; the text is what was measured. Also throws NotMeasured.
+[[nodiscard]] Result run_calibrate(const Arguments& arguments);
 [[nodiscard]] std::string run_diagnose(const Arguments& arguments);
 [[nodiscard]] std::string run_doctor(const Arguments& arguments);
 [[nodiscard]] std::string run_models();

@@ -18,6 +18,7 @@ using namespace ac_advisor;
 cli::Result run(const cli::Arguments& a) {
   if (a.command == "check") return cli::run_check(a);
   if (a.command == "measure") return cli::run_measure(a);
+  if (a.command == "calibrate") return cli::run_calibrate(a);
   if (a.command == "advise" && a.measured) return cli::run_measured_sweep(a);
   const std::map<std::string, std::function<std::string()>> commands{
       {"plan", [&] { return cli::run_plan(a); }},
@@ -48,8 +49,9 @@ int main(int argc, char** argv) {
     // Its output file is written by itself: stdout is the traced program's.
     if (arguments.command == "trace") return cli::run_trace(arguments), 0;
     const cli::Result result = run(arguments);
-    if (!result.text.empty() || result.exit_code == 0)
-      cli::write_output(result.text, arguments.output);
+    // calibrate writes the device file itself.
+    const std::string output = arguments.command == "calibrate" ? "" : arguments.output;
+    if (!result.text.empty() || result.exit_code == 0) cli::write_output(result.text, output);
     return result.exit_code;
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());

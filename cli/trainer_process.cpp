@@ -63,9 +63,8 @@ class Folder {
   fs::path path_;
 };
 
-}  // namespace
-
-TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
+/// Runs the specification, whose output goes into `folder`; the exit code.
+int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
   const bool cuda = for_gpu(spec);
   const fs::path program = trainer_path(cuda);
   if (::access(program.c_str(), X_OK) != 0) {
@@ -73,10 +72,9 @@ TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
           (cuda ? " is not there: it is built where LibTorch and a CUDA 13 toolkit are found"
                 : " is not there: it is built where LibTorch is found (./run fetches it)") +
           ", or named by AC_TRAINER";
-    return {3, {}};
+    return 3;
   }
-  const Folder folder;
-  spec.output = folder.file("profiles.json");
+  spec.output = folder.file("result.json");
   const std::string file = folder.file("run.json");
   write_output(profile::to_json(spec), file);
   const std::string name = program.string();
@@ -96,14 +94,27 @@ TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
   std::signal(SIGINT, before);
   if (waited < 0) {
     why = std::string("cannot start ") + name + ": " + std::strerror(errno);
-    return {3, {}};
+    return 3;
   }
   if (!WIFEXITED(status)) {
     why = "ac-trainer was killed by signal " + std::to_string(WTERMSIG(status));
-    return {3, {}};
+    return 3;
   }
-  TrainerResult result{WEXITSTATUS(status), {}};
-  if (result.exit_code == 127) why = name + " cannot be started here";
+  if (WEXITSTATUS(status) == 127) why = name + " cannot be started here";
+  return WEXITSTATUS(status);
+}
+
+}  // namespace
+
+std::string run_calibration(profile::RunSpec spec, int& exit_code, std::string& why) {
+  const Folder folder;
+  exit_code = run(spec, folder, why);
+  return exit_code == 0 ? read_saved_file(spec.output) : "";
+}
+
+TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
+  const Folder folder;
+  TrainerResult result{run(spec, folder, why), {}};
   if (result.exit_code != 0 || !fs::exists(spec.output)) return result;
   const auto list = nlohmann::json::parse(read_saved_file(spec.output));
   for (const auto& item : list)

@@ -14,6 +14,10 @@ struct TrainerResult {
   std::vector<profile::Profile> profiles;  ///< one a configuration; empty on other ranks than 0
 };
 
+/// Starts ac-trainer on a specification that says "calibrate"; the measurements as JSON, empty
+/// where it did not end well.
+[[nodiscard]] std::string run_calibration(profile::RunSpec spec, int& exit_code, std::string& why);
+
 /// Starts ac-trainer on the specification and waits. Its messages go to stderr. An exit code of 3
 /// where it cannot be started; `why` says why.
 [[nodiscard]] TrainerResult run_trainer(profile::RunSpec spec, std::string& why);

@@ -77,8 +77,9 @@ class Solver {
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
     m.peak = simulate::walk_memory(step, schedule, memory_model(device_, config)).peak;
-    m.recompute = simulate::walk_time(step, device_, config.world, config.grad_accum)
-                      .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    m.recompute =
+        simulate::walk_time(step, device_, config.world, config.grad_accum, config.cuda_graph)
+            .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
     return m;
   }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -50,6 +52,29 @@ profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
   return f;
 }
 
+void explain_time(profile::Profile& result, const simulate::Device& device,
+                  const simulate::StepTime& time) {
+  const StepConfig& c = result.config;
+  if (!device.measured) {
+    result.assumptions.push_back(
+        "times are estimates: a roofline with the device file's efficiencies");
+    return;
+  }
+  const simulate::Measurements& m = *device.measured;
+  std::string note = fmt::format(
+      "times are calibrated: predicted from ops measured on {} by ac-trainer {} on {}; PyTorch's "
+      "own overhead on the host is not in them",
+      m.device, m.version, m.date);
+  if (time.unmeasured > 0)
+    note += fmt::format("; {:.1f} % of the step are of ops that were not measured: estimates",
+                        100.0 * time.unmeasured / time.step);
+  result.assumptions.push_back(std::move(note));
+  if (!device.cuda && m.threads != c.threads)
+    result.warnings.push_back(
+        fmt::format("--threads {}: {} was calibrated with {}; times are those of {} threads",
+                    c.threads, c.gpu, m.threads, m.threads));
+}
+
 void explain_assumptions(profile::Profile& result) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
@@ -76,8 +101,6 @@ void explain_assumptions(profile::Profile& result) {
     notes.push_back(
         "attention with a sliding window shorter than --seq is planned as flash "
         "attention without a mask; a masked SDPA would leave flash");
-  if (result.time_is_estimate)
-    notes.push_back("times are estimates: a roofline with the device file's efficiencies");
 }
 
 }  // namespace
@@ -104,7 +127,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.memory = memory_profile(step, schedule, device, config, detail);
   result.kernels = count(step, config.grad_accum);
   const simulate::StepTime time =
-      simulate::walk_time(step, device, config.world, config.grad_accum);
+      simulate::walk_time(step, device, config.world, config.grad_accum, config.cuda_graph);
   result.time.step = time.step;
   result.time.by_phase = time.by_phase;
   result.time.launch_bound = time.launch_bound;
@@ -117,6 +140,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);
   explain_assumptions(result);
+  explain_time(result, device, time);
   return result;
 }
 

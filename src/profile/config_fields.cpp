@@ -12,7 +12,8 @@
 namespace ac_advisor::profile {
 
 bool is_newer_default(const Field& field) {
-  return field.name == std::string("threads") && field.value == FieldValue(std::int64_t{1});
+  return (field.name == std::string("threads") && field.value == FieldValue(std::int64_t{1})) ||
+         (field.name == std::string("cuda_graph") && field.value == FieldValue(std::string("off")));
 }
 
 namespace {

@@ -30,6 +30,7 @@ void visit(Spec& s, Io io) {
   io("timeout_seconds", s.timeout_seconds);
   io("parity", s.parity);
   io("log_steps", s.log_steps);
+  io("calibrate", s.calibrate);
   io("output", s.output);
 }
 

@@ -73,13 +73,8 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   return d.collective_latency + bytes * share / (d.link_bandwidth * d.collective_bandwidth);
 }
 
-struct Clocks {
-  double host = 0, compute = 0, communication = 0;
-};
-
-}  // namespace
-
-double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
+double roofline_seconds(const ir::Program& p, const ir::Op& op, const Device& d,
+                        std::int64_t world) {
   const ir::OpRow& row = ir::row(op.kind);
   if (row.launches == 0) return 0;
   const double floor = d.kernel_floor_seconds * row.launches;
@@ -99,12 +94,69 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::
   return std::max({floor, compute, traffic});
 }
 
+/// What an op takes of the host and of the device.
+struct OpTime {
+  double host = 0, device = 0;
+  bool measured = false;
+  bool runs = false;  ///< the device has something to do
+};
+
+OpTime op_time(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
+  const bool runs = ir::row(op.kind).launches > 0;
+  if (d.measured && !is_collective(op)) {
+    const Signature s = signature(p, op);
+    if (const Series* series = d.measured->find(s))
+      // Where the host runs ahead, what launches nothing costs the device nothing.
+      return {
+          series->issue_seconds * static_cast<double>(std::max<std::size_t>(1, s.pieces.size())),
+          runs || !d.cuda ? seconds(*series, s) : 0, true, runs || !d.cuda};
+  }
+  return {issue_seconds(op, d), roofline_seconds(p, op, d, world), false, runs};
+}
+
+/// What the host issues of a captured step: a launch for each graph, nothing for its ops.
+class GraphLaunches {
+ public:
+  GraphLaunches(const Device& device, CudaGraph graph) : device_(device), graph_(graph) {}
+
+  double seconds_before(const ir::Op& op) {
+    const bool same =
+        any_ &&
+        (graph_ == CudaGraph::step ||
+         (op.phase == phase_ && (op.phase == Phase::optimizer || op.module.block == block_)));
+    any_ = true;
+    phase_ = op.phase;
+    block_ = op.module.block;
+    return same ? 0.0 : device_.graph_launch_seconds;
+  }
+
+ private:
+  const Device& device_;
+  CudaGraph graph_;
+  bool any_ = false;
+  Phase phase_ = Phase::forward;
+  std::int32_t block_ = 0;
+};
+
+struct Clocks {
+  double host = 0, compute = 0, communication = 0;
+};
+
+}  // namespace
+
+double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
+  return op_time(p, op, d, world).device;
+}
+
 StepTime walk_time(const passes::StepProgram& step, const Device& device, std::int64_t world,
-                   std::int64_t grad_accum) {
+                   std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
+  GraphLaunches launches(device, graph);
   StepTime time;
   Clocks t;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
+  // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
+  const bool in_order = device.measured && !device.cuda;
   double weight = 1.0;
   std::size_t micro = 0;
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
@@ -123,10 +175,11 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
       for (ir::ValueId v : p.inputs(op))
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
     if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
-    t.host += issue_seconds(op, device);
+    const OpTime cost = op_time(p, op, device, world);
+    t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
     if (collective) {
       const double start = std::max({t.host, t.communication, t.compute});
-      t.communication = start + op_seconds(p, op, device, world);
+      t.communication = start + cost.device;
       for (ir::ValueId v : p.inputs(op))
         ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
@@ -135,17 +188,18 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
       time.communication_exposed += weight * (wait - t.compute);
       t.compute = wait;
     }
-    if (row.launches > 0) {
+    if (cost.runs) {
       if (t.host > t.compute) {
         time.launch_bound += weight * (t.host - t.compute);
         t.compute = t.host;
       }
-      t.compute += op_seconds(p, op, device, world);
+      t.compute += cost.device;
     }
+    if (in_order) t.host = t.compute;
+    if (!cost.measured) time.unmeasured += weight * (t.compute - before);
     time.by_phase[static_cast<std::size_t>(op.phase)] += weight * (t.compute - before);
     if (op.phase <= Phase::loss) {
-      const CostClass cost = row.cost;
-      if (cost == CostClass::matmul || cost == CostClass::attention)
+      if (row.cost == CostClass::matmul || row.cost == CostClass::attention)
         time.model_flops += weight * 3.0 * ir::flops(p, op);
     }
   }

@@ -1,5 +1,8 @@
 #include "ac_advisor/simulate/device.hpp"
 
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -33,7 +36,7 @@ class Figures {
   }
   [[nodiscard]] double number(const std::string& path) const {
     const json& value = at(path);
-    if (!value.is_number() || value.get<double>() < 0)
+    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
       throw UserError(origin_ + ": \"" + path + "\" must be a number of at least 0");
     return value.get<double>();
   }
@@ -45,6 +48,15 @@ class Figures {
     if (!value.is_string()) throw UserError(origin_ + ": \"" + path + "\" must be a string");
     return value.get<std::string>();
   }
+  /// 90 of "9.0".
+  [[nodiscard]] std::int64_t capability(const std::string& path) const {
+    const std::string value = text(path);
+    char* end = nullptr;
+    const double number = std::strtod(value.c_str(), &end);
+    if (end == value.c_str() || *end != '\0' || !(number >= 0 && number < 100))
+      throw UserError(origin_ + ": \"" + path + "\" must be like \"9.0\"");
+    return static_cast<std::int64_t>(number * 10.0 + 0.5);
+  }
 
  private:
   const json& root_;
@@ -53,6 +65,20 @@ class Figures {
 
 std::string name_of(std::string_view path) {
   return std::string(path.substr(folder.size(), path.size() - folder.size() - suffix.size()));
+}
+
+std::string read_file(const std::string& path) {
+  constexpr std::size_t most = std::size_t{16} << 20;
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  for (char part[1 << 16]; file.read(part, sizeof part), file.gcount() > 0;) {
+    text.append(part, static_cast<std::size_t>(file.gcount()));
+    if (text.size() > most) throw UserError("--gpu " + path + ": larger than 16 MiB");
+  }
+  if (!file.eof())
+    throw UserError("--gpu " + path +
+                    ": cannot be read; give a device file, such as ac-advisor calibrate writes");
+  return text;
 }
 
 bool is_device(const embedded::File& file) {
@@ -68,7 +94,10 @@ Device parse_device(const std::string& text, const std::string& origin) {
   Device d;
   d.name = f.text("name");
   d.title = f.text("title");
-  d.cuda = f.text("kind") != "cpu";
+  const std::string kind = f.text("kind");
+  if (kind != "cpu" && kind != "gpu")
+    throw UserError(origin + ": \"kind\" must be \"cpu\" or \"gpu\"");
+  d.cuda = kind == "gpu";
   d.memory_bytes = f.integer("memory_bytes");
   d.usable_bytes = f.integer("usable_bytes");
   d.context_bytes = f.integer("context_bytes");
@@ -77,12 +106,12 @@ Device parse_device(const std::string& text, const std::string& origin) {
   d.bf16_flops = f.number("peak_flops_per_second.bf16");
   d.fp32_flops = f.number("peak_flops_per_second.fp32");
   d.sm_count = f.integer("sm_count");
-  d.compute_capability =
-      static_cast<std::int64_t>(std::stod(f.text("compute_capability")) * 10.0 + 0.5);
+  d.compute_capability = f.capability("compute_capability");
   d.link_bandwidth = f.number("link.bandwidth_bytes_per_second");
   d.forward_op_seconds = f.number("host.forward_op_seconds");
   d.backward_op_seconds = f.number("host.backward_op_seconds");
   d.fused_op_seconds = f.number("host.fused_op_seconds");
+  d.graph_launch_seconds = f.number("host.graph_launch_seconds");
   d.kernel_floor_seconds = f.number("kernel_floor_seconds");
   d.matmul_asymptote = f.number("efficiency.matmul.asymptote");
   d.matmul_tile_m = f.number("efficiency.matmul.tile_m");
@@ -95,15 +124,13 @@ Device parse_device(const std::string& text, const std::string& origin) {
   d.embedding_bandwidth = f.number("efficiency.embedding.bandwidth_fraction");
   d.collective_bandwidth = f.number("efficiency.collective.bandwidth_fraction");
   d.collective_latency = f.number("efficiency.collective.latency_seconds");
+  if (root.contains("measurements"))
+    d.measured = std::make_shared<const Measurements>(
+        read_measurements(root["measurements"].dump(), origin));
   return d;
 }
 
-const Device& find_device(const std::string& name) {
-  // Parsed once a process: a sweep asks for the same device a thousand times.
-  static std::mutex mutex;
-  static std::map<std::string, Device> known;
-  const std::lock_guard lock(mutex);
-  if (const auto it = known.find(name); it != known.end()) return it->second;
+std::string device_file(const std::string& name) {
   for (const embedded::File& file : embedded::files()) {
     if (!is_device(file)) continue;
     bool wanted = name_of(file.path) == name;
@@ -112,13 +139,24 @@ const Device& find_device(const std::string& name) {
       for (const json& alias : root.value("aliases", json::array()))
         wanted = wanted || alias == name;
     }
-    if (wanted)
-      return known.emplace(name, parse_device(std::string(file.text), std::string(file.path)))
-          .first->second;
+    if (wanted) return std::string(file.text);
   }
   std::string list;
   for (const std::string& device : device_names()) list += (list.empty() ? "" : ", ") + device;
-  throw UserError("--gpu " + name + ": not known; known are " + list);
+  throw UserError("--gpu " + name + ": not known; known are " + list +
+                  ", and the path of a device file (ac-advisor calibrate writes one)");
+}
+
+const Device& find_device(const std::string& name) {
+  // Parsed once a process: a sweep asks for the same device a thousand times.
+  static std::mutex mutex;
+  static std::map<std::string, Device> known;
+  const std::lock_guard lock(mutex);
+  if (const auto it = known.find(name); it != known.end()) return it->second;
+  const bool path = name.find('/') != std::string::npos || name.ends_with(suffix);
+  const Device device = parse_device(path ? read_file(name) : device_file(name),
+                                     path ? "--gpu " + name : std::string(folder) + name);
+  return known.emplace(name, device).first->second;
 }
 
 std::vector<std::string> device_names() {

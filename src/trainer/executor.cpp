@@ -121,8 +121,9 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
   for (auto& inputs : staged_)
     for (ValueId v : step.inputs)
       inputs.push_back(backend.staging(sizes(p_.value(v).shape), scalar_type(p_.value(v).dtype)));
-  const DType loss = p_.value(step.losses.front()).dtype;
-  losses_ = backend.staging({config.grad_accum}, scalar_type(loss));
+  if (!step.losses.empty())
+    losses_ =
+        backend.staging({config.grad_accum}, scalar_type(p_.value(step.losses.front()).dtype));
 }
 
 std::uint64_t Executor::step_key() const {
@@ -341,7 +342,7 @@ void Executor::run_segments(OpId begin, OpId end) {
       if (!same && launches) break;
       launches = launches || ir::row(next.kind).launches > 0;
     }
-    const auto work = [&] {
+    const auto work = [this, begin, stop, apart] {
       run_ops(begin, stop);
       if (apart) wait_for_all();  // a graph ends with the streams that it began
     };
@@ -355,26 +356,29 @@ void Executor::run_segments(OpId begin, OpId end) {
 
 /// The step from its inputs on the host to its losses there.
 void Executor::issue() {
-  drop_survivors();
-  bucket_.clear();
-  launches_.fill(0);
-  phases_entered_ = 0;
-  part([this] { backend_.issue_step_scalars(); });
+  part([this] {
+    drop_survivors();
+    bucket_.clear();
+    launches_.fill(0);
+    phases_entered_ = 0;
+    backend_.issue_step_scalars();
+  });
   const auto end = static_cast<OpId>(p_.ops.size());
   OpId optimizer = end;
   while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
   const std::size_t written = step_.micro_begin.size();
   for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro) {
-    micro_ = micro;
-    part([&] {
-      for (std::size_t i = 0; i < step_.inputs.size(); ++i)
-        tensor(step_.inputs[i])
-            .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);
-    });
     const std::size_t index = passes::written_micro_batch(micro, written, config_.grad_accum);
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
-    if (index == 1 && micro > 1) drop_made_between(begin, stop);
+    const bool again = index == 1 && micro > 1;
+    part([this, micro, begin, stop, again] {
+      micro_ = micro;
+      for (std::size_t i = 0; i < step_.inputs.size(); ++i)
+        tensor(step_.inputs[i])
+            .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);
+      if (again) drop_made_between(begin, stop);
+    });
     run_segments(begin, stop);
   }
   run_segments(optimizer, end);
@@ -415,7 +419,7 @@ StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t
   for (std::size_t i = 0; i + 1 < phases_.size(); ++i)
     timing.by_phase[static_cast<std::size_t>(phases_[i].phase)] +=
         backend_.seconds(phases_[i].mark, phases_[i + 1].mark);
-  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro)
+  for (std::int64_t micro = 0; losses_.defined() && micro < config_.grad_accum; ++micro)
     loss(micro, losses_[micro].item<double>());
   tracker_.end_step();
   ++step_number_;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "trainer/calibrate/run_calibration.hpp"
 #include "trainer/run.hpp"
 
 namespace ac_advisor::trainer {
@@ -45,6 +46,10 @@ int run_here(const profile::RunSpec& spec, const Rendezvous& where) {
   std::signal(SIGTERM, on_signal);
   set_step_watch(watch_step);
   try {
+    if (!spec.calibrate.empty()) {
+      write_whole(spec.output, run_calibration(spec) + "\n");
+      return 0;
+    }
     const std::vector<profile::Profile> profiles = run(spec, where);
     if (where.rank != 0) return 0;
     nlohmann::json list = nlohmann::json::array();

@@ -252,6 +252,7 @@ bool for_gpu(const profile::RunSpec& spec) {
 }  // namespace
 
 void request_stop() { stop_requested = true; }
+bool stopping() { return stop_requested; }
 void set_step_watch(void (*watch)(std::int64_t)) { step_watch = watch; }
 
 std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous& where) {

@@ -62,12 +62,13 @@ TEST_CASE("an unknown command is named, with the nearest known one") {
   CHECK(contains(error_of({""}), "unknown command"));
 }
 
-TEST_CASE("commands to come are refused by name") {
-  for (const char* command : {"calibrate"}) {
-    CAPTURE(command);
-    CHECK(contains(error_of({command, "x", "--", "ls"}), "not in this version yet"));
-    CHECK_FALSE(contains(parse({"--help"}).help, std::string("  ") + command));
-  }
+TEST_CASE("calibrate takes the device, its threads and nothing of a step") {
+  const cli::Arguments a = parse({"calibrate", "--gpu", "cpu", "--threads", "2", "--quick"});
+  CHECK(a.options == OptionList{{"--gpu", "cpu"}, {"--threads", "2"}});
+  CHECK(a.quick);
+  CHECK_FALSE(parse({"calibrate"}).quick);
+  CHECK(contains(error_of({"calibrate", "--batch", "8"}), "--batch: unknown option"));
+  CHECK(contains(error_of({"calibrate", "model"}), "not expected: model"));
 }
 
 TEST_CASE("too few and too many arguments are told in words") {

@@ -58,6 +58,29 @@ TEST_CASE("a host that issues slower than the device computes leaves launch gaps
   CHECK(slow.step > quick);
 }
 
+TEST_CASE("a captured step is one launch of the host's, segments one for each block and phase") {
+  simulate::Device d = round_device();
+  d.forward_op_seconds = d.backward_op_seconds = d.fused_op_seconds = 1e-3;
+  d.graph_launch_seconds = 1e-4;
+  const passes::StepProgram step = build(AcMode::full);
+  const simulate::StepTime whole = simulate::walk_time(step, d, 1, 1, CudaGraph::step);
+  CHECK(whole.launch_bound == doctest::Approx(1e-4));
+  double compute = 0;
+  std::int64_t segments = 0;
+  const ir::Op* before = nullptr;
+  for (const ir::Op& op : step.program.ops) {
+    compute += simulate::op_seconds(step.program, op, d, 1);
+    const bool same = before != nullptr && before->phase == op.phase &&
+                      (op.phase == ir::Phase::optimizer || before->module.block == op.module.block);
+    segments += same ? 0 : 1;
+    before = &op;
+  }
+  CHECK(whole.step == doctest::Approx(compute + 1e-4));
+  d.graph_launch_seconds = 1.0;  // the host is what all wait for
+  const simulate::StepTime parts = simulate::walk_time(step, d, 1, 1, CudaGraph::segments);
+  CHECK(parts.step == doctest::Approx(static_cast<double>(segments)).epsilon(0.01));
+}
+
 TEST_CASE("recomputation takes time of its own, and none takes none") {
   const simulate::Device d = round_device();
   const auto recompute = static_cast<std::size_t>(ir::Phase::recompute);

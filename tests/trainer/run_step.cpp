@@ -37,13 +37,14 @@ trainer::Data random_tokens(std::int64_t vocab) {
 
 Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
                   const trainer::Data& data, bool emulated, const trainer::SafetensorsFile* weights,
-                  const Wrap& wrap) {
+                  const Wrap& wrap, const MakeBackend& backend) {
   trainer::MemoryTracker::install();
   const auto built = trainer::build(model, config);
   Outcome outcome;
   const auto run = [&](trainer::Collectives& collectives) {
     at::set_num_threads(1);
-    trainer::Rank rank(*built, collectives, data, /*seed=*/1);
+    trainer::Rank rank(*built, collectives, data, /*seed=*/1, /*memory_limit=*/0,
+                       backend ? backend() : nullptr);
     rank.load_weights(weights);
     std::vector<at::Tensor> gradients;
     rank.capture_gradients(&gradients);

@@ -25,7 +25,9 @@ struct RunSpec {
   double timeout_seconds = 60;    ///< that ranks wait for each other
   bool parity = true;             ///< compare the first gradients with an unsharded eager step
   bool log_steps = false;         ///< a line a step to stderr
-  std::string output;             ///< JSON list of profiles, one a config
+  /// "full" or "quick": instead of training, measure the ops of `configs`' only entry's device.
+  std::string calibrate;
+  std::string output;  ///< JSON list of profiles, one a config; of a calibration its measurements
 };
 
 [[nodiscard]] std::string to_json(const RunSpec& spec);

@@ -7,24 +7,27 @@
 
 namespace ac_advisor::simulate {
 
-/// Seconds of one optimizer step on one rank. Estimates: a roofline with efficiencies from the
-/// device file, not a measurement.
+/// Seconds of one optimizer step on one rank, op by op from the device's measurements where it has
+/// them, else estimates: a roofline with efficiencies from the device file.
 struct StepTime {
   double step = 0;
   std::array<double, ir::phase_count> by_phase{};  ///< recompute apart from backward
   double launch_bound = 0;           ///< device idle because the host had not issued yet
   double communication_exposed = 0;  ///< device idle because a collective was not done
+  double unmeasured = 0;             ///< by ops that the device has no measurements of
   double model_flops = 0;            ///< three times the forward's, all micro-batches
 };
 
-/// One kernel's (or op's) seconds on the device, launch not included.
+/// One kernel's (or op's) seconds on the device, launch not included (but on a measured CPU).
 [[nodiscard]] double op_seconds(const ir::Program& program, const ir::Op& op, const Device& device,
                                 std::int64_t world);
 
 /// Walks the schedule with two clocks: the host's, which issues ops one after another, and the
 /// device's, whose compute and communication streams run them as soon as they are issued.
-/// `grad_accum`: how often the second micro-batch of the program stands for.
+/// `graph`: ops in a captured graph are issued by its launch. `grad_accum`: how often the second
+/// micro-batch of the program stands for.
 [[nodiscard]] StepTime walk_time(const passes::StepProgram& step, const Device& device,
-                                 std::int64_t world, std::int64_t grad_accum);
+                                 std::int64_t world, std::int64_t grad_accum,
+                                 CudaGraph graph = CudaGraph::off);
 
 }  // namespace ac_advisor::simulate

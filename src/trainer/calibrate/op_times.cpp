@@ -1,0 +1,153 @@
+#include "trainer/calibrate/op_times.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "ac_advisor/ir/op_table.hpp"
+
+namespace ac_advisor::trainer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// What no op has run in less: two readings of the clock.
+constexpr double least_seconds = 1e-9;
+
+}  // namespace
+
+OpTimer::OpTimer(Executor& executor, Finish finish)
+    : executor_(executor),
+      finish_(std::move(finish)),
+      seconds_(executor.step().program.ops.size(), 0.0) {
+  const std::function<void(ir::OpId)> observe = [this](ir::OpId op) {
+    if (waits_ && finish_) finish_();
+    const double time = now();
+    seconds_[static_cast<std::size_t>(op)] += time - last_;
+    last_ = time;
+  };
+  std::vector<double> readings;
+  for (int i = 0; i < 1000; ++i) {
+    begin();
+    observe(0);
+    readings.push_back(seconds_[0]);
+    seconds_[0] = 0;
+  }
+  overhead_ = median(readings);
+  executor_.set_observer(observe);
+}
+
+OpTimer::~OpTimer() { executor_.set_observer(nullptr); }
+
+void OpTimer::begin() {
+  if (finish_) finish_();
+  last_ = now();
+}
+
+std::vector<double> OpTimer::repeat(const std::function<void()>& run_step, const Effort& effort) {
+  std::vector<std::vector<double>> steps;
+  const double start = now();
+  for (int i = 0; i <= effort.most; ++i) {
+    std::fill(seconds_.begin(), seconds_.end(), 0.0);
+    run_step();
+    if (i > 0) steps.push_back(seconds_);
+    if (i >= effort.least && now() - start > effort.seconds) break;
+  }
+  std::vector<double> result(seconds_.size());
+  std::vector<double> one(steps.size());
+  for (std::size_t op = 0; op < result.size(); ++op) {
+    for (std::size_t i = 0; i < steps.size(); ++i) one[i] = steps[i][op];
+    const auto quartile = one.begin() + static_cast<std::ptrdiff_t>(one.size() / 4);
+    std::nth_element(one.begin(), quartile, one.end());
+    result[op] = std::max(least_seconds, *quartile - overhead_);
+  }
+  return result;
+}
+
+std::vector<OpTime> OpTimer::measure(const std::function<void()>& run_step, const Effort& effort) {
+  waits_ = true;
+  const std::vector<double> whole = repeat(run_step, effort);
+  std::vector<OpTime> times(whole.size());
+  for (std::size_t op = 0; op < whole.size(); ++op) times[op].seconds = whole[op];
+  if (!finish_) return times;
+  // Without waiting the same readings show the host alone; what is left is the device's.
+  waits_ = false;
+  const double wait = overhead_;
+  overhead_ = 0;
+  const std::vector<double> issue = repeat(run_step, effort);
+  overhead_ = wait;
+  for (std::size_t op = 0; op < whole.size(); ++op)
+    times[op] = {std::max(least_seconds, whole[op] - issue[op]), issue[op]};
+  return times;
+}
+
+void Samples::add(const simulate::Signature& s, OpTime time) {
+  samples_[{static_cast<int>(s.kind), static_cast<int>(s.in), static_cast<int>(s.out), s.variant}]
+          [s.size]
+              .push_back(time);
+}
+
+void Samples::add(const ir::Program& program, const std::vector<OpTime>& times) {
+  std::map<std::pair<Name, simulate::Size>, std::pair<simulate::Signature, std::vector<OpTime>>>
+      alike;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const ir::Op& op = program.ops[i];
+    const simulate::Signature s = simulate::signature(program, op);
+    // Lists of unequal tensors say nothing of one size; links have no kernel of their own.
+    if (!s.pieces.empty() || s.share != 1) continue;
+    if (ir::row(op.kind).cost == ir::CostClass::collective) continue;
+    auto& [first, list] = alike[{
+        {static_cast<int>(s.kind), static_cast<int>(s.in), static_cast<int>(s.out), s.variant},
+        s.size}];
+    first = s;
+    list.push_back(times[i]);
+  }
+  for (const auto& [name, entry] : alike) {
+    OpTime mean;
+    for (const OpTime& t : entry.second) {
+      mean.seconds += t.seconds / static_cast<double>(entry.second.size());
+      mean.issue += t.issue / static_cast<double>(entry.second.size());
+    }
+    add(entry.first, mean);
+  }
+}
+
+std::vector<simulate::Series> Samples::series() const {
+  std::vector<simulate::Series> list;
+  for (const auto& [name, sizes] : samples_) {
+    simulate::Series s;
+    s.kind = static_cast<ir::OpKind>(name[0]);
+    s.in = static_cast<DType>(name[1]);
+    s.out = static_cast<DType>(name[2]);
+    s.variant = static_cast<std::uint8_t>(name[3]);
+    std::vector<double> issues;
+    const bool product = simulate::is_product(s.kind);
+    std::vector<double> near;  // of the point that is being gathered
+    double first = -1;
+    for (const auto& [size, times] : sizes) {
+      if (product || first < 0 || size[0] > first * 1.05) {
+        near.clear();
+        first = size[0];
+        s.points.push_back({size, 0});
+      }
+      for (const OpTime& t : times) {
+        near.push_back(t.seconds);
+        issues.push_back(t.issue);
+      }
+      s.points.back().seconds = median(near);
+    }
+    s.issue_seconds = median(issues);
+    list.push_back(std::move(s));
+  }
+  return list;
+}
+
+}  // namespace ac_advisor::trainer
