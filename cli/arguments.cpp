@@ -168,7 +168,7 @@ void add_measure_options(CLI::App& app, MeasureArguments& m) {
   app.add_option("--procs", m.procs, "--world N --collectives procs")
       ->option_text("N")
       ->check(CLI::Range(2, 4096).description(""));
-  app.add_option("--steps", m.steps, "steps to run (3)")
+  app.add_option("--steps", m.steps, "steps to run (3; 10 on a GPU)")
       ->option_text("N")
       ->check(CLI::Range(1, 1000000000).description(""));
   app.add_option("--seed", m.seed, "of the weights, the data and dropout (0)")->option_text("N");
@@ -190,6 +190,10 @@ void add_measure_options(CLI::App& app, MeasureArguments& m) {
   app.add_option("--timeout", m.timeout, "seconds that ranks wait for each other (60)")
       ->option_text("S")
       ->check(CLI::Range(0.1, 86400.0).description(""));
+  app.add_flag("--trace", m.trace,
+               "on a GPU: run again under CUPTI's activity records (launches, gaps)");
+  app.add_flag("--counters", m.counters,
+               "on a GPU: run again with hardware counters (bytes of device memory)");
   app.add_flag("--no-parity", m.no_parity, "do not compare the gradients with a reference step");
   app.add_flag("--log-steps", m.log_steps, "a line a step to stderr: loss, memory, time");
 }

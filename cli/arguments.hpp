@@ -11,12 +11,13 @@ namespace ac_advisor::cli {
 /// Of measure, and of advise --measure.
 struct MeasureArguments {
   std::string collectives = "auto";
-  std::int64_t procs = 0;  ///< 0: none asked for
-  std::int64_t steps = 3, warmup = 0;
+  std::int64_t procs = 0;              ///< 0: none asked for
+  std::int64_t steps = 0, warmup = 0;  ///< 0 steps: 3, or 10 on a GPU
   std::uint64_t seed = 0;
   double learning_rate = 1e-3, timeout = 60;
   std::string data, weights, checkpoint, memory_limit;
   bool resume = false, no_parity = false, log_steps = false;
+  bool trace = false, counters = false;  ///< runs of their own on a GPU
 };
 
 /// The command line, taken apart but not yet resolved.

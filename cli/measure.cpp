@@ -6,6 +6,8 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/measurement.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "ac_advisor/trace/step_activity.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/sweep_space.hpp"
@@ -35,13 +37,15 @@ OptionList settle(OptionList options, const MeasureArguments& m) {
   return options;
 }
 
-profile::RunSpec run_spec(const Arguments& a) {
+constexpr std::int64_t cpu_steps = 3, gpu_steps = 10;
+
+profile::RunSpec run_spec(const Arguments& a, bool gpu) {
   const MeasureArguments& m = a.measure;
   profile::RunSpec spec;
   spec.model = a.positional.at(0);
   spec.as = a.as;
   spec.collectives = m.procs > 0 ? "procs" : m.collectives;
-  spec.steps = m.steps;
+  spec.steps = m.steps > 0 ? m.steps : gpu ? gpu_steps : cpu_steps;
   spec.seed = m.seed;
   spec.data = m.data;
   spec.weights = m.weights;
@@ -59,6 +63,66 @@ profile::RunSpec run_spec(const Arguments& a) {
 profile::Profile predicted(const model::ModelSpec& model, StepConfig config) {
   config.runtime = Runtime::ac_trainer;
   return advise::plan(model, config);
+}
+
+/// Fields of `to` that only a run with hardware counters has.
+void take_counters(profile::Profile& to, const profile::Profile& from) {
+  to.kernels.bytes = from.kernels.bytes;
+  if (from.instruments) {
+    to.instruments->dram_read_bytes = from.instruments->dram_read_bytes;
+    to.instruments->dram_write_bytes = from.instruments->dram_write_bytes;
+    to.instruments->dram_percent_of_peak = from.instruments->dram_percent_of_peak;
+  }
+  for (const char* field : {"kernels.bytes", "instruments.dram_read_bytes",
+                            "instruments.dram_write_bytes", "instruments.dram_percent_of_peak"}) {
+    to.absent.erase(field);
+    if (const auto reason = from.absent.find(field); reason != from.absent.end())
+      to.absent[field] = reason->second;
+  }
+}
+
+void no_counters(profile::Profile& profile, const std::string& why) {
+  for (const char* field : {"instruments.dram_read_bytes", "instruments.dram_write_bytes",
+                            "instruments.dram_percent_of_peak"})
+    profile.absent[field] = why;
+}
+
+/// Runs again with each instrument that was asked for; what each adds to a step is in the result.
+void add_instruments(const MeasureArguments& m, profile::RunSpec spec, profile::Profile& measured) {
+  if (!m.trace && !m.counters) return;
+  spec.parity = false;
+  spec.checkpoint.clear();
+  spec.resume = false;
+  measured.instruments.emplace().runs.push_back({"timing", measured.time.step});
+  TrainerResult ran;
+  std::string why = "not asked for: measure with --trace";
+  trace::add_no_activity(measured, why);
+  if (m.trace) {
+    why.clear();
+    const trace::TraceFile file = run_trainer_traced(spec, ran, why);
+    try {
+      if (ran.exit_code == 0) trace::add_activity(measured, trace::step_activity(file));
+    } catch (const UserError& error) {
+      why += (why.empty() ? "" : "; ") + std::string(error.what());
+      ran.exit_code = 3;
+    }
+    if (ran.exit_code != 0) trace::add_no_activity(measured, why);
+    if (ran.exit_code == 0 && !ran.profiles.empty())
+      measured.instruments->runs.push_back({"trace", ran.profiles.front().time.step});
+  }
+  no_counters(measured, "not asked for: measure with --counters");
+  if (m.counters) {
+    why.clear();
+    spec.instrument = "counters";
+    ran = run_trainer(spec, why);
+    if (ran.exit_code == 0 && !ran.profiles.empty()) {
+      take_counters(measured, ran.profiles.front());
+      if (measured.absent.count("instruments.dram_read_bytes") == 0)
+        measured.instruments->runs.push_back({"counters", ran.profiles.front().time.step});
+    } else {
+      no_counters(measured, why.empty() ? "the run with counters did not end well" : why);
+    }
+  }
 }
 
 /// After running out of memory: the fastest configurations of the same step that would fit.
@@ -102,9 +166,13 @@ Result run_measure(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
   const OptionList options = settle(a.options, a.measure);
   const StepConfig config = resolve_options(options);
+  const bool gpu = simulate::find_device(config.gpu).cuda;
+  if (!gpu && (a.measure.trace || a.measure.counters))
+    throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
+                    config.gpu + ": CUPTI looks at GPUs; name the one that is here");
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
-  profile::RunSpec spec = run_spec(a);
+  profile::RunSpec spec = run_spec(a, gpu);
   spec.configs = {options};
   std::string why;
   TrainerResult ran = run_trainer(spec, why);
@@ -114,6 +182,7 @@ Result run_measure(const Arguments& a) {
   if (ran.profiles.empty()) return {"", 0};  // another rank prints
   result.measured = std::move(ran.profiles.front());
   result.label = "measured";
+  add_instruments(a.measure, spec, result.measured);
   if (a.format == "html")
     return {reports::html({{{"", result.predicted}, {"", result.measured}}, {}, spec.model}), 0};
   return {render(result, a.format, terminal_style(a.output, a.rows)), 0};
@@ -132,7 +201,7 @@ Result run_measured_sweep(const Arguments& a) {
   const bool loss_given = given(settled.options, "--loss");
   if (!loss_given) space.loss = {LossKind::ce, LossKind::lc_ce};
   const advise::Sweep sweep = advise::sweep(model, base, space);
-  profile::RunSpec spec = run_spec(settled);
+  profile::RunSpec spec = run_spec(settled, simulate::find_device(base.gpu).cuda);
   reports::Measurements result;
   const auto add = [&](std::vector<reports::Measurement>& list, const std::string& label,
                        const StepConfig& config) {

@@ -13,6 +13,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/device.hpp"
+#include "ac_advisor/trace/run_traced.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
@@ -63,8 +64,9 @@ class Folder {
   fs::path path_;
 };
 
-/// Runs the specification, whose output goes into `folder`; the exit code.
-int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
+/// The program that runs the specification, once that is written into `folder`; empty: `why`.
+std::vector<std::string> command_of(profile::RunSpec& spec, const Folder& folder,
+                                    std::string& why) {
   const bool cuda = for_gpu(spec);
   const fs::path program = trainer_path(cuda);
   if (::access(program.c_str(), X_OK) != 0) {
@@ -72,13 +74,20 @@ int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
           (cuda ? " is not there: it is built where LibTorch and a CUDA 13 toolkit are found"
                 : " is not there: it is built where LibTorch is found (./run fetches it)") +
           ", or named by AC_TRAINER";
-    return 3;
+    return {};
   }
   spec.output = folder.file("result.json");
   const std::string file = folder.file("run.json");
   write_output(profile::to_json(spec), file);
-  const std::string name = program.string();
-  const char* const arguments[] = {name.c_str(), file.c_str(), nullptr};
+  return {program.string(), file};
+}
+
+/// Runs the specification, whose output goes into `folder`; the exit code.
+int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
+  const std::vector<std::string> command = command_of(spec, folder, why);
+  if (command.empty()) return 3;
+  const std::string& name = command[0];
+  const char* const arguments[] = {name.c_str(), command[1].c_str(), nullptr};
   // The trainer hears Ctrl-C itself and ends in order; this process waits for it.
   const auto before = std::signal(SIGINT, SIG_IGN);
   const pid_t child = ::fork();
@@ -97,11 +106,19 @@ int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
     return 3;
   }
   if (!WIFEXITED(status)) {
-    why = "ac-trainer was killed by signal " + std::to_string(WTERMSIG(status));
+    why = name + " was killed by signal " + std::to_string(WTERMSIG(status));
     return 3;
   }
   if (WEXITSTATUS(status) == 127) why = name + " cannot be started here";
   return WEXITSTATUS(status);
+}
+
+std::vector<profile::Profile> read_profiles(const std::string& file) {
+  std::vector<profile::Profile> profiles;
+  if (!fs::exists(file)) return profiles;
+  for (const auto& item : nlohmann::json::parse(read_saved_file(file)))
+    profiles.push_back(profile::from_json(item.dump(), "ac-trainer's result"));
+  return profiles;
 }
 
 }  // namespace
@@ -115,11 +132,26 @@ std::string run_calibration(profile::RunSpec spec, int& exit_code, std::string& 
 TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
   const Folder folder;
   TrainerResult result{run(spec, folder, why), {}};
-  if (result.exit_code != 0 || !fs::exists(spec.output)) return result;
-  const auto list = nlohmann::json::parse(read_saved_file(spec.output));
-  for (const auto& item : list)
-    result.profiles.push_back(profile::from_json(item.dump(), "ac-trainer's result"));
+  if (result.exit_code == 0) result.profiles = read_profiles(spec.output);
   return result;
+}
+
+trace::TraceFile run_trainer_traced(profile::RunSpec spec, TrainerResult& result,
+                                    std::string& why) {
+  const Folder folder;
+  spec.instrument = "trace";
+  const std::vector<std::string> command = command_of(spec, folder, why);
+  result.exit_code = 3;
+  if (command.empty()) return {};
+  trace::TracedRun run = trace::run_traced(command);
+  result.exit_code = static_cast<int>(run.file.exit_code.value_or(3));
+  if (result.exit_code != 0) {
+    why = "the traced run ended with " + run.ended;
+    return {};
+  }
+  for (const std::string& lack : run.lacks) why += (why.empty() ? "" : "; ") + lack;
+  result.profiles = read_profiles(spec.output);
+  return std::move(run.file);
 }
 
 }  // namespace ac_advisor::cli

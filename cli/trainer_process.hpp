@@ -5,6 +5,7 @@
 
 #include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/profile/run_spec.hpp"
+#include "ac_advisor/trace/trace.hpp"
 
 namespace ac_advisor::cli {
 
@@ -21,5 +22,9 @@ struct TrainerResult {
 /// Starts ac-trainer on the specification and waits. Its messages go to stderr. An exit code of 3
 /// where it cannot be started; `why` says why.
 [[nodiscard]] TrainerResult run_trainer(profile::RunSpec spec, std::string& why);
+
+/// The same under CUPTI's activity records: what the device did. `why`: what was not recorded.
+[[nodiscard]] trace::TraceFile run_trainer_traced(profile::RunSpec spec, TrainerResult& result,
+                                                  std::string& why);
 
 }  // namespace ac_advisor::cli

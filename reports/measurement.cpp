@@ -27,6 +27,8 @@ Grid totals(const Measurement& m) {
   Grid grid({"bytes", "predicted", "measured", "difference"});
   add(grid, "peak allocated", p.peak_allocated, q.peak_allocated);
   add(grid, "without workspaces", p.peak_excluding_workspace, q.peak_excluding_workspace);
+  if (!m.measured.absent.contains("memory.peak_reserved_bytes"))
+    add(grid, "peak reserved", p.peak_reserved, q.peak_reserved);
   add(grid, "first step", p.first_step_peak, q.first_step_peak);
   add(grid, "between steps", p.resident, q.resident);
   return grid;
@@ -42,13 +44,17 @@ Grid categories(const Measurement& m) {
 
 Grid phases(const Measurement& m) {
   Grid grid({"peak of phase", "predicted", "measured", "difference", "est. ms", "ms", "launches"});
+  const auto& absent = m.measured.absent;
+  const bool timed = !absent.contains("time.by_phase_seconds"),
+             counted = !absent.contains("kernels.launches");
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
     const std::int64_t p = m.predicted.memory.peak_by_phase[i],
                        q = m.measured.memory.peak_by_phase[i];
     if (p == 0 && q == 0) continue;
     grid.row({profile::phase_names[i], grouped(p), grouped(q), signed_bytes(q - p),
-              milliseconds(m.predicted.time.by_phase[i]), milliseconds(m.measured.time.by_phase[i]),
-              grouped(m.measured.kernels.launches[i])});
+              milliseconds(m.predicted.time.by_phase[i]),
+              timed ? milliseconds(m.measured.time.by_phase[i]) : "-",
+              counted ? grouped(m.measured.kernels.launches[i]) : "-"});
   }
   return grid;
 }
@@ -85,6 +91,16 @@ std::string instrument_runs(const profile::Instruments& all) {
                         overhead ? fmt::format(" ({:+.1f} %)", *overhead) : "");
   }
   return text;
+}
+
+std::string traced_step(const profile::Instruments& all) {
+  if (!all.whole) return "";
+  const profile::Instruments::Whole& w = *all.whole;
+  return fmt::format(
+      "traced step: {:.0f} kernels in {:.0f} launches, the device idle for {} ms, of which {} in "
+      "{:.3g} gaps over 50 us",
+      w.kernels, w.launches, milliseconds(w.idle_seconds), milliseconds(w.long_gap_seconds),
+      w.long_gaps);
 }
 
 std::string verdict(const Measurement& m) {
@@ -176,11 +192,15 @@ std::string table(const Measurement& m, const Style& style) {
   if (m.measured.instruments) {
     const std::string runs = instrument_runs(*m.measured.instruments);
     text += "\n" + instruments_grid(m.measured).text(style.color) +
-            (runs.empty() ? "" : wrap(runs, 80) + "\n") + "\n";
+            (runs.empty() ? "" : wrap(runs, 80) + "\n");
+    const std::string traced = traced_step(*m.measured.instruments);
+    text += (traced.empty() ? "" : wrap(traced, 80) + "\n") + "\n";
   }
   text += wrap(printable(numerics(m.measured)), 80) + "\n";
   for (const auto& [field, reason] : m.measured.absent)
     text += wrap(fmt::format("not measured: {}: {}", field, printable(reason)), 80) + "\n";
+  for (const std::string& warning : m.measured.warnings)
+    text += wrap("warning: " + printable(warning), 80) + "\n";
   for (const std::string& note : m.measured.assumptions)
     text += wrap("note: " + printable(note), 80) + "\n";
   return text;
@@ -191,7 +211,8 @@ std::string markdown(const Measurement& m) {
                      categories(m).markdown() + "\n" + phases(m).markdown() + "\n";
   if (m.measured.instruments)
     text += instruments_grid(m.measured).markdown() + "\n" +
-            escape_markdown(instrument_runs(*m.measured.instruments)) + "\n\n";
+            escape_markdown(instrument_runs(*m.measured.instruments)) + "\n\n" +
+            escape_markdown(traced_step(*m.measured.instruments)) + "\n\n";
   return text + escape_markdown(numerics(m.measured)) + "\n";
 }
 

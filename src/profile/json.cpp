@@ -248,14 +248,21 @@ Json instruments_json(const Instruments& all) {
     runs.push_back({{"instrument", run.instrument}, {"step_seconds", run.step_seconds}});
     if (const auto percent = all.overhead_percent(run)) overheads[run.instrument] = *percent;
   }
-  return {{"runs", runs},
-          {"overhead_percent", overheads},
-          {"dram_read_bytes", by_phase(all.dram_read_bytes)},
-          {"dram_write_bytes", by_phase(all.dram_write_bytes)},
-          {"dram_percent_of_peak", by_phase(all.dram_percent_of_peak)},
-          {"gaps_over_50_us", by_phase(all.long_gaps)},
-          {"gap_seconds", by_phase(all.long_gap_seconds)},
-          {"idle_seconds", by_phase(all.idle_seconds)}};
+  Json out = {{"runs", runs},
+              {"overhead_percent", overheads},
+              {"dram_read_bytes", by_phase(all.dram_read_bytes)},
+              {"dram_write_bytes", by_phase(all.dram_write_bytes)},
+              {"dram_percent_of_peak", by_phase(all.dram_percent_of_peak)},
+              {"gaps_over_50_us", by_phase(all.long_gaps)},
+              {"gap_seconds", by_phase(all.long_gap_seconds)},
+              {"idle_seconds", by_phase(all.idle_seconds)}};
+  if (all.whole)
+    out["step"] = {{"kernels", all.whole->kernels},
+                   {"launches", all.whole->launches},
+                   {"gaps_over_50_us", all.whole->long_gaps},
+                   {"gap_seconds", all.whole->long_gap_seconds},
+                   {"idle_seconds", all.whole->idle_seconds}};
+  return out;
 }
 
 void read_instruments(const Reader& r, Instruments& all) {
@@ -271,6 +278,14 @@ void read_instruments(const Reader& r, Instruments& all) {
   r.at("gaps_over_50_us") >> all.long_gaps;
   r.at("gap_seconds") >> all.long_gap_seconds;
   r.at("idle_seconds") >> all.idle_seconds;
+  if (!r.json().contains("step")) return;
+  const Reader step = r.at("step");
+  profile::Instruments::Whole& whole = all.whole.emplace();
+  step.at("kernels") >> whole.kernels;
+  step.at("launches") >> whole.launches;
+  step.at("gaps_over_50_us") >> whole.long_gaps;
+  step.at("gap_seconds") >> whole.long_gap_seconds;
+  step.at("idle_seconds") >> whole.idle_seconds;
 }
 
 /// "memory.peak_reserved_bytes" becomes null.

@@ -28,6 +28,7 @@ void visit(Spec& s, Io io) {
   io("warmup_steps", s.warmup_steps);
   io("memory_limit_bytes", s.memory_limit);
   io("timeout_seconds", s.timeout_seconds);
+  io("instrument", s.instrument);
   io("parity", s.parity);
   io("log_steps", s.log_steps);
   io("calibrate", s.calibrate);

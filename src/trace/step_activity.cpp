@@ -62,12 +62,14 @@ StepActivity step_activity(const TraceFile& file) {
     if (range.window != Window::later_steps) continue;
     const auto phase = phase_of(range);
     phases = phases || phase.has_value();
+    activity.whole_graph =
+        activity.whole_graph || range.path.find("step/graph") != std::string::npos;
     add(phase ? activity.by_phase[*phase] : activity.outside, range.work,
         static_cast<double>(activity.steps));
     activity.step_seconds += 1e-9 * static_cast<double>(range.work.busy_ns + range.work.idle_ns) /
                              static_cast<double>(activity.steps);
   }
-  if (!phases)
+  if (!phases && !activity.whole_graph)
     throw UserError(
         origin +
         " has no ranges forward, backward, … in its steps: it is not one of ac-trainer, "
@@ -78,19 +80,32 @@ StepActivity step_activity(const TraceFile& file) {
 void add_activity(profile::Profile& profile, const StepActivity& activity) {
   if (!profile.instruments) profile.instruments.emplace();
   profile::Instruments& instruments = *profile.instruments;
-  double idle = activity.outside.idle_seconds;
+  const auto add_whole = [&](const PhaseActivity& part) {
+    profile::Instruments::Whole& whole = *instruments.whole;
+    whole.kernels += part.kernels;
+    whole.launches += part.launches;
+    whole.long_gaps += part.long_gaps;
+    whole.long_gap_seconds += part.long_gap_seconds;
+    whole.idle_seconds += part.idle_seconds;
+  };
+  instruments.whole.emplace();
+  add_whole(activity.outside);
   for (std::size_t i = 0; i < activity.by_phase.size(); ++i) {
     const PhaseActivity& phase = activity.by_phase[i];
     profile.kernels.launches[i] = std::llround(phase.kernels);
     instruments.long_gaps[i] = phase.long_gaps;
     instruments.long_gap_seconds[i] = phase.long_gap_seconds;
     instruments.idle_seconds[i] = phase.idle_seconds;
-    idle += phase.idle_seconds;
+    add_whole(phase);
   }
-  profile.time.launch_bound = idle;
+  profile.time.launch_bound = instruments.whole->idle_seconds;
   for (const char* field : {"instruments", "kernels.launches", "time.launch_bound_seconds"})
     profile.absent.erase(field);
   for (const char* field : fields) profile.absent.erase(field);
+  if (!activity.whole_graph) return;
+  for (const char* field : fields)
+    profile.absent[field] = "a captured step has no phases: instruments.step has it as a whole";
+  profile.absent["kernels.launches"] = "a captured step is launched as one, and has no phases";
 }
 
 void add_no_activity(profile::Profile& profile, const std::string& why_not) {

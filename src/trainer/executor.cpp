@@ -7,8 +7,10 @@
 #include <stdexcept>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/profile/profile.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/kernels.hpp"
+#include "trainer/nvtx/nvtx.hpp"
 #include "trainer/step_ranges.hpp"
 
 namespace ac_advisor::trainer {
@@ -322,9 +324,10 @@ void Executor::run_ops(OpId begin, OpId end) {
 }
 
 /// A part of a step: run, or captured as a segment.
-void Executor::part(const std::function<void()>& work) {
+void Executor::part(ir::Phase phase, const std::function<void()>& work) {
   if (capturing_ && capture_ == CudaGraph::segments)
-    graphs_.push_back(backend_.capture(work));
+    graphs_.push_back(
+        {profile::phase_names[static_cast<std::size_t>(phase)], backend_.capture(work)});
   else
     work();
 }
@@ -347,7 +350,7 @@ void Executor::run_segments(OpId begin, OpId end) {
       if (apart) wait_for_all();  // a graph ends with the streams that it began
     };
     if (launches)
-      part(work);
+      part(p_.op(begin).phase, work);
     else
       work();
     begin = stop;
@@ -356,7 +359,7 @@ void Executor::run_segments(OpId begin, OpId end) {
 
 /// The step from its inputs on the host to its losses there.
 void Executor::issue() {
-  part([this] {
+  part(ir::Phase::forward, [this] {
     drop_survivors();
     bucket_.clear();
     launches_.fill(0);
@@ -372,7 +375,7 @@ void Executor::issue() {
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
     const bool again = index == 1 && micro > 1;
-    part([this, micro, begin, stop, again] {
+    part(ir::Phase::forward, [this, micro, begin, stop, again] {
       micro_ = micro;
       for (std::size_t i = 0; i < step_.inputs.size(); ++i)
         tensor(step_.inputs[i])
@@ -389,7 +392,7 @@ void Executor::issue() {
 void Executor::capture() {
   capturing_ = true;
   if (capture_ == CudaGraph::step)
-    graphs_.push_back(backend_.capture([this] { issue(); }));
+    graphs_.push_back({"graph", backend_.capture([this] { issue(); })});
   else
     issue();
   capturing_ = false;
@@ -409,7 +412,10 @@ StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t
     issue();
     phases_.push_back({ir::Phase::optimizer, backend_.mark()});
   } else {
-    for (const auto& graph : graphs_) graph->replay();
+    for (const Captured& captured : graphs_) {
+      const nvtx::Range range(captured.range);
+      captured.graph->replay();
+    }
   }
   finish();
   StepTiming timing;

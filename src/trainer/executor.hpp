@@ -67,6 +67,10 @@ class Executor {
   [[nodiscard]] std::int64_t step_number() const { return step_number_; }
   /// Steps after the next `warm_up` are captured once and replayed; `off` forgets the graphs.
   void set_capture(CudaGraph capture, std::int64_t warm_up = 2);
+  /// Whether the next step is issued op by op though graphs are asked for.
+  [[nodiscard]] bool warms_up() const {
+    return capture_ != CudaGraph::off && graphs_.empty() && until_capture_ > 0;
+  }
   /// Called after each op with the bytes that are live.
   void set_observer(std::function<void(ir::OpId)> observer) { observer_ = std::move(observer); }
   /// Called once a step, when the gradients are complete.
@@ -101,7 +105,7 @@ class Executor {
   };
   void issue();
   void capture();
-  void part(const std::function<void()>& work);
+  void part(ir::Phase phase, const std::function<void()>& work);
   void run_segments(ir::OpId begin, ir::OpId end);
   void run_ops(ir::OpId begin, ir::OpId end);
   void finish();
@@ -145,7 +149,12 @@ class Executor {
   std::int64_t phases_entered_ = 0;
   CudaGraph capture_ = CudaGraph::off;
   std::int64_t until_capture_ = 0;
-  std::vector<std::unique_ptr<Graph>> graphs_;  ///< in the order of replay
+  /// Captured work, and the range that its replay is in: a phase, or "graph" for a whole step.
+  struct Captured {
+    const char* range;
+    std::unique_ptr<Graph> graph;
+  };
+  std::vector<Captured> graphs_;  ///< in the order of replay
   bool capturing_ = false;
   std::vector<Bucketed> bucket_;
 };

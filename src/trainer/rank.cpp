@@ -233,7 +233,9 @@ void Rank::copy_gradients() {
 Rank::Result Rank::step() {
   Result result;
   double sum = 0;
-  const nvtx::Range range(("step " + std::to_string(steps_done_)).c_str());
+  const nvtx::Range range(
+      (executor_.warms_up() ? std::string("warm-up") : "step " + std::to_string(steps_done_))
+          .c_str());
   executor_.drop_survivors();
   tracker_.reset_peaks();
   result.timing =

@@ -13,6 +13,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "trainer/checkpoint.hpp"
+#include "trainer/instrumented.hpp"
 #include "trainer/measured.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/parity.hpp"
@@ -131,8 +132,9 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
   try {
     rank.load_weights(weights);
     if (spec.resume) load_checkpoint(rank, spec.checkpoint);
+    const bool instrumented = !spec.instrument.empty();
     std::vector<at::Tensor> gradients;
-    if (spec.parity && collectives.real()) rank.capture_gradients(&gradients);
+    if (spec.parity && !instrumented && collectives.real()) rank.capture_gradients(&gradients);
     const auto before = [&](std::int64_t step) {
       rank.executor().optimizer().learning_rate = learning_rate(spec, step);
       if (auto* watch = step_watch.load()) watch(step);
@@ -142,6 +144,11 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
       // All ranks stop after the same step: one that was told tells the others.
       return collectives.average(stop_requested.load() ? 1.0 : 0.0) == 0.0;
     };
+    if (instrumented) {
+      profile::Profile profile = run_instrumented(rank, spec.instrument, spec.steps, after, before);
+      if (stopping()) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+      return first ? std::optional(std::move(profile)) : std::nullopt;
+    }
     // The steps that only look (timeline, peak) come after the training: they are not kept.
     const auto trained = [&] {
       if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);

@@ -130,6 +130,13 @@ struct Instruments {
   std::array<double, 5> long_gaps{};  ///< times that the device idled over 50 µs: a mean over steps
   std::array<double, 5> long_gap_seconds{};
   std::array<double, 5> idle_seconds{};  ///< between kernels, before work of the phase
+  /// The traced step as a whole, with what is in none of its phases: means over steps.
+  struct Whole {
+    double kernels = 0;   ///< that the device ran
+    double launches = 0;  ///< by the host; a captured graph is one
+    double long_gaps = 0, long_gap_seconds = 0, idle_seconds = 0;
+  };
+  std::optional<Whole> whole;
 
   /// What `run` adds to a step that nothing looks at; empty without a run named "timing".
   [[nodiscard]] std::optional<double> overhead_percent(const Run& run) const;

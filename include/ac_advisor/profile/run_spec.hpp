@@ -23,8 +23,11 @@ struct RunSpec {
   std::int64_t warmup_steps = 0;
   std::int64_t memory_limit = 0;  ///< bytes a rank; 0: none
   double timeout_seconds = 60;    ///< that ranks wait for each other
-  bool parity = true;             ///< compare the first gradients with an unsharded eager step
-  bool log_steps = false;         ///< a line a step to stderr
+  /// What looks at the steps besides the clock: empty (and the allocator's own counts in one step),
+  /// "trace" (the caller has injected CUPTI's activity records), "counters" (in one step more).
+  std::string instrument;
+  bool parity = true;      ///< compare the first gradients with an unsharded eager step
+  bool log_steps = false;  ///< a line a step to stderr
   /// "full" or "quick": instead of training, measure the ops of `configs`' only entry's device.
   std::string calibrate;
   std::string output;  ///< JSON list of profiles, one a config; of a calibration its measurements

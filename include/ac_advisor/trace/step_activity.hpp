@@ -27,7 +27,8 @@ struct StepActivity {
   std::string device;
   double step_seconds = 0;  ///< on the device's clock: busy and idle
   std::array<PhaseActivity, profile::phase_names.size()> by_phase;
-  PhaseActivity outside;  ///< in a step, in none of its phases: loading data, the loss's mean
+  PhaseActivity outside;     ///< in a step, in none of its phases: loading data, the loss's mean
+  bool whole_graph = false;  ///< the step is one captured graph: all of it is outside of phases
 };
 
 /// From a trace of ac-trainer, whose ranges are "ac-trainer", in it "step N", a phase, and a module
