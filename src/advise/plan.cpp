@@ -19,7 +19,7 @@ namespace {
 /// allocate outside of PyTorch. An estimate.
 constexpr double margin_share = 0.02;
 
-profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum) {
+profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer) {
   profile::Counts counts;
   const ir::Program& p = step.program;
   std::int64_t weight = 1;
@@ -30,7 +30,7 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum) 
       weight = passes::micro_batch_runs(micro++, step.micro_begin.size(), grad_accum);
     if (op.phase == ir::Phase::optimizer) weight = 1;
     const auto phase = static_cast<std::size_t>(op.phase);
-    counts.launches[phase] += weight * ir::launches(p, op);
+    counts.launches[phase] += weight * ir::launches(p, op, trainer);
     counts.dispatches[phase] += weight * ir::dispatches(op);
     counts.flops[phase] += static_cast<double>(weight) * ir::flops(p, op);
     counts.bytes[phase] += static_cast<double>(weight) * ir::traffic_bytes(p, op);
@@ -125,7 +125,8 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   const passes::Schedule schedule = passes::make_schedule(step);
   result.budget = solved.budget;
   result.memory = memory_profile(step, schedule, device, config, detail);
-  result.kernels = count(step, config.grad_accum);
+  result.kernels =
+      count(step, config.grad_accum, device.cuda && config.runtime == Runtime::ac_trainer);
   const simulate::StepTime time =
       simulate::walk_time(step, device, config.world, config.grad_accum, config.cuda_graph);
   result.time.step = time.step;

@@ -220,8 +220,35 @@ std::int32_t dispatches(const Op& op) {
   return op.kind == OpKind::record_function ? one * op.dim : one;
 }
 
-std::int64_t launches(const Program& program, const Op& op) {
+namespace {
+
+/// trainer/kernels/cuda/loss.cpp: a product and a kernel a tile, in backward two products more; the
+/// fills and the mean, or the scale and the copies of sums that were apart.
+std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
+  const bool backward = op.kind == linear_cross_entropy_backward;
+  const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
+  const std::int64_t words = p.value(p.input(op, backward ? 2 : 1)).shape[0];
+  const std::int64_t columns = (words + cuda_loss_tile_vocab - 1) / cuda_loss_tile_vocab;
+  const std::int64_t tiles =
+      columns * ((hidden.shape[0] + cuda_loss_tile_tokens - 1) / cuda_loss_tile_tokens);
+  if (!backward) return 2 * tiles + 3;
+  return 4 * tiles + 1 + (hidden.dtype == DType::f32 ? 0 : columns + 1);
+}
+
+/// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
+/// tensor has a parameter, a gradient, two moments and a counter.
+std::int64_t cuda_adamw_launches(const Op& op) {
+  const std::int64_t tensors = op.inputs / 5;
+  return (tensors + 3999) / 4000 + (tensors + 511) / 512;
+}
+
+}  // namespace
+
+std::int64_t launches(const Program& program, const Op& op, bool trainer) {
   const OpRow& r = row(op.kind);
+  if (trainer && r.workspace == loss_tiles) return cuda_loss_launches(program, op);
+  if (trainer && op.kind == adamw_fused) return cuda_adamw_launches(op);
+  if (trainer && op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
   if (op.kind != adamw_fused && op.kind != sgd_fused && op.kind != foreach) return r.launches;
   // The first list holds the parameters: a quarter of fused AdamW's tensors (with two moments and a
   // counter each), all of a foreach op's.

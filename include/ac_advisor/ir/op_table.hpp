@@ -53,7 +53,9 @@ struct OpRow {
 [[nodiscard]] std::int32_t dispatches(const Op& op);
 /// Kernels that one execution launches on a GPU; a multi-tensor op launches one for each 320 chunks
 /// of 65536 elements (aten/src/ATen/native/cuda/MultiTensorApply.cuh, v2.11).
-[[nodiscard]] std::int64_t launches(const Program& program, const Op& op);
+/// `trainer`: by this project's kernels, whose loss is tile by tile and whose AdamW takes more
+/// tensors a launch.
+[[nodiscard]] std::int64_t launches(const Program& program, const Op& op, bool trainer = false);
 /// Floating-point operations of one execution.
 [[nodiscard]] double flops(const Program& program, const Op& op);
 /// Bytes that one execution reads and writes in device memory.

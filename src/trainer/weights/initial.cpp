@@ -14,7 +14,7 @@
 namespace ac_advisor::trainer {
 namespace {
 
-constexpr double standard_deviation = 0.02;  // initializer_range of every family's configuration
+constexpr float standard_deviation = 0.02F;  // initializer_range of every family's configuration
 
 std::uint64_t hash(const std::string& text) {  // FNV-1a
   std::uint64_t h = 0xCBF29CE484222325ULL;
@@ -22,18 +22,19 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a
   return h;
 }
 
-/// Box and Muller (1958), a pair of uniforms an element.
-double normal(std::uint64_t key, std::int64_t index) {
+/// Box and Muller (1958), a pair of uniforms an element; in fp32, as the weights are at most.
+float normal(std::uint64_t key, std::int64_t index) {
   const auto i = static_cast<std::uint64_t>(index);
-  const double u = 1.0 - uniform(key, 2 * i), v = uniform(key, 2 * i + 1);
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+  const auto u = static_cast<float>(1.0 - uniform(key, 2 * i)),
+             v = static_cast<float>(uniform(key, 2 * i + 1));
+  return std::sqrt(-2.0F * std::log(u)) * std::cos(2.0F * std::numbers::pi_v<float> * v);
 }
 
 template <typename T>
 void fill_normal(T* data, std::uint64_t key, std::int64_t begin, std::int64_t end) {
   at::parallel_for(begin, end, 4096, [&](std::int64_t from, std::int64_t until) {
     for (std::int64_t i = from; i < until; ++i)
-      data[i - begin] = static_cast<T>(static_cast<float>(standard_deviation * normal(key, i)));
+      data[i - begin] = static_cast<T>(standard_deviation * normal(key, i));
   });
 }
 

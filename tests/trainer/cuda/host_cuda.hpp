@@ -16,5 +16,7 @@ struct GraphCounts {
   int captured = 0, replayed = 0;
 };
 [[nodiscard]] GraphCounts& graph_counts();
+/// How often a product with fp32 sums was asked of cuBLAS's stand-in.
+[[nodiscard]] int& products();
 
 }  // namespace ac_advisor::test

@@ -3,9 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/tiles.hpp"
 #include "ac_advisor/simulate/memory.hpp"
 #include "trainer/cuda/host_cuda.hpp"
 #include "trainer/kernels/cuda/cuda.hpp"
+#include "trainer/kernels/cuda/device/device.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {
@@ -163,6 +165,28 @@ TEST_CASE("linear + cross-entropy's scratch on a GPU is what the op table says")
       ++checked;
     }
     CHECK(checked == 2);
+  }
+}
+
+TEST_CASE("linear + cross-entropy launches on a GPU what the op table counts") {
+  model::ModelSpec model = model::load_model("tiny-llama");
+  model.vocab = 2 * ir::cuda_loss_tile_vocab + 1;  // three tiles of words
+  const OptionList options{{"--loss", "lc-ce"}, {"--kernels", "fused"}, {"--attn", "eager"},
+                           {"--batch", "2"},    {"--seq", "32"},        {"--gpu", "h200"}};
+  const auto built = trainer::build(model, test::trainer_config(options));
+  test::products() = 0;
+  static_cast<void>(on_gpu(model, options, 1));
+  CHECK(test::products() == 3 + 3 * 3);  // forward; logits again and two gradients
+  const ir::Program& p = built->step.program;
+  for (const ir::Op& op : p.ops) {
+    if (op.kind == ir::OpKind::linear_cross_entropy)
+      CHECK(ir::launches(p, op, true) == 3 * 2 + 2 + 1);  // two fills, the mean
+    if (op.kind == ir::OpKind::linear_cross_entropy_backward)
+      CHECK(ir::launches(p, op, true) == 3 * 4 + 1);  // the scale
+    if (op.kind == ir::OpKind::adamw_fused)
+      CHECK(ir::launches(p, op, true) ==
+            trainer::cuda::device::adamw_launches(
+                static_cast<std::int64_t>(built->step.parameters.size())));
   }
 }
 
