@@ -156,6 +156,7 @@ void MemoryTracker::begin_op(ir::OpId op, ir::Phase phase) {
   const std::scoped_lock lock(mutex_);
   if (counts_by_device()) {
     if (!sampling_) return;
+    static_cast<void>(device_.take_peak());  // what the phase before has freed is none of this one
     live_ = device_.allocated();
   }
   note();
