@@ -75,6 +75,35 @@ class OnDevice final : public Pending {
   void wait() override {}
 };
 
+/// Rank 0's store as far as TCPStore's greeting (torch 2.11: a query and four bytes, to validate;
+/// again, to ping, which are sent back). Nobody listens after that.
+void answer_one_connection(std::uint16_t port) {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  const int on = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(listen(listener, 1) == 0);
+  const int connection = accept(listener, nullptr, nullptr);
+  char greeting[10];
+  REQUIRE(recv(connection, greeting, sizeof greeting, MSG_WAITALL) == sizeof greeting);
+  close(listener);
+  REQUIRE(send(connection, greeting + 6, 4, 0) == 4);
+  pause(0.5);
+  close(connection);
+}
+
+/// A store whose server went between the connection and the first word.
+class LostStore final : public c10d::HashStore {
+ public:
+  void set(const std::string&, const std::vector<std::uint8_t>&) override {
+    throw std::runtime_error("Broken pipe");
+  }
+};
+
 /// What Nccl does, without a device: collectives are begun and the host goes on.
 class FakeNccl final : public trainer::C10d {
  public:
@@ -172,6 +201,29 @@ TEST_CASE("a rank that never comes is named at the meeting") {
                    const auto c = trainer::make_gloo(where, 1);
                  })[1]
             .starts_with("0: "));
+}
+
+TEST_CASE("a store that is lost while ranks connect is a failure of the rank that holds it") {
+  Watch::Settings settings;
+  settings.world = 2;
+  settings.store_rank = 0;
+  settings.rank = 1;
+  std::string told;
+  try {
+    const Watch watch(c10::make_intrusive<LostStore>(), settings);
+  } catch (const RankFailure& failure) {
+    told = std::to_string(failure.rank) + ": " + failure.what;
+  }
+  CHECK(told == "0: has gone, and the store with it");
+  // One that answers the first of a rank's two connections.
+  const auto failures = on_ranks(2, [](const Rendezvous& where) {
+    if (where.rank == 0)
+      answer_one_connection(where.port);
+    else
+      static_cast<void>(trainer::make_gloo(where, 1));
+  });
+  CAPTURE(failures[1]);
+  CHECK(failures[1].starts_with("0: "));
 }
 
 TEST_CASE("a device that waits for a rank that does not come is not waited for for ever") {
