@@ -5,6 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -186,6 +189,24 @@ TEST_CASE("device memory: what is live at a watched op is what is held, and work
   CHECK(seen == 1);
   CHECK(live == std::vector<std::pair<ir::StorageId, std::int64_t>>{
                     {0, 2 * 512}, {1, 2 * 512}, {ir::no_id, 3 * 512}});
+}
+
+TEST_CASE("a tensor that outlives its tracker leaves the tracker's memory alone") {
+  MemoryTracker::install();
+  alignas(MemoryTracker) std::array<unsigned char, sizeof(MemoryTracker)> memory;
+  auto* tracker = new (memory.data()) MemoryTracker;
+  at::Tensor kept, other;
+  {
+    const MemoryTracker::Scope scope(tracker);
+    kept = at::ones({10});
+    other = at::ones({20});
+  }
+  CHECK(tracker->live() == (10 + 20) * 4);
+  other.reset();
+  tracker->~MemoryTracker();
+  memory.fill(0x5a);
+  std::thread([&] { kept.reset(); }).join();
+  CHECK(std::all_of(memory.begin(), memory.end(), [](unsigned char c) { return c == 0x5a; }));
 }
 
 TEST_CASE("device memory: the host's allocations are not counted, nor limited") {
