@@ -15,6 +15,7 @@ namespace ac_advisor::test {
 inline constexpr std::string_view source_dir = \"${PROJECT_SOURCE_DIR}\";
 inline constexpr std::string_view binary_dir = \"${PROJECT_BINARY_DIR}\";
 inline constexpr std::string_view trainer = \"$<IF:$<TARGET_EXISTS:ac-trainer>,${PROJECT_BINARY_DIR}/ac-trainer,>\";
+inline constexpr std::string_view trainer_cuda = \"$<IF:$<TARGET_EXISTS:ac-trainer-cuda>,${PROJECT_BINARY_DIR}/ac-trainer-cuda,>\";
 inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
 
 }  // namespace ac_advisor::test
@@ -79,9 +80,11 @@ if(TARGET ac_advisor_trainer)
   target_precompile_headers(trainer_tests REUSE_FROM ac_advisor_trainer)
   # array-bounds, stringop-overflow: false positives of GCC 12 on lists of strings
   target_compile_options(trainer_tests PRIVATE -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow)
-  if(TARGET ac-trainer)
-    add_dependencies(trainer_tests ac-trainer)
-  endif()
+  foreach(program ac-trainer ac-trainer-cuda)
+    if(TARGET ${program})
+      add_dependencies(trainer_tests ${program})
+    endif()
+  endforeach()
 endif()
 if(TARGET gpu_tests)
   target_link_libraries(gpu_tests PRIVATE

@@ -69,6 +69,11 @@ MemoryTracker::Scope::Scope(MemoryTracker* tracker) : before_(current_tracker) {
 }
 MemoryTracker::Scope::~Scope() { current_tracker = before_; }
 
+MemoryTracker::~MemoryTracker() {
+  const std::scoped_lock lock(mutex_);
+  for (Block* block = first_; block != nullptr; block = block->next) block->tracker = nullptr;
+}
+
 void MemoryTracker::note() {
   const auto p = static_cast<std::size_t>(phase_);
   if (live_ > peak_.bytes) peak_ = {live_, op_};
@@ -96,9 +101,9 @@ void MemoryTracker::link(Block* block) {
 }
 
 void MemoryTracker::remove(Block* block) {
+  const std::scoped_lock lock(mutex_);
   MemoryTracker* tracker = block->tracker;
   if (tracker == nullptr) return;
-  const std::scoped_lock lock(tracker->mutex_);
   if (block->previous != nullptr) block->previous->next = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;
   if (tracker->first_ == block) tracker->first_ = block->next;
@@ -156,6 +161,7 @@ void MemoryTracker::begin_op(ir::OpId op, ir::Phase phase) {
   const std::scoped_lock lock(mutex_);
   if (counts_by_device()) {
     if (!sampling_) return;
+    static_cast<void>(device_.take_peak());  // what the phase before has freed is none of this one
     live_ = device_.allocated();
   }
   note();

@@ -36,6 +36,13 @@ class MemoryTracker {
     std::int64_t granularity = 512;           ///< what an allocation is rounded to
   };
 
+  MemoryTracker() = default;
+  /// What is still alive is nobody's from here on: a collective that failed may hold a tensor for
+  /// longer than its rank lives.
+  ~MemoryTracker();
+  MemoryTracker(const MemoryTracker&) = delete;
+  MemoryTracker& operator=(const MemoryTracker&) = delete;
+
   /// Replaces LibTorch's CPU allocator by the counting one. Call once, before the first tensor.
   static void install();
   /// Allocations of this thread go to `tracker` until the scope ends (null: to nobody).
@@ -99,7 +106,7 @@ class MemoryTracker {
   void link(Block* block);
   void note();
 
-  std::mutex mutex_;
+  static inline std::mutex mutex_;  ///< of all: a block may be freed while its tracker ends
   Block* first_ = nullptr;
   ir::StorageId storage_ = ir::no_id;
   ir::OpId op_ = ir::no_id;

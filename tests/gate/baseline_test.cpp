@@ -116,3 +116,42 @@ TEST_CASE("baseline: a field that is gone or new in the fingerprint is a differe
   CHECK(v.outcome == gate::Outcome::other_fingerprint);
   CHECK(v.message.find("--no-sync (absent) → false") != std::string::npos);
 }
+
+TEST_CASE("baseline: one from before an option existed holds the option's default") {
+  const test::GateFolder folder;
+  folder.write_gate(test::small_gate({{"peak_allocated", {{"regression", {{"percent", 0}}}}}}));
+  folder.write("model/config.json", test::small_llama().dump());
+  folder.update();
+  const Json written = Json::parse(folder.read("baselines/small.json"));
+  const std::vector<std::pair<const char*, Json>> newer{{"threads", 1}, {"cuda_graph", "off"}};
+  Json before = written, after = written;
+  for (const auto& [option, value] : newer) {
+    before["fingerprint"]["config"].erase(option);
+    after["fingerprint"]["config"][option] = value;
+  }
+  for (const Json& baseline : {before, after}) {
+    folder.write("baselines/small.json", baseline.dump());
+    const gate::Verdict v = folder.check().cases[0].verdicts[0];
+    CAPTURE(v.message);
+    CHECK(v.outcome == gate::Outcome::passes);
+  }
+}
+
+TEST_CASE("baseline: an option that it is too old to know makes another configuration") {
+  for (const auto& [option, value, told] : std::vector<std::tuple<std::string, Json, std::string>>{
+           {"cuda-graph", "step", "--cuda-graph (absent) → step"},
+           {"threads", 2, "--threads (absent) → 2"}}) {
+    const test::GateFolder folder;
+    Json gate = test::small_gate({{"peak_allocated", {{"regression", {{"percent", 0}}}}}});
+    if (option == "threads") gate["cases"][0]["options"]["gpu"] = "cpu";
+    folder.write_gate(gate);
+    folder.write("model/config.json", test::small_llama().dump());
+    folder.update();
+    gate["cases"][0]["options"][option] = value;
+    folder.write_gate(gate);
+    const gate::Verdict v = folder.check().cases[0].verdicts[0];
+    CAPTURE(v.message);
+    CHECK(v.outcome == gate::Outcome::other_fingerprint);
+    CHECK(v.message.find(told) != std::string::npos);
+  }
+}

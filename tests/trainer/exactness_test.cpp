@@ -133,6 +133,17 @@ TEST_CASE("predicted is measured to the byte: 58 million parameters, every mode 
   }
 }
 
+TEST_CASE("predicted is measured to the byte: one sequence, by every loss and attention") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  for (const char* loss : {"ce", "lc-ce", "chunked:64", "chunked:127"})
+    for (const char* dropout : {"0", "0.1"})
+      check_exact(model, test::trainer_config({{"--batch", "1"},
+                                               {"--seq", "128"},
+                                               {"--loss", loss},
+                                               {"--attn", "eager"},
+                                               {"--dropout", dropout}}));
+}
+
 TEST_CASE("predicted is measured to the byte: every family") {
   for (const char* family : {"gemma2", "gemma3_text", "llama", "llama_untied", "mistral", "mixtral",
                              "phi3", "qwen2", "qwen3", "qwen3_moe"})

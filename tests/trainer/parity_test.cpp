@@ -1,5 +1,6 @@
 // The same gradients in every mode: bit for bit where the sums are the same, to rounding where
 // ranks add in another order.
+#include <c10/util/Exception.h>
 #include <doctest/doctest.h>
 
 #include "trainer/run_step.hpp"
@@ -54,6 +55,36 @@ TEST_CASE("budget: chooses modes a block, and the gradients stay the same bits")
   const test::Outcome planned = run(model, {{"--ac", "budget:3300000"}});
   CHECK(test::bit_identical(planned.gradients, plain.gradients));
   CHECK(planned.peak <= 3300000);
+}
+
+TEST_CASE("a batch of one sequence has the same gradients by every attention, loss and chunk") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const OptionList one{{"--batch", "1"}, {"--seq", "33"}};
+  const test::Outcome plain = run(model, one);
+  // chunks: all tokens, the last of one token, every one of one token
+  for (const char* loss : {"ce", "lc-ce", "chunked:33", "chunked:32", "chunked:1"})
+    for (const char* attention : {"flash", "eager"}) {
+      const test::Outcome other = run(model, with(one, {{"--loss", loss}, {"--attn", attention}}));
+      CAPTURE(loss);
+      CAPTURE(attention);
+      CHECK(other.loss == doctest::Approx(plain.loss).epsilon(1e-6));
+      CHECK(test::largest_difference(other.gradients, plain.gradients) < 1e-6);
+    }
+}
+
+TEST_CASE("the smallest steps are run without a warning of LibTorch") {
+  struct Count final : c10::WarningHandler {
+    void process(const c10::Warning& warning) override { said += warning.msg() + "\n"; }
+    std::string said;
+  } count;
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  {
+    const c10::WarningUtils::WarningHandlerGuard guard(&count);
+    for (const char* attention : {"flash", "eager"})
+      for (const char* seq : {"1", "2"})
+        static_cast<void>(run(model, {{"--batch", "1"}, {"--seq", seq}, {"--attn", attention}}));
+  }
+  CHECK(count.said.empty());
 }
 
 TEST_CASE("sharded gradients are those of one rank with the whole batch") {

@@ -44,6 +44,11 @@ std::string measure(const std::string& options) {
          options;
 }
 
+std::string measure_on_gpu() {
+  return fmt::format("{} measure tiny-llama --batch 2 --seq 32 --gpu h200 --steps 1",
+                     test::program);
+}
+
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -133,6 +138,30 @@ TEST_CASE("without a trainer measure ends with 3 and says where it is looked for
   const Ran ran = shell("AC_TRAINER=/no/such/trainer " + measure(""));
   CHECK(ran.code == 3);
   CHECK(contains(ran.out, "/no/such/trainer is not there"));
+}
+
+TEST_CASE("measure for a GPU without a GPU ends with 3 and says what is missing") {
+  const Ran ran = shell("unset AC_TRAINER; CUDA_VISIBLE_DEVICES= " + measure_on_gpu());
+  CAPTURE(ran.out);
+  CHECK(ran.code == 3);
+  if (test::trainer_cuda.empty()) {
+    CHECK(contains(ran.out, "ac-trainer-cuda is not there"));
+  } else {
+    CHECK(contains(ran.out, "no CUDA device"));
+    CHECK(contains(ran.out, "ac-advisor doctor"));
+  }
+  const Ran not_built = shell("AC_TRAINER=/no/such/ac-trainer-cuda " + measure_on_gpu());
+  CHECK(not_built.code == 3);
+  CHECK(contains(not_built.out, "/no/such/ac-trainer-cuda is not there"));
+  CHECK(contains(not_built.out, "built where LibTorch and a CUDA 13 toolkit are found"));
+}
+
+TEST_CASE("the trainer of CPUs refuses a GPU's run and names the trainer that takes it") {
+  const Ran ran = shell("CUDA_VISIBLE_DEVICES= AC_TRAINER=" + std::string(test::trainer) + " " +
+                        measure_on_gpu());
+  CAPTURE(ran.out);
+  CHECK(ran.code == 2);
+  CHECK(contains(ran.out, "GPUs are for ac-trainer-cuda"));
 }
 
 TEST_CASE("out of memory names what was live and what would fit") {

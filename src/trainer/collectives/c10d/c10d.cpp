@@ -30,7 +30,12 @@ void quiet_logs() {
   static_cast<void>(once);
 }
 
-c10::intrusive_ptr<c10d::Store> meet_at_store(const Rendezvous& where, double timeout_seconds) {
+/// Two connections: one for the collectives, one for the watch alone.
+struct Connections {
+  c10::intrusive_ptr<c10d::Store> collectives, watch;
+};
+
+Connections meet_at_store(const Rendezvous& where, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.port = where.port;
   options.isServer = where.rank == 0 && !where.launcher_serves_store;
@@ -38,7 +43,8 @@ c10::intrusive_ptr<c10d::Store> meet_at_store(const Rendezvous& where, double ti
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
   try {
-    return c10::make_intrusive<c10d::TCPStore>(where.address, options);
+    const auto first = c10::make_intrusive<c10d::TCPStore>(where.address, options);
+    return {first, first->clone()};
   } catch (const std::exception& error) {
     throw RankFailure{where.launcher_serves_store ? -1 : 0, first_line(error.what())};
   }
@@ -59,9 +65,9 @@ C10d::C10d(const Rendezvous& where, double timeout_seconds)
   const MemoryTracker::Scope outside(nullptr);
   quiet_logs();
   // A launcher that starts a run again keeps its store; each attempt has its own keys.
-  const auto connection = meet_at_store(where, timeout_seconds);
+  const auto [collectives, watch] = meet_at_store(where, timeout_seconds);
   const std::string attempt = "ac_advisor/" + where.attempt;
-  store_ = c10::make_intrusive<c10d::PrefixStore>(attempt, connection);
+  store_ = c10::make_intrusive<c10d::PrefixStore>(attempt, collectives);
   Watch::Settings settings;
   settings.rank = where.rank;
   settings.world = where.world;
@@ -73,8 +79,8 @@ C10d::C10d(const Rendezvous& where, double timeout_seconds)
   settings.give_up = [rank = where.rank](const RankFailure& failure) {
     end_process(rank, failure);
   };
-  watch_ = std::make_unique<Watch>(
-      c10::make_intrusive<c10d::PrefixStore>(attempt, connection->clone()), std::move(settings));
+  watch_ = std::make_unique<Watch>(c10::make_intrusive<c10d::PrefixStore>(attempt, watch),
+                                   std::move(settings));
   watch_->meet();
 }
 

@@ -17,6 +17,8 @@ using Seconds = std::chrono::duration<double>;
 
 double since(Clock::time_point then) { return Seconds(Clock::now() - then).count(); }
 
+constexpr const char* store_has_gone = "has gone, and the store with it";
+
 std::string heartbeat_key(std::int64_t rank) { return fmt::format("heartbeat/{}", rank); }
 
 /// "<number> <text>": a rank's collectives and beats, or a failed rank and why.
@@ -83,7 +85,7 @@ struct Watch::State {
 
 /// A store, or a rank, of which nothing is heard any more.
 std::optional<RankFailure> Watch::State::silent() const {
-  if (store_lost) return RankFailure{set.store_rank, "has gone, and the store with it"};
+  if (store_lost) return RankFailure{set.store_rank, store_has_gone};
   const double patience = std::max(1.0, 5 * period);
   if (since(answered) > patience)
     return RankFailure{set.store_rank, "does not answer, nor does the store that it holds"};
@@ -207,7 +209,11 @@ void Watch::State::watch_clock() {
 
 Watch::Watch(c10::intrusive_ptr<c10d::Store> store, Settings settings)
     : state_(std::make_shared<State>(std::move(store), std::move(settings))) {
-  state_->store->set(heartbeat_key(state_->set.rank), "0 0");
+  try {
+    state_->store->set(heartbeat_key(state_->set.rank), "0 0");
+  } catch (const std::exception&) {
+    throw RankFailure{state_->set.store_rank, store_has_gone};
+  }
   std::thread([state = state_] { state->talk(); }).detach();
   clock_ = std::thread([state = state_.get()] { state->watch_clock(); });
 }

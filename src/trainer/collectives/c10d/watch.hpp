@@ -30,7 +30,7 @@ class Watch {
     /// This rank has not ended in `grace`: it is stuck where nothing reaches it.
     std::function<void(const RankFailure&)> give_up;
   };
-  /// `store` is a connection that nobody else uses.
+  /// `store` is a connection that nobody else uses. Throws RankFailure where it is lost already.
   Watch(c10::intrusive_ptr<c10d::Store> store, Settings settings);
   ~Watch();
   Watch(const Watch&) = delete;

@@ -43,8 +43,7 @@ void add_scalar(const Call& c) {
 void mul(const Call& c) {
   at::Tensor y = c.out();
   const at::Tensor a = c.in(0), b = c.in(1);
-  const bool outer = a.numel() > 1 && b.numel() > 1 && y.numel() == a.numel() * b.numel();
-  if (outer)  // positions times frequencies
+  if (a.dim() == 1 && b.dim() == 1 && y.dim() == 3)  // positions times frequencies
     at::mul_out(y, a.view({1, -1, 1}), b.view({1, 1, -1}));
   else
     at::mul_out(y, a, b);

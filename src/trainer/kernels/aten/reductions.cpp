@@ -28,7 +28,7 @@ void sum(const Call& c) {
   for (std::int64_t d = 0; d < x.dim(); ++d)
     if (wide.size(d) != x.size(d)) dims.push_back(d);
   if (dims.empty())
-    y.copy_(x);
+    wide.copy_(x);
   else
     at::sum_out(wide, x, dims, /*keepdim=*/true);
 }
