@@ -3,12 +3,12 @@
 import time
 
 import torch
-import transformers
 
 from part import config_of
 
 
 def model_of(model, device, layers=None, checkpointing=False):
+    import transformers  # where the parts without it go on
     config = config_of(model)
     for name in ("architectures", "torch_dtype", "transformers_version", "model_type", "use_cache"):
         config.pop(name, None)

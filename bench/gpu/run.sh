@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures on a machine with a GPU what docs/measured/ lists. Parts, in this order, or those named:
-#   build memory transformers speed loss kernels calibrate trace
+#   build tests memory transformers speed loss kernels calibrate trace
 #
 #   bench/gpu/run.sh [--quick] [--out DIR] [--seconds S] [--device cpu] [--model NAME] ... [PART...]
 #
@@ -9,7 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-all=(build memory transformers speed loss kernels calibrate trace)
+all=(build tests memory transformers speed loss kernels calibrate trace)
 options=() parts=() out=build/gpu-bench
 while [ $# -gt 0 ]; do
   case $1 in

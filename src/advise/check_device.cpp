@@ -1,5 +1,7 @@
 #include "check_device.hpp"
 
+#include <string>
+
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 
@@ -17,6 +19,17 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
       config.compute_dtype == DType::f32)
     throw UserError("--compute-dtype fp32 with flash attention on " + device.name +
                     ": its kernel takes bf16; use --attn eager, or bf16");
+  // mha_fwd in flash_attn/flash_api.cpp beside it
+  if (config.runtime == Runtime::ac_trainer && device.cuda && !eager &&
+      (model.head_dim % 8 != 0 || model.head_dim > 256))
+    throw UserError("head_dim " + std::to_string(model.head_dim) + " with flash attention on " +
+                    device.name + ": its kernel takes multiples of 8 up to 256; use --attn eager");
+  // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16 read the offsets on the host
+  if (config.runtime == Runtime::ac_trainer && config.cuda_graph != CudaGraph::off && model.moe &&
+      config.compute_dtype == DType::f32)
+    throw UserError(std::string("--cuda-graph ") + to_option(config.cuda_graph) +
+                    " with a mixture of experts in fp32: LibTorch's grouped product then waits for "
+                    "the device, which no graph can hold; use bf16, or leave it out");
 }
 
 }  // namespace ac_advisor::advise

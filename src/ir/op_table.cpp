@@ -6,6 +6,7 @@
 
 #include "ac_advisor/ir/tiles.hpp"
 #include "derivatives.hpp"
+#include "flash_workspace.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -55,45 +56,6 @@ std::int64_t gathered_partitions(const Program& p, const Op& op, const Workspace
   return 4 * ((elements + partition - 1) / partition * partition);
 }
 
-// Tiles of flash attention on a CPU, PyTorch 2.11, aten/src/ATen/native/cpu/
-// FlashAttentionKernel.cpp: fp32 scratch for each thread, in bf16 also a narrow copy. What oneDNN
-// allocates inside its bf16 products is not in it.
-struct CpuTiles {
-  std::int64_t rows, columns, threads;
-  bool wide;
-};
-CpuTiles cpu_tiles(const Program& p, ValueId query, const WorkspaceTarget& target) {
-  const Value& q = p.value(query);
-  const std::int64_t tokens = q.shape[2];
-  const std::int64_t rows = tokens >= 768 ? 256 : tokens >= 192 ? 64 : 32;
-  return {std::min(rows, tokens), std::min<std::int64_t>(512, tokens), target.threads,
-          q.dtype == DType::f32};
-}
-
-std::int64_t flash_forward(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (target.cuda) return 0;
-  const CpuTiles t = cpu_tiles(p, p.input(op, 0), target);
-  const std::int64_t dim = p.value(p.input(op, 2)).shape[3];
-  const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
-  return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
-}
-
-// Scratch of flash attention's backward, PyTorch 2.11,
-// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (mha_bwd): softmax_d and dq_accum
-// in fp32 with tokens rounded to 128 and head_dim to 32, and dk, dv expanded to the query's heads.
-std::int64_t flash_backward(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (!target.cuda) {  // scores and their gradient; a row's sum
-    const CpuTiles t = cpu_tiles(p, p.input(op, 1), target);
-    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
-    return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
-  }
-  const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
-  const std::int64_t rows = (q[2] + 127) / 128 * 128, dim = (q[3] + 31) / 32 * 32;
-  std::int64_t bytes = checked_mul(checked_mul(q[0] * q[1], rows), 4 * (dim + 1));
-  if (k[1] != q[1]) bytes += 2 * checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype));
-  return bytes;
-}
-
 // Partial sums of the weight's gradient, in fp32: one row per multiprocessor (Liger's rms_norm.py),
 // or the trainer's.
 std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget& target) {
@@ -105,11 +67,18 @@ std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget
   return checked_mul(rows, columns * 4);
 }
 
-// embedding_dense_backward on CUDA sorts the indices (aten/src/ATen/native/cuda/Embedding.cu,
-// v2.11): sorted and original positions, int64 each, and the segment counts.
-std::int64_t embedding_sort(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (!target.cuda) return 0;
-  return checked_mul(p.value(p.input(op, 1)).shape.numel(), 3 * 8);
+// embedding_dense_backward on CUDA beyond 3072 indices (aten/src/ATen/native/cuda/Embedding.cu and
+// EmbeddingBackwardKernel.cu, v2.11): indices are sorted, each run of one index is cut into parts
+// of ten, and the parts' sums, in fp32, are added. At the end: sorted and original positions, three
+// figures a run, the parts' starts and sums, two counts.
+std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  constexpr std::int64_t unsorted = 3072, rows_of_part = 10, index = 8;
+  const std::int64_t indices = p.value(p.input(op, 1)).shape.numel();
+  if (!target.cuda || indices <= unsorted) return 0;
+  const Shape weight = p.value(p.output(op, 0)).shape;
+  const std::int64_t runs = std::min(indices, weight[0]), parts = indices / rows_of_part + runs;
+  return scratch_of({index * indices, index * indices, index * runs, index * runs, index * runs,
+                     index * parts, checked_mul(parts, 4 * weight.back()), index, index});
 }
 
 // clang-format off
@@ -146,7 +115,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr},
-  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward},
+  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward_workspace},
   {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
@@ -171,13 +140,13 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, loss_tiles},
   {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
   {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_sort},
+  {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_parts},
   {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {gelu_backward, "gelu_backward", nullptr, C::pointwise, 16, 1, 1, 1, 0, nullptr},
   {tanh_backward, "tanh_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
   {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
   {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
-  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward},
+  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward_workspace},
   {log_softmax_backward, "_log_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},

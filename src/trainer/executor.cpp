@@ -191,10 +191,10 @@ void Executor::adopt(ValueId v, const at::Tensor& tensor) {
   const StorageId s = p_.value(v).storage;
   if (static_cast<std::int64_t>(tensor.storage().nbytes()) != p_.storage(s).bytes)
     broken(p_, v, "a kernel allocated other bytes than the program says");
-  if (tracker_.counts_by_device())
-    tracker_.hold(s, p_.storage(s).bytes);
-  else
+  if (tensor.is_cpu())  // a device's blocks have no header of the tracker's
     tracker_.adopt(tensor.storage().mutable_data(), s);
+  else
+    tracker_.hold(s, p_.storage(s).bytes);
   alive_[at_index(s)] = true;
   whole_[at_index(s)] = tensor;
   tensors_[at_index(v)] = tensor;

@@ -72,6 +72,7 @@ std::vector<OpTime> measure_program(const Calibration& c, const passes::StepProg
   MemoryTracker tracker;
   const auto collectives = make_single();
   const auto backend = c.backend();
+  backend->release_memory();  // each has a stream, and what another's has cached is of no use to it
   Executor executor(step, schedule, c.config, *backend, tracker, *collectives);
   executor.allocate_residents();
   {

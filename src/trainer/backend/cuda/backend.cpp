@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,18 @@ struct Words {
   float learning_rate = 0;
 };
 
+/// A pool of LibTorch's lives as long as a graph that was captured into it, and cannot be begun
+/// again afterwards: the graphs own its number.
+using Pool = std::shared_ptr<const c10::MempoolId_t>;
+
 class CapturedGraph final : public Graph {
  public:
+  explicit CapturedGraph(Pool pool) : pool_(std::move(pool)) {}
   void replay() override { graph.replay(); }
   at::cuda::CUDAGraph graph;
+
+ private:
+  Pool pool_;
 };
 
 class Cuda final : public Backend {
@@ -111,10 +120,17 @@ class Cuda final : public Backend {
   }
 
   [[nodiscard]] std::unique_ptr<Graph> capture(const std::function<void()>& issue) override {
-    auto captured = std::make_unique<CapturedGraph>();
-    if (pool_.first == 0 && pool_.second == 0) pool_ = at::cuda::graph_pool_handle();
     finish();
-    captured->graph.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    Pool pool = pool_.lock();
+    if (!pool) {
+      pool = std::make_shared<const c10::MempoolId_t>(at::cuda::graph_pool_handle());
+      pool_ = pool;
+      // What issued steps have cached serves no graph, and while one is captured nothing is given
+      // back: a step that needs more than half of the device would not find its memory.
+      allocator::emptyCache();
+    }
+    auto captured = std::make_unique<CapturedGraph>(pool);
+    captured->graph.capture_begin(*pool, cudaStreamCaptureModeThreadLocal);
     try {
       issue();
     } catch (...) {
@@ -145,7 +161,7 @@ class Cuda final : public Backend {
   std::vector<at::cuda::CUDAEvent> events_;
   std::size_t marks_ = 0;
   std::int64_t peak_reserved_ = 0;
-  c10::MempoolId_t pool_{0, 0};
+  std::weak_ptr<const c10::MempoolId_t> pool_;  ///< of the graphs that there are
 };
 
 }  // namespace

@@ -32,6 +32,9 @@ OptimizerTensors optimizer_tensors(const Call& c) {
 
 void sgd_fused(const Call& c) {
   OptimizerTensors t = optimizer_tensors(c);
+  // CUDA's kernel refuses lists whose shapes differ; a shard's gradient may be flat.
+  for (std::size_t i = 0; i < t.gradients.size(); ++i)
+    t.gradients[i] = t.gradients[i].view_as(t.parameters[i]);
   at::_fused_sgd_(t.parameters, t.gradients, {}, /*weight_decay=*/0.0, /*momentum=*/0.0,
                   c.executor().optimizer().learning_rate, /*dampening=*/0.0, /*nesterov=*/false,
                   /*maximize=*/false, /*is_first_step=*/false);

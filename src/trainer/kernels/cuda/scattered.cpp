@@ -34,14 +34,14 @@ void scatter(const Call& c) {
 /// Rows [begin, end) of expert e times its weight; offsets [E] are the ends.
 void grouped_mm(const Call& c) {
   const at::Tensor a = c.in(0), b = c.in(1), offsets = c.in(2);
-  switch (c.op().form) {
-    case ir::Form::nt:
-      return c.adopt(0, at::_grouped_mm(a, b.transpose(-2, -1), offsets));
-    case ir::Form::nn:
-      return c.adopt(0, at::_grouped_mm(a, b, offsets));
-    case ir::Form::tn:
-      return c.adopt(0, at::_grouped_mm(a.t(), b, offsets));
-  }
+  const ir::Form form = c.op().form;
+  const at::Tensor made = at::_grouped_mm(form == ir::Form::tn ? a.t() : a,
+                                          form == ir::Form::nt ? b.transpose(-2, -1) : b, offsets);
+  // Its rows begin at multiples of 16 bytes, with gaps between them where they must.
+  if (made.is_contiguous() && static_cast<std::int64_t>(made.storage().nbytes()) == c.out_bytes(0))
+    c.adopt(0, made);
+  else
+    c.out().copy_(made);
 }
 
 }  // namespace ac_advisor::trainer::cuda

@@ -23,7 +23,8 @@ struct AdamWBatch {
   Element type[adamw_tensors];
   int count;
   const float* learning_rate;
-  float beta1, beta2, epsilon, weight_decay;
+  double beta1, beta2;
+  float epsilon, weight_decay;
 };
 struct AdamWSteps {
   float* step[adamw_steps];
@@ -48,8 +49,8 @@ inline void fill(AdamWBatch& batch, const AdamWTensor* tensors, int count, const
   batch.first_chunk[count] = chunks;
   batch.count = count;
   batch.learning_rate = settings.learning_rate;
-  batch.beta1 = static_cast<float>(settings.beta1);
-  batch.beta2 = static_cast<float>(settings.beta2);
+  batch.beta1 = settings.beta1;
+  batch.beta2 = settings.beta2;
   batch.epsilon = static_cast<float>(settings.epsilon);
   batch.weight_decay = static_cast<float>(settings.weight_decay);
 }
@@ -111,14 +112,15 @@ AC_ADVISOR_DEVICE bool lies_wide(const void* data) {
 template <class T, int N, class Block>
 AC_ADVISOR_DEVICE void adamw_chunk_of(Block& block, const AdamWBatch& batch, int tensor,
                                       std::int64_t start) {
-  const float learning_rate = *batch.learning_rate, step = *batch.step[tensor];
-  const AdamWFactors f{learning_rate,
-                       batch.beta1,
-                       batch.beta2,
+  // In double, as there: in fp32 1 - 0.999 has lost five of its digits.
+  const auto step = static_cast<double>(*batch.step[tensor]);
+  const AdamWFactors f{*batch.learning_rate,
+                       static_cast<float>(batch.beta1),
+                       static_cast<float>(batch.beta2),
                        batch.epsilon,
                        batch.weight_decay,
-                       1.0F - std::pow(batch.beta1, step),
-                       std::sqrt(1.0F - std::pow(batch.beta2, step))};
+                       static_cast<float>(1.0 - std::pow(batch.beta1, step)),
+                       static_cast<float>(std::sqrt(1.0 - std::pow(batch.beta2, step)))};
   const std::int64_t left = batch.elements[tensor] - start;
   const int n = static_cast<int>(left < adamw_chunk ? left : adamw_chunk);
   T* p = static_cast<T*>(batch.parameter[tensor]) + start;

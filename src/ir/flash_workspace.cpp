@@ -1,0 +1,92 @@
+#include "flash_workspace.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ac_advisor::ir {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t rounded(std::int64_t n, std::int64_t unit) { return ceil_div(n, unit) * unit; }
+/// CUDA's caching allocator gives out whole units of 512 bytes.
+std::int64_t allocated(std::int64_t bytes) { return rounded(bytes, 512); }
+
+// Tiles of flash attention on a CPU, PyTorch 2.11, aten/src/ATen/native/cpu/
+// FlashAttentionKernel.cpp: fp32 scratch for each thread, in bf16 also a narrow copy. What oneDNN
+// allocates inside its bf16 products is not in it.
+struct CpuTiles {
+  std::int64_t rows, columns, threads;
+  bool wide;
+};
+CpuTiles cpu_tiles(const Program& p, ValueId query, const WorkspaceTarget& target) {
+  const Value& q = p.value(query);
+  const std::int64_t tokens = q.shape[2];
+  const std::int64_t rows = tokens >= 768 ? 256 : tokens >= 192 ? 64 : 32;
+  return {std::min(rows, tokens), std::min<std::int64_t>(512, tokens), target.threads,
+          q.dtype == DType::f32};
+}
+
+// What follows is aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, PyTorch 2.11.
+
+/// head_size_rounded
+std::int64_t rounded_head(std::int64_t dim) { return rounded(dim, dim <= 128 ? 32 : 64); }
+
+/// num_splits_heuristic: too few tiles of queries for the multiprocessors have the keys cut as
+/// well.
+std::int64_t key_splits(std::int64_t tiles, std::int64_t key_blocks, std::int64_t sm_count) {
+  const std::int64_t slots = 2 * sm_count;
+  if (static_cast<float>(tiles) >= 0.8F * static_cast<float>(slots)) return 1;
+  const std::int64_t most = std::min({std::int64_t{128}, slots, key_blocks});
+  const auto efficiency = [&](std::int64_t splits) {
+    // As many blocks a split as with one split less: nothing is gained.
+    if (splits > 1 && ceil_div(key_blocks, splits) == ceil_div(key_blocks, splits - 1)) return 0.0F;
+    const float waves = static_cast<float>(tiles * splits) / static_cast<float>(slots);
+    return waves / std::ceil(waves);
+  };
+  float best = 0;
+  for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, efficiency(splits));
+  for (std::int64_t splits = 1; splits <= most; ++splits)
+    if (efficiency(splits) > 0 && efficiency(splits) >= 0.85F * best) return splits;
+  return 1;
+}
+
+}  // namespace
+
+std::int64_t flash_forward_workspace(const Program& p, const Op& op,
+                                     const WorkspaceTarget& target) {
+  const Shape q = p.value(p.input(op, 0)).shape, k = p.value(p.input(op, 1)).shape;
+  if (!target.cuda) {
+    const CpuTiles t = cpu_tiles(p, p.input(op, 0), target);
+    const std::int64_t dim = p.value(p.input(op, 2)).shape[3];
+    const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
+    return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
+  }
+  // set_params_splitkv: the splits' outputs and log-sum-exps, in fp32
+  const std::int64_t dim = q[3], block = dim <= 64 ? 256 : dim <= 128 ? 128 : 64;
+  const std::int64_t splits =
+      key_splits(q[0] * q[1] * ceil_div(q[2], 64), ceil_div(k[2], block), target.sm_count);
+  if (splits == 1) return 0;
+  const std::int64_t rows = checked_mul(splits * q[0] * q[1], q[2]);
+  return allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(dim)));
+}
+
+std::int64_t flash_backward_workspace(const Program& p, const Op& op,
+                                      const WorkspaceTarget& target) {
+  if (!target.cuda) {  // scores and their gradient; a row's sum
+    const CpuTiles t = cpu_tiles(p, p.input(op, 1), target);
+    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
+    return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
+  }
+  // mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
+  // query's heads.
+  const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
+  const std::int64_t rows = checked_mul(q[0] * q[1], rounded(q[2], 128));
+  std::int64_t bytes = allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(q[3])));
+  if (k[1] != q[1])
+    bytes += 2 * allocated(checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype)));
+  // The trainer's stand-in for a generator's state, which PyTorch has saved.
+  if (target.trainer) bytes += allocated(2 * 8);
+  return bytes;
+}
+
+}  // namespace ac_advisor::ir

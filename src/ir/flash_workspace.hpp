@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ac_advisor/ir/op_table.hpp"
+
+namespace ac_advisor::ir {
+
+/// Scratch of flash attention's kernels, PyTorch 2.11's, in bytes.
+[[nodiscard]] std::int64_t flash_forward_workspace(const Program& p, const Op& op,
+                                                   const WorkspaceTarget& target);
+[[nodiscard]] std::int64_t flash_backward_workspace(const Program& p, const Op& op,
+                                                    const WorkspaceTarget& target);
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,71 @@
+// Scratch of LibTorch's CUDA kernels, by arithmetic on its sources' allocations.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "passes/small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+/// Workspace of the first op of `kind` in the small model's step.
+std::int64_t workspace(ir::OpKind kind, const StepConfig& config, model::ModelSpec model,
+                       bool trainer = false) {
+  const ir::Program program = passes::build_step(model, config).program;
+  const auto op = std::find_if(program.ops.begin(), program.ops.end(),
+                               [&](const ir::Op& o) { return o.kind == kind; });
+  REQUIRE(op != program.ops.end());
+  ir::WorkspaceTarget target;
+  target.trainer = trainer;
+  return ir::workspace_bytes(program, *op, target);
+}
+
+std::int64_t rounded(std::int64_t bytes) { return (bytes + 511) / 512 * 512; }
+
+/// 2 heads of 64 over 2 of keys and values.
+model::ModelSpec two_heads() {
+  model::ModelSpec model = small_model();
+  model.heads = model.kv_heads = 2;
+  model.head_dim = model.rotary_dim = 64;
+  return model;
+}
+
+StepConfig sequences(std::int64_t batch, std::int64_t seq) {
+  StepConfig config = small_config();
+  config.batch = batch;
+  config.seq = seq;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("the embedding's gradient has scratch on a GPU beyond 3072 tokens") {
+  const model::ModelSpec model = small_model();
+  CHECK(workspace(ir::OpKind::embedding_backward, sequences(1, 3072), model) == 0);
+  const std::int64_t tokens = 4096, runs = std::min(tokens, model.vocab),
+                     parts = tokens / 10 + runs;
+  CHECK(workspace(ir::OpKind::embedding_backward, sequences(1, tokens), model) ==
+        2 * rounded(8 * tokens) + 3 * rounded(8 * runs) + rounded(8 * parts) +
+            rounded(4 * parts * model.hidden) + 2 * 512);
+}
+
+TEST_CASE("flash attention cuts the keys where there are too few queries for the device") {
+  // 2 heads x 512 / 64 = 16 tiles for 264 slots, 2 blocks of 256 keys: both at once, 32 of 264.
+  const std::int64_t rows = 2 * 2 * 512;  // splits x heads x tokens
+  CHECK(workspace(ir::OpKind::sdpa, sequences(1, 512), two_heads()) ==
+        rounded(4 * rows) + rounded(4 * rows * 64));
+  // One block of keys is not cut, nor is anything from 0.8 x 264 = 211.2 tiles on: 14 x 2 x 8 =
+  // 224.
+  CHECK(workspace(ir::OpKind::sdpa, sequences(1, 256), two_heads()) == 0);
+  CHECK(workspace(ir::OpKind::sdpa, sequences(14, 512), two_heads()) == 0);
+}
+
+TEST_CASE("flash attention's backward has a sum a row and dq in fp32") {
+  // 2 heads x 256 tokens: 130 rounded to 128s
+  const std::int64_t bytes = rounded(4 * 2 * 256) + rounded(4 * 2 * 256 * 64);
+  CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads()) == bytes);
+  CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads(), true) == bytes + 512);
+}
+
+}  // namespace ac_advisor::test
