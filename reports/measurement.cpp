@@ -41,7 +41,8 @@ Grid categories(const Measurement& m) {
 }
 
 Grid phases(const Measurement& m) {
-  Grid grid({"peak of phase", "predicted", "measured", "difference", "est. ms", "ms", "launches"});
+  Grid grid({"peak of phase", "predicted", "measured", "difference",
+             time_unit(m.predicted.time.basis, "ms"), "ms", "launches"});
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
     const std::int64_t p = m.predicted.memory.peak_by_phase[i],
                        q = m.measured.memory.peak_by_phase[i];
