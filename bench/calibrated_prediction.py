@@ -81,11 +81,13 @@ def print_swapped(title, pairs):
     told_apart = 0
     for a, b in swapped:
         gap, noise = abs(a.measured - b.measured), max(a.noise, b.noise)
-        told_apart += gap > noise
+        if gap <= noise:
+            continue
+        told_apart += 1
         print(f"swapped: {a.name} / {b.name}: measured {gap:.2f} ms ({gap / a.measured:.1%}) apart, "
-              f"{'more than' if gap > noise else 'within'} the noise of {noise:.2f} ms")
-    print(f"{title}: {len(swapped)} of {len(pairs)} pairs swapped, {told_apart} of them further "
-          "apart than the noise")
+              f"noise {noise:.2f} ms")
+    print(f"{title}: {told_apart} of {len(pairs)} pairs swapped, and {len(swapped) - told_apart} "
+          "that lie within the noise of each other")
 
 
 def main():
