@@ -41,6 +41,7 @@ constexpr StepOption step_options[] = {
     {"--kernels", "KIND", "eager or fused"},
     {"--optimizer", "NAME", "adamw (fused), adamw-foreach or sgd"},
     {"--attn", "BACKEND", "auto, flash, cudnn, efficient, math or eager"},
+    {"--cuda-graph", "WHAT", "off, step or segments: captured and replayed by the trainer"},
     {"--param-dtype", "TYPE", "bf16 or fp32"},
     {"--compute-dtype", "TYPE", "bf16 or fp32"},
     {"--reduce-dtype", "TYPE", "bf16 or fp32"},

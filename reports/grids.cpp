@@ -8,8 +8,25 @@
 
 namespace ac_advisor::reports {
 
+profile::TimeBasis time_basis(const advise::Sweep& sweep) {
+  return sweep.rows.empty() ? profile::TimeBasis::estimate : sweep.rows.front().profile.time.basis;
+}
+
+std::string time_unit(profile::TimeBasis basis, const std::string& unit) {
+  switch (basis) {
+    case profile::TimeBasis::estimate:
+      return "est. " + unit;
+    case profile::TimeBasis::calibrated:
+      return "calibrated " + unit;
+    case profile::TimeBasis::measured:
+      break;
+  }
+  return unit;
+}
+
 Grid savings_grid(const advise::Sweep& sweep) {
-  Grid grid({"technique", "peak GiB", "saved GiB", "of baseline", "est. ms/step"});
+  Grid grid({"technique", "peak GiB", "saved GiB", "of baseline",
+             time_unit(time_basis(sweep), "ms/step")});
   for (const advise::Saving& row : sweep.savings) {
     const bool first = &row == &sweep.savings.front();
     grid.row({row.technique, gib(row.peak_bytes), first ? "" : gib(row.saved_bytes),
@@ -35,7 +52,8 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
 }
 
 Grid phase_grid(const profile::Profile& p) {
-  Grid grid({"phase", "peak GiB", "w/o workspace", "launches", "dispatches", "est. ms"});
+  Grid grid({"phase", "peak GiB", "w/o workspace", "launches", "dispatches",
+             time_unit(p.time.basis, "ms")});
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i)
     grid.row({profile::phase_names[i], gib(p.memory.peak_by_phase[i]),
               gib(p.memory.peak_by_phase_excluding_workspace[i]), grouped(p.kernels.launches[i]),

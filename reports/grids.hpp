@@ -6,6 +6,10 @@
 /// The tables that the terminal and Markdown renderers share.
 namespace ac_advisor::reports {
 
+/// Of all of a sweep's rows.
+[[nodiscard]] profile::TimeBasis time_basis(const advise::Sweep& sweep);
+/// "est. ms", "calibrated ms", "ms"
+[[nodiscard]] std::string time_unit(profile::TimeBasis basis, const std::string& unit);
 [[nodiscard]] Grid savings_grid(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);

@@ -116,7 +116,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   out["fit"] = {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication, p.fit.margin};
   leave_out_absent(p, out);
   if (p.source != "simulated") out["source"] = p.source;
-  if (!p.time_is_estimate) out["measuredTime"] = true;
+  if (p.time.basis != profile::TimeBasis::estimate) out["timeWord"] = time_word(p.time.basis);
   if (p.budget) out["budget"] = {p.budget->budget, p.budget->plan, rounded(p.budget->gap)};
   if (const auto options = options_of(p.config)) out["command"] = command_line(*options);
   out["notes"] = Json::array();

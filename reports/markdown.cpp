@@ -31,7 +31,8 @@ std::string comment(std::string text) {
 }  // namespace
 
 std::string markdown(const profile::Profile& p) {
-  Grid head({"model", "peak GiB", "reserved GiB", "phase", "fits", "est. ms/step"});
+  Grid head(
+      {"model", "peak GiB", "reserved GiB", "phase", "fits", time_unit(p.time.basis, "ms/step")});
   const bool reserved = !p.absent.contains("memory.peak_reserved_bytes"),
              fit = !p.absent.contains("fit");
   head.row({p.model.name, gib(p.memory.peak_allocated),
@@ -46,7 +47,8 @@ std::string markdown(const profile::Profile& p) {
 
 std::string markdown(const advise::Sweep& sweep) {
   std::string text = "### Savings, cumulative\n\n" + savings_grid(sweep).markdown();
-  text += "\n### Ranked by estimated throughput\n\n" + ranking_grid(sweep, 20).markdown();
+  text += fmt::format("\n### Ranked by {} throughput\n\n", time_word(time_basis(sweep))) +
+          ranking_grid(sweep, 20).markdown();
   text += others(sweep.rows.size(), 20);
   return comment(text + "\n**Recommendation:** " + escape_markdown(sweep.recommendation) + "\n");
 }

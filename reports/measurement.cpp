@@ -43,7 +43,8 @@ Grid categories(const Measurement& m) {
 }
 
 Grid phases(const Measurement& m) {
-  Grid grid({"peak of phase", "predicted", "measured", "difference", "est. ms", "ms", "launches"});
+  Grid grid({"peak of phase", "predicted", "measured", "difference",
+             time_unit(m.predicted.time.basis, "ms"), "ms", "launches"});
   const auto& absent = m.measured.absent;
   const bool timed = !absent.contains("time.by_phase_seconds"),
              counted = !absent.contains("kernels.launches");

@@ -124,8 +124,8 @@ std::string table(const profile::Profile& p, const Style& style) {
                             p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),
       80);
   text += "\n" + wrap(verdict(p), 80);
-  text += wrap(fmt::format("estimated {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n",
-                           milliseconds(p.time.step),
+  text += wrap(fmt::format("{} {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n",
+                           time_word(p.time.basis), milliseconds(p.time.step),
                            grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
                            percent(p.time.mfu)),
                80) +
@@ -152,9 +152,9 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   std::string text =
       bold("Savings, cumulative (framework " + sweep.base.framework + ")\n", style.color);
   text += savings_grid(sweep).text(style.color) + "\n";
-  text += bold(fmt::format("Ranked by estimated throughput: {} configurations, peaks in GiB\n"
+  text += bold(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n"
                            "b: sequences a rank; max b: most that fit; *: on the Pareto front\n",
-                           sweep.configurations),
+                           time_word(time_basis(sweep)), sweep.configurations),
                style.color);
   text += ranking_grid(sweep, style.rows).text(style.color);
   if (sweep.rows.size() > style.rows)

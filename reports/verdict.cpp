@@ -30,7 +30,8 @@ std::string room(const profile::Fit& f) {
 }
 
 std::string time_word(const profile::Profile& p) {
-  return p.time_is_estimate ? "an estimated" : "a measured";
+  const profile::TimeBasis basis = p.time.basis;
+  return (basis == profile::TimeBasis::estimate ? "an " : "a ") + std::string(time_word(basis));
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ function large(x) {
 }
 
 const words = (name) => name.replaceAll('_', ' ');
-const timeWord = (row) => (row.measuredTime ? 'measured' : 'estimated');
+const timeWord = (row) => row.timeWord || 'estimated';
 const fileOf = (row) => data.files[row.file] || {};
 
 /// MODEL as a shell takes it.

@@ -72,12 +72,14 @@ function savingsTable(state) {
                              }))
                    },
                    i ? gib(s.saved) : '', i ? signedPercent(-s.share) : '', duration(s.step)]);
+  const calibrated = data.rows.length && data.rows[0].timeWord === 'calibrated';
+  const step = calibrated ? 'Calibrated step' : 'Est. step';
   const file = data.files.length > 1 ? ` (${data.files[0].name})` : '';
   return table(
       'Each row adds one technique to the row above it' + file,
       [
         {name: 'Technique', text: true}, {name: 'Peak GiB'}, {name: '', text: true, rank: 'lesser'},
-        {name: 'Saved GiB'}, {name: 'Of baseline'}, {name: 'Est. step'}
+        {name: 'Saved GiB'}, {name: 'Of baseline'}, {name: step}
       ],
       rows, {class: 'savings'});
 }

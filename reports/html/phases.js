@@ -30,7 +30,8 @@ function byPhase(title, list, word) {
 }
 
 function phaseCharts(row) {
-  const time = row.measuredTime ? 'Measured time' : 'Estimated time';
+  const time = {measured: 'Measured time', calibrated: 'Calibrated time'}[row.timeWord] ||
+      'Estimated time';
   return element(
       'div', {class: 'three'}, byPhase('Kernel launches', row.launches, whole),
       byPhase('Bytes read and written', row.bytes, (n) => large(n) + 'B'),

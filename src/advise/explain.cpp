@@ -144,15 +144,16 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
   const profile::Profile none = plan(model, keep_all, false);
   if (config.ac != AcMode::none) {
     const std::int64_t saved = none.memory.peak_allocated - with.memory.peak_allocated;
-    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, estimated step {:+.1f} %",
-                                -gib(saved), 100.0 * (with.time.step / none.time.step - 1.0)));
+    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
+                                -gib(saved), time_word(with.time.basis),
+                                100.0 * (with.time.step / none.time.step - 1.0)));
     const auto activations = static_cast<std::size_t>(profile::Category::activations);
     lines.push_back(
         fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
                     gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
-    lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step (estimate)",
+    lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step ({})",
                                 with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
-                                1e3 * with.time.recompute));
+                                1e3 * with.time.recompute, to_string(with.time.basis)));
   }
   if (config.ac == AcMode::attention && !model.eager_attention_only &&
       config.attention != Attention::eager && config.attention != Attention::math)

@@ -129,6 +129,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
       count(step, config.grad_accum, device.cuda && config.runtime == Runtime::ac_trainer);
   const simulate::StepTime time =
       simulate::walk_time(step, device, config.world, config.grad_accum, config.cuda_graph);
+  if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
   result.time.by_phase = time.by_phase;
   result.time.launch_bound = time.launch_bound;

@@ -153,10 +153,11 @@ std::string recommend(const std::vector<Row>& rows) {
   const Row& best = rows.front();
   const double usable = static_cast<double>(best.profile.fit.usable);
   std::string text = fmt::format(
-      "use {}: peak {:.2f} GiB ({:.0f} % of the device with its context and margin), an estimated "
+      "use {}: peak {:.2f} GiB ({:.0f} % of the device with its context and margin), {} "
       "{:.0f} tokens/s, the fastest of those that fit",
       best.label, static_cast<double>(best.profile.memory.peak_allocated) / (1 << 30),
       100.0 * static_cast<double>(best.profile.fit.required) / usable,
+      best.profile.time.basis == profile::TimeBasis::estimate ? "an estimated" : "a calibrated",
       best.profile.time.tokens_per_second);
   return text;
 }

@@ -204,6 +204,12 @@ std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
   return 4 * tiles + 1 + (hidden.dtype == DType::f32 ? 0 : columns + 1);
 }
 
+/// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.
+bool two_launches(OpKind kind) {
+  return kind == mean || kind == add_scalar || kind == pad || kind == dropout ||
+         kind == dropout_backward || kind == floor_divide;
+}
+
 /// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
 /// tensor has a parameter, a gradient, two moments and a counter.
 std::int64_t cuda_adamw_launches(const Op& op) {
@@ -218,6 +224,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
   if (trainer && r.workspace == loss_tiles) return cuda_loss_launches(program, op);
   if (trainer && op.kind == adamw_fused) return cuda_adamw_launches(op);
   if (trainer && op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
+  if (trainer && op.kind == cat) return op.inputs;                // a copy each
+  if (trainer && two_launches(op.kind)) return 2;
   if (op.kind != adamw_fused && op.kind != sgd_fused && op.kind != foreach) return r.launches;
   // The first list holds the parameters: a quarter of fused AdamW's tensors (with two moments and a
   // counter each), all of a foreach op's.

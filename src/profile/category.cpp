@@ -16,4 +16,13 @@ const char* to_string(Category category) {
   return names[static_cast<std::size_t>(category)];
 }
 
+const char* to_string(TimeBasis basis) {
+  static constexpr std::array<const char*, 3> names{"estimate", "calibrated", "measured"};
+  return names[static_cast<std::size_t>(basis)];
+}
+
+const char* time_word(TimeBasis basis) {
+  return basis == TimeBasis::estimate ? "estimated" : to_string(basis);
+}
+
 }  // namespace ac_advisor::profile

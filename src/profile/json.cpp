@@ -299,6 +299,24 @@ void set_absent(Json& out, const std::string& path) {
   *node = nullptr;
 }
 
+/// Older files have `estimate` alone.
+void read_basis(const Reader& time, TimeBasis& basis) {
+  bool estimate = true;
+  time.at("estimate") >> estimate;
+  basis = estimate ? TimeBasis::estimate : TimeBasis::measured;
+  if (!time.json().contains("basis")) return;
+  const Reader field = time.at("basis");
+  std::string name;
+  field >> name;
+  for (const TimeBasis known : {TimeBasis::estimate, TimeBasis::calibrated, TimeBasis::measured})
+    if (name == to_string(known) && estimate == (known != TimeBasis::measured)) {
+      basis = known;
+      return;
+    }
+  field.fail(estimate ? "must be estimate or calibrated, where time.estimate is true"
+                      : "must be measured, where time.estimate is false");
+}
+
 }  // namespace
 
 std::string to_json(const Profile& p, int indent) {
@@ -315,7 +333,8 @@ std::string to_json(const Profile& p, int indent) {
                     {"dispatches", by_phase(p.kernels.dispatches)},
                     {"flops", by_phase(p.kernels.flops)},
                     {"bytes", by_phase(p.kernels.bytes)}};
-  out["time"] = {{"estimate", p.time_is_estimate},
+  out["time"] = {{"estimate", p.time.basis != TimeBasis::measured},
+                 {"basis", to_string(p.time.basis)},
                  {"step_seconds", p.time.step},
                  {"by_phase_seconds", by_phase(p.time.by_phase)},
                  {"launch_bound_seconds", p.time.launch_bound},
@@ -367,7 +386,7 @@ Profile from_json(const std::string& text, const std::string& origin) {
   r.at("kernels").at("flops") >> p.kernels.flops;
   r.at("kernels").at("bytes") >> p.kernels.bytes;
   const Reader time = r.at("time");
-  time.at("estimate") >> p.time_is_estimate;
+  read_basis(time, p.time.basis);
   time.at("step_seconds") >> p.time.step;
   time.at("by_phase_seconds") >> p.time.by_phase;
   time.at("launch_bound_seconds") >> p.time.launch_bound;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -101,18 +102,49 @@ struct OpTime {
   bool runs = false;  ///< the device has something to do
 };
 
-OpTime op_time(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
-  const bool runs = ir::row(op.kind).launches > 0;
-  if (d.measured && !is_collective(op)) {
-    const Signature s = signature(p, op);
-    if (const Series* series = d.measured->find(s))
-      // Where the host runs ahead, what launches nothing costs the device nothing.
-      return {
-          series->issue_seconds * static_cast<double>(std::max<std::size_t>(1, s.pieces.size())),
-          runs || !d.cuda ? seconds(*series, s) : 0, true, runs || !d.cuda};
-  }
-  return {issue_seconds(op, d), roofline_seconds(p, op, d, world), false, runs};
+std::optional<OpTime> measured_time(const Signature& s, const Device& d) {
+  const Series* series = d.measured->find(s);
+  if (series == nullptr) return std::nullopt;
+  // Where the host runs ahead, what launches nothing costs the device nothing.
+  const bool runs = ir::row(s.kind).launches > 0 || !d.cuda;
+  return OpTime{
+      series->issue_seconds * static_cast<double>(std::max<std::size_t>(1, s.pieces.size())),
+      runs ? seconds(*series, s) : 0, true, runs};
 }
+
+/// Times of a program's ops. Most blocks are alike: an op that looks like an earlier one of its
+/// kind is not looked up again.
+class OpTimes {
+ public:
+  OpTimes(const ir::Program& p, const Device& d, std::int64_t world)
+      : p_(p), d_(d), world_(world), surroundings_(d.measured ? surroundings(p) : 0) {}
+
+  OpTime operator()(const ir::Op& op) {
+    if (d_.measured && !is_collective(op)) {
+      Signature s = signature(p_, op);
+      if (has_surroundings(s.kind)) s.size[1] = surroundings_;
+      if (const auto time = measured(std::move(s))) return *time;
+    }
+    return {issue_seconds(op, d_), roofline_seconds(p_, op, d_, world_), false,
+            ir::row(op.kind).launches > 0};
+  }
+
+ private:
+  std::optional<OpTime> measured(Signature s) {
+    auto& known = known_[static_cast<std::size_t>(s.kind)];
+    for (const auto& [like, time] : known)
+      if (like == s) return time;
+    const auto time = measured_time(s, d_);
+    known.emplace_back(std::move(s), time);
+    return time;
+  }
+
+  const ir::Program& p_;
+  const Device& d_;
+  std::int64_t world_;
+  double surroundings_;
+  std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;
+};
 
 /// What the host issues of a captured step: a launch for each graph, nothing for its ops.
 class GraphLaunches {
@@ -145,13 +177,14 @@ struct Clocks {
 }  // namespace
 
 double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
-  return op_time(p, op, d, world).device;
+  return OpTimes(p, d, world)(op).device;
 }
 
 StepTime walk_time(const passes::StepProgram& step, const Device& device, std::int64_t world,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
   GraphLaunches launches(device, graph);
+  OpTimes times(p, device, world);
   StepTime time;
   Clocks t;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
@@ -175,7 +208,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
       for (ir::ValueId v : p.inputs(op))
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
     if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
-    const OpTime cost = op_time(p, op, device, world);
+    const OpTime cost = times(op);
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
     if (collective) {
       const double start = std::max({t.host, t.communication, t.compute});

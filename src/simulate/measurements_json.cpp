@@ -76,15 +76,17 @@ std::optional<std::uint8_t> variant_of(OpKind kind, const std::string& name) {
   return std::nullopt;
 }
 
-/// {size…, seconds}: two numbers, or five of a product.
+/// {size…, seconds}: five numbers of a product; else three, or two without surroundings.
 Point read_point(const Reader& r, const Json& node, OpKind kind, const std::string& path) {
-  const std::size_t sizes = is_product(kind) ? 4 : 1;
-  if (!node.is_array() || node.size() != sizes + 1)
-    r.refuse(path,
-             is_product(kind) ? "must be [batch, m, n, k, seconds]" : "must be [bytes, seconds]");
-  Point point;
-  for (std::size_t i = 0; i < sizes; ++i) point.size[i] = r.number(node[i], path);
-  point.seconds = r.number(node[sizes], path);
+  const bool product = is_product(kind);
+  const std::size_t numbers = node.is_array() ? node.size() : 0;
+  if (product ? numbers != 5 : numbers != 2 && numbers != 3)
+    r.refuse(path, product ? "must be [batch, m, n, k, seconds]"
+                           : "must be [bytes, seconds] or [bytes, surroundings, seconds]");
+  const std::size_t sizes = numbers - 1;
+  Size size{};
+  for (std::size_t i = 0; i < sizes; ++i) size[i] = r.number(node[i], path);
+  const Point point{size, r.number(node[sizes], path)};
   if (point.seconds <= 0) r.refuse(path, "has no positive time");
   if (is_product(kind) && *std::min_element(point.size.begin(), point.size.end()) <= 0)
     r.refuse(path, "has a size of 0");
@@ -110,6 +112,8 @@ Series read_series(const Reader& r, const Json& node, const std::string& path) {
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string here = fmt::format("{}points[{}]", path, i);
     s.points.push_back(read_point(r, points[i], s.kind, here));
+    if (points[i].size() != points[0].size())
+      r.refuse(here, "is not as long as the first: surroundings are of all points or of none");
     if (i > 0 && !(s.points[i - 1].size < s.points[i].size))
       r.refuse(here, "is not larger than the one before it: points go in the order of their sizes");
   }
@@ -144,7 +148,7 @@ std::string to_json(const Measurements& m, int indent) {
     Json points = Json::array();
     for (const Point& p : s.points) {
       Json point = Json::array();
-      for (std::size_t i = 0; i < (is_product(s.kind) ? 4U : 1U); ++i)
+      for (std::size_t i = 0; i < (is_product(s.kind) ? 4U : p.size[1] > 0 ? 2U : 1U); ++i)
         point.push_back(static_cast<std::int64_t>(p.size[i]));
       point.push_back(rounded(p.seconds));
       points.push_back(std::move(point));
@@ -177,6 +181,7 @@ Measurements read_measurements(const std::string& text, const std::string& origi
   if (!series.is_array()) r.refuse(path + "series", "must be a list");
   for (std::size_t i = 0; i < series.size(); ++i)
     m.series.push_back(read_series(r, series[i], fmt::format("{}series[{}].", path, i)));
+  std::sort(m.series.begin(), m.series.end(), before);
   return m;
 }
 

@@ -204,7 +204,7 @@ profile::Profile measured_profile(const Built& built, const Observed& observed,
   result.time.recompute = timing.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
   result.time.tokens_per_second =
       static_cast<double>(c.batch * c.seq * c.grad_accum * c.world) / timing.seconds;
-  result.time_is_estimate = false;
+  result.time.basis = profile::TimeBasis::measured;
   result.kernels.launches = timing.launches;
   result.numerics.emplace();
   result.numerics->losses = observed.losses;

@@ -2,10 +2,12 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace ac_advisor::trainer {
@@ -19,7 +21,16 @@ void release(void* data) {
   if (data == nullptr) return;
   auto* block = static_cast<Block*>(data) - 1;
   MemoryTracker::remove(block);
-  std::free(block);
+  std::free(block->memory);
+}
+
+/// A step asks for what the last one gave back, but malloc maps large blocks from the system and
+/// unmaps them, so that each is faulted in page by page and zeroed, every time. Here all come from
+/// one heap that is never trimmed. (mallopt(3); the threads of local ranks share the heap.)
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_ARENA_MAX, 1);
 }
 
 /// The data pointer is its own context, so that LibTorch's raw_allocate and raw_deallocate work.
@@ -28,13 +39,18 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
     constexpr std::size_t line = sizeof(Block);
-    const std::size_t rounded = (bytes + line - 1) / line * line;
-    void* memory = std::aligned_alloc(line, line + rounded);
+    // Not aligned_alloc: glibc's takes a larger block and cuts it, so that a block that was freed
+    // is too small for the next request of its own size.
+    std::size_t space = bytes + 2 * line;
+    void* const memory = std::malloc(space);
     MemoryTracker* tracker = MemoryTracker::current();
     if (memory == nullptr)
       throw OutOfMemory{static_cast<std::int64_t>(bytes), tracker != nullptr ? tracker->live() : 0,
                         0};
-    auto* block = new (memory) Block;
+    void* aligned = memory;
+    std::align(line, line + bytes, aligned, space);
+    auto* block = new (aligned) Block;
+    block->memory = memory;
     block->bytes = static_cast<std::int64_t>(bytes);
     block->tracker = tracker;
     try {
@@ -56,6 +72,7 @@ class CountingAllocator final : public c10::Allocator {
 
 void MemoryTracker::install() {
   static CountingAllocator allocator;
+  keep_freed_memory();
   c10::SetCPUAllocator(&allocator, 100);
 }
 

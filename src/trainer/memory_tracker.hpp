@@ -23,6 +23,7 @@ class MemoryTracker {
     Block* previous = nullptr;
     Block* next = nullptr;
     ir::StorageId storage = ir::no_id;  ///< no_id: workspace
+    void* memory = nullptr;             ///< what malloc gave
   };
   struct Peak {
     std::int64_t bytes = 0;

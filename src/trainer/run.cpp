@@ -117,14 +117,16 @@ std::string name_of(const RankFailure& failure) {
   return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
 }
 
-/// One rank of one configuration.
-std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
-                                         Collectives& collectives, const Data& data,
-                                         const SafetensorsFile* weights, std::int64_t local_rank) {
+/// One rank's steps; `gradients` receives the first step's.
+std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Built& built,
+                                          Collectives& collectives, const Data& data,
+                                          const SafetensorsFile* weights, std::int64_t local_rank,
+                                          std::vector<at::Tensor>& gradients) {
   // On a GPU the host's threads only fill weights.
   at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
                                  : static_cast<int>(built.config.threads));
-  auto whole_rank = make_rank(spec, built, collectives, data, make_backend(built, local_rank));
+  const auto whole_rank =
+      make_rank(spec, built, collectives, data, make_backend(built, local_rank));
   Rank& rank = *whole_rank;
   const bool first = collectives.rank() == 0;
   Progress progress(spec, first);
@@ -133,7 +135,6 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
     rank.load_weights(weights);
     if (spec.resume) load_checkpoint(rank, spec.checkpoint);
     const bool instrumented = !spec.instrument.empty();
-    std::vector<at::Tensor> gradients;
     if (spec.parity && !instrumented && collectives.real()) rank.capture_gradients(&gradients);
     const auto before = [&](std::int64_t step) {
       rank.executor().optimizer().learning_rate = learning_rate(spec, step);
@@ -164,14 +165,6 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
       profile.absent["numerics"] =
           "emulated ranks have no peers: losses and gradients mean nothing";
       profile.numerics.reset();
-    } else if (!gradients.empty()) {
-      whole_rank.reset();  // the reference needs the memory
-      try {
-        compare_gradients(*profile.numerics, built, gradients, spec, weights,
-                          make_backend(built, local_rank));
-      } catch (const c10::OutOfMemoryError&) {
-        profile.numerics->parity = "not compared: the reference step does not fit the device";
-      }
     }
     return profile;
   } catch (const c10::OutOfMemoryError& error) {
@@ -189,6 +182,25 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
                   fmt::format("rank {} stopped in step {}: rank {} failed: {}", collectives.rank(),
                               rank.steps_done() + 1, name_of(failure), failure.what)};
   }
+}
+
+/// One rank of one configuration. Its memory is free again when the reference step runs.
+std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
+                                         Collectives& collectives, const Data& data,
+                                         const SafetensorsFile* weights, std::int64_t local_rank) {
+  std::vector<at::Tensor> gradients;
+  auto profile = run_steps(spec, built, collectives, data, weights, local_rank, gradients);
+  if (!profile || !profile->numerics || gradients.empty()) return profile;
+  const char* too_large = "not compared: the reference step does not fit the device";
+  try {
+    compare_gradients(*profile->numerics, built, gradients, spec, weights,
+                      make_backend(built, local_rank));
+  } catch (const c10::OutOfMemoryError&) {
+    profile->numerics->parity = too_large;
+  } catch (const OutOfMemory&) {
+    profile->numerics->parity = too_large;
+  }
+  return profile;
 }
 
 profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,

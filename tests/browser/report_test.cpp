@@ -330,7 +330,7 @@ TEST_CASE("names are text, never markup") {
 TEST_CASE("measured beside predicted is told as that") {
   profile::Profile predicted = test::full_profile(), measured = predicted;
   measured.source = "measured";
-  measured.time_is_estimate = false;
+  measured.time.basis = profile::TimeBasis::measured;
   measured.memory.peak_allocated += std::int64_t{1} << 30;
   test::Chromium browser;
   browser.open(

@@ -26,7 +26,7 @@ profile::Profile measured(double seconds) {
                    resolve_options({{"--gpu", "h200"}, {"--batch", "1"}, {"--seq", "64"}}));
   p.source = "measured";
   p.time.step = seconds;
-  p.time_is_estimate = false;
+  p.time.basis = profile::TimeBasis::measured;
   p.absent["kernels.bytes"] = "not counted: measure with --counters";
   return p;
 }

@@ -23,7 +23,7 @@ Json measured_profile() {
   profile::Profile p =
       advise::plan(model, resolve_options({{"--batch", "2"}, {"--seq", "128"}, {"--ac", "full"}}));
   p.source = "measured";
-  p.time_is_estimate = false;
+  p.time.basis = profile::TimeBasis::measured;
   return Json::parse(profile::to_json(p));
 }
 

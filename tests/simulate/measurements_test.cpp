@@ -174,9 +174,52 @@ TEST_CASE("what is wrong in a device file is named") {
                  "\"measurements.series[1].points[0]\" must be a number of at least 0"));
   CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[2000000,1e-06]")),
                  "points[1]\" is not larger than the one before it"));
-  CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[1000]")), "must be [bytes, seconds]"));
+  CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[1000]")),
+                 "must be [bytes, seconds] or [bytes, surroundings, seconds]"));
   CHECK(
       contains(error_of(replaced(good, "\"op\":\"neg\"", "\"op\":\"frobnicate\"")), "frobnicate"));
+}
+
+TEST_CASE("times at two sizes among small and among large ops are told apart") {
+  // 1 us for 1000 bytes and 2 us for 4000 among ops of 1 KB; four times that among ops of 1 MB.
+  const auto point = [](double bytes, double around, double seconds) {
+    return simulate::Point{{bytes, around, 0, 0}, seconds};
+  };
+  const std::vector<simulate::Point> points{point(1000, 1e3, 1e-6), point(1000, 1e6, 4e-6),
+                                            point(4000, 1e3, 2e-6), point(4000, 1e6, 8e-6)};
+  for (const simulate::Point& p : points)
+    CHECK(simulate::local_seconds(points, p.size) == Approx(p.seconds).epsilon(0.05));
+  // Half-way in log on both: the geometric means.
+  CHECK(simulate::local_seconds(points, {2000, std::sqrt(1e9), 0, 0}) ==
+        Approx(2 * std::sqrt(2.0) * 1e-6).epsilon(0.05));
+  // One point: as many bytes, as long a time.
+  CHECK(simulate::local_seconds({point(1000, 1e3, 1e-6)}, {3000, 1e3, 0, 0}) == Approx(3e-6));
+}
+
+TEST_CASE("surroundings are the mean traffic of the ops that launch") {
+  ir::Program p;
+  const auto x = p.make({1000}, DType::f32, ir::Role::activation, {});
+  const auto y = p.make({1000}, DType::f32, ir::Role::activation, {});
+  const auto small = p.make({10}, DType::f32, ir::Role::activation, {});
+  const auto z = p.make({10}, DType::f32, ir::Role::activation, {});
+  static_cast<void>(p.emit(ir::OpKind::neg, ir::Phase::forward, {}, {x}, {y}));
+  static_cast<void>(p.emit(ir::OpKind::neg, ir::Phase::forward, {}, {small}, {z}));
+  CHECK(simulate::surroundings(p) == 4040.0);  // (8000 + 80) / 2
+}
+
+TEST_CASE("a pointwise op that repeats an operand is not the one that does not") {
+  ir::Program p;
+  const auto x = p.make({8, 4}, DType::f32, ir::Role::activation, {});
+  const auto of_rows = p.make({8, 1}, DType::f32, ir::Role::activation, {});
+  const auto of_columns = p.make({4}, DType::f32, ir::Role::activation, {});
+  const auto y = p.make({8, 4}, DType::f32, ir::Role::activation, {});
+  const auto name = [&](ir::ValueId other) {
+    const auto id = p.emit(ir::OpKind::mul, ir::Phase::forward, {}, {x, other}, {y});
+    return simulate::variant_name(ir::OpKind::mul, simulate::signature(p, p.op(id)).variant);
+  };
+  CHECK(name(x) == "plain");
+  CHECK(name(of_rows) == "rows");
+  CHECK(name(of_columns) == "columns");
 }
 
 TEST_CASE("a device file is a device by its path, with its own kind and threads") {
@@ -188,6 +231,7 @@ TEST_CASE("a device file is a device by its path, with its own kind and threads"
   const profile::Profile p = advise::plan(small_model(), resolve_options(options));
   std::filesystem::remove(path);
   CHECK(p.device_name == "test-cpu-2-threads");
+  CHECK(p.time.basis == profile::TimeBasis::calibrated);
   CHECK(p.fit.usable == std::int64_t{8} << 30);
   CHECK(p.fit.context == 0);  // as on every CPU
   REQUIRE(p.warnings.size() == 1);

@@ -79,8 +79,18 @@ struct Counts {
   std::array<double, 5> bytes{};  ///< read and written in device memory
 };
 
-/// Seconds; estimates unless `measured`.
+/// Where times come from.
+enum class TimeBasis : std::uint8_t {
+  estimate,    ///< a roofline with the device file's efficiencies
+  calibrated,  ///< predicted from ops that were measured on the device
+  measured     ///< of a step that ran
+};
+[[nodiscard]] const char* to_string(TimeBasis basis);
+[[nodiscard]] const char* time_word(TimeBasis basis);  ///< "estimated", "calibrated", "measured"
+
+/// Seconds.
 struct Time {
+  TimeBasis basis = TimeBasis::estimate;
   double step = 0;
   std::array<double, 5> by_phase{};
   double launch_bound = 0;  ///< the device waits for the host
@@ -153,7 +163,6 @@ struct Profile {
   Memory memory;
   Counts kernels;
   Time time;
-  bool time_is_estimate = true;
   Fit fit;
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run

@@ -98,12 +98,14 @@ void Samples::add(const simulate::Signature& s, OpTime time) {
 void Samples::add(const ir::Program& program, const std::vector<OpTime>& times) {
   std::map<std::pair<Name, simulate::Size>, std::pair<simulate::Signature, std::vector<OpTime>>>
       alike;
+  const double around = simulate::surroundings(program);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const ir::Op& op = program.ops[i];
-    const simulate::Signature s = simulate::signature(program, op);
+    simulate::Signature s = simulate::signature(program, op);
     // Lists of unequal tensors say nothing of one size; links have no kernel of their own.
     if (!s.pieces.empty() || s.share != 1) continue;
     if (ir::row(op.kind).cost == ir::CostClass::collective) continue;
+    if (simulate::has_surroundings(s.kind)) s.size[1] = around;
     auto& [first, list] = alike[{
         {static_cast<int>(s.kind), static_cast<int>(s.in), static_cast<int>(s.out), s.variant},
         s.size}];
@@ -129,13 +131,15 @@ std::vector<simulate::Series> Samples::series() const {
     s.out = static_cast<DType>(name[2]);
     s.variant = static_cast<std::uint8_t>(name[3]);
     std::vector<double> issues;
+    constexpr double alike = 1.05;
     const bool product = simulate::is_product(s.kind);
     std::vector<double> near;  // of the point that is being gathered
-    double first = -1;
+    simulate::Size first{-1};
     for (const auto& [size, times] : sizes) {
-      if (product || first < 0 || size[0] > first * 1.05) {
+      if (product || first[0] < 0 || size[0] > first[0] * alike || size[1] > first[1] * alike ||
+          size[1] * alike < first[1]) {
         near.clear();
-        first = size[0];
+        first = size;
         s.points.push_back({size, 0});
       }
       for (const OpTime& t : times) {
