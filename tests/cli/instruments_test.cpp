@@ -2,6 +2,7 @@
 // what of each goes into the profile.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -52,7 +53,8 @@ struct Ran {
 /// measure on "a GPU" with a trainer that answers with these files, by instrument.
 Ran measure(const std::string& options, const profile::Profile& plain,
             const profile::Profile& with_counters) {
-  const fs::path folder = fs::path(test::binary_dir) / "instruments_test";
+  const fs::path folder =
+      fs::path(test::binary_dir) / ("instruments_test." + std::to_string(::getpid()));
   fs::create_directories(folder);
   std::ofstream(folder / "plain.json") << "[" << profile::to_json(plain, -1) << "]";
   std::ofstream(folder / "counters.json") << "[" << profile::to_json(with_counters, -1) << "]";
@@ -81,6 +83,7 @@ Ran measure(const std::string& options, const profile::Profile& plain,
   std::ifstream runs(folder / "runs");
   std::string all;
   for (std::string word; runs >> word;) all += word + " ";
+  fs::remove_all(folder);
   ran.out = all + "\n" + ran.out;
   return ran;
 }
