@@ -102,6 +102,7 @@ void check_precision(const StepConfig& c) {
 
 /// What the trainer cannot run, though the planner can plan it for PyTorch.
 void check_trainer(const model::ModelSpec& spec, const StepConfig& c) {
+  if (c.seq < 2) refuse("--seq 1 leaves no next token to predict; give 2 or more");
   const bool eager = c.attention == Attention::eager ||
                      (c.attention == Attention::automatic && spec.eager_attention_only);
   const bool dropout = c.dropout > 0.0 || spec.attention_dropout > 0.0;

@@ -1,4 +1,5 @@
 // Profile to JSON and back. Bytes are exact integers; keys carry their unit.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
@@ -235,7 +236,10 @@ Json numerics_json(const Numerics& n) {
 
 void read_numerics(const Reader& r, Numerics& n) {
   const Reader losses = r.at("losses");
-  for (const Json& item : losses.list()) losses.item(item) >> n.losses.emplace_back();
+  for (const Json& item : losses.list()) {
+    n.losses.push_back(std::nan(""));  // JSON has no other way to say it than null
+    if (!item.is_null()) losses.item(item) >> n.losses.back();
+  }
   r.at("gradient_digest") >> n.gradient_digest;
   r.at("parity_error") >> n.parity_error;
   r.at("parity") >> n.parity;

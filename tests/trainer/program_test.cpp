@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -112,6 +113,7 @@ TEST_CASE("bad input to measure ends with 2 and says what would be right") {
            {"--data /no/such/file", "cannot be read"},
            {"--weights /no/such.safetensors", "cannot be read"},
            {"--resume", "--resume needs --checkpoint"},
+           {"--seq 1", "no next token"},
            {"--procs 2 --world 2 --shard ddp", "one of them"},
            {"--collectives carrier-pigeon", "carrier-pigeon"},
            {"--collectives nccl --world 2 --shard ddp", "ac-trainer-cuda has"},
@@ -132,6 +134,15 @@ TEST_CASE("one emulated rank of eight is measured, and its losses are left out w
   CHECK(contains(p.absent.at("numerics"), "no peers"));
   const auto root = nlohmann::json::parse(ran.out);
   CHECK(root["predicted"]["memory"]["peak_allocated_bytes"] == p.memory.peak_allocated);
+}
+
+TEST_CASE("a training that diverges is measured, and its losses are no numbers") {
+  const Ran ran = shell(measure("--steps 6 --lr 1000 --no-parity --format json"));
+  REQUIRE(ran.code == 0);
+  const profile::Profile p = profile::from_json(ran.out, "measure");
+  CHECK(std::isfinite(p.numerics->losses.front()));
+  CHECK(p.numerics->losses.size() == 6);
+  CHECK(p.memory.peak_allocated > 0);
 }
 
 TEST_CASE("without a trainer measure ends with 3 and says where it is looked for") {
