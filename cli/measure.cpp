@@ -221,6 +221,7 @@ Result run_measured_sweep(const Arguments& a) {
   TrainerResult ran = run_trainer(spec, why);
   if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
   if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
+  if (ran.profiles.empty()) return {"", 0};  // another rank prints
   std::size_t next = 0;
   for (auto* list : {&result.savings, &result.rows})
     for (reports::Measurement& row : *list) row.measured = std::move(ran.profiles.at(next++));

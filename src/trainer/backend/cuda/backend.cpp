@@ -108,6 +108,7 @@ class Cuda final : public Backend {
   void release_memory() override {
     finish();
     at::cuda::clearCublasWorkspaces();
+    allocator::setMemoryFraction(1.0, index_);  // of a run before
     allocator::emptyCache();
     allocator::resetPeakStats(index_);
     peak_reserved_ = 0;
