@@ -1,10 +1,8 @@
 #include "trainer/launch.hpp"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,20 +69,6 @@ int run_here(const profile::RunSpec& spec, const Rendezvous& where) {
   }
 }
 
-std::uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  std::uint16_t port = 29500;
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0)
-    port = ntohs(address.sin_port);
-  close(fd);
-  return port;
-}
-
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
@@ -101,7 +85,7 @@ int run_processes(const profile::RunSpec& spec, std::int64_t world) {
   std::fflush(nullptr);
   Rendezvous where;
   where.world = world;
-  where.port = free_port();
+  reserve_port(where);
   where.launcher = "measure --collectives " + spec.collectives;
   std::vector<pid_t> children;
   for (std::int64_t rank = 0; rank < world; ++rank) {
@@ -110,12 +94,14 @@ int run_processes(const profile::RunSpec& spec, std::int64_t world) {
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       own_rank = where.rank = where.local_rank = rank;
+      if (rank != 0) close(where.listening);
       const int code = run_here(spec, where);
       std::fflush(nullptr);
       _exit(code);
     }
     children.push_back(child);
   }
+  close(where.listening);
   int result = 0;
   for (std::size_t left = children.size(); left > 0; --left) {
     int status = 0;

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <netinet/in.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <atomic>
@@ -26,30 +25,18 @@ double since(Clock::time_point start) {
 }
 void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-std::uint16_t free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0);
-  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 /// Runs `work(place)` on a thread a rank; the failures by rank, as "rank: what".
 std::vector<std::string> on_ranks(std::int64_t world,
                                   const std::function<void(const Rendezvous&)>& work) {
   std::vector<std::string> failures(static_cast<std::size_t>(world));
   std::vector<std::thread> threads;
-  const std::uint16_t port = free_port();
+  Rendezvous meeting;
+  trainer::reserve_port(meeting);
   for (std::int64_t r = 0; r < world; ++r)
     threads.emplace_back([&, r] {
-      Rendezvous where;
+      Rendezvous where = meeting;
       where.rank = r;
       where.world = world;
-      where.port = port;
       try {
         work(where);
       } catch (const RankFailure& failure) {
@@ -77,15 +64,7 @@ class OnDevice final : public Pending {
 
 /// Rank 0's store as far as TCPStore's greeting (torch 2.11: a query and four bytes, to validate;
 /// again, to ping, which are sent back). Nobody listens after that.
-void answer_one_connection(std::uint16_t port) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  const int on = 1;
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+void answer_one_connection(int listener) {
   REQUIRE(listen(listener, 1) == 0);
   const int connection = accept(listener, nullptr, nullptr);
   char greeting[10];
@@ -218,7 +197,7 @@ TEST_CASE("a store that is lost while ranks connect is a failure of the rank tha
   // One that answers the first of a rank's two connections.
   const auto failures = on_ranks(2, [](const Rendezvous& where) {
     if (where.rank == 0)
-      answer_one_connection(where.port);
+      answer_one_connection(where.listening);
     else
       static_cast<void>(trainer::make_gloo(where, 1));
   });

@@ -77,10 +77,14 @@ struct Rendezvous {
       0;  ///< among the ranks of this machine: which of its devices is this one's
   std::string address = "127.0.0.1";
   std::uint16_t port = 29500;
-  std::string launcher;                ///< "torchrun", "srun", "mpirun"
+  int listening = -1;    ///< a socket bound to `port`, which rank 0's store takes over; -1: none
+  std::string launcher;  ///< "torchrun", "srun", "mpirun"
   bool launcher_serves_store = false;  ///< the store at `port` is the launcher's, not rank 0's
   std::string attempt = "0";           ///< of a launcher that starts a run again
 };
+/// Binds a free port of this machine and keeps it for rank 0's store, so that nobody else takes it
+/// in between. Throws UserError where there is none.
+void reserve_port(Rendezvous& where);
 /// From the environment; a world of 1 and no launcher where none of them started this process.
 /// Throws UserError for variables that contradict each other or are not numbers.
 [[nodiscard]] Rendezvous rendezvous_from_environment();

@@ -1,5 +1,10 @@
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 
 #include "ac_advisor/model/error.hpp"
 #include "trainer/collectives/collectives.hpp"
@@ -31,6 +36,19 @@ std::int64_t number(const char* name, std::int64_t low, std::int64_t high) {
 }
 
 }  // namespace
+
+void reserve_port(Rendezvous& where) {
+  where.listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (bind(where.listening, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      getsockname(where.listening, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    throw UserError(std::string("no port of this machine is free for the ranks to meet at: ") +
+                    std::strerror(errno));
+  where.port = ntohs(address.sin_port);
+}
 
 Rendezvous rendezvous_from_environment() {
   Rendezvous where;

@@ -39,6 +39,7 @@ Connections meet_at_store(const Rendezvous& where, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.port = where.port;
   options.isServer = where.rank == 0 && !where.launcher_serves_store;
+  if (options.isServer && where.listening >= 0) options.masterListenFd = where.listening;
   options.numWorkers = static_cast<std::size_t>(where.world);
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000));
