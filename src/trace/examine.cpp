@@ -180,6 +180,10 @@ Examination examine(const Machine& m) {
   for (const std::size_t i : {0U, 1U, 2U, 3U, 4U})
     if (check(i).state == State::missing || (i == 4 && check(i).state != State::fine))
       lacks += (lacks.empty() ? "" : ", ") + check(i).name;
+  std::string uncounted;
+  for (const std::size_t i : {0U, 1U, 5U, 6U})
+    if (i == 1 ? check(i).state == State::missing : check(i).state != State::fine)
+      uncounted += (uncounted.empty() ? "" : ", ") + check(i).name;
   const bool device_there = check(0).state == State::fine && check(1).state != State::missing;
   e.abilities = {
       {"plan, advise, compare, explain, export: predictions", true, ""},
@@ -193,7 +197,7 @@ Examination examine(const Machine& m) {
        device_there && check(5).state == State::fine, "see hardware counters"},
       {"measure: DRAM traffic of each phase of the trainer's step, by hardware counters",
        device_there && check(5).state == State::fine && check(6).state == State::fine,
-       "see driver, device, hardware counters, counters' library"},
+       "see " + uncounted},
   };
   return e;
 }

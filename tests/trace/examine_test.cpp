@@ -118,7 +118,8 @@ TEST_CASE("doctor: what the counters of the trainer's step need is named, one by
   CHECK(library(m).state == State::missing);
   CHECK(test::has(library(m).found, "libnvperf_host.so"));
   CHECK(test::has(library(m).way_out, "cuda-cupti-13-0"));
-  CHECK(abilities(examine(m)) == "yyyyyyn");  // all else works
+  CHECK(abilities(examine(m)) == "yyyyyyn");                          // all else works
+  CHECK(examine(m).abilities.back().why == "see counters' library");  // and nothing else is named
   m = whole();
   m.cupti = {{"libcupti.so.12", 26, "", false, ""}};
   CHECK(test::has(library(m).found, "no libcupti.so.13"));
