@@ -96,7 +96,7 @@ std::string instrument_runs(const profile::Instruments& all) {
 
 std::string traced_step(const profile::Instruments& all) {
   if (!all.whole) return "";
-  const profile::Instruments::Whole& w = *all.whole;
+  const profile::TracedStep& w = *all.whole;
   return fmt::format(
       "traced step: {:.0f} kernels in {:.0f} launches, the device idle for {} ms, of which {} in "
       "{:.3g} gaps over 50 us",

@@ -284,7 +284,7 @@ void read_instruments(const Reader& r, Instruments& all) {
   r.at("idle_seconds") >> all.idle_seconds;
   if (!r.json().contains("step")) return;
   const Reader step = r.at("step");
-  profile::Instruments::Whole& whole = all.whole.emplace();
+  profile::TracedStep& whole = all.whole.emplace();
   step.at("kernels") >> whole.kernels;
   step.at("launches") >> whole.launches;
   step.at("gaps_over_50_us") >> whole.long_gaps;

@@ -81,7 +81,7 @@ void add_activity(profile::Profile& profile, const StepActivity& activity) {
   if (!profile.instruments) profile.instruments.emplace();
   profile::Instruments& instruments = *profile.instruments;
   const auto add_whole = [&](const PhaseActivity& part) {
-    profile::Instruments::Whole& whole = *instruments.whole;
+    profile::TracedStep& whole = *instruments.whole;
     whole.kernels += part.kernels;
     whole.launches += part.launches;
     whole.long_gaps += part.long_gaps;

@@ -127,6 +127,13 @@ struct Numerics {
   std::string reference;    ///< what the gradients were compared with
 };
 
+/// A traced step as a whole, with what is in none of its phases: means over steps.
+struct TracedStep {
+  double kernels = 0;   ///< that the device ran
+  double launches = 0;  ///< by the host; a captured graph is one
+  double long_gaps = 0, long_gap_seconds = 0, idle_seconds = 0;
+};
+
 /// What a trace and hardware counters say of a measured step, each from a run of its own, and what
 /// each instrument costs the step it looks at. What was not measured is among the absent ones.
 struct Instruments {
@@ -140,13 +147,7 @@ struct Instruments {
   std::array<double, 5> long_gaps{};  ///< times that the device idled over 50 µs: a mean over steps
   std::array<double, 5> long_gap_seconds{};
   std::array<double, 5> idle_seconds{};  ///< between kernels, before work of the phase
-  /// The traced step as a whole, with what is in none of its phases: means over steps.
-  struct Whole {
-    double kernels = 0;   ///< that the device ran
-    double launches = 0;  ///< by the host; a captured graph is one
-    double long_gaps = 0, long_gap_seconds = 0, idle_seconds = 0;
-  };
-  std::optional<Whole> whole;
+  std::optional<TracedStep> whole;
 
   /// What `run` adds to a step that nothing looks at; empty without a run named "timing".
   [[nodiscard]] std::optional<double> overhead_percent(const Run& run) const;
