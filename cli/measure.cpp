@@ -65,26 +65,49 @@ profile::Profile predicted(const model::ModelSpec& model, StepConfig config) {
   return advise::plan(model, config);
 }
 
-/// Fields of `to` that only a run with hardware counters has.
-void take_counters(profile::Profile& to, const profile::Profile& from) {
-  to.kernels.bytes = from.kernels.bytes;
-  if (from.instruments) {
-    to.instruments->dram_read_bytes = from.instruments->dram_read_bytes;
-    to.instruments->dram_write_bytes = from.instruments->dram_write_bytes;
-    to.instruments->dram_percent_of_peak = from.instruments->dram_percent_of_peak;
-  }
-  for (const char* field : {"kernels.bytes", "instruments.dram_read_bytes",
-                            "instruments.dram_write_bytes", "instruments.dram_percent_of_peak"}) {
-    to.absent.erase(field);
-    if (const auto reason = from.absent.find(field); reason != from.absent.end())
-      to.absent[field] = reason->second;
-  }
+void not_counted(profile::Profile& profile, const std::string& why) {
+  for (const char* field : profile::counted_fields) profile.absent[field] = why;
 }
 
-void no_counters(profile::Profile& profile, const std::string& why) {
-  for (const char* field : {"instruments.dram_read_bytes", "instruments.dram_write_bytes",
-                            "instruments.dram_percent_of_peak"})
-    profile.absent[field] = why;
+void add_trace(const profile::RunSpec& spec, profile::Profile& measured) {
+  std::string why;
+  TrainerResult ran;
+  const trace::TraceFile file = run_trainer_traced(spec, ran, why);
+  if (ran.exit_code != 0) return trace::add_no_activity(measured, why);
+  try {
+    trace::add_activity(measured, trace::step_activity(file));
+  } catch (const UserError& error) {
+    return trace::add_no_activity(measured, (why.empty() ? "" : why + "; ") + error.what());
+  }
+  if (!ran.profiles.empty())
+    measured.instruments->runs.push_back({"trace", ran.profiles.front().time.step});
+}
+
+void add_counted(profile::RunSpec spec, profile::Profile& measured) {
+  std::string why;
+  spec.instrument = "counters";
+  const TrainerResult ran = run_trainer(spec, why);
+  if (ran.exit_code != 0 || ran.profiles.empty())
+    return not_counted(measured, why.empty() ? "the run with counters did not end well" : why);
+  const profile::Profile& from = ran.profiles.front();
+  profile::Instruments& instruments = *measured.instruments;
+  if (from.instruments) {
+    instruments.dram_read_bytes = from.instruments->dram_read_bytes;
+    instruments.dram_write_bytes = from.instruments->dram_write_bytes;
+    instruments.dram_percent_of_peak = from.instruments->dram_percent_of_peak;
+  }
+  measured.kernels.bytes = from.kernels.bytes;
+  const auto take_reason = [&](const char* field) {
+    measured.absent.erase(field);
+    if (const auto reason = from.absent.find(field); reason != from.absent.end())
+      measured.absent[field] = reason->second;
+  };
+  for (const char* field : profile::counted_fields) take_reason(field);
+  take_reason("kernels.bytes");
+  // A counted step is never a captured one: beside such a one its time says nothing of counters.
+  if (!measured.absent.contains(profile::counted_fields[0]) &&
+      measured.config.cuda_graph == CudaGraph::off)
+    instruments.runs.push_back({"counters", from.time.step});
 }
 
 /// Runs again with each instrument that was asked for; what each adds to a step is in the result.
@@ -94,35 +117,14 @@ void add_instruments(const MeasureArguments& m, profile::RunSpec spec, profile::
   spec.checkpoint.clear();
   spec.resume = false;
   measured.instruments.emplace().runs.push_back({"timing", measured.time.step});
-  TrainerResult ran;
-  std::string why = "not asked for: measure with --trace";
-  trace::add_no_activity(measured, why);
-  if (m.trace) {
-    why.clear();
-    const trace::TraceFile file = run_trainer_traced(spec, ran, why);
-    try {
-      if (ran.exit_code == 0) trace::add_activity(measured, trace::step_activity(file));
-    } catch (const UserError& error) {
-      why += (why.empty() ? "" : "; ") + std::string(error.what());
-      ran.exit_code = 3;
-    }
-    if (ran.exit_code != 0) trace::add_no_activity(measured, why);
-    if (ran.exit_code == 0 && !ran.profiles.empty())
-      measured.instruments->runs.push_back({"trace", ran.profiles.front().time.step});
-  }
-  no_counters(measured, "not asked for: measure with --counters");
-  if (m.counters) {
-    why.clear();
-    spec.instrument = "counters";
-    ran = run_trainer(spec, why);
-    if (ran.exit_code == 0 && !ran.profiles.empty()) {
-      take_counters(measured, ran.profiles.front());
-      if (measured.absent.count("instruments.dram_read_bytes") == 0)
-        measured.instruments->runs.push_back({"counters", ran.profiles.front().time.step});
-    } else {
-      no_counters(measured, why.empty() ? "the run with counters did not end well" : why);
-    }
-  }
+  if (m.trace)
+    add_trace(spec, measured);
+  else
+    trace::add_no_activity(measured, "not asked for: measure with --trace");
+  if (m.counters)
+    add_counted(spec, measured);
+  else
+    not_counted(measured, "not asked for: measure with --counters");
 }
 
 /// After running out of memory: the fastest configurations of the same step that would fit.

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/trace/run_traced.hpp"
 #include "cli/output.hpp"
 
@@ -28,18 +27,6 @@ fs::path trainer_path(bool cuda) {
   std::error_code error;
   return fs::read_symlink("/proc/self/exe", error).parent_path() /
          (cuda ? "ac-trainer-cuda" : "ac-trainer");
-}
-
-/// All configurations of a run are for the same machine.
-bool for_gpu(const profile::RunSpec& spec) {
-  bool cuda = false;
-  for (std::size_t i = 0; i < spec.configs.size(); ++i) {
-    const bool this_one = simulate::find_device(resolve_options(spec.configs[i]).gpu).cuda;
-    if (i > 0 && this_one != cuda)
-      throw UserError("--gpu: some configurations are for a GPU, others for the CPU");
-    cuda = this_one;
-  }
-  return cuda;
 }
 
 /// A folder of this run's own, removed at its end.
@@ -67,7 +54,7 @@ class Folder {
 /// The program that runs the specification, once that is written into `folder`; empty: `why`.
 std::vector<std::string> command_of(profile::RunSpec& spec, const Folder& folder,
                                     std::string& why) {
-  const bool cuda = for_gpu(spec);
+  const bool cuda = profile::for_gpu(spec);
   const fs::path program = trainer_path(cuda);
   if (::access(program.c_str(), X_OK) != 0) {
     why = program.string() +

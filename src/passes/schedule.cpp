@@ -61,4 +61,9 @@ Schedule make_schedule(const StepProgram& step) {
   return schedule;
 }
 
+bool same_segment(const ir::Op& a, const ir::Op& b) {
+  return a.phase == b.phase &&
+         (a.phase == ir::Phase::optimizer || a.module.block == b.module.block);
+}
+
 }  // namespace ac_advisor::passes

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/device.hpp"
 
 namespace ac_advisor::profile {
 namespace {
@@ -36,6 +37,17 @@ void visit(Spec& s, Io io) {
 }
 
 }  // namespace
+
+bool for_gpu(const RunSpec& spec) {
+  bool cuda = false;
+  for (std::size_t i = 0; i < spec.configs.size(); ++i) {
+    const bool this_one = simulate::find_device(resolve_options(spec.configs[i]).gpu).cuda;
+    if (i > 0 && this_one != cuda)
+      throw UserError("--gpu: some configurations are for a GPU, others for the CPU");
+    cuda = this_one;
+  }
+  return cuda;
+}
 
 std::string to_json(const RunSpec& spec) {
   Json out = {{"schema", schema}};

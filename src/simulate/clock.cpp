@@ -153,21 +153,15 @@ class GraphLaunches {
 
   double seconds_before(const ir::Op& op) {
     const bool same =
-        any_ &&
-        (graph_ == CudaGraph::step ||
-         (op.phase == phase_ && (op.phase == Phase::optimizer || op.module.block == block_)));
-    any_ = true;
-    phase_ = op.phase;
-    block_ = op.module.block;
+        before_ != nullptr && (graph_ == CudaGraph::step || passes::same_segment(*before_, op));
+    before_ = &op;
     return same ? 0.0 : device_.graph_launch_seconds;
   }
 
  private:
   const Device& device_;
   CudaGraph graph_;
-  bool any_ = false;
-  Phase phase_ = Phase::forward;
-  std::int32_t block_ = 0;
+  const ir::Op* before_ = nullptr;
 };
 
 struct Clocks {

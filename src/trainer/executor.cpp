@@ -339,10 +339,8 @@ void Executor::run_segments(OpId begin, OpId end) {
     OpId stop = apart ? begin : end;
     bool launches = !apart;
     for (; stop < end; ++stop) {
-      const ir::Op &first = p_.op(begin), &next = p_.op(stop);
-      const bool same = next.phase == first.phase && (first.phase == ir::Phase::optimizer ||
-                                                      next.module.block == first.module.block);
-      if (!same && launches) break;
+      const ir::Op& next = p_.op(stop);
+      if (launches && !passes::same_segment(p_.op(begin), next)) break;
       launches = launches || ir::row(next.kind).launches > 0;
     }
     const auto work = [this, begin, stop, apart] {

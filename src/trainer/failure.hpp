@@ -10,4 +10,7 @@ struct Failure {
   std::string message;
 };
 
+/// What LibTorch's exceptions say before their stack traces.
+inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 }  // namespace ac_advisor::trainer

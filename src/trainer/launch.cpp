@@ -62,9 +62,8 @@ int run_here(const profile::RunSpec& spec, const Rendezvous& where) {
     if (where.rank == 0) std::fprintf(stderr, "ac-trainer: %s\n", error.what());
     return 2;
   } catch (const std::exception& error) {
-    const std::string what = error.what();
     std::fprintf(stderr, "ac-trainer: rank %lld: %s\n", static_cast<long long>(where.rank),
-                 what.substr(0, what.find('\n')).c_str());
+                 first_line(error.what()).c_str());
     return 70;
   }
 }

@@ -66,8 +66,6 @@ class Progress {
   std::int64_t done_ = 0;
 };
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
   const Live live = live_now(rank);
   const ir::OpId op = rank.executor().current();
@@ -263,11 +261,6 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
   return *result;
 }
 
-bool for_gpu(const profile::RunSpec& spec) {
-  return !spec.configs.empty() &&
-         simulate::find_device(resolve_options(spec.configs.front()).gpu).cuda;
-}
-
 }  // namespace
 
 void request_stop() { stop_requested = true; }
@@ -283,7 +276,7 @@ std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous
   if (!spec.weights.empty()) weights.emplace(spec.weights);
   std::unique_ptr<Collectives> processes;
   try {
-    const bool nccl = spec.collectives == "nccl" || for_gpu(spec);
+    const bool nccl = spec.collectives == "nccl" || profile::for_gpu(spec);
     if (spec.collectives == "nccl") require_nccl();
     if (where.world > 1) processes = (nccl ? make_nccl : make_gloo)(where, spec.timeout_seconds);
   } catch (const RankFailure& failure) {

@@ -12,6 +12,9 @@
 namespace ac_advisor {
 namespace {
 
+using test::oracle_model;
+using test::with;
+
 constexpr double mib = 1024.0 * 1024.0;
 
 /// False, and a line that says so, where there is no GPU.
@@ -19,11 +22,6 @@ bool on_device() {
   if (test::has_device()) return true;
   std::puts("not run: no CUDA device");
   return false;
-}
-
-OptionList with(OptionList list, const OptionList& more) {
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
 }
 
 const OptionList bf16{
@@ -41,10 +39,6 @@ test::Outcome on_gpu(const model::ModelSpec& model, const OptionList& options, i
 test::Outcome on_cpu(const model::ModelSpec& model, const OptionList& options, int steps = 2) {
   return test::run_steps(model, test::trainer_config(options), steps,
                          test::random_tokens(model.vocab));
-}
-
-model::ModelSpec oracle_model(const std::string& name) {
-  return model::load_model(test::source_folder() + "/tests/oracle/models/" + name);
 }
 
 /// A rank alone on the GPU.

@@ -302,8 +302,7 @@ TEST_CASE("LibTorch's autograd gives the gradients of every family, and of every
   std::set<OpKind> seen;
   for (const char* family : {"gemma2", "gemma3_text", "llama", "llama_untied", "mistral", "mixtral",
                              "phi3", "qwen2", "qwen3", "qwen3_moe"}) {
-    const model::ModelSpec model =
-        model::load_model(test::source_folder() + "/tests/oracle/models/" + family);
+    const model::ModelSpec model = test::oracle_model(family);
     for (const char* kernels : {"eager", "fused"})
       for (const char* loss : {"ce", "lc-ce"}) {
         const std::string name = family;

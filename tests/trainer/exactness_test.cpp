@@ -149,8 +149,7 @@ TEST_CASE("predicted is measured to the byte: every family") {
                              "phi3", "qwen2", "qwen3", "qwen3_moe"})
     for (const char* kernels : {"eager", "fused"})
       for (const char* ac : {"none", "full", "selective"}) {
-        const model::ModelSpec model = model::load_model(std::string(test::source_folder()) +
-                                                         "/tests/oracle/models/" + family);
+        const model::ModelSpec model = test::oracle_model(family);
         CAPTURE(std::string(family));
         check_exact(
             model,

@@ -8,6 +8,9 @@
 namespace ac_advisor {
 namespace {
 
+using test::oracle_model;
+using test::with;
+
 const char* const modes[] = {"full", "selective", "attention", "grouped:2", "every:2", "sqrt"};
 
 test::Outcome run(const model::ModelSpec& model, const OptionList& options, int steps = 1) {
@@ -15,18 +18,11 @@ test::Outcome run(const model::ModelSpec& model, const OptionList& options, int 
                          test::random_tokens(model.vocab));
 }
 
-OptionList with(OptionList list, const OptionList& more) {
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
-}
-
 }  // namespace
 
 TEST_CASE("gradients are bit-identical in all checkpointing modes and scopes") {
   for (const char* name : {"tiny-llama", "gemma2", "phi3", "qwen3_moe"}) {
-    const std::string folder = std::string(test::source_folder()) + "/tests/oracle/models/";
-    const model::ModelSpec model = model::load_model(
-        std::string_view(name) == "tiny-llama" ? std::string(name) : folder + name);
+    const model::ModelSpec model = oracle_model(name);
     for (const char* kernels : {"eager", "fused"})
       for (const char* loss : {"ce", "lc-ce"}) {
         const OptionList base{

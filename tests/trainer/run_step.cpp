@@ -24,6 +24,16 @@ StepConfig trainer_config(const OptionList& options) {
   return config;
 }
 
+OptionList with(OptionList list, const OptionList& more) {
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+model::ModelSpec oracle_model(const std::string& name) {
+  return model::load_model(name == "tiny-llama" ? name
+                                                : source_folder() + "/tests/oracle/models/" + name);
+}
+
 trainer::Data random_tokens(std::int64_t vocab) {
   return [vocab](std::int64_t first, at::Tensor ids) {
     auto rows = ids.accessor<std::int64_t, 2>();

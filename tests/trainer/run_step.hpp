@@ -17,6 +17,10 @@ namespace ac_advisor::test {
 [[nodiscard]] std::string source_folder();
 /// fp32 on a CPU, which is what can be exact; options of the command line over it.
 [[nodiscard]] StepConfig trainer_config(const OptionList& options);
+/// Options and more of them; of two for one thing the last counts.
+[[nodiscard]] OptionList with(OptionList list, const OptionList& more);
+/// tiny-llama, or a small model of a family in tests/oracle/models.
+[[nodiscard]] model::ModelSpec oracle_model(const std::string& name);
 /// tokens of a seeded generator, below `vocab`
 [[nodiscard]] trainer::Data random_tokens(std::int64_t vocab);
 

@@ -25,4 +25,8 @@ struct Schedule {
 /// node holds what it saved and received until it is done, a `hold` keeps Python's locals.
 [[nodiscard]] Schedule make_schedule(const StepProgram& step);
 
+/// Whether --cuda-graph segments captures two ops that follow each other in one graph: the
+/// optimizer's, or a block's of one phase. The trainer cuts here, and the clock counts launches.
+[[nodiscard]] bool same_segment(const ir::Op& a, const ir::Op& b);
+
 }  // namespace ac_advisor::passes

@@ -153,6 +153,11 @@ struct Instruments {
   [[nodiscard]] std::optional<double> overhead_percent(const Run& run) const;
 };
 
+/// Fields of `instruments` that only hardware counters fill, by their paths in JSON.
+inline constexpr std::array<const char*, 3> counted_fields{"instruments.dram_read_bytes",
+                                                           "instruments.dram_write_bytes",
+                                                           "instruments.dram_percent_of_peak"};
+
 /// Where a step's numbers came from, and the numbers: one type for predicted and measured.
 struct Profile {
   std::string source = "simulated";  ///< or "measured"

@@ -33,6 +33,10 @@ struct RunSpec {
   std::string output;  ///< JSON list of profiles, one a config; of a calibration its measurements
 };
 
+/// Whether it runs on a GPU; all configurations are for the same machine. Throws UserError where
+/// they are not.
+[[nodiscard]] bool for_gpu(const RunSpec& spec);
+
 [[nodiscard]] std::string to_json(const RunSpec& spec);
 /// Throws UserError naming `origin` and the field.
 [[nodiscard]] RunSpec read_run_spec(const std::string& text, const std::string& origin);

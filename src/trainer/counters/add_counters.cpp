@@ -1,24 +1,15 @@
 #include "trainer/counters/add_counters.hpp"
 
 namespace ac_advisor::trainer {
-namespace {
-
-constexpr const char *read_field = "instruments.dram_read_bytes",
-                     *write_field = "instruments.dram_write_bytes",
-                     *percent_field = "instruments.dram_percent_of_peak";
-
-}  // namespace
-
 void add_counters(profile::Profile& profile, const Counted& counted) {
   if (!profile.instruments) profile.instruments.emplace();
   profile.absent.erase("instruments");
   if (!counted.why_not.empty()) {
-    for (const char* field : {read_field, write_field, percent_field})
-      profile.absent[field] = counted.why_not;
+    for (const char* field : profile::counted_fields) profile.absent[field] = counted.why_not;
     return;
   }
-  for (const char* field : {read_field, write_field, percent_field, "kernels.bytes"})
-    profile.absent.erase(field);
+  for (const char* field : profile::counted_fields) profile.absent.erase(field);
+  profile.absent.erase("kernels.bytes");
   profile::Instruments& instruments = *profile.instruments;
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i)
     for (const RangeTraffic& range : counted.ranges) {
@@ -29,7 +20,7 @@ void add_counters(profile::Profile& profile, const Counted& counted) {
       if (range.dram_percent_of_peak)
         instruments.dram_percent_of_peak[i] = *range.dram_percent_of_peak;
       else
-        profile.absent[percent_field] =
+        profile.absent["instruments.dram_percent_of_peak"] =
             "the byte counters alone fit one pass on this device, and a step is run once";
     }
 }

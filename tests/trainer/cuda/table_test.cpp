@@ -13,10 +13,8 @@
 namespace ac_advisor {
 namespace {
 
-OptionList with(OptionList list, const OptionList& more) {
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
-}
+using test::oracle_model;
+using test::with;
 
 test::Outcome on_gpu(const model::ModelSpec& model, const OptionList& options, int steps = 2,
                      bool emulated = false) {
@@ -37,12 +35,6 @@ simulate::MemoryTrace predicted(const model::ModelSpec& model, const OptionList&
   simulate::MemoryModel unrounded;
   unrounded.round_to_512 = unrounded.workspaces = false;
   return simulate::walk_memory(built->step, built->schedule, unrounded);
-}
-
-model::ModelSpec oracle_model(const std::string& name) {
-  return model::load_model(name == "tiny-llama" ? name
-                                                : std::string(test::source_folder()) +
-                                                      "/tests/oracle/models/" + name);
 }
 
 }  // namespace

@@ -12,12 +12,11 @@
 #include <cstdlib>
 #include <thread>
 
+#include "trainer/failure.hpp"
 #include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// c10d logs each lost connection with a stack trace; what there is to know is in what it throws. A
 /// user's own level wins.

@@ -13,10 +13,6 @@ namespace {
 constexpr std::int32_t unit_offset = 1;  // Op::dim of a norm: Gemma's (1 + weight)
 constexpr std::int32_t gelu = 1;         // Op::dim of swiglu: GELU's tanh form for SiLU
 
-device::Element element(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat ? device::Element::f32 : device::Element::bf16;
-}
-
 device::Rows rows(const at::Tensor& x) {
   TORCH_INTERNAL_ASSERT(x.dim() <= 4 && x.stride(-1) == 1, "rows are contiguous");
   device::Rows r;

@@ -13,10 +13,6 @@
 namespace ac_advisor::trainer::cuda {
 namespace {
 
-device::Element element(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat ? device::Element::f32 : device::Element::bf16;
-}
-
 /// Walks the tiles: f(tile, its first token, hidden rows, weight rows, logits); after(first word,
 /// words) once all tokens of some words are done.
 template <typename F, typename After>

@@ -11,6 +11,11 @@
 /// one: a test stands in for it on the host.
 namespace ac_advisor::trainer::cuda {
 
+/// fp32 or bf16, the two that the raw kernels know.
+[[nodiscard]] inline device::Element element(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat ? device::Element::f32 : device::Element::bf16;
+}
+
 /// The stream that this thread's work goes to.
 [[nodiscard]] device::Stream stream();
 
