@@ -8,13 +8,13 @@ advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const 
   advise::Space space = advise::default_space(model, base);
   for (const auto& [name, value] : a.options) {
     if (name == "--ac") {
-      space.ac = {base.ac};
+      space.ac = {base.memory.ac};
       space.groups.clear();
     }
-    if (name == "--ac-scope") space.scope = {base.scope};
-    if (name == "--loss") space.loss = {base.loss};
-    if (name == "--kernels") space.kernels = {base.kernels};
-    if (name == "--shard") space.shard = {base.shard};
+    if (name == "--ac-scope") space.scope = {base.memory.scope};
+    if (name == "--loss") space.loss = {base.memory.loss};
+    if (name == "--kernels") space.kernels = {base.memory.kernels};
+    if (name == "--shard") space.shard = {base.layout.shard};
   }
   return space;
 }

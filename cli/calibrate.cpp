@@ -38,7 +38,7 @@ std::string table(const simulate::Measurements& m, const reports::Style& style) 
 Result run_calibrate(const Arguments& a) {
   OptionList options{{"--gpu", "cpu"}};
   options.insert(options.end(), a.options.begin(), a.options.end());
-  const simulate::Device& device = simulate::find_device(resolve_options(options).gpu);
+  const simulate::Device& device = simulate::find_device(resolve_options(options).device.gpu);
   profile::RunSpec spec;
   spec.calibrate = a.quick ? "quick" : "full";
   spec.configs = {options};

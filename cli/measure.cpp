@@ -61,7 +61,7 @@ profile::RunSpec run_spec(const Arguments& a, bool gpu) {
 }
 
 profile::Profile predicted(const model::ModelSpec& model, StepConfig config) {
-  config.runtime = Runtime::ac_trainer;
+  config.runtime.kind = Runtime::ac_trainer;
   return advise::plan(model, config);
 }
 
@@ -106,7 +106,7 @@ void add_counted(profile::RunSpec spec, profile::Profile& measured) {
   take_reason("kernels.bytes");
   // A counted step is never a captured one: beside such a one its time says nothing of counters.
   if (!measured.absent.contains(profile::counted_fields[0]) &&
-      measured.config.cuda_graph == CudaGraph::off)
+      measured.config.runtime.cuda_graph == CudaGraph::off)
     instruments.runs.push_back({"counters", from.time.step});
 }
 
@@ -131,10 +131,10 @@ void add_instruments(const MeasureArguments& m, profile::RunSpec spec, profile::
 void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t limit) {
   if (limit <= 0) return;
   StepConfig start = base;
-  start.runtime = Runtime::ac_trainer;
+  start.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::default_space(model, start);
-  space.batch = {start.batch};
-  space.shard = {start.shard};
+  space.batch = {start.run.batch};
+  space.shard = {start.layout.shard};
   const advise::Sweep sweep = advise::sweep(model, start, space);
   std::size_t shown = 0;
   for (const advise::Row& row : sweep.rows) {
@@ -155,7 +155,7 @@ int exit_code(int trainer) { return trainer == 2 || trainer == 130 ? trainer : 3
 
 OptionList options_of(const StepConfig& config) {
   StepConfig plain = config;
-  plain.runtime = Runtime::pytorch;  // which runtime runs it is no option
+  plain.runtime.kind = Runtime::pytorch;  // which runtime runs it is no option
   auto options = reports::options_of(plain);
   if (!options)
     throw UserError("this configuration cannot be said in options, so it cannot be run");
@@ -168,10 +168,10 @@ Result run_measure(const Arguments& a) {
   const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
   const OptionList options = settle(a.options, a.measure);
   const StepConfig config = resolve_options(options);
-  const bool gpu = simulate::find_device(config.gpu).cuda;
+  const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
-                    config.gpu + ": CUPTI looks at GPUs; name the one that is here");
+                    config.device.gpu + ": CUPTI looks at GPUs; name the one that is here");
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
   profile::RunSpec spec = run_spec(a, gpu);
@@ -195,15 +195,15 @@ Result run_measured_sweep(const Arguments& a) {
   Arguments settled = a;
   settled.options = settle(a.options, a.measure);
   StepConfig base = resolve_options(settled.options);
-  base.runtime = Runtime::ac_trainer;
+  base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = space_of(settled, model, base);
-  space.batch = {base.batch};
+  space.batch = {base.run.batch};
   space.scope = {AcScope::block};
-  if (base.world > 1) space.shard = {base.shard};
+  if (base.layout.world > 1) space.shard = {base.layout.shard};
   const bool loss_given = given(settled.options, "--loss");
   if (!loss_given) space.loss = {LossKind::ce, LossKind::lc_ce};
   const advise::Sweep sweep = advise::sweep(model, base, space);
-  profile::RunSpec spec = run_spec(settled, simulate::find_device(base.gpu).cuda);
+  profile::RunSpec spec = run_spec(settled, simulate::find_device(base.device.gpu).cuda);
   reports::Measurements result;
   const auto add = [&](std::vector<reports::Measurement>& list, const std::string& label,
                        const StepConfig& config) {
@@ -213,7 +213,7 @@ Result run_measured_sweep(const Arguments& a) {
   for (const advise::Saving& row : sweep.savings) add(result.savings, row.technique, row.config);
   for (const advise::Row& row : sweep.rows) {
     const StepConfig& c = row.profile.config;  // sharding and batch are the same in all
-    add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.kernels), c);
+    add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels), c);
   }
   if (spec.collectives == "procs")
     throw UserError(

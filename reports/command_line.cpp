@@ -15,42 +15,46 @@ struct Option {
 
 // What the command line asks for first comes first; the rest is given where it differs.
 const Option options[] = {
-    {"--gpu", [](const StepConfig& c) { return c.gpu; }},
-    {"--threads", [](const StepConfig& c) { return std::to_string(c.threads); }},
-    {"--world", [](const StepConfig& c) { return std::to_string(c.world); }},
+    {"--gpu", [](const StepConfig& c) { return c.device.gpu; }},
+    {"--threads", [](const StepConfig& c) { return std::to_string(c.device.threads); }},
+    {"--world", [](const StepConfig& c) { return std::to_string(c.layout.world); }},
     {"--shard", [](const StepConfig& c) { return shard_option(c); }},
     {"--ac", [](const StepConfig& c) { return ac_option(c); }},
-    {"--ac-scope", [](const StepConfig& c) { return std::string(to_option(c.scope)); }},
+    {"--ac-scope", [](const StepConfig& c) { return std::string(to_option(c.memory.scope)); }},
     {"--loss", [](const StepConfig& c) { return loss_option(c); }},
-    {"--kernels", [](const StepConfig& c) { return std::string(to_option(c.kernels)); }},
-    {"--grad-accum", [](const StepConfig& c) { return std::to_string(c.grad_accum); }},
-    {"--optimizer", [](const StepConfig& c) { return std::string(to_option(c.optimizer)); }},
-    {"--attn", [](const StepConfig& c) { return std::string(to_option(c.attention)); }},
-    {"--cuda-graph", [](const StepConfig& c) { return std::string(to_option(c.cuda_graph)); }},
-    {"--param-dtype", [](const StepConfig& c) { return std::string(to_option(c.param_dtype)); }},
+    {"--kernels", [](const StepConfig& c) { return std::string(to_option(c.memory.kernels)); }},
+    {"--grad-accum", [](const StepConfig& c) { return std::to_string(c.run.grad_accum); }},
+    {"--optimizer", [](const StepConfig& c) { return std::string(to_option(c.optimizer.kind)); }},
+    {"--attn", [](const StepConfig& c) { return std::string(to_option(c.run.attention)); }},
+    {"--cuda-graph",
+     [](const StepConfig& c) { return std::string(to_option(c.runtime.cuda_graph)); }},
+    {"--param-dtype",
+     [](const StepConfig& c) { return std::string(to_option(c.precision.param_dtype)); }},
     {"--compute-dtype",
-     [](const StepConfig& c) { return std::string(to_option(c.compute_dtype)); }},
-    {"--reduce-dtype", [](const StepConfig& c) { return std::string(to_option(c.reduce_dtype)); }},
-    {"--fsdp-unit", [](const StepConfig& c) { return std::string(to_option(c.fsdp_unit)); }},
-    {"--dropout", [](const StepConfig& c) { return fmt::format("{}", c.dropout); }},
-    {"--capacity-factor", [](const StepConfig& c) { return fmt::format("{}", c.capacity_factor); }},
+     [](const StepConfig& c) { return std::string(to_option(c.precision.compute_dtype)); }},
+    {"--reduce-dtype",
+     [](const StepConfig& c) { return std::string(to_option(c.precision.reduce_dtype)); }},
+    {"--fsdp-unit", [](const StepConfig& c) { return std::string(to_option(c.layout.fsdp_unit)); }},
+    {"--dropout", [](const StepConfig& c) { return fmt::format("{}", c.run.dropout); }},
+    {"--capacity-factor",
+     [](const StepConfig& c) { return fmt::format("{}", c.run.capacity_factor); }},
     {"--alloc-conf",
      [](const StepConfig& c) {
-       return std::string(c.expandable_segments ? "expandable_segments:True"
-                                                : "expandable_segments:False");
+       return std::string(c.runtime.expandable_segments ? "expandable_segments:True"
+                                                        : "expandable_segments:False");
      }},
 };
 
 struct Flag {
   const char* on;
   const char* off;  ///< null: cannot be turned off
-  bool StepConfig::*member;
+  bool (*is_on)(const StepConfig&);
 };
 constexpr Flag flags[] = {
-    {"--keep-last-block", nullptr, &StepConfig::keep_last_block},
-    {"--no-sync", nullptr, &StepConfig::no_sync},
-    {"--hold-output", "--no-hold-output", &StepConfig::hold_output},
-    {"--force", nullptr, &StepConfig::force},
+    {"--keep-last-block", nullptr, [](const StepConfig& c) { return c.layout.keep_last_block; }},
+    {"--no-sync", nullptr, [](const StepConfig& c) { return c.layout.no_sync; }},
+    {"--hold-output", "--no-hold-output", [](const StepConfig& c) { return c.memory.hold_output; }},
+    {"--force", nullptr, [](const StepConfig& c) { return c.runtime.force; }},
 };
 
 /// A mode that is not chosen may have left its argument behind: what counts is what is written.
@@ -62,14 +66,15 @@ bool same(const StepConfig& a, const StepConfig& b) {
 
 std::optional<OptionList> options_of(const StepConfig& config) {
   StepConfig wanted = config;
-  wanted.block_modes.clear();  // what budget: chose, not what was asked
+  wanted.memory.block_modes.clear();  // what budget: chose, not what was asked
   const StepConfig plain;
   OptionList list;
-  if (wanted.framework != plain.framework) list.emplace_back("--framework", wanted.framework);
-  list.emplace_back("--batch", std::to_string(wanted.batch));
-  list.emplace_back("--seq", std::to_string(wanted.seq));
-  if (wanted.world > 1) {
-    list.emplace_back("--world", std::to_string(wanted.world));
+  if (wanted.runtime.framework != plain.runtime.framework)
+    list.emplace_back("--framework", wanted.runtime.framework);
+  list.emplace_back("--batch", std::to_string(wanted.run.batch));
+  list.emplace_back("--seq", std::to_string(wanted.run.seq));
+  if (wanted.layout.world > 1) {
+    list.emplace_back("--world", std::to_string(wanted.layout.world));
     list.emplace_back("--shard", shard_option(wanted));
   }
   try {
@@ -81,8 +86,8 @@ std::optional<OptionList> options_of(const StepConfig& config) {
         if (option.text(now) != option.text(wanted))
           list.emplace_back(option.name, option.text(wanted));
       for (const Flag& flag : flags) {
-        if (now.*flag.member == wanted.*flag.member) continue;
-        const char* name = wanted.*flag.member ? flag.on : flag.off;
+        if (flag.is_on(now) == flag.is_on(wanted)) continue;
+        const char* name = flag.is_on(wanted) ? flag.on : flag.off;
         if (name == nullptr) return std::nullopt;
         list.emplace_back(name, "");
       }

@@ -50,8 +50,8 @@ class Solver {
   Solved run() {
     none_ = measure(std::vector<AcMode>(size(), AcMode::none));
     const Measured all_full = measure(std::vector<AcMode>(size(), AcMode::full));
-    if (all_full.peak > config_.ac_arg && none_.peak > config_.ac_arg)
-      throw UserError("--ac budget:" + std::to_string(config_.ac_arg) +
+    if (all_full.peak > config_.memory.ac_arg && none_.peak > config_.memory.ac_arg)
+      throw UserError("--ac budget:" + std::to_string(config_.memory.ac_arg) +
                       ": below what is feasible; the least peak of this configuration is " +
                       std::to_string(all_full.peak) + " bytes, with every block recomputed");
     choices_ = {choice(AcMode::full, all_full)};
@@ -67,7 +67,7 @@ class Solver {
 
   [[nodiscard]] StepConfig with(std::vector<AcMode> modes) const {
     StepConfig config = config_;
-    config.block_modes = std::move(modes);
+    config.memory.block_modes = std::move(modes);
     return config;
   }
 
@@ -77,9 +77,9 @@ class Solver {
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
     m.peak = simulate::walk_memory(step, schedule, memory_model(device_, config)).peak;
-    m.recompute =
-        simulate::walk_time(step, device_, config.world, config.grad_accum, config.cuda_graph)
-            .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    m.recompute = simulate::walk_time(step, device_, config.layout.world, config.run.grad_accum,
+                                      config.runtime.cuda_graph)
+                      .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
     return m;
   }
 
@@ -135,12 +135,12 @@ class Solver {
   }
 
   Solved search(const Measured& all_full) {
-    const double budget = static_cast<double>(config_.ac_arg);
+    const double budget = static_cast<double>(config_.memory.ac_arg);
     for (const Plan& plan : plans()) {
       if (predicted(plan) > budget * 1.02) continue;
       const std::vector<AcMode> modes = modes_of(plan);
       const Measured m = measure(modes);
-      if (m.peak > config_.ac_arg) continue;
+      if (m.peak > config_.memory.ac_arg) continue;
       return finish(plan, modes, m, all_full);
     }
     const std::vector<AcMode> modes(size(), AcMode::full);
@@ -153,16 +153,16 @@ class Solver {
     Solved solved;
     solved.step = passes::build_step(model_, with(modes));
     profile::BudgetResult result;
-    result.budget = config_.ac_arg;
+    result.budget = config_.memory.ac_arg;
     result.least_feasible = std::min(all_full.peak, none_.peak);
     result.formulation =
         "one mode a block (none, attention, selective, full): least recomputation time with the "
         "allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
-    result.lower_bound_seconds =
-        std::min(relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.ac_arg)),
-                 m.recompute);
+    result.lower_bound_seconds = std::min(
+        relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.memory.ac_arg)),
+        m.recompute);
     result.gap = m.recompute > 0 ? 1.0 - result.lower_bound_seconds / m.recompute : 0.0;
     result.plan = describe(plan);
     solved.budget = result;
@@ -204,7 +204,7 @@ class Solver {
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
-  if (config.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
+  if (config.memory.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
   passes::validate(model, config);
   return Solver(model, config, device).run();
 }

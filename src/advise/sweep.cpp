@@ -33,28 +33,30 @@ bool combines(const model::ModelSpec& model, const StepConfig& config) {
 std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfig& base,
                                   const Space& space) {
   std::vector<StepConfig> list;
-  for (std::int64_t batch : or_base(space.batch, base.batch))
-    for (Sharding shard : or_base(space.shard, base.shard))
-      for (Kernels kernels : or_base(space.kernels, base.kernels))
-        for (LossKind loss : or_base(space.loss, base.loss))
-          for (AcScope scope : or_base(space.scope, base.scope))
-            for (AcMode ac : or_base(space.ac, base.ac)) {
+  for (std::int64_t batch : or_base(space.batch, base.run.batch))
+    for (Sharding shard : or_base(space.shard, base.layout.shard))
+      for (Kernels kernels : or_base(space.kernels, base.memory.kernels))
+        for (LossKind loss : or_base(space.loss, base.memory.loss))
+          for (AcScope scope : or_base(space.scope, base.memory.scope))
+            for (AcMode ac : or_base(space.ac, base.memory.ac)) {
               const bool grouped = ac == AcMode::grouped && !space.groups.empty();
               for (std::int64_t k :
-                   grouped ? space.groups : std::vector<std::int64_t>{base.ac_arg}) {
+                   grouped ? space.groups : std::vector<std::int64_t>{base.memory.ac_arg}) {
                 StepConfig c = base;
-                c.batch = batch;
-                c.shard = shard;
-                c.kernels = kernels;
-                c.loss = loss;
-                if (loss == LossKind::chunked && c.chunk_tokens == 0) c.chunk_tokens = 1024;
-                if (loss == LossKind::chunked) c.hold_output = false;
-                c.scope = scope;
-                c.ac = ac;
-                c.ac_arg = k;
-                if (ac == AcMode::none && scope != or_base(space.scope, base.scope).front())
+                c.run.batch = batch;
+                c.layout.shard = shard;
+                c.memory.kernels = kernels;
+                c.memory.loss = loss;
+                if (loss == LossKind::chunked && c.memory.chunk_tokens == 0)
+                  c.memory.chunk_tokens = 1024;
+                if (loss == LossKind::chunked) c.memory.hold_output = false;
+                c.memory.scope = scope;
+                c.memory.ac = ac;
+                c.memory.ac_arg = k;
+                if (ac == AcMode::none && scope != or_base(space.scope, base.memory.scope).front())
                   continue;
-                if (shard != Sharding::fsdp2 && shard != Sharding::hsdp) c.keep_last_block = false;
+                if (shard != Sharding::fsdp2 && shard != Sharding::hsdp)
+                  c.layout.keep_last_block = false;
                 if (combines(model, c)) list.push_back(c);
               }
             }
@@ -63,10 +65,10 @@ std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfi
 
 std::string label_of(const StepConfig& c) {
   std::string label = ac_option(c);
-  if (c.scope == AcScope::submodule && c.ac != AcMode::none) label += "/submodule";
-  label += " " + loss_option(c) + " " + to_option(c.kernels);
-  if (c.world > 1) label += " " + shard_option(c);
-  return label + fmt::format(" b{}", c.batch);
+  if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) label += "/submodule";
+  label += " " + loss_option(c) + " " + to_option(c.memory.kernels);
+  if (c.layout.world > 1) label += " " + shard_option(c);
+  return label + fmt::format(" b{}", c.run.batch);
 }
 
 /// More than this a rank is nobody's step, and a chunked loss has an op a chunk.
@@ -76,14 +78,15 @@ constexpr std::int64_t most_tokens = std::int64_t{1} << 20;
 std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile& at) {
   const auto fits = [&](std::int64_t batch) {
     StepConfig c = at.config;
-    c.batch = batch;
+    c.run.batch = batch;
     return combines(model, c) && plan(model, c, false).fit.fits;
   };
-  std::int64_t low = at.fit.fits ? at.config.batch : 0, high = 0;
+  std::int64_t low = at.fit.fits ? at.config.run.batch : 0, high = 0;
   if (at.fit.fits) {
-    for (high = low * 2; high * at.config.seq <= most_tokens && fits(high); high *= 2) low = high;
+    for (high = low * 2; high * at.config.run.seq <= most_tokens && fits(high); high *= 2)
+      low = high;
   } else {
-    high = at.config.batch;
+    high = at.config.run.batch;
   }
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -173,14 +176,14 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   space.scope = {AcScope::block, AcScope::submodule};
   space.loss = {LossKind::ce, LossKind::lc_ce, LossKind::chunked};
   space.kernels = {Kernels::eager, Kernels::fused};
-  if (base.world > 1) {
+  if (base.layout.world > 1) {
     space.shard = {Sharding::ddp, Sharding::fsdp2};
-    if (base.shard != Sharding::ddp && base.shard != Sharding::fsdp2)
-      space.shard.push_back(base.shard);
+    if (base.layout.shard != Sharding::ddp && base.layout.shard != Sharding::fsdp2)
+      space.shard.push_back(base.layout.shard);
   }
-  if (base.batch > 1) space.batch.push_back(base.batch / 2);
-  space.batch.push_back(base.batch);
-  space.batch.push_back(base.batch * 2);
+  if (base.run.batch > 1) space.batch.push_back(base.run.batch / 2);
+  space.batch.push_back(base.run.batch);
+  space.batch.push_back(base.run.batch * 2);
   return space;
 }
 

@@ -25,7 +25,7 @@ void refuse_empty(const Given& given) {
 void apply_kernels(const Given& given, StepConfig& c) {
   if (given.value == "compiled")
     refuse(given, "not yet; use fused, which has the fusions that matter most for memory");
-  c.kernels = parse_choice(given, kernels);
+  c.memory.kernels = parse_choice(given, kernels);
 }
 
 void apply_optimizer(const Given& given, StepConfig& c) {
@@ -33,22 +33,22 @@ void apply_optimizer(const Given& given, StepConfig& c) {
     refuse(given,
            "8-bit optimizers are out of scope: their block-wise states are not modelled; "
            "use adamw, adamw-foreach or sgd");
-  c.optimizer = parse_choice(given, optimizers);
+  c.optimizer.kind = parse_choice(given, optimizers);
 }
 
 void apply_dropout(const Given& given, StepConfig& c) {
-  c.dropout = parse_decimal(given, "0.1");
-  if (c.dropout < 0 || c.dropout >= 1)
+  c.run.dropout = parse_decimal(given, "0.1");
+  if (c.run.dropout < 0 || c.run.dropout >= 1)
     refuse(given, std::string("P must be at least 0 and below 1; the nearest is ") +
-                      (c.dropout < 0 ? "0" : "0.99"));
+                      (c.run.dropout < 0 ? "0" : "0.99"));
 }
 
 void apply_capacity_factor(const Given& given, StepConfig& c) {
   constexpr double least = 0.01, most = 1024;
-  c.capacity_factor = parse_decimal(given, "1.25");
-  if (c.capacity_factor < least || c.capacity_factor > most)
+  c.run.capacity_factor = parse_decimal(given, "1.25");
+  if (c.run.capacity_factor < least || c.run.capacity_factor > most)
     refuse(given, std::string("F must be from 0.01 to 1024; the nearest is ") +
-                      (c.capacity_factor < least ? "0.01" : "1024"));
+                      (c.run.capacity_factor < least ? "0.01" : "1024"));
 }
 
 void apply_dtype(const Given& given, DType& dtype) {
@@ -58,54 +58,60 @@ void apply_dtype(const Given& given, DType& dtype) {
 }
 
 constexpr Option table[] = {
-    {"--framework", true, [](const Given& g, StepConfig& c) { c.framework = g.value; }},
+    {"--framework", true, [](const Given& g, StepConfig& c) { c.runtime.framework = g.value; }},
     {"--batch", true,
      [](const Given& g, StepConfig& c) {
-       c.batch = parse_whole(g, g.value, {"N", 1, most_tokens});
+       c.run.batch = parse_whole(g, g.value, {"N", 1, most_tokens});
      }},
     {"--seq", true,
      [](const Given& g, StepConfig& c) {
-       c.seq = parse_whole(g, g.value, {"N", 1, most_tokens});
+       c.run.seq = parse_whole(g, g.value, {"N", 1, most_tokens});
      }},
     {"--grad-accum", true,
      [](const Given& g, StepConfig& c) {
-       c.grad_accum = parse_whole(g, g.value, {"N", 1, most_tokens});
+       c.run.grad_accum = parse_whole(g, g.value, {"N", 1, most_tokens});
      }},
-    {"--gpu", true, [](const Given& g, StepConfig& c) { c.gpu = g.value; }},
+    {"--gpu", true, [](const Given& g, StepConfig& c) { c.device.gpu = g.value; }},
     {"--world", true,
      [](const Given& g, StepConfig& c) {
-       c.world = parse_whole(g, g.value, {"N", 1, most_ranks});
+       c.layout.world = parse_whole(g, g.value, {"N", 1, most_ranks});
      }},
     {"--threads", true,
      [](const Given& g, StepConfig& c) {
-       c.threads = parse_whole(g, g.value, {"N", 1, most_threads});
+       c.device.threads = parse_whole(g, g.value, {"N", 1, most_threads});
      }},
     {"--shard", true, apply_shard},
     {"--fsdp-unit", true,
-     [](const Given& g, StepConfig& c) { c.fsdp_unit = parse_choice(g, fsdp_units); }},
-    {"--keep-last-block", false, [](const Given&, StepConfig& c) { c.keep_last_block = true; }},
-    {"--no-sync", false, [](const Given&, StepConfig& c) { c.no_sync = true; }},
+     [](const Given& g, StepConfig& c) { c.layout.fsdp_unit = parse_choice(g, fsdp_units); }},
+    {"--keep-last-block", false,
+     [](const Given&, StepConfig& c) { c.layout.keep_last_block = true; }},
+    {"--no-sync", false, [](const Given&, StepConfig& c) { c.layout.no_sync = true; }},
     {"--ac", true, apply_ac},
-    {"--ac-scope", true, [](const Given& g, StepConfig& c) { c.scope = parse_choice(g, scopes); }},
+    {"--ac-scope", true,
+     [](const Given& g, StepConfig& c) { c.memory.scope = parse_choice(g, scopes); }},
     {"--loss", true, apply_loss},
-    {"--hold-output", false, [](const Given&, StepConfig& c) { c.hold_output = true; }},
-    {"--no-hold-output", false, [](const Given&, StepConfig& c) { c.hold_output = false; }},
+    {"--hold-output", false, [](const Given&, StepConfig& c) { c.memory.hold_output = true; }},
+    {"--no-hold-output", false, [](const Given&, StepConfig& c) { c.memory.hold_output = false; }},
     {"--kernels", true, apply_kernels},
     {"--optimizer", true, apply_optimizer},
     {"--attn", true,
-     [](const Given& g, StepConfig& c) { c.attention = parse_choice(g, attentions); }},
+     [](const Given& g, StepConfig& c) { c.run.attention = parse_choice(g, attentions); }},
     {"--cuda-graph", true,
-     [](const Given& g, StepConfig& c) { c.cuda_graph = parse_choice(g, cuda_graphs); }},
-    {"--param-dtype", true, [](const Given& g, StepConfig& c) { apply_dtype(g, c.param_dtype); }},
+     [](const Given& g, StepConfig& c) { c.runtime.cuda_graph = parse_choice(g, cuda_graphs); }},
+    {"--param-dtype", true,
+     [](const Given& g, StepConfig& c) { apply_dtype(g, c.precision.param_dtype); }},
     {"--compute-dtype", true,
-     [](const Given& g, StepConfig& c) { apply_dtype(g, c.compute_dtype); }},
-    {"--reduce-dtype", true, [](const Given& g, StepConfig& c) { apply_dtype(g, c.reduce_dtype); }},
-    {"--autocast", false, [](const Given&, StepConfig& c) { c.autocast = true; }},
+     [](const Given& g, StepConfig& c) { apply_dtype(g, c.precision.compute_dtype); }},
+    {"--reduce-dtype", true,
+     [](const Given& g, StepConfig& c) { apply_dtype(g, c.precision.reduce_dtype); }},
+    {"--autocast", false, [](const Given&, StepConfig& c) { c.precision.autocast = true; }},
     {"--dropout", true, apply_dropout},
     {"--capacity-factor", true, apply_capacity_factor},
     {"--alloc-conf", true,
-     [](const Given& g, StepConfig& c) { c.expandable_segments = parse_choice(g, alloc_confs); }},
-    {"--force", false, [](const Given&, StepConfig& c) { c.force = true; }},
+     [](const Given& g, StepConfig& c) {
+       c.runtime.expandable_segments = parse_choice(g, alloc_confs);
+     }},
+    {"--force", false, [](const Given&, StepConfig& c) { c.runtime.force = true; }},
 };
 
 /// Asked for often enough to deserve a reason (design, section 10, item 13).
@@ -152,8 +158,8 @@ void apply(const Given& given, Choices& choices) {
 StepConfig resolve_options(const OptionList& list) {
   options::Choices hand, preset;
   for (const auto& [option, value] : list)
-    if (option == "--framework") preset.config.framework = value;
-  for (const auto& [option, value] : options::framework_preset(preset.config.framework))
+    if (option == "--framework") preset.config.runtime.framework = value;
+  for (const auto& [option, value] : options::framework_preset(preset.config.runtime.framework))
     options::apply({option, value}, preset);
   hand.config = preset.config;
   for (const auto& [option, value] : list) options::apply({option, value}, hand);

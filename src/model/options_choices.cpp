@@ -48,9 +48,9 @@ void apply_ac(const Given& given, StepConfig& config) {
   for (const AcWord& mode : ac_words) {
     if (mode.text != word(given.value)) continue;
     const std::string name(mode.text);
-    config.ac = mode.mode;
-    config.ac_arg = 0;
-    config.block_modes.clear();
+    config.memory.ac = mode.mode;
+    config.memory.ac_arg = 0;
+    config.memory.block_modes.clear();
     switch (mode.argument) {
       case Argument::none:
         if (text) refuse_argument(given);
@@ -60,13 +60,13 @@ void apply_ac(const Given& given, StepConfig& config) {
         Whole whole = group_size;
         const std::string prefix = name + ":";
         whole.prefix = prefix;
-        config.ac_arg = parse_whole(given, *text, whole);
+        config.memory.ac_arg = parse_whole(given, *text, whole);
         return;
       }
       case Argument::size:
         if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
-        config.ac_arg = parse_bytes(given, *text);
-        if (config.ac_arg < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
+        config.memory.ac_arg = parse_bytes(given, *text);
+        if (config.memory.ac_arg < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
         return;
     }
   }
@@ -80,14 +80,14 @@ void apply_loss(const Given& given, StepConfig& config) {
   const std::string_view name = word(given.value);
   if (name == "chunked") {
     if (!text) refuse(given, "chunked needs the tokens of a chunk, such as chunked:1024");
-    config.chunk_tokens = parse_whole(given, *text, chunk_size);
-    config.loss = LossKind::chunked;
+    config.memory.chunk_tokens = parse_whole(given, *text, chunk_size);
+    config.memory.loss = LossKind::chunked;
     return;
   }
   if (name != "ce" && name != "lc-ce") refuse_choice(given, loss_words);
   if (text) refuse_argument(given);
-  config.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
-  config.chunk_tokens = 0;
+  config.memory.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
+  config.memory.chunk_tokens = 0;
 }
 
 void apply_shard(const Given& given, StepConfig& config) {
@@ -95,15 +95,15 @@ void apply_shard(const Given& given, StepConfig& config) {
   const std::string_view name = word(given.value);
   if (name == "hsdp") {
     if (!text) refuse(given, "hsdp needs the ranks of one shard group, such as hsdp:8");
-    config.hsdp_shards = parse_whole(given, *text, shard_count);
-    config.shard = Sharding::hsdp;
+    config.layout.hsdp_shards = parse_whole(given, *text, shard_count);
+    config.layout.shard = Sharding::hsdp;
     return;
   }
   for (const Choice<Sharding>& choice : shards) {
     if (choice.text != name) continue;
     if (text) refuse_argument(given);
-    config.shard = choice.value;
-    config.hsdp_shards = 0;
+    config.layout.shard = choice.value;
+    config.layout.hsdp_shards = 0;
     return;
   }
   refuse_choice(given, shard_words);
@@ -113,23 +113,27 @@ void apply_shard(const Given& given, StepConfig& config) {
 
 std::string ac_option(const StepConfig& config) {
   for (const options::AcWord& mode : options::ac_words) {
-    if (mode.mode != config.ac) continue;
+    if (mode.mode != config.memory.ac) continue;
     std::string text(mode.text);
-    if (mode.argument == options::Argument::count) text += ":" + std::to_string(config.ac_arg);
-    if (mode.argument == options::Argument::size) text += ":" + options::size_text(config.ac_arg);
+    if (mode.argument == options::Argument::count)
+      text += ":" + std::to_string(config.memory.ac_arg);
+    if (mode.argument == options::Argument::size)
+      text += ":" + options::size_text(config.memory.ac_arg);
     return text;
   }
   return "unknown";
 }
 
 std::string loss_option(const StepConfig& config) {
-  if (config.loss == LossKind::chunked) return "chunked:" + std::to_string(config.chunk_tokens);
-  return config.loss == LossKind::ce ? "ce" : "lc-ce";
+  if (config.memory.loss == LossKind::chunked)
+    return "chunked:" + std::to_string(config.memory.chunk_tokens);
+  return config.memory.loss == LossKind::ce ? "ce" : "lc-ce";
 }
 
 std::string shard_option(const StepConfig& config) {
-  if (config.shard == Sharding::hsdp) return "hsdp:" + std::to_string(config.hsdp_shards);
-  return options::text_of(options::shards, config.shard);
+  if (config.layout.shard == Sharding::hsdp)
+    return "hsdp:" + std::to_string(config.layout.hsdp_shards);
+  return options::text_of(options::shards, config.layout.shard);
 }
 
 const char* to_option(AcScope scope) { return options::text_of(options::scopes, scope); }

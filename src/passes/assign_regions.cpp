@@ -36,16 +36,16 @@ constexpr std::int32_t submodules = 6;
 
 /// The mode that a block runs in: the configuration's, or what budget: chose for it.
 AcMode mode_of(const StepConfig& config, std::int32_t block) {
-  if (config.ac != AcMode::budget) return config.ac;
+  if (config.memory.ac != AcMode::budget) return config.memory.ac;
   const auto i = static_cast<std::size_t>(block);
-  return i < config.block_modes.size() ? config.block_modes[i] : AcMode::none;
+  return i < config.memory.block_modes.size() ? config.memory.block_modes[i] : AcMode::none;
 }
 
 std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
   const std::int32_t block = op.module.block;
   if (block < 0) return -1;
   const auto scoped = [&](std::int32_t b) {
-    if (config.scope == AcScope::block) return b;
+    if (config.memory.scope == AcScope::block) return b;
     const std::int32_t part = submodule_index(op.module.leaf);
     return part < 0 ? -1 : b * submodules + part;
   };
@@ -55,13 +55,13 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
     case AcMode::full:
       return scoped(block);
     case AcMode::every:
-      return block % config.ac_arg == 0 ? scoped(block) : -1;
+      return block % config.memory.ac_arg == 0 ? scoped(block) : -1;
     case AcMode::selective:
       return block;
     case AcMode::attention:
       return op.module.leaf == ir::Module::attention_core ? block : -1;
     case AcMode::grouped:
-      return block / static_cast<std::int32_t>(config.ac_arg);
+      return block / static_cast<std::int32_t>(config.memory.ac_arg);
     case AcMode::sqrt:
       return segment_of(
           block, blocks,

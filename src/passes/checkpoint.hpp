@@ -7,8 +7,8 @@
 
 namespace ac_advisor::passes {
 
-/// Sets `region` of the forward ops [first, end) as `config.ac` and `config.scope` ask. Region ids
-/// begin at `base`; returns the next one.
+/// Sets `region` of the forward ops [first, end) as `config.memory.ac` and `config.memory.scope`
+/// ask. Region ids begin at `base`; returns the next one.
 std::int32_t assign_regions(StepProgram& step, const StepConfig& config, ir::OpId first,
                             std::int32_t base);
 

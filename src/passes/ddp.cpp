@@ -29,14 +29,14 @@ class Ddp final : public GradientHooks {
     for (std::size_t i = s_.parameters.size(); i-- > 0;) {
       const std::int64_t limit = buckets_.size() == 1 ? first_bucket_bytes : bucket_bytes;
       if (buckets_.back().bytes >= limit) buckets_.emplace_back();
-      offset_[i] = buckets_.back().bytes / size_of(c_.param_dtype);
+      offset_[i] = buckets_.back().bytes / size_of(c_.precision.param_dtype);
       buckets_.back().bytes += p_.bytes(s_.parameters[i].value);
       ++buckets_.back().parameters;
       bucket_of_[i] = buckets_.size() - 1;
     }
     for (Bucket& bucket : buckets_) {
-      bucket.buffer = p_.make({bucket.bytes / size_of(c_.param_dtype)}, c_.param_dtype,
-                              Role::gradient, {-1, ir::Module::root});
+      bucket.buffer = p_.make({bucket.bytes / size_of(c_.precision.param_dtype)},
+                              c_.precision.param_dtype, Role::gradient, {-1, ir::Module::root});
       s_.resident.push_back(bucket.buffer);
     }
     for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
@@ -67,7 +67,7 @@ class Ddp final : public GradientHooks {
     emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
          {view_[parameter], gradient}, {});
     const bool synchronise =
-        !c_.no_sync || micro_batch() + 1 == micro_batches_written(c_.grad_accum, true);
+        !c_.layout.no_sync || micro_batch() + 1 == micro_batches_written(c_.run.grad_accum, true);
     if (--bucket.waiting == 0 && synchronise)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket.buffer}, {});
   }

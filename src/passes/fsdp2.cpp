@@ -34,7 +34,8 @@ class Fsdp2 final : public ShardPass {
       : s_(step),
         p_(step.program),
         c_(config),
-        shards_(config.shard == Sharding::hsdp ? config.hsdp_shards : config.world) {
+        shards_(config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
+                                                      : config.layout.world) {
     make_units();
     instance_.assign(p_.values.size(), no_id);
   }
@@ -45,7 +46,7 @@ class Fsdp2 final : public ShardPass {
     first_ = first;
     moved_.clear();
     phase_ = Phase::forward;
-    reduces_ = !c_.no_sync || ++micro_ == micro_batches_written(c_.grad_accum, true);
+    reduces_ = !c_.layout.no_sync || ++micro_ == micro_batches_written(c_.run.grad_accum, true);
     record(1);  // FSDP::root_pre_forward
     pre_forward(root());
     std::int32_t current = -1;
@@ -99,7 +100,9 @@ class Fsdp2 final : public ShardPass {
   void make_units() {
     const std::int64_t blocks = s_.blocks;
     const std::int64_t per_unit =
-        c_.fsdp_unit == FsdpUnit::segment && c_.ac == AcMode::grouped ? c_.ac_arg : 1;
+        c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped
+            ? c_.memory.ac_arg
+            : 1;
     const std::int64_t count = ceil_div(blocks, per_unit);
     units_.resize(static_cast<std::size_t>(count) + 1);
     for (std::int64_t b = 0; b < blocks; ++b)
@@ -115,14 +118,15 @@ class Fsdp2 final : public ShardPass {
       const std::int64_t numel = rows * (shape.numel() / shape[0]);
       unit.parameters.push_back(i);
       unit.shard_numel += numel;
-      const ValueId shard = p_.make({numel}, c_.param_dtype, Role::parameter, parameter.module);
+      const ValueId shard =
+          p_.make({numel}, c_.precision.param_dtype, Role::parameter, parameter.module);
       s_.resident.push_back(shard);
       shard_.push_back(shard);
       s_.parameters[i].stored = shard;
       optimized_.push_back({shard, no_id});
     }
     root().reshard_after_forward = false;
-    if (c_.keep_last_block && count > 0)
+    if (c_.layout.keep_last_block && count > 0)
       units_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
   }
 
@@ -182,14 +186,15 @@ class Fsdp2 final : public ShardPass {
     record(1);  // FSDP::all_gather
     std::vector<ValueId> inputs;
     for (std::size_t i : unit.parameters) inputs.push_back(shard_[i]);
-    if (c_.param_dtype != c_.compute_dtype) {  // the foreach copy to the compute dtype
+    if (c_.precision.param_dtype !=
+        c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
       const ValueId flat[] = {
-          buffer(unit.shard_numel, c_.compute_dtype, Role::communication, module)};
+          buffer(unit.shard_numel, c_.precision.compute_dtype, Role::communication, module)};
       emit(OpKind::foreach, module, inputs, flat);
       inputs.assign(flat, flat + 1);
     }
-    unit.all_gather_output = buffer(ir::checked_mul(unit.shard_numel, shards_), c_.compute_dtype,
-                                    Role::communication, module);
+    unit.all_gather_output = buffer(ir::checked_mul(unit.shard_numel, shards_),
+                                    c_.precision.compute_dtype, Role::communication, module);
     const ValueId out[] = {unit.all_gather_output};
     emit(OpKind::all_gather_copy_in, module, inputs, out);
     emit(OpKind::all_gather, module, out, {});
@@ -206,7 +211,7 @@ class Fsdp2 final : public ShardPass {
       const std::int64_t padded =
           ceil_div(shape[0], shards_) * shards_ * (shape.numel() / shape[0]);
       const ValueId whole =
-          buffer(padded, c_.compute_dtype, Role::gathered, s_.parameters[i].module);
+          buffer(padded, c_.precision.compute_dtype, Role::gathered, s_.parameters[i].module);
       p_.value(whole).shape = shape;
       p_.value(whole).requires_grad = true;
       unit.gathered.push_back(whole);
@@ -233,8 +238,9 @@ class Fsdp2 final : public ShardPass {
   }
 
   void pre_forward(Unit& unit) {
-    record(1);                                          // FSDP::pre_forward
-    if (c_.param_dtype != c_.compute_dtype) record(1);  // FSDP::cast_forward_inputs
+    record(1);  // FSDP::pre_forward
+    if (c_.precision.param_dtype != c_.precision.compute_dtype)
+      record(1);  // FSDP::cast_forward_inputs
     unshard(unit);
     wait_for_unshard(unit, true);
   }
@@ -313,20 +319,23 @@ class Fsdp2 final : public ShardPass {
     for (std::size_t i : unit.parameters)
       if (s_.parameters[i].gradient != no_id) gradients.push_back(s_.parameters[i].gradient);
     if (gradients.empty()) return;
-    const ValueId input[] = {buffer(ir::checked_mul(unit.shard_numel, shards_), c_.reduce_dtype,
-                                    Role::communication, module)};
+    const ValueId input[] = {buffer(ir::checked_mul(unit.shard_numel, shards_),
+                                    c_.precision.reduce_dtype, Role::communication, module)};
     emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
-    const ValueId output[] = {
-        buffer(unit.shard_numel, c_.reduce_dtype,
-               c_.reduce_dtype == c_.param_dtype ? Role::gradient : Role::communication, module)};
+    const ValueId output[] = {buffer(unit.shard_numel, c_.precision.reduce_dtype,
+                                     c_.precision.reduce_dtype == c_.precision.param_dtype
+                                         ? Role::gradient
+                                         : Role::communication,
+                                     module)};
     emit(OpKind::reduce_scatter, module, input, output);
-    if (c_.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
+    if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
     ValueId sharded = output[0];
-    if (c_.reduce_dtype != c_.param_dtype) {
-      const ValueId cast[] = {buffer(unit.shard_numel, c_.param_dtype, Role::gradient, module)};
+    if (c_.precision.reduce_dtype != c_.precision.param_dtype) {
+      const ValueId cast[] = {
+          buffer(unit.shard_numel, c_.precision.param_dtype, Role::gradient, module)};
       emit(OpKind::cast, module, output, cast);
       sharded = cast[0];
-      if (c_.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
+      if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
     }
     store(unit, sharded);
     hold(gradients.back());  // foreach_reduce's loop variable

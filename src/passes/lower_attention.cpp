@@ -117,7 +117,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
-    if (config_.runtime == Runtime::ac_trainer) {  // the mask is drawn again, not kept
+    if (config_.runtime.kind == Runtime::ac_trainer) {  // the mask is drawn again, not kept
       emit(OpKind::dropout, {weights}, {kept}, block_, dropout_);
     } else {
       const V dropped = out(shape(weights), DType::u8, false);
@@ -140,7 +140,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
 ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
   const auto heads = [&](V v, std::int64_t n) {
-    const V y = p_.on_storage_of(v, {config_.batch, n, config_.seq, d}, dtype(v), false);
+    const V y = p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, d}, dtype(v), false);
     p_.value(y).permuted = true;
     emit(OpKind::view, {v}, {y});
     return y;
@@ -178,7 +178,7 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const V core = eager_attention_
                      ? eager_core(q_rotated, k_rotated, v, window > 0 ? window_mask_ : full_mask_)
                      : flash(q_rotated, k_rotated, v, window);
-  const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});
+  const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   const V y = linear(merged, b.o);
   hold({x, q_rotated, k_rotated, v});  // the frame's locals

@@ -17,16 +17,16 @@ ir::ValueId Lowering::soft_cap(V logits, double cap) {
 }
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
-  const V padded = out({config_.batch, config_.seq + 1}, DType::i64, false);
+  const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
   emit(OpKind::pad, {labels_}, {padded});
-  const V shifted = out({config_.batch, config_.seq}, DType::i64, false);
-  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.seq)}, {shifted});
+  const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
+  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
   return shifted;
 }
 
 void Lowering::loss_ce() {
-  const std::int64_t tokens = config_.batch * config_.seq;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
   V logits = linear(hidden_, {lm_head_, ir::no_id});
   phase_ = Phase::loss;
@@ -44,11 +44,11 @@ void Lowering::loss_ce() {
 }
 
 void Lowering::loss_lc_ce() {
-  const std::int64_t tokens = config_.batch * config_.seq;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
   // The loop asks the model for hidden states and one token's logits (`logits_to_keep=1`).
   leaf_ = Module::lm_head;
-  const V last = p_.narrow(hidden_, 1, config_.seq - 1, 1);
-  const V one = out({config_.batch, 1, spec_.vocab}, dtype(hidden_), false);
+  const V last = p_.narrow(hidden_, 1, config_.run.seq - 1, 1);
+  const V one = out({config_.run.batch, 1, spec_.vocab}, dtype(hidden_), false);
   emit(OpKind::mm, {last, lm_head_}, {one}, static_cast<std::int32_t>(spec_.hidden));
   phase_ = Phase::loss;
   leaf_ = Module::loss;
@@ -68,7 +68,8 @@ constexpr std::int32_t sum_of_losses = 1;
 
 /// Logits of `chunk_tokens` tokens at a time; both gradients are made in forward.
 void Lowering::loss_chunked() {
-  const std::int64_t tokens = config_.batch * config_.seq, h = spec_.hidden, v = spec_.vocab;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
+                     v = spec_.vocab;
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const DType dt = dtype(hidden_);
@@ -86,9 +87,9 @@ void Lowering::loss_chunked() {
     return next;
   };
   // A sequence's last token has no successor: it counts for nothing (labels are -100 there).
-  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.batch));
-  for (std::int64_t start = 0; start < tokens; start += config_.chunk_tokens) {
-    const std::int64_t n = std::min(config_.chunk_tokens, tokens - start);
+  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.run.batch));
+  for (std::int64_t start = 0; start < tokens; start += config_.memory.chunk_tokens) {
+    const std::int64_t n = std::min(config_.memory.chunk_tokens, tokens - start);
     const auto k = static_cast<std::int32_t>(h);
     const V part = p_.narrow(flat, 0, start, n);
     const V logits = out({n, v}, dt, false);

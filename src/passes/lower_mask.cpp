@@ -15,7 +15,7 @@ using ir::Shape;
 ir::ValueId Lowering::causal_mask(std::int64_t window) {
   const bool sliding = window > 0;
   leaf_ = Module::root;
-  const std::int64_t b = config_.batch, s = config_.seq;
+  const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
   const auto make = [&](OpKind kind, const Shape& size, DType type, std::initializer_list<V> in,
                         std::int32_t dim = 0, double scalar = 0.0) {
@@ -60,12 +60,13 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
     allowed = boolean(Comparison::less_equal, keys, p_.reshape(queries, column));
   }
   hold({batch, heads, queries, keys});
-  const V zero = make(OpKind::fill, {}, config_.compute_dtype, {});
-  const double lowest = config_.compute_dtype == DType::bf16
+  const V zero = make(OpKind::fill, {}, config_.precision.compute_dtype, {});
+  const double lowest = config_.precision.compute_dtype == DType::bf16
                             ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
                             : static_cast<double>(std::numeric_limits<float>::lowest());
-  const V least = make(OpKind::fill, {}, config_.compute_dtype, {}, 0, lowest);
-  return make(OpKind::masked_fill, {b, 1, s, s}, config_.compute_dtype, {allowed, zero, least});
+  const V least = make(OpKind::fill, {}, config_.precision.compute_dtype, {}, 0, lowest);
+  return make(OpKind::masked_fill, {b, 1, s, s}, config_.precision.compute_dtype,
+              {allowed, zero, least});
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.

@@ -65,7 +65,7 @@ ir::ValueId Lowering::mlp(const Block& b, V x) {
 
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
-  const std::int64_t tokens = config_.batch * config_.seq, rows = tokens * moe.top_k;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
   // Router: (tokens, experts) in fp32 for the softmax
   leaf_ = Module::router;
   const V flat = p_.reshape(x, {tokens, spec_.hidden});

@@ -68,14 +68,16 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.batch, config_.seq, spec_.hidden}, config_.compute_dtype, true);
+  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
+                  config_.precision.compute_dtype, true);
   emit(OpKind::embedding, {embed_, ids_}, {x});
   return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   leaf_ = Module::rotary;
-  const Shape half{1, config_.seq, spec_.rotary_dim / 2}, full{1, config_.seq, spec_.rotary_dim};
+  const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
+      full{1, config_.run.seq, spec_.rotary_dim};
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
@@ -83,7 +85,8 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::cat, {freqs, freqs}, {angles});
   const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
-  const Rotary rotary{cast(cos, config_.compute_dtype), cast(sin, config_.compute_dtype)};
+  const Rotary rotary{cast(cos, config_.precision.compute_dtype),
+                      cast(sin, config_.precision.compute_dtype)};
   hold({angles, cos, sin, freqs});
   return rotary;
 }
@@ -117,7 +120,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
   const V embedded = embedding();
-  const V start = out({config_.seq}, DType::i64, false);
+  const V start = out({config_.run.seq}, DType::i64, false);
   emit(OpKind::arange, {}, {start});
   positions_ = unary(OpKind::add_scalar, start);
   causal_masks();
@@ -137,7 +140,7 @@ void Lowering::forward() {
   for (V mask : {full_mask_, window_mask_})
     if (mask != ir::no_id) hold({mask});
   s_.hidden = hidden_;
-  switch (config_.loss) {
+  switch (config_.memory.loss) {
     case LossKind::ce:
       loss_ce();
       break;

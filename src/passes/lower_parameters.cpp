@@ -7,7 +7,7 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
-  const V v = p_.make(shape, config_.compute_dtype, Role::parameter, at(leaf), true);
+  const V v = p_.make(shape, config_.precision.compute_dtype, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   return v;
 }
@@ -61,7 +61,7 @@ void Lowering::declare_block(std::int16_t index) {
 }
 
 void Lowering::declare() {
-  const Shape tokens{config_.batch, config_.seq};
+  const Shape tokens{config_.run.batch, config_.run.seq};
   ids_ = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   labels_ = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {ids_, labels_};
@@ -79,7 +79,7 @@ void Lowering::declare() {
         p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
   }
   if (spec_.scaled_embedding) {
-    embed_scale_ = p_.make({}, config_.compute_dtype, Role::buffer, at(Module::embed));
+    embed_scale_ = p_.make({}, config_.precision.compute_dtype, Role::buffer, at(Module::embed));
     s_.buffers.push_back(embed_scale_);
   }
   s_.blocks = static_cast<std::int32_t>(spec_.layers);

@@ -20,9 +20,10 @@ class Lowering {
         config_(config),
         s_(step),
         p_(step.program),
-        eager_attention_(config.attention == Attention::eager ||
-                         (config.attention == Attention::automatic && spec.eager_attention_only)),
-        dropout_(config.dropout > 0.0 ? config.dropout : spec.attention_dropout) {}
+        eager_attention_(
+            config.run.attention == Attention::eager ||
+            (config.run.attention == Attention::automatic && spec.eager_attention_only)),
+        dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout) {}
 
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches.
   void declare();

@@ -24,7 +24,7 @@ class Zero final : public GradientHooks {
       s_.resident.push_back(parameter.value);
       elements += p_.value(parameter.value).shape.numel();
     }
-    partition_ = (elements + c_.world - 1) / c_.world;
+    partition_ = (elements + c_.layout.world - 1) / c_.layout.world;
     master_ = p_.make({partition_}, DType::f32, Role::optimizer_state, {-1, ir::Module::optimizer});
     s_.resident.push_back(master_);
     bucket_elements_ = std::min(reduce_bucket_elements, elements);
@@ -45,11 +45,12 @@ class Zero final : public GradientHooks {
 
  private:
   void begin_backward() override {
-    bucket_ = p_.make({reduce_bucket_elements}, c_.compute_dtype, Role::communication,
+    bucket_ = p_.make({reduce_bucket_elements}, c_.precision.compute_dtype, Role::communication,
                       {-1, ir::Module::root});
     emit(OpKind::empty, {-1, ir::Module::root}, {}, {bucket_});
     if (averaged_ == no_id) {
-      averaged_ = p_.make({partition_}, c_.compute_dtype, Role::gradient, {-1, ir::Module::root});
+      averaged_ =
+          p_.make({partition_}, c_.precision.compute_dtype, Role::gradient, {-1, ir::Module::root});
       emit(OpKind::fill, {-1, ir::Module::root}, {}, {averaged_});
     }
     filled_ = 0;
@@ -62,7 +63,7 @@ class Zero final : public GradientHooks {
     const ir::OpId copy =
         emit(OpKind::bucket_copy, module, {p_.narrow(bucket_, 0, filled_, elements), gradient}, {});
     p_.op(copy).dim = static_cast<std::int32_t>(parameter);
-    if (c_.shard == Sharding::zero1) kept_.push_back(gradient);  // until the step
+    if (c_.layout.shard == Sharding::zero1) kept_.push_back(gradient);  // until the step
     filled_ += elements;
   }
 

@@ -47,8 +47,8 @@ std::string head(const std::string& text) { return text.substr(0, text.find(':')
 
 std::string ac_name(AcMode mode) {
   StepConfig c;
-  c.ac = mode;
-  c.ac_arg = 1;
+  c.memory.ac = mode;
+  c.memory.ac_arg = 1;
   return head(ac_option(c));
 }
 
@@ -66,10 +66,10 @@ std::int64_t argument(const std::string& text) {
 void set_ac(StepConfig& c, const std::string& text) {
   for (AcMode mode : ac_modes) {
     if (head(text) != ac_name(mode)) continue;
-    c.ac_arg = mode == AcMode::budget && text.find(':') != std::string::npos
-                   ? parse_size("--ac", text.substr(text.find(':') + 1))
-                   : argument(text);
-    c.ac = mode;
+    c.memory.ac_arg = mode == AcMode::budget && text.find(':') != std::string::npos
+                          ? parse_size("--ac", text.substr(text.find(':') + 1))
+                          : argument(text);
+    c.memory.ac = mode;
     return;
   }
   refuse(text);
@@ -78,11 +78,11 @@ void set_ac(StepConfig& c, const std::string& text) {
 void set_loss(StepConfig& c, const std::string& text) {
   for (LossKind loss : losses) {
     StepConfig like;
-    like.loss = loss;
-    like.chunk_tokens = 1;
+    like.memory.loss = loss;
+    like.memory.chunk_tokens = 1;
     if (head(text) != head(loss_option(like))) continue;
-    c.chunk_tokens = argument(text);
-    c.loss = loss;
+    c.memory.chunk_tokens = argument(text);
+    c.memory.loss = loss;
     return;
   }
   refuse(text);
@@ -91,11 +91,11 @@ void set_loss(StepConfig& c, const std::string& text) {
 void set_shard(StepConfig& c, const std::string& text) {
   for (Sharding shard : shardings) {
     StepConfig like;
-    like.shard = shard;
-    like.hsdp_shards = 2;
+    like.layout.shard = shard;
+    like.layout.hsdp_shards = 2;
     if (head(text) != head(shard_option(like))) continue;
-    c.hsdp_shards = argument(text);
-    c.shard = shard;
+    c.layout.hsdp_shards = argument(text);
+    c.layout.shard = shard;
     return;
   }
   refuse(text);
@@ -103,17 +103,17 @@ void set_shard(StepConfig& c, const std::string& text) {
 
 std::string block_modes_text(const StepConfig& c) {
   std::string text;
-  for (AcMode mode : c.block_modes) text += (text.empty() ? "" : " ") + ac_name(mode);
+  for (AcMode mode : c.memory.block_modes) text += (text.empty() ? "" : " ") + ac_name(mode);
   return text;
 }
 
 void set_block_modes(StepConfig& c, const std::string& text) {
-  c.block_modes.clear();
+  c.memory.block_modes.clear();
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     StepConfig one;
     set_ac(one, text.substr(at, end - at));
-    c.block_modes.push_back(one.ac);
+    c.memory.block_modes.push_back(one.memory.ac);
     at = end + 1;
   }
 }
@@ -141,47 +141,47 @@ const Text& text(const FieldValue& v) { return std::get<Text>(v); }
   }
 
 const std::array table{
-    AC_PLAIN("framework", framework, Text),
-    AC_PLAIN("batch", batch, Int),
-    AC_PLAIN("seq", seq, Int),
-    AC_PLAIN("grad_accum", grad_accum, Int),
-    AC_PLAIN("gpu", gpu, Text),
-    AC_PLAIN("world", world, Int),
-    AC_PLAIN("threads", threads, Int),
+    AC_PLAIN("framework", runtime.framework, Text),
+    AC_PLAIN("batch", run.batch, Int),
+    AC_PLAIN("seq", run.seq, Int),
+    AC_PLAIN("grad_accum", run.grad_accum, Int),
+    AC_PLAIN("gpu", device.gpu, Text),
+    AC_PLAIN("world", layout.world, Int),
+    AC_PLAIN("threads", device.threads, Int),
     Row{"shard", [](const StepConfig& c) -> FieldValue { return shard_option(c); },
         [](StepConfig& c, const FieldValue& v) { set_shard(c, text(v)); }},
-    AC_ENUM("fsdp_unit", fsdp_unit, units),
-    AC_PLAIN("keep_last_block", keep_last_block, bool),
-    AC_PLAIN("no_sync", no_sync, bool),
+    AC_ENUM("fsdp_unit", layout.fsdp_unit, units),
+    AC_PLAIN("keep_last_block", layout.keep_last_block, bool),
+    AC_PLAIN("no_sync", layout.no_sync, bool),
     Row{"ac", [](const StepConfig& c) -> FieldValue { return ac_option(c); },
         [](StepConfig& c, const FieldValue& v) { set_ac(c, text(v)); }},
     Row{"block_modes", [](const StepConfig& c) -> FieldValue { return block_modes_text(c); },
         [](StepConfig& c, const FieldValue& v) { set_block_modes(c, text(v)); }},
-    AC_ENUM("ac_scope", scope, scopes),
+    AC_ENUM("ac_scope", memory.scope, scopes),
     Row{"loss", [](const StepConfig& c) -> FieldValue { return loss_option(c); },
         [](StepConfig& c, const FieldValue& v) { set_loss(c, text(v)); }},
-    AC_PLAIN("hold_output", hold_output, bool),
-    AC_ENUM("kernels", kernels, kernel_kinds),
-    AC_ENUM("optimizer", optimizer, optimizers),
-    AC_ENUM("attn", attention, attentions),
-    AC_ENUM("cuda_graph", cuda_graph, cuda_graphs),
-    AC_ENUM("param_dtype", param_dtype, dtypes),
-    AC_ENUM("compute_dtype", compute_dtype, dtypes),
-    AC_ENUM("reduce_dtype", reduce_dtype, dtypes),
-    AC_PLAIN("autocast", autocast, bool),
-    AC_PLAIN("dropout", dropout, double),
-    AC_PLAIN("capacity_factor", capacity_factor, double),
-    AC_PLAIN("expandable_segments", expandable_segments, bool),
+    AC_PLAIN("hold_output", memory.hold_output, bool),
+    AC_ENUM("kernels", memory.kernels, kernel_kinds),
+    AC_ENUM("optimizer", optimizer.kind, optimizers),
+    AC_ENUM("attn", run.attention, attentions),
+    AC_ENUM("cuda_graph", runtime.cuda_graph, cuda_graphs),
+    AC_ENUM("param_dtype", precision.param_dtype, dtypes),
+    AC_ENUM("compute_dtype", precision.compute_dtype, dtypes),
+    AC_ENUM("reduce_dtype", precision.reduce_dtype, dtypes),
+    AC_PLAIN("autocast", precision.autocast, bool),
+    AC_PLAIN("dropout", run.dropout, double),
+    AC_PLAIN("capacity_factor", run.capacity_factor, double),
+    AC_PLAIN("expandable_segments", runtime.expandable_segments, bool),
     Row{"runtime",
         [](const StepConfig& c) -> FieldValue {
-          return Text(c.runtime == Runtime::pytorch ? "pytorch" : "ac-trainer");
+          return Text(c.runtime.kind == Runtime::pytorch ? "pytorch" : "ac-trainer");
         },
         [](StepConfig& c, const FieldValue& v) {
           if (text(v) != "pytorch" && text(v) != "ac-trainer") refuse(text(v));
-          c.runtime = text(v) == "pytorch" ? Runtime::pytorch : Runtime::ac_trainer;
+          c.runtime.kind = text(v) == "pytorch" ? Runtime::pytorch : Runtime::ac_trainer;
         }},
-    AC_PLAIN("force", force, bool),
-    AC_PLAIN("under_dispatch_mode", under_dispatch_mode, bool),
+    AC_PLAIN("force", runtime.force, bool),
+    AC_PLAIN("under_dispatch_mode", runtime.under_dispatch_mode, bool),
 };
 #undef AC_PLAIN
 #undef AC_ENUM

@@ -119,13 +119,13 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
   std::vector<std::int32_t> next(values_begin_.begin(), values_begin_.end() - 1);
   for (std::size_t v = 0; v < p_.values.size(); ++v)
     values_of_[at_index(next[storage(v)]++)] = static_cast<ValueId>(v);
-  staged_.resize(static_cast<std::size_t>(config.grad_accum));
+  staged_.resize(static_cast<std::size_t>(config.run.grad_accum));
   for (auto& inputs : staged_)
     for (ValueId v : step.inputs)
       inputs.push_back(backend.staging(sizes(p_.value(v).shape), scalar_type(p_.value(v).dtype)));
   if (!step.losses.empty())
     losses_ =
-        backend.staging({config.grad_accum}, scalar_type(p_.value(step.losses.front()).dtype));
+        backend.staging({config.run.grad_accum}, scalar_type(p_.value(step.losses.front()).dtype));
 }
 
 std::uint64_t Executor::step_key() const {
@@ -368,8 +368,8 @@ void Executor::issue() {
   OpId optimizer = end;
   while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
   const std::size_t written = step_.micro_begin.size();
-  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro) {
-    const std::size_t index = passes::written_micro_batch(micro, written, config_.grad_accum);
+  for (std::int64_t micro = 0; micro < config_.run.grad_accum; ++micro) {
+    const std::size_t index = passes::written_micro_batch(micro, written, config_.run.grad_accum);
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
     const bool again = index == 1 && micro > 1;
@@ -399,7 +399,7 @@ void Executor::capture() {
 StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t, double)>& loss) {
   const MemoryTracker::Scope scope(&tracker_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;  // no graph is ever built
-  for (std::int64_t micro = 0; micro < config_.grad_accum; ++micro)
+  for (std::int64_t micro = 0; micro < config_.run.grad_accum; ++micro)
     load(micro, staged_[static_cast<std::size_t>(micro)]);
   backend_.set_step_scalars(static_cast<float>(optimizer_.learning_rate), step_key());
   if (capture_ != CudaGraph::off && until_capture_-- <= 0 && graphs_.empty()) capture();
@@ -423,7 +423,7 @@ StepTiming Executor::run(const Load& load, const std::function<void(std::int64_t
   for (std::size_t i = 0; i + 1 < phases_.size(); ++i)
     timing.by_phase[static_cast<std::size_t>(phases_[i].phase)] +=
         backend_.seconds(phases_[i].mark, phases_[i + 1].mark);
-  for (std::int64_t micro = 0; losses_.defined() && micro < config_.grad_accum; ++micro)
+  for (std::int64_t micro = 0; losses_.defined() && micro < config_.run.grad_accum; ++micro)
     loss(micro, losses_[micro].item<double>());
   tracker_.end_step();
   ++step_number_;

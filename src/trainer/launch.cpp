@@ -132,7 +132,7 @@ int launch(const profile::RunSpec& spec) {
   if (where.world > 1 || (kind != "procs" && kind != "nccl")) return run_here(spec, where);
   std::int64_t world = 0;
   for (const OptionList& options : spec.configs) {
-    const std::int64_t wanted = resolve_options(options).world;
+    const std::int64_t wanted = resolve_options(options).layout.world;
     if (world != 0 && world != wanted)
       throw UserError("--collectives " + kind + ": every configuration must have the same --world");
     world = wanted;

@@ -122,7 +122,7 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
                                           std::vector<at::Tensor>& gradients) {
   // On a GPU the host's threads only fill weights.
   at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
-                                 : static_cast<int>(built.config.threads));
+                                 : static_cast<int>(built.config.device.threads));
   const auto whole_rank =
       make_rank(spec, built, collectives, data, make_backend(built, local_rank));
   Rank& rank = *whole_rank;
@@ -204,34 +204,34 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
 profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,
                             StepConfig config, const Rendezvous& where,
                             const SafetensorsFile* weights, Collectives* processes) {
-  config.runtime = Runtime::ac_trainer;
+  config.runtime.kind = Runtime::ac_trainer;
   const auto built = build(model, config);
-  if (config.cuda_graph != CudaGraph::off && spec.steps < 3)
+  if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)
     throw UserError("--steps " + std::to_string(spec.steps) + " with --cuda-graph " +
-                    to_option(config.cuda_graph) + ": two steps warm up; give 3 or more");
-  const TextData text(spec.data, config.seq, model.vocab, spec.seed);
+                    to_option(config.runtime.cuda_graph) + ": two steps warm up; give 3 or more");
+  const TextData text(spec.data, config.run.seq, model.vocab, spec.seed);
   const Data data = text;
-  if (processes != nullptr && where.world != config.world)
-    throw UserError(fmt::format("--world {}: {} has started {} processes", config.world,
+  if (processes != nullptr && where.world != config.layout.world)
+    throw UserError(fmt::format("--world {}: {} has started {} processes", config.layout.world,
                                 where.launcher, where.world));
   if (processes != nullptr) {
     auto result = run_rank(spec, *built, *processes, data, weights, where.local_rank);
     return result ? *result : profile::Profile();
   }
-  if (config.world == 1) {
+  if (config.layout.world == 1) {
     const auto alone = make_single();
     return *run_rank(spec, *built, *alone, data, weights, 0);
   }
   if (built->cuda && spec.collectives == "local")
     throw UserError(
-        "--collectives local with --gpu " + config.gpu +
+        "--collectives local with --gpu " + config.device.gpu +
         ": ranks that are threads would share one GPU's memory; give --collectives emulate, or "
         "start a process a GPU with torchrun, srun or mpirun");
   if (spec.collectives == "emulate" || built->cuda) {
-    const auto emulated = make_emulated(config.world);
+    const auto emulated = make_emulated(config.layout.world);
     return *run_rank(spec, *built, *emulated, data, weights, 0);
   }
-  auto ranks = make_local(config.world, spec.timeout_seconds);
+  auto ranks = make_local(config.layout.world, spec.timeout_seconds);
   std::vector<std::thread> threads;
   std::vector<std::exception_ptr> errors(ranks.size());
   std::optional<profile::Profile> result;

@@ -8,11 +8,11 @@ namespace {
 
 profile::Profile within(std::int64_t bytes, const char* name = "llama-3.2-1b") {
   StepConfig c;
-  c.batch = 4;
-  c.seq = 1024;
-  c.loss = LossKind::lc_ce;
-  c.ac = AcMode::budget;
-  c.ac_arg = bytes;
+  c.run.batch = 4;
+  c.run.seq = 1024;
+  c.memory.loss = LossKind::lc_ce;
+  c.memory.ac = AcMode::budget;
+  c.memory.ac_arg = bytes;
   return advise::plan(model::load_model(name), c, false);
 }
 

@@ -29,7 +29,7 @@ TEST_CASE("every kind that a model's forward uses with gradients has a derivativ
       ir::OpKind::arange, ir::OpKind::cos, ir::OpKind::sin, ir::OpKind::pad, ir::OpKind::hold};
   for (Kernels kernels : {Kernels::eager, Kernels::fused}) {
     StepConfig config = small_config();
-    config.kernels = kernels;
+    config.memory.kernels = kernels;
     for (const ir::Op& op : passes::build_step(small_model(), config).program.ops) {
       if (op.phase > ir::Phase::loss || constant.contains(op.kind)) continue;
       INFO(ir::row(op.kind).name);

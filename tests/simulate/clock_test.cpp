@@ -91,7 +91,7 @@ TEST_CASE("recomputation takes time of its own, and none takes none") {
 TEST_CASE("accumulation repeats the micro-batch but not the optimizer") {
   const simulate::Device d = round_device();
   StepConfig config = small_config();
-  config.grad_accum = 2;
+  config.run.grad_accum = 2;
   const passes::StepProgram two = passes::build_step(small_model(), config);
   const auto optimizer = static_cast<std::size_t>(ir::Phase::optimizer);
   const simulate::StepTime twice = simulate::walk_time(two, d, 1, 2);

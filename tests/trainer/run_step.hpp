@@ -39,8 +39,8 @@ using Wrap =
 /// What each rank runs on; empty: the CPU.
 using MakeBackend = std::function<std::unique_ptr<trainer::Backend>()>;
 
-/// Runs `steps` steps on `config.world` ranks (threads), or emulated; rank 0's outcome. `wrap` may
-/// put others around the threads' collectives.
+/// Runs `steps` steps on `config.layout.world` ranks (threads), or emulated; rank 0's outcome.
+/// `wrap` may put others around the threads' collectives.
 [[nodiscard]] Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
                                 const trainer::Data& data, bool emulated = false,
                                 const trainer::SafetensorsFile* weights = nullptr,

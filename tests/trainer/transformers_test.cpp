@@ -40,7 +40,7 @@ void compare(const std::string& family, const OptionList& options) {
   const double loss = rank.step().loss;
   CAPTURE(family);
   CHECK(loss == doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(1e-6));
-  if (config.loss == LossKind::ce) {
+  if (config.memory.loss == LossKind::ce) {
     const at::Tensor logits = rank.executor().tensor(built->step.outputs[0]);
     CHECK(test::largest_difference({logits}, {read_all(expected, "logits")}) < 1e-5);
   }

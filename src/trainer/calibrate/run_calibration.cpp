@@ -42,8 +42,8 @@ std::string run_calibration(const profile::RunSpec& spec) {
   Calibration c;
   c.extent = spec.calibrate;
   c.config = resolve_options(spec.configs.front());
-  c.config.runtime = Runtime::ac_trainer;
-  const bool cuda = simulate::find_device(c.config.gpu).cuda;
+  c.config.runtime.kind = Runtime::ac_trainer;
+  const bool cuda = simulate::find_device(c.config.device.gpu).cuda;
   c.backend = [cuda] { return cuda ? make_cuda_backend(0) : make_cpu_backend(); };
   const std::string name = cuda ? c.backend()->name() : cpu_name();
   MemoryTracker::install();
