@@ -65,7 +65,7 @@ void sweep_1000(benchmark::State& state) {
   base.layout.world = 8;
   base.layout.shard = Sharding::fsdp2;
   advise::Space space = advise::default_space(model, base);
-  space.batch = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
+  space.set("--batch", {"1", "2", "3", "4", "5", "6", "8", "10", "12", "16"});
   std::size_t configurations = 0;
   for (auto _ : state) {
     const advise::Sweep sweep = advise::sweep(model, base, space);

@@ -6,16 +6,8 @@ namespace ac_advisor::cli {
 
 advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const StepConfig& base) {
   advise::Space space = advise::default_space(model, base);
-  for (const auto& [name, value] : a.options) {
-    if (name == "--ac") {
-      space.ac = {base.memory.ac};
-      space.groups.clear();
-    }
-    if (name == "--ac-scope") space.scope = {base.memory.scope};
-    if (name == "--loss") space.loss = {base.memory.loss};
-    if (name == "--kernels") space.kernels = {base.memory.kernels};
-    if (name == "--shard") space.shard = {base.layout.shard};
-  }
+  for (const advise::Axis& axis : std::vector(space.axes))
+    if (axis.option != "--batch" && given(a.options, axis.option)) space.keep(axis.option, base);
   return space;
 }
 

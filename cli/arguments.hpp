@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,12 @@ struct Arguments {
   std::string plan;       ///< diagnose --plan
   std::string help;       ///< text of --help
 };
+
+/// Whether an option was given by hand.
+[[nodiscard]] inline bool given(const OptionList& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL
 /// or a missing value.

@@ -17,11 +17,6 @@
 namespace ac_advisor::cli {
 namespace {
 
-bool given(const OptionList& options, const std::string& name) {
-  return std::any_of(options.begin(), options.end(),
-                     [&](const auto& option) { return option.first == name; });
-}
-
 /// What is measured here, runs here: the CPU, as many ranks as --procs or a launcher says, and as
 /// many threads as the machine has for each.
 OptionList settle(OptionList options, const MeasureArguments& m) {
@@ -133,8 +128,8 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
   StepConfig start = base;
   start.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::default_space(model, start);
-  space.batch = {start.run.batch};
-  space.shard = {start.layout.shard};
+  space.keep("--batch", start);
+  space.keep("--shard", start);
   const advise::Sweep sweep = advise::sweep(model, start, space);
   std::size_t shown = 0;
   for (const advise::Row& row : sweep.rows) {
@@ -197,11 +192,10 @@ Result run_measured_sweep(const Arguments& a) {
   StepConfig base = resolve_options(settled.options);
   base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = space_of(settled, model, base);
-  space.batch = {base.run.batch};
-  space.scope = {AcScope::block};
-  if (base.layout.world > 1) space.shard = {base.layout.shard};
-  const bool loss_given = given(settled.options, "--loss");
-  if (!loss_given) space.loss = {LossKind::ce, LossKind::lc_ce};
+  space.keep("--batch", base);
+  space.set("--ac-scope", {"block"});
+  if (base.layout.world > 1) space.keep("--shard", base);
+  if (!given(settled.options, "--loss")) space.set("--loss", {"ce", "lc-ce"});
   const advise::Sweep sweep = advise::sweep(model, base, space);
   profile::RunSpec spec = run_spec(settled, simulate::find_device(base.device.gpu).cuda);
   reports::Measurements result;

@@ -15,11 +15,6 @@
 namespace ac_advisor::advise {
 namespace {
 
-template <typename T>
-std::vector<T> or_base(const std::vector<T>& list, T base) {
-  return list.empty() ? std::vector<T>{base} : list;
-}
-
 bool combines(const model::ModelSpec& model, const StepConfig& config) {
   try {
     passes::validate(model, config);
@@ -27,40 +22,6 @@ bool combines(const model::ModelSpec& model, const StepConfig& config) {
   } catch (const UserError&) {
     return false;
   }
-}
-
-/// Every combination of the space that validates.
-std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfig& base,
-                                  const Space& space) {
-  std::vector<StepConfig> list;
-  for (std::int64_t batch : or_base(space.batch, base.run.batch))
-    for (Sharding shard : or_base(space.shard, base.layout.shard))
-      for (Kernels kernels : or_base(space.kernels, base.memory.kernels))
-        for (LossKind loss : or_base(space.loss, base.memory.loss))
-          for (AcScope scope : or_base(space.scope, base.memory.scope))
-            for (AcMode ac : or_base(space.ac, base.memory.ac)) {
-              const bool grouped = ac == AcMode::grouped && !space.groups.empty();
-              for (std::int64_t k :
-                   grouped ? space.groups : std::vector<std::int64_t>{base.memory.ac_arg}) {
-                StepConfig c = base;
-                c.run.batch = batch;
-                c.layout.shard = shard;
-                c.memory.kernels = kernels;
-                c.memory.loss = loss;
-                if (loss == LossKind::chunked && c.memory.chunk_tokens == 0)
-                  c.memory.chunk_tokens = 1024;
-                if (loss == LossKind::chunked) c.memory.hold_output = false;
-                c.memory.scope = scope;
-                c.memory.ac = ac;
-                c.memory.ac_arg = k;
-                if (ac == AcMode::none && scope != or_base(space.scope, base.memory.scope).front())
-                  continue;
-                if (shard != Sharding::fsdp2 && shard != Sharding::hsdp)
-                  c.layout.keep_last_block = false;
-                if (combines(model, c)) list.push_back(c);
-              }
-            }
-  return list;
 }
 
 std::string label_of(const StepConfig& c) {
@@ -167,31 +128,11 @@ std::string recommend(const std::vector<Row>& rows) {
 
 }  // namespace
 
-Space default_space(const model::ModelSpec& model, const StepConfig& base) {
-  Space space;
-  space.ac = {AcMode::none,      AcMode::full,    AcMode::selective,
-              AcMode::attention, AcMode::grouped, AcMode::sqrt};
-  for (std::int64_t k : {2, 4, 8})
-    if (k < model.layers) space.groups.push_back(k);
-  space.scope = {AcScope::block, AcScope::submodule};
-  space.loss = {LossKind::ce, LossKind::lc_ce, LossKind::chunked};
-  space.kernels = {Kernels::eager, Kernels::fused};
-  if (base.layout.world > 1) {
-    space.shard = {Sharding::ddp, Sharding::fsdp2};
-    if (base.layout.shard != Sharding::ddp && base.layout.shard != Sharding::fsdp2)
-      space.shard.push_back(base.layout.shard);
-  }
-  if (base.run.batch > 1) space.batch.push_back(base.run.batch / 2);
-  space.batch.push_back(base.run.batch);
-  space.batch.push_back(base.run.batch * 2);
-  return space;
-}
-
 Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& space) {
   Sweep result;
   result.model = model;
   result.base = base;
-  const std::vector<StepConfig> list = enumerate(model, base, space);
+  const std::vector<StepConfig> list = combinations(model, base, space);
   result.rows.resize(list.size());
   result.configurations = list.size();
   const unsigned threads =

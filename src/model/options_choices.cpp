@@ -1,5 +1,6 @@
 #include "options_choices.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "ac_advisor/model/options.hpp"
@@ -16,9 +17,6 @@ constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
-constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
-                                            "fsdp2", "hsdp:N", "zero3"};
-constexpr std::string_view loss_words[] = {"ce", "lc-ce", "chunked:TOKENS"};
 
 std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
 
@@ -41,7 +39,49 @@ const char* text_of(const Choice<Value> (&choices)[Count], Value value) {
   return "unknown";
 }
 
+/// The option's name ends in `option`, its value has `part`.
+struct Unsupported {
+  std::string_view option, part;
+  const char* because;
+};
+constexpr Unsupported unsupported[] = {
+    {"--kernels", "compiled",
+     "not yet; use fused, which has the fusions that matter most for memory"},
+    {"--optimizer", "8",
+     "8-bit optimizers are out of scope: their block-wise states are not modelled; use adamw, "
+     "adamw-foreach or sgd"},
+    {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+    {"-dtype", "float8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+};
+
 }  // namespace
+
+void refuse_unsupported(const Given& given) {
+  for (const Unsupported& u : unsupported)
+    if (given.option.ends_with(u.option) && given.value.find(u.part) != std::string_view::npos)
+      refuse(given, u.because);
+}
+
+void apply_block_modes(const Given& given, StepConfig& config) {
+  std::vector<AcMode> modes;
+  for (std::string_view rest = given.value; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    const auto* const known = std::find_if(std::begin(ac_words), std::end(ac_words),
+                                           [&](const AcWord& w) { return w.text == one; });
+    if (known == std::end(ac_words)) refuse_choice({given.option, one}, ac_mode_words);
+    modes.push_back(known->mode);
+  }
+  config.memory.block_modes = std::move(modes);
+}
+
+std::string block_modes_text(const StepConfig& config) {
+  std::string text;
+  for (const AcMode mode : config.memory.block_modes)
+    for (const AcWord& word : ac_words)
+      if (word.mode == mode) text += (text.empty() ? "" : " ") + std::string(word.text);
+  return text;
+}
 
 void apply_ac(const Given& given, StepConfig& config) {
   const auto text = argument(given.value);
@@ -70,9 +110,7 @@ void apply_ac(const Given& given, StepConfig& config) {
         return;
     }
   }
-  constexpr std::string_view shown[] = {"none",      "full",    "selective", "attention",
-                                        "grouped:K", "every:K", "sqrt",      "budget:SIZE"};
-  refuse_choice(given, shown);
+  refuse_choice(given, ac_mode_words);
 }
 
 void apply_loss(const Given& given, StepConfig& config) {

@@ -11,10 +11,6 @@
 namespace ac_advisor::options {
 namespace {
 
-bool gathers(const StepConfig& c) {
-  return c.layout.shard == Sharding::fsdp2 || c.layout.shard == Sharding::hsdp;
-}
-
 std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.layout.world); }
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
@@ -54,35 +50,27 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   if (c.layout.shard == Sharding::hsdp) check_hsdp(c);
 }
 
-void settle_gathering(StepConfig& c, const Choices& hand) {
-  if (gathers(c)) return;
-  if (hand.has("--keep-last-block"))
-    throw UserError("--keep-last-block " + shard_text(c) +
-                    ": only fsdp2 and hsdp:N gather blocks; use --shard fsdp2 --world N, or drop "
-                    "--keep-last-block");
-  if (hand.has("--fsdp-unit"))
-    throw UserError(std::string("--fsdp-unit ") + to_option(c.layout.fsdp_unit) + " " +
-                    shard_text(c) +
-                    ": only fsdp2 and hsdp:N have units; use --shard fsdp2 --world N, or drop "
-                    "--fsdp-unit");
-  c.layout.keep_last_block = false;
-  c.layout.fsdp_unit = FsdpUnit::block;
-}
-
-void settle_scope(StepConfig& c, const Choices& hand) {
-  const bool has_scope =
-      c.memory.ac == AcMode::full || c.memory.ac == AcMode::every || c.memory.ac == AcMode::none;
-  if (c.memory.scope == AcScope::block || has_scope) return;
-  if (hand.has("--ac-scope"))
-    throw UserError("--ac " + ac_option(c) +
-                    " --ac-scope submodule: goes with full and every:K only, the other modes name "
-                    "their own regions; use --ac full or --ac-scope block");
-  c.memory.scope = AcScope::block;
+/// What an option needs of the others: refused by hand, dropped where a preset chose it.
+void settle_requirements(StepConfig& c, const Choices& hand) {
+  static const StepConfig plain;
+  for (const OptionRow& row : option_table()) {
+    if (row.needs == nullptr || row.is_default(c) || row.needs->holds(c)) continue;
+    const bool by_hand = std::find(hand.rows.begin(), hand.rows.end(), &row) != hand.rows.end();
+    if (!by_hand) {
+      row.set(row, row.get(plain), c);
+      continue;
+    }
+    const std::string written =
+        std::string(row.name) + (row.metavar.empty() ? "" : " " + row.text(c));
+    throw UserError(row.needs->conflict(c) + " " + written + ": " +
+                    std::string(row.needs->because) + "; " + std::string(row.needs->instead) +
+                    ", or drop " + std::string(row.name));
+  }
 }
 
 /// Liger's fused loss returns no logits, and the loop keeps only the loss.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
-  if (hand.has("--hold-output") || hand.has("--no-hold-output")) return;
+  if (hand.has("--hold-output")) return;
   c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked;
 }
 
@@ -91,17 +79,20 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 /// None, is the compute dtype. Without FSDP2 (and without autocast) parameters compute in their own
 /// dtype.
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
+  // A preset's autocast is planned without: what gathers has its own mixed precision, and for the
+  // rest the export says what the plan lacks.
+  if (!hand.has("--autocast")) c.precision.autocast = false;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.param_dtype == DType::bf16 || c.precision.autocast)
       c.precision.compute_dtype = DType::bf16;
-    else if (!gathers(c))
+    else if (!c.layout.gathers())
       c.precision.compute_dtype = c.precision.param_dtype;
     else if (!preset.has("--compute-dtype"))
       c.precision.compute_dtype = DType::bf16;
   }
   if (hand.has("--reduce-dtype")) return;
   const bool as_preset =
-      gathers(c) || c.precision.param_dtype == preset.config.precision.param_dtype;
+      c.layout.gathers() || c.precision.param_dtype == preset.config.precision.param_dtype;
   const bool own_policy = preset.has("--reduce-dtype") && preset.config.precision.reduce_dtype !=
                                                               preset.config.precision.compute_dtype;
   if (!own_policy || !as_preset || c.layout.shard == Sharding::none)
@@ -121,8 +112,7 @@ void check_no_sync(const StepConfig& c) {
 StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
   settle_sharding(config, hand);
-  settle_gathering(config, hand);
-  settle_scope(config, hand);
+  settle_requirements(config, hand);
   settle_held_output(config, hand, preset);
   settle_dtypes(config, hand, preset);
   check_no_sync(config);

@@ -177,7 +177,7 @@ TEST_CASE("a preset's sub-module scope yields to a mode that has no scope") {
 TEST_CASE("a preset's resharding yields to a sharding that gathers nothing") {
   for (const auto name : options::framework_names())
     CHECK_FALSE(resolve({{"--framework", std::string(name)}, {"--world", "2"}, {"--shard", "ddp"}})
-                    .keep_last_block);
+                    .layout.keep_last_block);
 }
 
 TEST_CASE("sharding and world that contradict are refused with both values") {
