@@ -51,7 +51,7 @@ struct Arguments {
 }
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL
-/// or a missing value.
-[[nodiscard]] Arguments parse_arguments(int argc, const char* const* argv);
+/// or a missing value. --help is wrapped at `columns`.
+[[nodiscard]] Arguments parse_arguments(int argc, const char* const* argv, int columns = 80);
 
 }  // namespace ac_advisor::cli

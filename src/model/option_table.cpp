@@ -83,7 +83,7 @@ constexpr OptionRow table[] = {
     mode<apply_shard, shard_option>(
         {"--shard", "shard", "MODE",
          "none, ddp, zero1, zero2, fsdp2 or hsdp:N (N ranks a shard group); several ranks: fsdp2 "
-         "or the preset's",
+         "or the preset's (none)",
          parallelism},
         shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
     needing(choice<&S::layout, &Layout::fsdp_unit, fsdp_units>(

@@ -88,27 +88,24 @@ void apply_ac(const Given& given, StepConfig& config) {
   for (const AcWord& mode : ac_words) {
     if (mode.text != word(given.value)) continue;
     const std::string name(mode.text);
-    config.memory.ac = mode.mode;
-    config.memory.ac_arg = 0;
-    config.memory.block_modes.clear();
-    switch (mode.argument) {
-      case Argument::none:
-        if (text) refuse_argument(given);
-        return;
-      case Argument::count: {
-        if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
-        Whole whole = group_size;
-        const std::string prefix = name + ":";
-        whole.prefix = prefix;
-        config.memory.ac_arg = parse_whole(given, *text, whole);
-        return;
-      }
-      case Argument::size:
-        if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
-        config.memory.ac_arg = parse_bytes(given, *text);
-        if (config.memory.ac_arg < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
-        return;
+    std::int64_t number = 0;
+    if (mode.argument == Argument::none) {
+      if (text) refuse_argument(given);
+    } else if (mode.argument == Argument::count) {
+      if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
+      const std::string prefix = name + ":";
+      Whole whole = group_size;
+      whole.prefix = prefix;
+      number = parse_whole(given, *text, whole);
+    } else {
+      if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
+      number = parse_bytes(given, *text);
+      if (number < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
     }
+    config.memory.ac = mode.mode;
+    config.memory.ac_arg = number;
+    config.memory.block_modes.clear();
+    return;
   }
   refuse_choice(given, ac_mode_words);
 }

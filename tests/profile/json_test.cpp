@@ -110,8 +110,8 @@ TEST_CASE("what is not a profile is refused with file and field") {
   CHECK(contains(with("/memory/peak_allocated_bytes", 1.5), "memory.peak_allocated_bytes"));
   CHECK(contains(with("/memory/peak_allocated_bytes", "1"), "memory.peak_allocated_bytes"));
   CHECK(contains(with("/memory/timeline", 3), "memory.timeline"));
-  CHECK(contains(with("/config/ac", "sideways"), "config.memory.ac"));
-  CHECK(contains(with("/config/batch", "many"), "config.run.batch"));
+  CHECK(contains(with("/config/ac", "sideways"), "config.ac"));
+  CHECK(contains(with("/config/batch", "many"), "config.batch"));
   json lacking = j;
   lacking["memory"].erase("peak_op");
   CHECK(contains(error_of(lacking.dump()), "memory.peak_op"));

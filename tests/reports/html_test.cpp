@@ -141,10 +141,10 @@ TEST_CASE("the options of a configuration give that configuration") {
   CHECK(reports::command_line(*reports::options_of(resolve_options({{"--batch", "8"}}))) ==
         "--batch 8 --seq 2048");
   StepConfig never = resolve_options({});
-  never.under_dispatch_mode = true;
+  never.runtime.under_dispatch_mode = true;
   CHECK_FALSE(reports::options_of(never));
   never = resolve_options({});
-  never.shard = Sharding::fsdp2;  // over one rank
+  never.layout.shard = Sharding::fsdp2;  // over one rank
   CHECK_FALSE(reports::options_of(never));
 }
 
