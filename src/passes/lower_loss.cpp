@@ -18,7 +18,7 @@ ir::ValueId Lowering::soft_cap(V logits, double cap) {
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
   const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
-  emit(OpKind::pad, {labels_}, {padded});
+  emit(OpKind::pad, {m_.labels}, {padded});
   const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
   emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
@@ -28,7 +28,7 @@ ir::ValueId Lowering::shifted_labels(bool keep_padded) {
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V logits = linear(hidden_, {lm_head_, ir::no_id});
+  V logits = linear(hidden_, {m_.lm_head, ir::no_id});
   phase_ = Phase::loss;
   if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;
@@ -49,13 +49,13 @@ void Lowering::loss_lc_ce() {
   leaf_ = Module::lm_head;
   const V last = p_.narrow(hidden_, 1, config_.run.seq - 1, 1);
   const V one = out({config_.run.batch, 1, spec_.vocab}, dtype(hidden_), false);
-  emit(OpKind::mm, {last, lm_head_}, {one}, static_cast<std::int32_t>(spec_.hidden));
+  emit(OpKind::mm, {last, m_.lm_head}, {one}, static_cast<std::int32_t>(spec_.hidden));
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);
   const V loss = out({}, DType::f32, true), lse = out({tokens}, DType::f32, false);
   const V flat = p_.reshape(hidden_, {tokens, spec_.hidden});
-  emit(OpKind::linear_cross_entropy, {flat, lm_head_, labels}, {loss, lse},
+  emit(OpKind::linear_cross_entropy, {flat, m_.lm_head, labels}, {loss, lse},
        static_cast<std::int32_t>(spec_.hidden));
   p_.ops.back().scale = spec_.final_softcap.value_or(0.0);
   hold({hidden_, one});
@@ -93,7 +93,7 @@ void Lowering::loss_chunked() {
     const auto k = static_cast<std::int32_t>(h);
     const V part = p_.narrow(flat, 0, start, n);
     const V logits = out({n, v}, dt, false);
-    emit(OpKind::mm, {part, lm_head_}, {logits}, k);
+    emit(OpKind::mm, {part, m_.lm_head}, {logits}, k);
     const V wide = cast(logits, DType::f32);
     const V log_probabilities = unary(OpKind::log_softmax, wide);
     const V loss = out({}, DType::f32, false), weight = out({}, DType::f32, false);
@@ -112,7 +112,7 @@ void Lowering::loss_chunked() {
     emit(OpKind::div, {one_hot}, {grad_wide}, 0, counted);
     const V grad_logits = cast(grad_wide, dt);
     const V into_hidden = out({n, h}, dt, false);
-    emit(OpKind::mm, {grad_logits, lm_head_}, {into_hidden}, static_cast<std::int32_t>(v));
+    emit(OpKind::mm, {grad_logits, m_.lm_head}, {into_hidden}, static_cast<std::int32_t>(v));
     p_.ops.back().form = ir::Form::nn;
     const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
     emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
@@ -126,7 +126,7 @@ void Lowering::loss_chunked() {
   hold({labels});
   const V loss = p_.on_storage_of(total, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
-  emit(OpKind::precomputed_grad, {flat, lm_head_, grad_hidden, grad_weight}, {loss});
+  emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
   hold({hidden_});
   s_.loss = loss;
   s_.outputs = {hidden_};

@@ -70,8 +70,8 @@ ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
                   config_.precision.compute_dtype, true);
-  emit(OpKind::embedding, {embed_, ids_}, {x});
-  return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
@@ -125,16 +125,16 @@ void Lowering::forward() {
   positions_ = unary(OpKind::add_scalar, start);
   causal_masks();
   std::vector<Rotary> rotary;
-  for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
+  for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
   V x = embedded;
   for (std::int16_t i = 0; i < spec_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(blocks_[index], i, x, rotary[local ? 1 : 0]);
+    x = block(m_.blocks[index], i, x, rotary[local ? 1 : 0]);
   }
   leaf_ = Module::final_norm;
-  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, final_norm_, Module::final_norm)
-                                   : rms_norm(x, final_norm_, Module::final_norm);
+  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, m_.final_norm, Module::final_norm)
+                                   : rms_norm(x, m_.final_norm, Module::final_norm);
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_})

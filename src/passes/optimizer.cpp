@@ -1,7 +1,8 @@
 // torch.optim.AdamW (fused, foreach) and SGD, v2.11: what a step allocates and dispatches.
-#include "optimizer.hpp"
+#include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
+namespace {
 
 using ir::no_id;
 using ir::OpKind;
@@ -9,6 +10,8 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
+/// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
+/// exp_avg_sq. Empty for SGD without momentum.
 std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
                                          const std::vector<OptimizedTensor>& tensors) {
   ir::Program& p = step.program;
@@ -26,6 +29,8 @@ std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
   return states;
 }
 
+/// The optimizer's ops at the end of the step. A fused one reads parameters, then gradients, then
+/// `states`, each in the order of `tensors`.
 void append_optimizer(StepProgram& step, Optimizer optimizer,
                       const std::vector<OptimizedTensor>& tensors,
                       const std::vector<ValueId>& states) {
@@ -79,5 +84,18 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
   stages({&denominators}, {});
   stages({&parameters, &states, &denominators}, {});
 }
+
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  step.optimizer_states = add_optimizer_state(step, config.optimizer.kind, step.optimized);
+  append_optimizer(step, config.optimizer.kind, step.optimized, step.optimizer_states);
+}
+
+}  // namespace
+
+extern const Pass optimizer_pass;
+const Pass optimizer_pass{"optimizer", Stage::step, "its state, and its ops at the end", always, run,
+                          {}};
 
 }  // namespace ac_advisor::passes

@@ -72,6 +72,7 @@ struct Op {
   OpKind kind{};
   Phase phase = Phase::forward;
   Form form = Form::nt;  ///< of matrix products
+  bool kept = false;     ///< its region holds the outputs until backward (selective checkpointing)
   std::uint16_t inputs = 0;
   std::uint16_t outputs = 0;
   ModulePath module;
