@@ -23,8 +23,7 @@ void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& 
   std::vector<std::int64_t> bytes(1, 0), offset(count);
   std::vector<std::size_t> bucket_of(count);
   for (std::size_t i = count; i-- > 0;) {
-    if (bytes.back() >= (bytes.size() == 1 ? first_bucket_bytes : bucket_bytes))
-      bytes.push_back(0);
+    if (bytes.back() >= (bytes.size() == 1 ? first_bucket_bytes : bucket_bytes)) bytes.push_back(0);
     offset[i] = bytes.back() / size_of(dtype);
     bytes.back() += p.bytes(step.parameters[i].value);
     bucket_of[i] = bytes.size() - 1;
@@ -60,8 +59,9 @@ class Ddp final : public GradientHooks {
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
     emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace,
          s_.parameters[parameter].module, {t.gradient, gradient}, {});
-    const bool synchronise = !c_.layout.no_sync || static_cast<std::int64_t>(micro_batch()) + 1 ==
-                                                       micro_batches_written(c_.run.grad_accum, true);
+    const bool synchronise =
+        !c_.layout.no_sync || static_cast<std::int64_t>(micro_batch()) + 1 ==
+                                  micro_batches_written(c_.run.grad_accum, true);
     if (--waiting_[bucket_of(t)] == 0 && synchronise)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {static_cast<ValueId>(bucket_of(t))}, {});
   }
@@ -82,11 +82,14 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 }  // namespace
 
 extern const Pass ddp_buckets_pass, ddp_pass;
-const Pass ddp_buckets_pass{"ddp-buckets", Stage::before,
-                            "ddp: the buckets that gradients are views of", applies, make_buckets,
-                            {}};
-const Pass ddp_pass{"ddp", Stage::micro_batch,
-                    "ddp: gradients into their buckets, an all-reduce for each full one", applies,
-                    run, {}};
+const Pass ddp_buckets_pass{
+    "ddp-buckets", Stage::before, "ddp: the buckets that gradients are views of",
+    applies,       make_buckets,  {}};
+const Pass ddp_pass{"ddp",
+                    Stage::micro_batch,
+                    "ddp: gradients into their buckets, an all-reduce for each full one",
+                    applies,
+                    run,
+                    {}};
 
 }  // namespace ac_advisor::passes

@@ -127,9 +127,7 @@ constexpr Exclusion exclusions_of_declare[] = {
      }},
     {"MODEL of more than 4096 blocks", "at most 4096", "give a model of fewer blocks",
      [](const ModelSpec& m, const StepConfig&) { return m.layers > most_layers; },
-     [](const ModelSpec& m, const StepConfig&) {
-       return option("num_hidden_layers", m.layers);
-     }},
+     [](const ModelSpec& m, const StepConfig&) { return option("num_hidden_layers", m.layers); }},
     {"--compute-dtype fp32 --param-dtype bf16",
      "computing in more bits than are stored gains nothing", "use --param-dtype fp32",
      [](const ModelSpec&, const StepConfig& c) {
@@ -158,7 +156,7 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
 }  // namespace
 
 extern const Pass declare_pass;
-const Pass declare_pass{"declare", Stage::before, "parameters, inputs and rotary buffers", always,
-                        run, exclusions_of_declare};
+const Pass declare_pass{"declare", Stage::before, "parameters, inputs and rotary buffers",
+                        always,    run,           exclusions_of_declare};
 
 }  // namespace ac_advisor::passes

@@ -54,9 +54,9 @@ class Backward {
   void seed() {
     const ir::Value& loss = p_.value(s_.loss);
     seed_ = p_.make(loss.shape, loss.dtype, ir::Role::activation_grad, {-1, ir::Module::loss});
-    p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_});
+    p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_},
+            ir::Number{s_.loss_scale});
     p_.ops.back().group = ++group_;
-    p_.ops.back().scalar = s_.loss_scale;
     set_pending(s_.loss, seed_);
   }
 
@@ -204,8 +204,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 }  // namespace
 
 extern const Pass differentiate_pass;
-const Pass differentiate_pass{"differentiate", Stage::micro_batch,
-                              "the backward, in the order of PyTorch's autograd engine", always, run,
+const Pass differentiate_pass{"differentiate",
+                              Stage::micro_batch,
+                              "the backward, in the order of PyTorch's autograd engine",
+                              always,
+                              run,
                               {}};
 
 }  // namespace ac_advisor::passes

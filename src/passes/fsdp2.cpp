@@ -27,9 +27,8 @@ class Fsdp2 {
     first_ = s_.micro_begin.back();
     const std::vector<Op> old(p_.ops.begin() + first_, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first_));
-    reduces_ = !c_.layout.no_sync ||
-               static_cast<std::int64_t>(s_.micro_begin.size()) ==
-                   micro_batches_written(c_.run.grad_accum, true);
+    reduces_ = !c_.layout.no_sync || static_cast<std::int64_t>(s_.micro_begin.size()) ==
+                                         micro_batches_written(c_.run.grad_accum, true);
     b_.record(1);  // FSDP::root_pre_forward
     pre_forward(b_.root());
     std::int32_t current = -1;
@@ -216,8 +215,7 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard none --world " + std::to_string(c.layout.world);
      }},
-    {"--shard of any kind --world 1", "needs --world 2 or more",
-     "with one rank use --shard none",
+    {"--shard of any kind --world 1", "needs --world 2 or more", "with one rank use --shard none",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.shard != Sharding::none && c.layout.world < 2;
      },
@@ -250,11 +248,14 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
 }  // namespace
 
 extern const Pass fsdp2_shards_pass, fsdp2_pass;
-const Pass fsdp2_shards_pass{"fsdp2-shards", Stage::before,
-                             "fsdp2, hsdp: this rank's shard of each parameter", applies,
-                             make_shards, {}};
-const Pass fsdp2_pass{"fsdp2", Stage::micro_batch,
+const Pass fsdp2_shards_pass{
+    "fsdp2-shards", Stage::before, "fsdp2, hsdp: this rank's shard of each parameter",
+    applies,        make_shards,   {}};
+const Pass fsdp2_pass{"fsdp2",
+                      Stage::micro_batch,
                       "fsdp2, hsdp: gathers each unit before use, reduces its gradients after",
-                      applies, run, exclusions_of_fsdp2};
+                      applies,
+                      run,
+                      exclusions_of_fsdp2};
 
 }  // namespace ac_advisor::passes

@@ -26,17 +26,15 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     : s_(step), p_(step.program), c_(config), shards_(fsdp_shards(config)) {
   const std::int64_t blocks = s_.blocks;
   const std::int64_t per_unit =
-      c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped
-          ? c_.memory.ac_arg
-          : 1;
+      c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
+                                                                                  : 1;
   const std::int64_t count = ceil_div(blocks, per_unit);
   groups_.resize(static_cast<std::size_t>(count) + 1);
   for (std::int64_t b = 0; b < blocks; ++b)
     group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
   for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
     const std::int16_t block = s_.parameters[i].module.block;
-    ParamGroup& unit =
-        block < 0 ? root() : group(group_of_block_[static_cast<std::size_t>(block)]);
+    ParamGroup& unit = block < 0 ? root() : group(group_of_block_[static_cast<std::size_t>(block)]);
     unit.parameters.push_back(i);
     unit.shard_numel += p_.value(shard(i)).shape[0];
   }
@@ -61,7 +59,8 @@ void Fsdp2Buffers::hold(ValueId v) {
 }
 
 void Fsdp2Buffers::record(std::int32_t ranges) {
-  p_.op(emit(OpKind::record_function, {-1, ir::Module::fsdp}, {}, {})).dim = ranges;
+  p_.op(emit(OpKind::record_function, {-1, ir::Module::fsdp}, {}, {})).attributes =
+      ir::RecordFunction{ranges};
 }
 
 ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::ModulePath module) {
@@ -134,11 +133,10 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   const ValueId input[] = {buffer(ir::checked_mul(group.shard_numel, shards_),
                                   c_.precision.reduce_dtype, Role::communication, module)};
   emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
-  const ValueId output[] = {buffer(group.shard_numel, c_.precision.reduce_dtype,
-                                   c_.precision.reduce_dtype == c_.precision.param_dtype
-                                       ? Role::gradient
-                                       : Role::communication,
-                                   module)};
+  const ValueId output[] = {buffer(
+      group.shard_numel, c_.precision.reduce_dtype,
+      c_.precision.reduce_dtype == c_.precision.param_dtype ? Role::gradient : Role::communication,
+      module)};
   emit(OpKind::reduce_scatter, module, input, output);
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
   ValueId sharded = output[0];

@@ -85,11 +85,11 @@ class Fuser {
         const ValueId x = chain.inputs[0], w = chain.inputs[1];
         const ValueId scale = row_statistic(x, like);
         if (fuse_residual(x, w, chain.output, scale, like)) {
-          set_attributes(chain, like);
+          complete(chain, like);
           return;
         }
         p_.emit(OpKind::rms_norm, like.phase, like.module, {x, w}, {chain.output, scale});
-        set_attributes(chain, like);
+        complete(chain, like);
         return;
       }
       case OpKind::rope: {
@@ -100,21 +100,20 @@ class Fuser {
         }
         p_.emit(OpKind::rope, like.phase, like.module, {q, k, chain.inputs[2], chain.inputs[3]},
                 {chain.output, chain.second_output});
-        set_attributes(chain, like);
+        complete(chain, like);
         return;
       }
       default:
         p_.emit(chain.fused, like.phase, like.module, {chain.inputs[0], chain.inputs[1]},
                 {chain.output});
-        set_attributes(chain, like);
+        complete(chain, like);
         return;
     }
   }
 
-  void set_attributes(const Chain& chain, const Op& like) {
+  void complete(const Chain& chain, const Op& like) {
     p_.ops.back().region = like.region;
-    p_.ops.back().dim = chain.variant;
-    p_.ops.back().scalar = chain.scalar;
+    if (chain.attributes.index() != 0) p_.ops.back().attributes = chain.attributes;
   }
 
   void write_over(ValueId result, ValueId target) {
@@ -155,7 +154,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
 }  // namespace
 
 extern const Pass fuse_pass;
-const Pass fuse_pass{"fuse", Stage::micro_batch,
-                     "RMSNorm, RoPE and SwiGLU by one op each, which saves less", applies, run, {}};
+const Pass fuse_pass{"fuse",
+                     Stage::micro_batch,
+                     "RMSNorm, RoPE and SwiGLU by one op each, which saves less",
+                     applies,
+                     run,
+                     {}};
 
 }  // namespace ac_advisor::passes

@@ -42,7 +42,8 @@ constexpr Exclusion exclusions_of_lower[] = {
        return c.run.attention == Attention::efficient || c.run.attention == Attention::math;
      }},
     {"--attn flash or cudnn, where scores are soft-capped",
-     "transformers computes soft-capped scores with eager attention only", "use --attn eager or auto",
+     "transformers computes soft-capped scores with eager attention only",
+     "use --attn eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&
               c.run.attention != Attention::eager;
@@ -60,8 +61,11 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
 }  // namespace
 
 extern const Pass lower_pass;
-const Pass lower_pass{"lower", Stage::micro_batch,
-                      "forward and loss, op by op, as transformers launches them", always, run,
+const Pass lower_pass{"lower",
+                      Stage::micro_batch,
+                      "forward and loss, op by op, as transformers launches them",
+                      always,
+                      run,
                       exclusions_of_lower};
 
 }  // namespace ac_advisor::passes

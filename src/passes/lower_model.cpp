@@ -13,17 +13,14 @@ ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
 }
 
 ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
-                        std::initializer_list<V> outputs, std::int32_t dim, double scalar) {
-  const ir::OpId id = p_.emit(kind, phase_, at(leaf_), inputs, outputs);
-  p_.op(id).dim = dim;
-  p_.op(id).scalar = scalar;
-  return id;
+                        std::initializer_list<V> outputs, const ir::Attributes& attributes) {
+  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
 }
 
-ir::ValueId Lowering::unary(OpKind kind, V x, double scalar) {
+ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) {
   const V y = out(shape(x), dtype(x), grad(x));
   p_.value(y).permuted = p_.value(x).permuted;
-  emit(kind, {x}, {y}, 0, scalar);
+  emit(kind, {x}, {y}, attributes);
   return y;
 }
 
@@ -50,9 +47,9 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
   s.set(s.rank() - 1, shape(l.weight)[0]);
   const V y = out(s, dtype(x), grad(x) || grad(l.weight));
   if (l.bias != ir::no_id)
-    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, k);
+    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, ir::Product{k});
   else
-    emit(OpKind::mm, {x, l.weight}, {y}, k);
+    emit(OpKind::mm, {x, l.weight}, {y}, ir::Product{k});
   return y;
 }
 
@@ -60,7 +57,7 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   Shape s = shape(x);
   s.set(s.rank() - 1, size);
   const V y = p_.on_storage_of(x, s, dtype(x), false);
-  emit(OpKind::slice, {x}, {y}, start);
+  emit(OpKind::slice, {x}, {y}, ir::Slice{start});
   return y;
 }
 
@@ -83,8 +80,8 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
   const V angles = out(full, DType::f32, false);
   emit(OpKind::cat, {freqs, freqs}, {angles});
-  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
-  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
+  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
+  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
   const Rotary rotary{cast(cos, config_.precision.compute_dtype),
                       cast(sin, config_.precision.compute_dtype)};
   hold({angles, cos, sin, freqs});

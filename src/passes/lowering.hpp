@@ -85,8 +85,8 @@ class Lowering {
   ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
   V out(const ir::Shape& shape, DType dtype, bool requires_grad);
   ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
-                std::int32_t dim = 0, double scalar = 0.0);
-  V unary(ir::OpKind kind, V x, double scalar = 0.0);
+                const ir::Attributes& attributes = {});
+  V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
   V binary(ir::OpKind kind, V a, V b);
   V cast(V x, DType dtype);
   V linear(V x, const Linear& l);

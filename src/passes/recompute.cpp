@@ -182,6 +182,7 @@ class Checkpointer {
       if (source.kept) {
         // Selective: the cached output is taken out here instead of being computed.
         op.kind = OpKind::hold;
+        op.attributes = {};
         op.inputs = op.outputs;
         op.outputs = 0;
         p_.operands.insert(p_.operands.end(), out.begin(), out.end());
@@ -215,6 +216,7 @@ class Checkpointer {
     }
     Op op = last;
     op.kind = OpKind::hold;
+    op.attributes = {};
     op.inputs = static_cast<std::uint16_t>(held.size());
     op.outputs = 0;
     op.first_operand = static_cast<std::int32_t>(p_.operands.size());
@@ -241,8 +243,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
 }  // namespace
 
 extern const Pass recompute_pass;
-const Pass recompute_pass{"recompute", Stage::micro_batch,
+const Pass recompute_pass{"recompute",
+                          Stage::micro_batch,
                           "a region's ops again, before the first backward op that needs them",
-                          applies, run, {}};
+                          applies,
+                          run,
+                          {}};
 
 }  // namespace ac_advisor::passes

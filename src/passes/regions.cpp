@@ -87,8 +87,7 @@ bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   const std::int32_t base = step.regions;
-  step.keeps_outputs =
-      config.memory.ac == AcMode::selective || config.memory.ac == AcMode::budget;
+  step.keeps_outputs = config.memory.ac == AcMode::selective || config.memory.ac == AcMode::budget;
   std::int32_t last = ir::no_id, products = 0;
   for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
        ++id) {
@@ -127,7 +126,9 @@ constexpr Exclusion exclusions_of_regions[] = {
      mode_with_k},
     {"--ac grouped:K or every:K, K above the model's blocks", "the model has fewer blocks than K",
      "K must be at most its blocks",
-     [](const ModelSpec& m, const StepConfig& c) { return takes_k(c) && c.memory.ac_arg > m.layers; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return takes_k(c) && c.memory.ac_arg > m.layers;
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return mode_with_k(m, c) + " of " + std::to_string(m.layers) + " blocks";
      }},
@@ -153,8 +154,11 @@ constexpr Exclusion exclusions_of_regions[] = {
 }  // namespace
 
 extern const Pass regions_pass;
-const Pass regions_pass{"regions", Stage::micro_batch,
-                        "which ops --ac recomputes together, and what selective keeps", applies,
-                        run, exclusions_of_regions};
+const Pass regions_pass{"regions",
+                        Stage::micro_batch,
+                        "which ops --ac recomputes together, and what selective keeps",
+                        applies,
+                        run,
+                        exclusions_of_regions};
 
 }  // namespace ac_advisor::passes

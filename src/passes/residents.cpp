@@ -1,5 +1,5 @@
-// The pass that lists what exists when the step begins and is no shard: whole parameters, inputs and
-// buffers.
+// The pass that lists what exists when the step begins and is no shard: whole parameters, inputs
+// and buffers.
 #include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
@@ -22,8 +22,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
 }  // namespace
 
 extern const Pass residents_pass;
-const Pass residents_pass{"residents", Stage::step,
+const Pass residents_pass{"residents",
+                          Stage::step,
                           "what is there before the step: unsharded parameters, inputs, buffers",
-                          always, run, {}};
+                          always,
+                          run,
+                          {}};
 
 }  // namespace ac_advisor::passes

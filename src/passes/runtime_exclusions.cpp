@@ -1,4 +1,5 @@
-// What cannot be run, though the planner can plan it for PyTorch: by ac-trainer, and in a CUDA graph.
+// What cannot be run, though the planner can plan it for PyTorch: by ac-trainer, and in a CUDA
+// graph.
 #include <algorithm>
 #include <string>
 

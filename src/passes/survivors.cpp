@@ -15,8 +15,11 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 }  // namespace
 
 extern const Pass survivors_pass;
-const Pass survivors_pass{"survivors", Stage::step,
+const Pass survivors_pass{"survivors",
+                          Stage::step,
                           "what outlives the step: the loss, and the output that the loop holds",
-                          always, run, {}};
+                          always,
+                          run,
+                          {}};
 
 }  // namespace ac_advisor::passes

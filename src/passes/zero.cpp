@@ -57,15 +57,15 @@ class Zero final : public GradientHooks {
     if (filled_ + elements > reduce_bucket_elements) flush();
     const ir::OpId copy =
         emit(OpKind::bucket_copy, module, {p_.narrow(bucket_, 0, filled_, elements), gradient}, {});
-    p_.op(copy).dim = static_cast<std::int32_t>(parameter);
+    p_.op(copy).attributes = ir::BucketCopy{static_cast<std::int32_t>(parameter)};
     if (c_.layout.shard == Sharding::zero1) kept_.push_back(gradient);  // until the step
     filled_ += elements;
   }
 
   void flush() {
     if (filled_ == 0) return;
-    emit(OpKind::all_reduce, {-1, ir::Module::root}, {p_.narrow(bucket_, 0, 0, filled_), s_.averaged},
-         {});
+    emit(OpKind::all_reduce, {-1, ir::Module::root},
+         {p_.narrow(bucket_, 0, 0, filled_), s_.averaged}, {});
     filled_ = 0;
   }
 
@@ -121,14 +121,17 @@ constexpr Exclusion exclusions_of_zero[] = {
 }  // namespace
 
 extern const Pass zero_partition_pass, zero_pass, zero_gather_pass;
-const Pass zero_partition_pass{"zero-partition", Stage::before,
-                               "zero1, zero2: this rank's fp32 partition of all parameters", applies,
-                               make_partition, {}};
-const Pass zero_pass{"zero", Stage::micro_batch,
+const Pass zero_partition_pass{
+    "zero-partition", Stage::before,  "zero1, zero2: this rank's fp32 partition of all parameters",
+    applies,          make_partition, {}};
+const Pass zero_pass{"zero",
+                     Stage::micro_batch,
                      "zero1, zero2: gradients through a bucket into the partition's average",
-                     applies, run, exclusions_of_zero};
-const Pass zero_gather_pass{"zero-gather", Stage::step,
-                            "zero1, zero2: the updated partition back into the parameters", applies,
-                            gather, {}};
+                     applies,
+                     run,
+                     exclusions_of_zero};
+const Pass zero_gather_pass{
+    "zero-gather", Stage::step, "zero1, zero2: the updated partition back into the parameters",
+    applies,       gather,      {}};
 
 }  // namespace ac_advisor::passes

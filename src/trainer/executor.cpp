@@ -133,7 +133,7 @@ std::uint64_t Executor::step_key() const {
 }
 
 std::uint64_t Executor::dropout_op(const ir::Op& op) const {
-  const auto place = static_cast<std::uint64_t>(op.dim);
+  const auto place = static_cast<std::uint64_t>(ir::attributes<ir::Dropout>(op).block);
   return flipped_ && op.phase == ir::Phase::recompute ? mix(place) : place;
 }
 

@@ -56,8 +56,7 @@ struct Chain {
   std::vector<ir::ValueId> inputs;
   ir::ValueId output = ir::no_id;
   ir::ValueId second_output = ir::no_id;  ///< k of a rotated (q, k) pair
-  std::int32_t variant = 0;  ///< `dim` of the fused op: 1 for Gemma's (1 + weight), for gelu
-  double scalar = 0.0;       ///< its epsilon
+  ir::Attributes attributes;              ///< of the fused op
 };
 
 /// The program of a step on its way through the passes, with what they need to know of the model.
@@ -78,10 +77,10 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  std::int32_t regions = 0;         ///< checkpoint regions so far, over all micro-batches
-  bool keeps_outputs = false;       ///< some region keeps outputs of its ops (Op::kept)
+  std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
+  bool keeps_outputs = false;        ///< some region keeps outputs of its ops (Op::kept)
   ir::ValueId averaged = ir::no_id;  ///< zero1, zero2: the gradient of this rank's partition
-  double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
+  double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
