@@ -271,6 +271,8 @@ void build(CLI::App& app, Arguments& arguments) {
     if (name == "explain") {
       sub->add_flag("--trace", arguments.trace, "SAVE, RECOMPUTE or ALTERNATE for each unique op");
       sub->add_flag("--schedule", arguments.schedule, "the schedule, op by op");
+      sub->add_flag("--program", arguments.program, "the step as text to read and to diff");
+      sub->add_flag("--passes", arguments.passes, "the passes, and what each changed");
     }
     add_output_options(*sub, arguments);
   }

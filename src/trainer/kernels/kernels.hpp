@@ -55,5 +55,6 @@ using KernelTable = std::array<Kernel, ir::op_kind_count>;
 inline constexpr std::int64_t ignored_label = -100;
 
 [[nodiscard]] at::ScalarType scalar_type(DType dtype);
+[[nodiscard]] at::IntArrayRef sizes(const ir::Shape& shape);
 
 }  // namespace ac_advisor::trainer
