@@ -33,6 +33,8 @@ struct Arguments {
   std::size_t rows = 15;                               ///< advise --rows
   bool trace = false;                                  ///< explain --trace
   bool schedule = false;                               ///< explain --schedule
+  bool program = false;                                ///< explain --program
+  bool passes = false;                                 ///< explain --passes
   std::string config = "ac-advisor.json";              ///< check --config
   std::vector<std::string> only;                       ///< check --only CASE, as often as wanted
   std::string today;                                   ///< check --today YYYY-MM-DD

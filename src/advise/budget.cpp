@@ -152,6 +152,7 @@ class Solver {
                 const Measured& all_full) {
     Solved solved;
     solved.step = passes::build_step(model_, with(modes));
+    solved.block_modes = modes;
     profile::BudgetResult result;
     result.budget = config_.memory.ac_arg;
     result.least_feasible = std::min(all_full.peak, none_.peak);
@@ -204,7 +205,8 @@ class Solver {
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
-  if (config.memory.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
+  if (config.memory.ac != AcMode::budget)
+    return {passes::build_step(model, config), std::nullopt, {}};
   passes::validate(model, config);
   return Solver(model, config, device).run();
 }

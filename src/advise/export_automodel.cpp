@@ -3,6 +3,10 @@
 // (FSDP2Config, DDPConfig), _transformers/auto_model.py (model), components/loss/ (loss_fn).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "export_target.hpp"
 
 namespace ac_advisor::advise::exports {
@@ -11,8 +15,11 @@ namespace {
 const char* dtype(DType type) { return type == DType::bf16 ? "bfloat16" : "float32"; }
 
 /// Families with an implementation of AutoModel's own: _transformers/registry.py.
+constexpr std::string_view own_implementations[] = {"llama", "qwen2", "qwen3_moe"};
+
 bool has_own_implementation(const std::string& family) {
-  return family == "llama" || family == "qwen2" || family == "qwen3_moe";
+  return std::find(std::begin(own_implementations), std::end(own_implementations), family) !=
+         std::end(own_implementations);
 }
 
 /// parallelizer.py: under fsdp2 transformers' own layers are checkpointed whole, AutoModel's by

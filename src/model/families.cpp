@@ -58,7 +58,8 @@ constexpr Family table[] = {
      .rope_theta = 1000000.0,
      .experts = 8, .top_k = 2,
      .windows = WindowRule::every_block,
-     .moe = ExpertRule::every_block},
+     .moe = ExpertRule::every_block,
+     .wide_routing_weights = true},
     {.name = "phi3",
      .vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
      .heads = 32,
@@ -66,7 +67,7 @@ constexpr Family table[] = {
      .pad_token_id = 32000,
      .windows = WindowRule::every_block,
      .partial_rotary_field = true, .residual_dropout_field = true,
-     .fused_qkv = true, .fused_gate_up = true},
+     .fused_qkv = true, .fused_gate_up = true, .joined_rotary_part = true},
     {.name = "qwen2",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
      .heads = 32, .kv_heads = 32,
@@ -101,6 +102,12 @@ const Family* find_family(std::string_view model_type) {
     if (family.name == model_type || (!model_type.empty() && family.wrapper == model_type))
       return &family;
   return nullptr;
+}
+
+void set_family_facts(ModelSpec& spec) {
+  const Family* family = find_family(spec.family);
+  spec.joined_rotary_part = family != nullptr && family->joined_rotary_part;
+  if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }
 
 const std::vector<std::string>& known_families() {

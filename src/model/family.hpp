@@ -72,6 +72,8 @@ struct Family {
   bool qk_norm = false;
   bool fused_qkv = false;
   bool fused_gate_up = false;
+  bool joined_rotary_part = false;    ///< as in ModelSpec
+  bool wide_routing_weights = false;  ///< MoeSpec::wide_weights
   bool sandwich_norms = false;
   bool unit_offset_norm = false;
   bool scaled_embedding = false;

@@ -237,6 +237,7 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   spec.window = read_windows(family, spec.layers, fields);
   read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
+  set_family_facts(spec);
   refuse_unmodelled(family, fields);
   if (!count_parameters(spec))
     fields.fail(

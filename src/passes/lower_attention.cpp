@@ -1,5 +1,4 @@
 // transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
-#include <algorithm>
 #include <utility>
 
 #include "lowering.hpp"
@@ -28,12 +27,12 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
 
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
-  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, 0, 0.0};
-  if (spec_.family != "phi3") {
+  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
+  if (!spec_.joined_rotary_part) {
     chain.output = rotate_part(q, rotary, chain.ops);
     chain.second_output = rotate_part(k, rotary, chain.ops);
   } else {
-    // phi3 rotates a part of each head and joins it with the rest, even where the rest is empty
+    // it rotates a part of each head and joins it with the rest, even where the rest is empty
     const auto first = last_op() + 1;
     const std::int64_t d = spec_.head_dim, part = spec_.rotary_dim;
     const auto rotated = [&](V x) { return part == d ? x : slice_last(x, part, 0); };
@@ -63,12 +62,8 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
-  const std::int64_t reach = window > 0 ? std::min(window, s[2]) : s[2];
-  // Scores that a causal mask with this window leaves, as a share of S x S.
-  const double tokens = static_cast<double>(s[2]), w = static_cast<double>(reach);
-  const double kept = (w * tokens - w * (w - 1.0) / 2.0) / tokens;
-  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, static_cast<std::int32_t>(window), kept);
-  p_.ops.back().scale = spec_.attention_scale;
+  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused},
+       ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window)});
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
@@ -103,12 +98,12 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   };
   const V query = folded(q), key = folded(keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
-  emit(OpKind::bmm, {query, key}, {scores}, static_cast<std::int32_t>(s[3]));
-  scores = unary(OpKind::mul_scalar, scores, spec_.attention_scale);
+  emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
+  scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
   if (spec_.attention_softcap) {
-    scores = unary(OpKind::div, scores, *spec_.attention_softcap);
+    scores = unary(OpKind::div, scores, ir::Number{*spec_.attention_softcap});
     scores = unary(OpKind::tanh, scores);
-    scores = unary(OpKind::mul_scalar, scores, *spec_.attention_softcap);
+    scores = unary(OpKind::mul_scalar, scores, ir::Number{*spec_.attention_softcap});
   }
   if (mask != ir::no_id) scores = binary(OpKind::add, scores, mask);
   const V wide = cast(scores, DType::f32);
@@ -117,18 +112,19 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
+    const ir::Dropout dropout{dropout_, block_};
     if (config_.runtime.kind == Runtime::ac_trainer) {  // the mask is drawn again, not kept
-      emit(OpKind::dropout, {weights}, {kept}, block_, dropout_);
+      emit(OpKind::dropout, {weights}, {kept}, dropout);
     } else {
       const V dropped = out(shape(weights), DType::u8, false);
-      emit(OpKind::dropout, {weights}, {kept, dropped}, block_, dropout_);
+      emit(OpKind::dropout, {weights}, {kept, dropped}, dropout);
     }
     weights = kept;
   }
   const V value = folded(values);
   const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
-  emit(OpKind::bmm, {weights, value}, {mixed}, static_cast<std::int32_t>(s[2]));
-  p_.ops.back().form = ir::Form::nn;
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
   const V y = heads_last(heads);

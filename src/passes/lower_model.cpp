@@ -13,17 +13,14 @@ ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
 }
 
 ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
-                        std::initializer_list<V> outputs, std::int32_t dim, double scalar) {
-  const ir::OpId id = p_.emit(kind, phase_, at(leaf_), inputs, outputs);
-  p_.op(id).dim = dim;
-  p_.op(id).scalar = scalar;
-  return id;
+                        std::initializer_list<V> outputs, const ir::Attributes& attributes) {
+  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
 }
 
-ir::ValueId Lowering::unary(OpKind kind, V x, double scalar) {
+ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) {
   const V y = out(shape(x), dtype(x), grad(x));
   p_.value(y).permuted = p_.value(x).permuted;
-  emit(kind, {x}, {y}, 0, scalar);
+  emit(kind, {x}, {y}, attributes);
   return y;
 }
 
@@ -50,9 +47,9 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
   s.set(s.rank() - 1, shape(l.weight)[0]);
   const V y = out(s, dtype(x), grad(x) || grad(l.weight));
   if (l.bias != ir::no_id)
-    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, k);
+    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, ir::Product{k});
   else
-    emit(OpKind::mm, {x, l.weight}, {y}, k);
+    emit(OpKind::mm, {x, l.weight}, {y}, ir::Product{k});
   return y;
 }
 
@@ -60,7 +57,7 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   Shape s = shape(x);
   s.set(s.rank() - 1, size);
   const V y = p_.on_storage_of(x, s, dtype(x), false);
-  emit(OpKind::slice, {x}, {y}, start);
+  emit(OpKind::slice, {x}, {y}, ir::Slice{start});
   return y;
 }
 
@@ -70,8 +67,8 @@ ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
                   config_.precision.compute_dtype, true);
-  emit(OpKind::embedding, {embed_, ids_}, {x});
-  return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
@@ -83,8 +80,8 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
   const V angles = out(full, DType::f32, false);
   emit(OpKind::cat, {freqs, freqs}, {angles});
-  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
-  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
+  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
+  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
   const Rotary rotary{cast(cos, config_.precision.compute_dtype),
                       cast(sin, config_.precision.compute_dtype)};
   hold({angles, cos, sin, freqs});
@@ -125,16 +122,16 @@ void Lowering::forward() {
   positions_ = unary(OpKind::add_scalar, start);
   causal_masks();
   std::vector<Rotary> rotary;
-  for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
+  for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
   V x = embedded;
   for (std::int16_t i = 0; i < spec_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(blocks_[index], i, x, rotary[local ? 1 : 0]);
+    x = block(m_.blocks[index], i, x, rotary[local ? 1 : 0]);
   }
   leaf_ = Module::final_norm;
-  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, final_norm_, Module::final_norm)
-                                   : rms_norm(x, final_norm_, Module::final_norm);
+  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, m_.final_norm, Module::final_norm)
+                                   : rms_norm(x, m_.final_norm, Module::final_norm);
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_})

@@ -104,6 +104,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
           moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
     }
+    model::set_family_facts(spec);
   } catch (const nlohmann::json::exception&) {
     throw UserError(origin + ": \"model." + field +
                     "\" is missing or of another type; is this a profile that ac-advisor wrote?");

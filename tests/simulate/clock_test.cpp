@@ -35,8 +35,8 @@ TEST_CASE("a matrix product that fills its waves runs at the peak, one that does
     const auto x = p.make({rows, 8192}, DType::bf16, ir::Role::activation, {});
     const auto w = p.make({1280, 8192}, DType::bf16, ir::Role::parameter, {});
     const auto y = p.make({rows, 1280}, DType::bf16, ir::Role::activation, {});
-    ir::Op& op = p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}));
-    op.dim = 8192;
+    const ir::Op& op =
+        p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}, ir::Product{8192}));
     simulate::Device d = round_device();
     d.bandwidth = 1e14;  // far from bound by memory
     return simulate::op_seconds(p, op, d, 1);

@@ -16,6 +16,7 @@ struct MoeSpec {
   std::int64_t top_k = 0;
   std::int64_t intermediate = 0;  ///< width of one expert
   bool normalize_top_k = false;   ///< routing weights are divided by their sum
+  bool wide_weights = false;      ///< routing weights stay in fp32 (mixtral)
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -67,8 +68,9 @@ struct ModelSpec {
   std::optional<double> attention_softcap;
   std::optional<double> final_softcap;
   Activation activation = Activation::silu;
-  std::int64_t rotary_dim = 0;     ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
+  bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
+  std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
@@ -92,6 +94,10 @@ struct ModelSpec {
 /// MODEL of the command line: a config.json, a folder that has one, or the name of a sample.
 /// Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
+
+/// Sets what the family's code does and no figure of the configuration says: `joined_rotary_part`,
+/// `moe->wide_weights`. A family that is not known has none of it.
+void set_family_facts(ModelSpec& spec);
 
 /// Families that `parse_config` knows, in alphabetical order.
 [[nodiscard]] const std::vector<std::string>& known_families();

@@ -154,7 +154,8 @@ void bucket_copy(const Call& c) {
   const StepConfig& config = c.executor().config();
   if (config.layout.shard != Sharding::zero1 && config.layout.shard != Sharding::zero2) return;
   c.executor().bucket().push_back(
-      {static_cast<std::size_t>(c.op().dim), place.storage_offset(), place.numel()});
+      {static_cast<std::size_t>(c.attributes<ir::BucketCopy>().parameter), place.storage_offset(),
+       place.numel()});
 }
 
 }  // namespace ac_advisor::trainer::aten
