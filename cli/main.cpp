@@ -3,6 +3,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -10,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "process/ending_signals.hpp"
 
 namespace {
 
@@ -37,18 +39,20 @@ cli::Result run(const cli::Arguments& a) {
   return {commands.at(a.command)()};
 }
 
-}  // namespace
+/// Commands that start another program, which is to end with this one.
+bool starts_programs(const cli::Arguments& a) {
+  return a.command == "measure" || a.command == "calibrate" || a.command == "trace" || a.measured;
+}
 
-// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
-// could not be measured, 70 a fault of this program.
-int main(int argc, char** argv) {
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file that grows too large is an error of write, like a full disk
+int run_command(int argc, char** argv) {
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
+    std::optional<process::EndingSignals> noted;
+    if (starts_programs(arguments)) noted.emplace();
     // Its output file is written by itself: stdout is the traced program's.
     if (arguments.command == "trace") return cli::run_trace(arguments), 0;
     const cli::Result result = run(arguments);
+    if (process::EndingSignals::first() != 0) return 3;
     // calibrate writes the device file itself.
     const std::string output = arguments.command == "calibrate" ? "" : arguments.output;
     if (!result.text.empty() || result.exit_code == 0) cli::write_output(result.text, output);
@@ -63,4 +67,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ac-advisor: internal error: %s\n", error.what());
     return 70;
   }
+}
+
+}  // namespace
+
+// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
+// could not be measured, 70 a fault of this program, 128 + its number where a signal has ended it.
+int main(int argc, char** argv) {
+  // A file that grows too large is an error of write, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const int code = run_command(argc, argv);
+  const int signal = process::EndingSignals::first();
+  return signal == 0 ? code : process::exit_code_of(signal);
 }

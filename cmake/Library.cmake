@@ -6,6 +6,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
 
 # src/trainer/ needs LibTorch and is a program of its own: the core never links it.
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/src/process/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
@@ -51,5 +52,6 @@ target_link_libraries(ac_advisor_cli
 if(EXISTS "${PROJECT_SOURCE_DIR}/cli/main.cpp")
   add_executable(ac-advisor "${PROJECT_SOURCE_DIR}/cli/main.cpp")
   ac_advisor_target(ac-advisor)
+  target_include_directories(ac-advisor PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(ac-advisor PRIVATE ac_advisor_cli fmt::fmt)
 endif()
