@@ -54,4 +54,14 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/cli/main.cpp")
   ac_advisor_target(ac-advisor)
   target_include_directories(ac-advisor PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(ac-advisor PRIVATE ac_advisor_cli fmt::fmt)
+  if(AC_ADVISOR_STATIC)
+    # Debian has no archive of fmt: its functions once more, from its headers, in a file of their own
+    # (all others are compiled as they always are, and come from the same ccache). Then nothing of
+    # the shared library is needed, and the linker leaves it out.
+    target_sources(ac-advisor PRIVATE "${PROJECT_SOURCE_DIR}/cmake/fmt_functions.cpp")
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/cmake/fmt_functions.cpp" PROPERTIES
+      COMPILE_OPTIONS "-fkeep-inline-functions;-ffunction-sections")
+    target_link_options(ac-advisor PRIVATE
+      -static-libstdc++ -static-libgcc LINKER:--as-needed,--gc-sections)
+  endif()
 endif()
