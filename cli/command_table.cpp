@@ -29,7 +29,7 @@ constexpr CommandRow table[] = {
      [](const Arguments& a) { return a.measured ? run_measured_sweep(a) : Result{run_advise(a)}; }},
     {"measure", "the step run for real on this machine, beside its prediction",
      "ac-advisor measure tiny-llama --batch 2 --seq 64 --ac full", model_operand, true, false,
-     run_measure},
+     run_measure, true},
     {"compare",
      "two saved profiles: what differs, by category and module",
      "ac-advisor compare a.json b.json",
@@ -65,7 +65,8 @@ constexpr CommandRow table[] = {
      [](const Arguments& a) {
        run_trace(a);
        return Result{};
-     }},
+     },
+     true},
     {"diagnose",
      "two traces, without and with checkpointing: what it costs, and why",
      "ac-advisor diagnose none.json full.json",
@@ -79,7 +80,7 @@ constexpr CommandRow table[] = {
     {"doctor", "what this machine can measure, and how to enable what it cannot",
      "ac-advisor doctor", no_operands, false, false, text_of<run_doctor>},
     {"calibrate", "measure this machine's ops and write a device file for --gpu",
-     "ac-advisor calibrate --quick --output here.json", no_operands, false, true, run_calibrate},
+     "ac-advisor calibrate --quick --output here.json", no_operands, false, true, run_calibrate, true},
     {"models", "the sample models that are built in", "ac-advisor models", no_operands, false,
      false, [](const Arguments&) { return Result{run_models()}; }},
     {"devices", "the devices that are known", "ac-advisor devices", no_operands, false, false,

@@ -31,6 +31,7 @@ struct CommandRow {
   bool step = false;           ///< takes the options of a training step
   bool writes_itself = false;  ///< --output is not what main writes
   Result (*run)(const Arguments&);
+  bool starts_programs = false;  ///< which are to end when it is told to
 };
 [[nodiscard]] std::span<const CommandRow> command_table();
 [[nodiscard]] const CommandRow* find_command(std::string_view name);

@@ -1,6 +1,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
@@ -8,18 +9,21 @@
 #include "cli/help.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "process/ending_signals.hpp"
 
 using namespace ac_advisor;
 
-// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
-// could not be measured, 70 a fault of this program.
-int main(int argc, char** argv) {
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file that grows too large is an error of write, like a full disk
+namespace {
+
+int run_command(int argc, char** argv) {
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv, cli::terminal_columns());
     const cli::CommandRow& command = *cli::find_command(arguments.command);
+    // A program that it starts is to end with this one.
+    std::optional<process::EndingSignals> noted;
+    if (command.starts_programs || arguments.measured) noted.emplace();
     const cli::Result result = command.run(arguments);
+    if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
     const std::string output = command.writes_itself ? "" : arguments.output;
     if (!result.text.empty() || (result.exit_code == 0 && !command.writes_itself))
       cli::write_output(result.text, output);
@@ -34,4 +38,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ac-advisor: internal error: %s\n", error.what());
     return 70;
   }
+}
+
+}  // namespace
+
+// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
+// could not be measured, 70 a fault of this program, 128 + its number where a signal has ended it.
+int main(int argc, char** argv) {
+  // A file that grows too large is an error of write, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const int code = run_command(argc, argv);
+  const int signal = process::EndingSignals::first();
+  return signal == 0 ? code : process::exit_code_of(signal);
 }

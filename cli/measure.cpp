@@ -145,8 +145,8 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
         stderr);
 }
 
-/// 3 for all ways not to have measured but bad input and an interruption.
-int exit_code(int trainer) { return trainer == 2 || trainer == 130 ? trainer : 3; }
+/// 3 for all ways not to have measured but bad input and a signal.
+int exit_code(int trainer) { return trainer == 2 || trainer > 128 ? trainer : 3; }
 
 OptionList options_of(const StepConfig& config) {
   StepConfig plain = config;

@@ -3,6 +3,7 @@
 #   tests/gpu/     gpu_tests      gpu      (not in the default test presets)
 #   tests/browser/ browser_tests  browser  (not in the default test presets)
 #   tests/...      unit_tests     unit
+# cmake/WheelTest.cmake has the label package: it needs a network, and is not in the default presets.
 
 # test_paths.hpp: where the tests find the sources and the program.
 file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/test/test_paths.hpp" CONTENT
@@ -116,5 +117,7 @@ if(AC_ADVISOR_PACKAGE_TESTS)
   include(HeaderTest)
   if(TARGET ac-advisor)
     include(InstallTest)
+    include(DebTest)
+    include(WheelTest)
   endif()
 endif()

@@ -17,11 +17,11 @@
 #include "trainer/measured.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/parity.hpp"
+#include "trainer/stop.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
 
-std::atomic<bool> stop_requested{false};
 std::atomic<void (*)(std::int64_t)> step_watch{nullptr};
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
@@ -111,6 +111,10 @@ std::unique_ptr<Rank> make_rank(const profile::RunSpec& spec, const Built& built
   throw Failure{4, why};
 }
 
+Failure stopped_after(const Rank& rank) {
+  return {stopped_exit_code(), fmt::format("stopped after step {}", rank.steps_done())};
+}
+
 std::string name_of(const RankFailure& failure) {
   return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
 }
@@ -138,14 +142,16 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
       rank.executor().optimizer().learning_rate = learning_rate(spec, step);
       if (auto* watch = step_watch.load()) watch(step);
     };
+    bool stopped = false;  // all ranks after the same step: one that was told tells the others
     const auto after = [&](std::int64_t step, const Rank::Result& result) {
       progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
-      // All ranks stop after the same step: one that was told tells the others.
-      return collectives.average(stop_requested.load() ? 1.0 : 0.0) == 0.0;
+      stopped = collectives.average(stopping() ? 1.0 : 0.0) != 0.0;
+      return !stopped;
     };
     if (instrumented) {
-      profile::Profile profile = run_instrumented(rank, spec.instrument, spec.steps, after, before);
-      if (stopping()) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+      auto profile = run_instrumented(rank, spec.instrument, spec.steps, after, before);
+      collectives.leave();
+      if (stopped || stopping()) throw stopped_after(rank);
       return first ? std::optional(std::move(profile)) : std::nullopt;
     }
     // The steps that only look (timeline, peak) come after the training: they are not kept.
@@ -153,10 +159,9 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
       if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
     };
     const Observed observed = observe(rank, spec.steps, after, before, trained);
-    const bool stopped =
-        static_cast<std::int64_t>(observed.losses.size()) < spec.steps || stop_requested.load();
-    if (!spec.checkpoint.empty() && stopped) save_checkpoint(rank, spec.checkpoint);
-    if (stopped) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+    collectives.leave();
+    if (stopped && !spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
+    if (stopped || stopping()) throw stopped_after(rank);
     if (!first) return std::nullopt;
     profile::Profile profile = measured_profile(built, observed, rank.backend());
     if (!collectives.real()) {
@@ -263,8 +268,6 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
 
 }  // namespace
 
-void request_stop() { stop_requested = true; }
-bool stopping() { return stop_requested; }
 void set_step_watch(void (*watch)(std::int64_t)) { step_watch = watch; }
 
 std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous& where) {

@@ -13,6 +13,7 @@
 #include "trainer/calibrate/calibrate.hpp"
 #include "trainer/rank.hpp"
 #include "trainer/run.hpp"
+#include "trainer/stop.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -49,7 +50,7 @@ std::string run_calibration(const profile::RunSpec& spec) {
   MemoryTracker::install();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   c.progress = [&](const std::string& what, double share) {
-    if (stopping()) throw Failure{130, "stopped"};
+    if (stopping()) throw Failure{stopped_exit_code(), "stopped"};
     if (terminal) draw(what, share);
   };
   simulate::Measurements measurements = calibrate(c);
