@@ -64,4 +64,17 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/cli/main.cpp")
     target_link_options(ac-advisor PRIVATE
       -static-libstdc++ -static-libgcc LINKER:--as-needed,--gc-sections)
   endif()
+  # What cmake/Install.cmake puts where shells and man look for it.
+  foreach(kind bash zsh fish man)
+    set(bash_file completions/ac-advisor.bash)
+    set(zsh_file completions/_ac-advisor)
+    set(fish_file completions/ac-advisor.fish)
+    set(man_file ac-advisor.1)
+    add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/${${kind}_file}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/completions"
+      COMMAND ac-advisor generate ${kind} --output "${PROJECT_BINARY_DIR}/${${kind}_file}"
+      DEPENDS ac-advisor VERBATIM)
+    list(APPEND ac_advisor_generated "${PROJECT_BINARY_DIR}/${${kind}_file}")
+  endforeach()
+  add_custom_target(ac_advisor_generated_files ALL DEPENDS ${ac_advisor_generated})
 endif()
