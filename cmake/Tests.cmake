@@ -33,8 +33,11 @@ function(ac_advisor_test_binary label)
   set(target ${label}_tests)
   add_executable(${target} ${ARGN} $<TARGET_OBJECTS:doctest_main>)
   ac_advisor_target(${target})
-  # What is tested is optimised; the tests themselves compile in half the time without.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  # What is tested is optimised; the tests themselves compile in half the time without. Those of the
+  # trainer share its precompiled header, and so its options.
+  if(NOT label MATCHES "trainer|gpu")
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  endif()
   target_compile_definitions(${target} PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
   target_include_directories(${target} PRIVATE
     "${PROJECT_SOURCE_DIR}/src"
