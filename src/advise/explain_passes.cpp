@@ -18,20 +18,23 @@ std::string passes_text(const model::ModelSpec& model, const StepConfig& config)
   std::vector<passes::PassChange> changes;
   const passes::StepProgram step = passes::build_step_logged(model, settled, changes);
   constexpr const char* stages[] = {"before", "micro-batch", "step"};
-  constexpr const char* row = "{:<15}{:<12}{:>5}{:>8}{:>8}{:>10}{:>16}  {}\n";
-  std::string text = fmt::format(fmt::runtime(row), "pass", "stage", "runs", "ops +", "ops -",
-                                 "storages", "bytes", "does");
-  for (const passes::PassChange& c : changes)
-    text += c.runs == 0 ? fmt::format(fmt::runtime(row), c.pass->name,
-                                      stages[static_cast<std::size_t>(c.pass->stage)], 0, "-", "-",
-                                      "-", "-", c.pass->does)
-                        : fmt::format(fmt::runtime(row), c.pass->name,
-                                      stages[static_cast<std::size_t>(c.pass->stage)], c.runs,
-                                      c.ops_added, c.ops_removed, fmt::format("{:+}", c.storages),
-                                      fmt::format("{:+}", c.storage_bytes), c.pass->does);
+  const auto row = [](auto name, auto stage, auto runs, auto more, auto fewer, auto storages,
+                      auto bytes) {
+    return fmt::format("{:<15}{:<12}{:>5}{:>8}{:>8}{:>10}{:>16}", name, stage, runs, more, fewer,
+                       storages, bytes);
+  };
+  std::string text =
+      row("pass", "stage", "runs", "ops +", "ops -", "storages", "bytes") + "  does\n";
+  for (const passes::PassChange& c : changes) {
+    const char* stage = stages[static_cast<std::size_t>(c.pass->stage)];
+    text +=
+        (c.runs == 0 ? row(c.pass->name, stage, 0, "-", "-", "-", "-")
+                     : row(c.pass->name, stage, c.runs, c.ops_added, c.ops_removed,
+                           fmt::format("{:+}", c.storages), fmt::format("{:+}", c.storage_bytes))) +
+        "  " + c.pass->does + "\n";
+  }
   const passes::ProgramSize size = passes::size_of(step);
-  return text + fmt::format(fmt::runtime(row), "TOTAL", "", "", size.ops, "", size.storages,
-                            size.bytes, "");
+  return text + row("TOTAL", "", "", size.ops, "", size.storages, size.bytes) + "\n";
 }
 
 }  // namespace ac_advisor::advise

@@ -1,11 +1,11 @@
 // What a sweep varies: options of the table and their texts.
 #include <algorithm>
+#include <stdexcept>
 
 #include "ac_advisor/advise/advise.hpp"
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
-#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -34,15 +34,6 @@ std::optional<StepConfig> at(const StepConfig& base, const Space& space,
     if (space.axes[i].option == "--ac-scope" && index[i] > 0 && c.memory.ac == AcMode::none)
       return std::nullopt;
   return c;
-}
-
-bool valid(const model::ModelSpec& model, const StepConfig& config) {
-  try {
-    passes::validate(model, config);
-    return true;
-  } catch (const UserError&) {
-    return false;
-  }
 }
 
 }  // namespace
@@ -90,7 +81,8 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
   std::vector<StepConfig> list;
   std::vector<std::size_t> index(space.axes.size(), 0);
   for (bool more = true; more;) {
-    if (std::optional<StepConfig> c = at(base, space, index); c && valid(model, *c))
+    if (std::optional<StepConfig> c = at(base, space, index);
+        c && passes::find_exclusion(model, *c) == nullptr)
       list.push_back(std::move(*c));
     more = false;
     for (std::size_t i = index.size(); i-- > 0 && !more;) {

@@ -7,22 +7,12 @@
 #include <thread>
 
 #include "ac_advisor/advise/advise.hpp"
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
-#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "savings.hpp"
 
 namespace ac_advisor::advise {
 namespace {
-
-bool combines(const model::ModelSpec& model, const StepConfig& config) {
-  try {
-    passes::validate(model, config);
-    return true;
-  } catch (const UserError&) {
-    return false;
-  }
-}
 
 std::string label_of(const StepConfig& c) {
   std::string label = ac_option(c);
@@ -40,7 +30,7 @@ std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile
   const auto fits = [&](std::int64_t batch) {
     StepConfig c = at.config;
     c.run.batch = batch;
-    return combines(model, c) && plan(model, c, false).fit.fits;
+    return passes::find_exclusion(model, c) == nullptr && plan(model, c, false).fit.fits;
   };
   std::int64_t low = at.fit.fits ? at.config.run.batch : 0, high = 0;
   if (at.fit.fits) {

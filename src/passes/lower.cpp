@@ -1,6 +1,7 @@
 // The pass that writes a micro-batch's forward and loss, and what attention and losses refuse.
 #include <string>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
 
@@ -48,7 +49,9 @@ constexpr Exclusion exclusions_of_lower[] = {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&
               c.run.attention != Attention::eager;
      },
-     [](const ModelSpec& m, const StepConfig&) { return "--attn: " + m.family; }},
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention) + " for " + m.family;
+     }},
 };
 
 bool always(const StepConfig&) { return true; }

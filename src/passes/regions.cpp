@@ -125,7 +125,7 @@ constexpr Exclusion exclusions_of_regions[] = {
      [](const ModelSpec&, const StepConfig& c) { return takes_k(c) && c.memory.ac_arg < 1; },
      mode_with_k},
     {"--ac grouped:K or every:K, K above the model's blocks", "the model has fewer blocks than K",
-     "K must be at most its blocks",
+     "give a K of at most its blocks",
      [](const ModelSpec& m, const StepConfig& c) {
        return takes_k(c) && c.memory.ac_arg > m.layers;
      },
@@ -138,8 +138,8 @@ constexpr Exclusion exclusions_of_regions[] = {
        return c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::full &&
               c.memory.ac != AcMode::every && c.memory.ac != AcMode::none;
      }},
-    {"--ac selective --shard ddp", "NeMo AutoModel has selective with fsdp2 only",
-     "use --shard fsdp2, or --force to plan it all the same",
+    {"--ac selective --shard ddp", "needs --shard fsdp2, as in NeMo AutoModel",
+     "use that, or --force to plan it all the same",
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.ac == AcMode::selective && c.layout.shard == Sharding::ddp &&
               !c.runtime.force;

@@ -40,10 +40,16 @@ std::string exclusions_page() {
   return page;
 }
 
-void validate(const model::ModelSpec& spec, const StepConfig& config) {
+const Exclusion* find_exclusion(const model::ModelSpec& spec, const StepConfig& config) {
   for (const ExclusionGroup& group : exclusions())
     for (const Exclusion& exclusion : group.exclusions)
-      if (exclusion.refuses(spec, config)) throw UserError(message(exclusion, spec, config));
+      if (exclusion.refuses(spec, config)) return &exclusion;
+  return nullptr;
+}
+
+void validate(const model::ModelSpec& spec, const StepConfig& config) {
+  const Exclusion* exclusion = find_exclusion(spec, config);
+  if (exclusion != nullptr) throw UserError(message(*exclusion, spec, config));
 }
 
 }  // namespace ac_advisor::passes

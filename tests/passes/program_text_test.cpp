@@ -34,7 +34,7 @@ std::vector<std::string> text_of(const StepConfig& config) {
 
 TEST_CASE("an op's line has its values by module, shapes, dtypes and attributes") {
   const auto lines = text_of(small_config());
-  CHECK(has(lines, "  %embed.parameter: bf16[512, 64]"));
+  CHECK(has(lines, "  %embed_tokens.parameter: bf16[512, 64]"));
   CHECK(has(lines, "forward blocks.0.attention.q_proj:"));
   // batch 2, seq 32, hidden 64: a linear layer without bias
   CHECK(has(lines,

@@ -28,6 +28,9 @@ struct ExclusionGroup {
 
 /// All of them, in the order in which they are asked.
 [[nodiscard]] const std::vector<ExclusionGroup>& exclusions();
+/// The first that refuses; null: none does.
+[[nodiscard]] const Exclusion* find_exclusion(const model::ModelSpec& spec,
+                                              const StepConfig& config);
 [[nodiscard]] std::string message(const Exclusion& exclusion, const model::ModelSpec& spec,
                                   const StepConfig& config);
 /// The table as Markdown: docs/exclusions.md, which a test compares with it.
