@@ -26,6 +26,9 @@ class Fuser {
         chain_of_[static_cast<std::size_t>(op)] = static_cast<std::int32_t>(c);
     std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
+    region_keeps_.assign(static_cast<std::size_t>(s_.regions), false);
+    for (const Op& op : old)
+      if (op.kept) region_keeps_[static_cast<std::size_t>(op.region)] = true;
     dead_.assign(p_.values.size(), false);
     mark_dead(old, first);
     for (std::size_t i = 0; i < old.size(); ++i) {
@@ -94,7 +97,7 @@ class Fuser {
       }
       case OpKind::rope: {
         const ValueId q = chain.inputs[0], k = chain.inputs[1];
-        if (!s_.keeps_outputs) {  // else q and k may be kept as they were
+        if (!keeps_outputs(like.region)) {  // else q and k may be kept as they were
           write_over(chain.output, q);
           write_over(chain.second_output, k);
         }
@@ -114,6 +117,10 @@ class Fuser {
   void complete(const Chain& chain, const Op& like) {
     p_.ops.back().region = like.region;
     if (chain.attributes.index() != 0) p_.ops.back().attributes = chain.attributes;
+  }
+
+  [[nodiscard]] bool keeps_outputs(std::int32_t region) const {
+    return region != no_id && region_keeps_[static_cast<std::size_t>(region)];
   }
 
   void write_over(ValueId result, ValueId target) {
@@ -142,6 +149,7 @@ class Fuser {
   ir::Program& p_;
   std::vector<std::int32_t> chain_of_;
   std::vector<bool> dead_;
+  std::vector<bool> region_keeps_;    ///< by checkpoint region: it has ops whose outputs are kept
   std::vector<ir::StorageId> moved_;  ///< by storage: where its value was written instead
 };
 

@@ -87,7 +87,6 @@ bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   const std::int32_t base = step.regions;
-  step.keeps_outputs = config.memory.ac == AcMode::selective || config.memory.ac == AcMode::budget;
   std::int32_t last = ir::no_id, products = 0;
   for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
        ++id) {

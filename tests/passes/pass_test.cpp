@@ -128,6 +128,22 @@ TEST_CASE("attributes of another kind are a fault of the program") {
   FAIL("no matrix product");
 }
 
+TEST_CASE("RoPE is written in place but in blocks whose region keeps q and k as they were") {
+  StepConfig c = small_config();
+  c.memory.kernels = Kernels::fused;
+  c.memory.ac = AcMode::budget;
+  c.memory.ac_arg = 1;
+  c.memory.block_modes = {AcMode::none, AcMode::selective, AcMode::full, AcMode::attention};
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  for (const ir::Op& op : p.ops) {
+    if (op.kind != OpKind::rope || op.phase != ir::Phase::forward) continue;
+    INFO("block ", op.module.block);
+    const bool in_place = p.storage_of(p.output(op, 0)) == p.storage_of(p.input(op, 0));
+    CHECK(in_place == (op.module.block != 1));
+  }
+}
+
 TEST_CASE("a norm that is a region of its own keeps its residual addition apart") {
   StepConfig c = small_config();
   c.memory.kernels = Kernels::fused;

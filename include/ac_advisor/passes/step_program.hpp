@@ -78,7 +78,6 @@ struct StepProgram {
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
   std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
-  bool keeps_outputs = false;        ///< some region keeps outputs of its ops (Op::kept)
   ir::ValueId averaged = ir::no_id;  ///< zero1, zero2: the gradient of this rank's partition
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
 };
