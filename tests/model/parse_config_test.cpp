@@ -179,7 +179,7 @@ TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the de
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {
   auto config = small_config("mixtral");
   auto spec = parse(config);
-  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true});
+  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true, true});
   CHECK(spec.sparse_block == std::vector<bool>(4, true));
   config = small_config("qwen3_moe");
   config["mlp_only_layers"] = {0};
