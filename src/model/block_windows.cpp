@@ -78,7 +78,8 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
     }
     case WindowRule::late_blocks_if_used: {
       const bool used = fields.flag("use_sliding_window", false);
-      const std::int64_t window = used ? window_size(family, fields) : 0;
+      const std::int64_t given = window_size(family, fields);
+      const std::int64_t window = used ? given : 0;
       const auto full =
           fields.maybe_integer("max_window_layers").value_or(family.max_window_layers);
       std::vector<bool> windowed = layer_types(layers, fields);

@@ -22,7 +22,7 @@ constexpr Family table[] = {
      .attention_softcap_field = true, .final_softcap_field = true,
      .query_scalar_field = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .eager_attention_only = true},  // _supports_sdpa = False: "sdpa does not support softcapping"
+     .eager_attention_only = true, .unused_fields = "hidden_act"},  // _supports_sdpa = False: "sdpa does not support softcapping"
     {.name = "gemma3_text",
      .wrapper = "gemma3",
      .vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
@@ -35,11 +35,12 @@ constexpr Family table[] = {
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::pattern, .window_pattern_field = true,
-     .final_softcap_field = true,  // attn_logit_softcapping is stored there, and never applied
+     .final_softcap_field = true,
      .query_scalar_field = true,
      .rotary_table_per_window = true,
      .qk_norm = true,
-     .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true},
+     .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
+     .unused_fields = "hidden_act attn_logit_softcapping"},
     {.name = "llama",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -67,7 +68,8 @@ constexpr Family table[] = {
      .pad_token_id = 32000,
      .windows = WindowRule::every_block,
      .partial_rotary_field = true, .residual_dropout_field = true,
-     .fused_qkv = true, .fused_gate_up = true, .joined_rotary_part = true},
+     .fused_qkv = true, .fused_gate_up = true, .joined_rotary_part = true,
+     .unused_fields = "embd_pdrop"},
     {.name = "qwen2",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
      .heads = 32, .kv_heads = 32,

@@ -78,6 +78,8 @@ struct Family {
   bool unit_offset_norm = false;
   bool scaled_embedding = false;
   bool eager_attention_only = false;
+  /// Fields that the configuration class stores and the modelling code applies nowhere.
+  std::string_view unused_fields = {};
 };
 
 /// All families in alphabetical order.

@@ -13,7 +13,9 @@
 #include "family.hpp"
 #include "fields.hpp"
 #include "model_section.hpp"
+#include "reading.hpp"
 #include "sizes.hpp"
+#include "unread_fields.hpp"
 
 namespace ac_advisor::model {
 namespace {
@@ -205,8 +207,6 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
   };
   refuse("use_bidirectional_attention", fields.flag("use_bidirectional_attention", false),
          "this is an encoder, not a decoder trained on the next token; expected false");
-  refuse("quantization_config", fields.maybe_object("quantization_config") != nullptr,
-         "give the configuration of the unquantized model");
   refuse("per_layer_config", fields.maybe_object("per_layer_config") != nullptr,
          "every block must have the same sizes");
   if (family.moe != ExpertRule::none) {
@@ -222,10 +222,10 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
 
 }  // namespace
 
-ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
-                       const std::string& as) {
-  const JsonValue::Object root = read_json(text, origin);
-  const ModelSection section = find_model_section(root, origin, as);
+namespace {
+
+ModelSpec parse_section(const ModelSection& section, const std::string& origin,
+                        const std::string& name) {
   const Family& family = *section.family;
   const Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
   ModelSpec spec;
@@ -239,11 +239,38 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   read_experts(family, fields, spec);
   set_family_facts(spec);
   refuse_unmodelled(family, fields);
+  read_remarks(fields, spec);
+  judge_unread_fields(family, fields, spec);
   if (!count_parameters(spec))
     fields.fail(
         fmt::format("\"hidden_size\" {}, \"intermediate_size\" {}, \"num_hidden_layers\" {} "
                     "and \"vocab_size\" {} make more than {} parameters; check these sizes",
                     spec.hidden, spec.intermediate, spec.layers, spec.vocab, max_parameters));
+  return spec;
+}
+
+// Why --as llama would be refused; empty where it would not.
+std::string refusal_as_llama(ModelSection section, const std::string& origin) {
+  section.family = find_family("llama");
+  try {
+    static_cast<void>(parse_section(section, origin, ""));
+    return "";
+  } catch (const UserError& error) {
+    const std::string_view what = error.what();
+    return std::string(what.starts_with(origin + ": ") ? what.substr(origin.size() + 2) : what);
+  }
+}
+
+}  // namespace
+
+ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
+                       const std::string& as) {
+  const JsonValue::Object root = read_json(text, origin);
+  const ModelSection section = find_model_section(root, origin, as);
+  if (section.family == nullptr)
+    fail_unknown_architecture(section, origin, refusal_as_llama(section, origin));
+  ModelSpec spec = parse_section(section, origin, name);
+  spec.reading.as = !as.empty() && spec.family != section.model_type;
   return spec;
 }
 

@@ -69,7 +69,8 @@ TEST_CASE("a config.json is called after its folder, any other file after itself
   CHECK(model::load_model((folder / "mine/").string()).name == "mine");
   CHECK(model::load_model((folder / "mine/config.json").string()).name == "mine");
   CHECK(model::load_model((folder / "other.json").string()).name == "other");
-  CHECK(model::load_model((folder / "other.json").string(), "mistral").family == "mistral");
+  write(folder / "ours.json", test::small_config("ours").dump());
+  CHECK(model::load_model((folder / "ours.json").string(), "mistral").family == "mistral");
 }
 
 TEST_CASE("an error in a file names the file") {

@@ -162,8 +162,6 @@ TEST_CASE("phi3: fused projections, partial rotation rounded up to an even size"
   CHECK(parse(config).rotary_dim == 12);
   config["partial_rotary_factor"] = 0.7;  // int(11.2) = 11, twice the 6 frequencies
   CHECK(parse(config).rotary_dim == 12);
-  config["model_type"] = "llama";  // not read there
-  CHECK(parse(config).rotary_dim == 16);
 }
 
 TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the default") {

@@ -31,6 +31,16 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// What a configuration's file says and the plan does not follow, in words for the user.
+struct Reading {
+  bool as = false;                   ///< read as a family that it does not name: --as
+  std::vector<std::string> ignored;  ///< fields that change neither shapes nor ops
+  std::vector<std::string> unknown;  ///< fields that nothing is known of
+  std::vector<std::string> warnings;
+  std::string dtype;  ///< of the published weights: "bfloat16", …; empty: not told
+  bool operator==(const Reading&) const = default;
+};
+
 /// One decoder-only transformer as its Hugging Face `config.json` describes it, with the family's
 /// modelling code reduced to facts that change what a training step launches and holds.
 struct ModelSpec {
@@ -79,15 +89,21 @@ struct ModelSpec {
   /// dense.
   std::vector<bool> sparse_block;
 
+  Reading reading;
+
   bool operator==(const ModelSpec&) const = default;
 };
+
+/// Warnings of how the file was read, and one line of what it says without effect.
+[[nodiscard]] std::vector<std::string> reading_warnings(const ModelSpec& spec);
+[[nodiscard]] std::string reading_note(const ModelSpec& spec);
 
 /// Exact number of trainable parameters; a tied LM head counts once.
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& spec);
 
 /// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is
-/// the model's display name. `as` overrides `model_type` (empty: none). Throws UserError naming the
-/// field.
+/// the model's display name. `as` is the family of an unknown `model_type` (empty: none). Throws
+/// UserError naming the field.
 [[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
                                      const std::string& name, const std::string& as = {});
 
