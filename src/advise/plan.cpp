@@ -80,6 +80,14 @@ void explain_assumptions(profile::Profile& result) {
   auto& notes = result.assumptions;
   if (const std::string note = model::reading_note(result.model); !note.empty())
     notes.push_back("the configuration is " + note);
+  if (result.model.tower)
+    notes.push_back(fmt::format(
+        "of {:.3f} B parameters {:.3f} M are the vision tower's ({}, projector included): they are "
+        "held, and as no images are planned they do not run and have neither gradients nor "
+        "optimizer states",
+        static_cast<double>(result.parameters) * 1e-9,
+        static_cast<double>(model::tower_parameter_count(result.model)) * 1e-6,
+        result.model.tower->encoder));
   if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"

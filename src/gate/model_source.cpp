@@ -51,6 +51,8 @@ constexpr Origin origins[] = {
     {"moe.top_k", "num_experts_per_tok"},
     {"moe.intermediate", "moe_intermediate_size intermediate_size"},
     {"moe.normalize_top_k", "norm_topk_prob"},
+    {"tower.encoder", "model_type"},
+    {"tower.parameters", "hidden_size intermediate_size num_hidden_layers image_size patch_size"},
 };
 
 const std::set<std::string>& all_sources() {

@@ -11,6 +11,7 @@
 #include "fields.hpp"
 #include "in_quotes.hpp"
 #include "nearest.hpp"
+#include "tower.hpp"
 
 namespace ac_advisor::model {
 namespace {
@@ -76,7 +77,9 @@ ModelSection find_model_section(const JsonValue::Object& root, const std::string
     section.object = &std::get<JsonValue::Object>(nested->data);
     section.prefix = "text_config.";
     const Fields inside = fields.inside("text_config", *section.object);
-    if (const auto type = inside.maybe_text("model_type")) {
+    auto type = inside.maybe_text("model_type");
+    if (!type && model_type) type = default_text_type(*model_type);
+    if (type && !type->empty()) {
       section.family = find_family(*type);
       section.model_type = type;
     }

@@ -15,6 +15,7 @@
 #include "model_section.hpp"
 #include "reading.hpp"
 #include "sizes.hpp"
+#include "tower.hpp"
 #include "unread_fields.hpp"
 
 namespace ac_advisor::model {
@@ -224,8 +225,8 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
 
 namespace {
 
-ModelSpec parse_section(const ModelSection& section, const std::string& origin,
-                        const std::string& name) {
+ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& section,
+                        const std::string& origin, const std::string& name) {
   const Family& family = *section.family;
   const Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
   ModelSpec spec;
@@ -241,6 +242,11 @@ ModelSpec parse_section(const ModelSection& section, const std::string& origin,
   refuse_unmodelled(family, fields);
   read_remarks(fields, spec);
   judge_unread_fields(family, fields, spec);
+  if (section.object != &root) {
+    const Fields outer(root, origin, "", true);
+    read_wrapper(outer, spec);
+    if (spec.reading.dtype.empty()) read_dtype(outer, spec);
+  }
   if (!count_parameters(spec))
     fields.fail(
         fmt::format("\"hidden_size\" {}, \"intermediate_size\" {}, \"num_hidden_layers\" {} "
@@ -250,10 +256,11 @@ ModelSpec parse_section(const ModelSection& section, const std::string& origin,
 }
 
 // Why --as llama would be refused; empty where it would not.
-std::string refusal_as_llama(ModelSection section, const std::string& origin) {
+std::string refusal_as_llama(const JsonValue::Object& root, ModelSection section,
+                             const std::string& origin) {
   section.family = find_family("llama");
   try {
-    static_cast<void>(parse_section(section, origin, ""));
+    static_cast<void>(parse_section(root, section, origin, ""));
     return "";
   } catch (const UserError& error) {
     const std::string_view what = error.what();
@@ -268,8 +275,8 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   const JsonValue::Object root = read_json(text, origin);
   const ModelSection section = find_model_section(root, origin, as);
   if (section.family == nullptr)
-    fail_unknown_architecture(section, origin, refusal_as_llama(section, origin));
-  ModelSpec spec = parse_section(section, origin, name);
+    fail_unknown_architecture(section, origin, refusal_as_llama(root, section, origin));
+  ModelSpec spec = parse_section(root, section, origin, name);
   spec.reading.as = !as.empty() && spec.family != section.model_type;
   return spec;
 }

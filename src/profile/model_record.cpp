@@ -71,6 +71,12 @@ Json model_json(const model::ModelSpec& spec) {
                   {"top_k", spec.moe->top_k},
                   {"intermediate", spec.moe->intermediate},
                   {"normalize_top_k", spec.moe->normalize_top_k}};
+  if (spec.tower) {
+    Json groups = Json::array();
+    for (const model::TensorGroup& group : spec.tower->groups)
+      groups.push_back({{"times", group.times}, {"shapes", group.shapes}});
+    out["tower"] = {{"encoder", spec.tower->encoder}, {"groups", std::move(groups)}};
+  }
   return out;
 }
 
@@ -103,6 +109,14 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       spec.moe = model::MoeSpec{
           moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
+    }
+    if (json.contains("tower")) {
+      field = "tower";
+      model::Tower& tower = spec.tower.emplace();
+      json["tower"].at("encoder").get_to(tower.encoder);
+      for (const Json& group : json["tower"].at("groups"))
+        tower.groups.push_back({group.at("times").get<std::int64_t>(),
+                                group.at("shapes").get<std::vector<std::vector<std::int64_t>>>()});
     }
     model::set_family_facts(spec);
   } catch (const nlohmann::json::exception&) {

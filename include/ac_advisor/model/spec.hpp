@@ -31,6 +31,21 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+/// Tensors of the same shapes, `times` over.
+struct TensorGroup {
+  std::int64_t times = 1;
+  std::vector<std::vector<std::int64_t>> shapes;
+  bool operator==(const TensorGroup&) const = default;
+};
+
+/// An encoder of images beside the decoder, with its projector. A step without images holds its
+/// parameters, and no gradients or optimizer states of them.
+struct Tower {
+  std::string encoder;  ///< "siglip_vision_model", …
+  std::vector<TensorGroup> groups;
+  bool operator==(const Tower&) const = default;
+};
+
 /// What a configuration's file says and the plan does not follow, in words for the user.
 struct Reading {
   bool as = false;                   ///< read as a family that it does not name: --as
@@ -89,6 +104,8 @@ struct ModelSpec {
   /// dense.
   std::vector<bool> sparse_block;
 
+  std::optional<Tower> tower;
+
   Reading reading;
 
   bool operator==(const ModelSpec&) const = default;
@@ -98,8 +115,10 @@ struct ModelSpec {
 [[nodiscard]] std::vector<std::string> reading_warnings(const ModelSpec& spec);
 [[nodiscard]] std::string reading_note(const ModelSpec& spec);
 
-/// Exact number of trainable parameters; a tied LM head counts once.
+/// Exact number of parameters, the tower's included; a tied LM head counts once.
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& spec);
+/// Those of the tower alone; 0 without one.
+[[nodiscard]] std::int64_t tower_parameter_count(const ModelSpec& spec);
 
 /// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is
 /// the model's display name. `as` is the family of an unknown `model_type` (empty: none). Throws
