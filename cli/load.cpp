@@ -3,10 +3,13 @@
 #include <cstdio>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
 
 namespace ac_advisor::cli {
 
 model::ModelSpec load_model(const Arguments& arguments) {
+  if (arguments.positional.at(0) == "-" && (arguments.command == "measure" || arguments.measured))
+    throw UserError("measure -: the trainer reads the configuration too; give it as a file");
   return model::load_model(arguments.positional.at(0), arguments.as);
 }
 

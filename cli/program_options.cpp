@@ -149,7 +149,7 @@ constexpr ProgramOption table[] = {
     {"check", "--format", "FORMAT",
      "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format) (table)", "Output",
      set_text<&Arguments::format>, check_formats},
-    {rendered, "--output", "FILE", "write to FILE instead of stdout", "Output",
+    {rendered, "--output", "FILE", "write to FILE instead of stdout (-)", "Output",
      set_text<&Arguments::output>},
     {"check", "--output", "FILE", "write to FILE; the table then goes to stderr", "Output",
      set_text<&Arguments::output>},

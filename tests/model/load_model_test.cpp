@@ -96,6 +96,33 @@ TEST_CASE("a file of 100 MB is refused before it is read") {
   CHECK(contains(load_error("/dev/zero"), "/dev/zero: larger than 16 MiB"));
 }
 
+TEST_CASE("a model of Hugging Face's cache is found by its folder, its snapshot and its name") {
+  const Folder folder;
+  const std::string config = test::small_config("llama").dump();
+  write(folder / "hub/models--our--small/snapshots/abc/config.json", config);
+  const std::string repository = (folder / "hub/models--our--small").string();
+  CHECK(model::load_model(repository).name == "small");
+  CHECK(model::load_model(repository + "/").name == "small");
+  CHECK(model::load_model(repository + "/snapshots/abc").name == "small");
+  setenv("HF_HUB_CACHE", (folder / "hub").c_str(), 1);
+  CHECK(model::load_model("our/small").name == "small");
+  CHECK(contains(load_error("our/tall"),
+                 "\"our/tall\": no such file or folder, nothing of that "
+                 "name in Hugging Face's local cache, and no sample"));
+  // A second snapshot: refs/main says which one counts, and without it none does.
+  write(folder / "hub/models--our--small/snapshots/def/config.json",
+        test::small_config("qwen2").dump());
+  CHECK(contains(load_error("our/small"), "has 2 snapshots, and refs/main names none of them"));
+  write(folder / "hub/models--our--small/refs/main", "def\n");
+  CHECK(model::load_model("our/small").family == "qwen2");
+  write(folder / "hub/models--our--bare/refs/main", "abc");
+  CHECK(contains(load_error("our/bare"), "has no snapshots; give one snapshot's folder"));
+  fs::create_directories(folder / "hub/models--our--half/snapshots/abc");
+  CHECK(contains(load_error("our/half"), "the snapshot has no config.json; was it downloaded"));
+  CHECK(contains(load_error("../models--our--small"), "no such file or folder"));
+  unsetenv("HF_HUB_CACHE");
+}
+
 TEST_CASE("an unknown name lists the samples and the nearest") {
   CHECK(contains(load_error("nonesuch"), "\"nonesuch\": no such file or folder"));
   CHECK(contains(load_error("nonesuch"), "samples: gemma-2-2b, gemma-3-1b, "));

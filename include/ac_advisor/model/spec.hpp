@@ -126,8 +126,9 @@ struct ModelSpec {
 [[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
                                      const std::string& name, const std::string& as = {});
 
-/// MODEL of the command line: a config.json, a folder that has one, or the name of a sample.
-/// Throws UserError (missing, a directory without a config, over 16 MiB, …).
+/// MODEL of the command line: a config.json, a folder that has one, the name of a sample, "-" for
+/// standard input, a folder `models--org--name` of Hugging Face's cache, or "org/name" that is
+/// there. Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
 
 /// Sets what the family's code does and no figure of the configuration says: `joined_rotary_part`,
