@@ -9,7 +9,9 @@ namespace ac_advisor::cli {
 namespace {
 
 constexpr Operands model_operand = {
-    1, "MODEL", "a config.json (- for standard input), a folder that has one, the name of a sample, or org/name "
+    1, "MODEL",
+    "a config.json (- for standard input), a folder that has one, the name of a sample, or "
+    "org/name "
     "in Hugging Face's local cache",
     "MODEL: a config.json, a folder that has one, the name of a sample (see ac-advisor models), or "
     "org/name in Hugging Face's local cache",

@@ -77,8 +77,9 @@ constexpr ProgramOption table[] = {
     {measuring, "--data", "FILE", "a text file; its bytes are the tokens (seventeen sonnets)",
      "Measuring", measure_text<&M::data>},
     {measuring, "--weights", "PATH",
-     "a model.safetensors in Hugging Face's layout, the index of its shards, or the folder of either", "Measuring",
-     measure_text<&M::weights>},
+     "a model.safetensors in Hugging Face's layout, the index of its shards, or the folder of "
+     "either",
+     "Measuring", measure_text<&M::weights>},
     {measuring, "--checkpoint", "FOLDER", "write here when interrupted or done", "Measuring",
      measure_text<&M::checkpoint>},
     {measuring, "--resume", "", "go on from --checkpoint", "Measuring", measure_flag<&M::resume>},

@@ -40,7 +40,7 @@ ElementSum attention(const ModelSpec& spec) {
   if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim});
   if (spec.qkv_bias) sum.add({spec.kv_heads, spec.head_dim}, 2);
   if (spec.output_bias) sum.add({spec.hidden});
-  if (spec.qk_norm) sum.add({spec.head_dim}, 2);
+  if (spec.qk_norm) sum.add({spec.head_dim}, spec.qk_norm_whole ? spec.heads + spec.kv_heads : 2);
   return sum;
 }
 

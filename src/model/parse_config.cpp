@@ -147,6 +147,7 @@ Activation read_activation(const Family& family, const Fields& fields) {
   const auto name = fields.maybe_text(family.activation_field);
   if (!name) return family.activation;
   if (*name == "silu" || *name == "swish") return Activation::silu;
+  if (*name == "gelu" && family.gelu_is_tanh) return Activation::gelu_tanh;
   if (*name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
   fields.fail(family.activation_field, "is not known; known: \"silu\", \"gelu_pytorch_tanh\"");
 }
@@ -187,6 +188,15 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.query_scalar_field)
     per_head = fields.maybe_number("query_pre_attn_scalar", 1e-6, 1e9).value_or(256.0);
   spec.attention_scale = 1.0 / std::sqrt(per_head);
+  if (family.multiplier_fields) {
+    const auto multiplier = [&](std::string_view name) {
+      return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
+    };
+    spec.attention_scale = multiplier("attention_multiplier");
+    spec.embedding_multiplier = multiplier("embedding_multiplier");
+    spec.residual_multiplier = multiplier("residual_multiplier");
+    spec.logits_divisor = multiplier("logits_scaling");
+  }
 }
 
 // nn.Embedding's rule: a negative index counts from the end of the vocabulary.
@@ -236,6 +246,7 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   read_blocks(family, fields, spec);
   spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
   spec.window = read_windows(family, spec.layers, fields);
+  spec.unrotated_block = read_unrotated(family, spec.layers, fields);
   read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
   set_family_facts(spec);

@@ -207,8 +207,8 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
 }
 
 profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,
-                            StepConfig config, const Rendezvous& where,
-                            const Weights* weights, Collectives* processes) {
+                            StepConfig config, const Rendezvous& where, const Weights* weights,
+                            Collectives* processes) {
   config.runtime.kind = Runtime::ac_trainer;
   const auto built = build(model, config);
   if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)

@@ -135,7 +135,8 @@ TEST_CASE("an index names the shards of a model's weights") {
   CHECK(contains(error(R"({"weight_map":{"a":3}})"), "the tensor \"a\" the file 3; expected the"));
   CHECK(contains(error(R"({"weight_map":{"a":"../one.safetensors"}})"), "a file beside the index"));
   CHECK(contains(error(R"({"weight_map":{"a":"two.safetensors"}})"), "which does not have it"));
-  CHECK(contains(error(R"({"weight_map":{"a":"three.safetensors"}})"), "three.safetensors: cannot"));
+  CHECK(
+      contains(error(R"({"weight_map":{"a":"three.safetensors"}})"), "three.safetensors: cannot"));
   fs::remove(index);
   try {
     const trainer::Weights weights(folder.path.string());

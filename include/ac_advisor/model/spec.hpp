@@ -53,7 +53,8 @@ struct Reading {
   std::vector<std::string> unknown;  ///< fields that nothing is known of
   std::vector<std::string> warnings;
   std::string dtype;  ///< of the published weights: "bfloat16", …; empty: not told
-  bool operator==(const Reading&) const = default;
+  /// Files that are read to the same figures are the same model, whatever else they say.
+  bool operator==(const Reading& /*other*/) const { return true; }
 };
 
 /// One decoder-only transformer as its Hugging Face `config.json` describes it, with the family's
@@ -92,13 +93,22 @@ struct ModelSpec {
   bool kv_sharing = false;            ///< some blocks reuse another block's keys and values
   std::optional<double> attention_softcap;
   std::optional<double> final_softcap;
+  std::optional<double> embedding_multiplier;  ///< granite: of the embedding,
+  std::optional<double> residual_multiplier;   ///< of what attention and MLP add to the residual,
+  std::optional<double> logits_divisor;        ///< and of the logits
   Activation activation = Activation::silu;
+  bool qk_norm_whole = false;       ///< q's and k's norms are over all heads together (olmo2)
+  bool post_norms_only = false;     ///< norms after attention and MLP, none before (olmo2)
+  bool wide_norm_scale = false;     ///< RMSNorm's weight multiplies in fp32 (olmo2)
+  bool wide_rotary = false;         ///< rotation in fp32, its result cast back (olmo2)
   bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
   std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
   std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
+  /// Per block: q and k are not rotated (smollm3). Empty where all are.
+  std::vector<bool> unrotated_block;
   std::optional<MoeSpec> moe;
   /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when
   /// dense.
@@ -131,8 +141,9 @@ struct ModelSpec {
 /// there. Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
 
-/// Sets what the family's code does and no figure of the configuration says: `joined_rotary_part`,
-/// `moe->wide_weights`. A family that is not known has none of it.
+/// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
+/// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`, `moe->wide_weights`.
+/// A family that is not known has none of it.
 void set_family_facts(ModelSpec& spec);
 
 /// Families that `parse_config` knows, in alphabetical order.

@@ -22,7 +22,8 @@ std::string resolve(const std::string& path) {
   if (!fs::is_directory(path, error)) return path;
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"})
     if (fs::exists(fs::path(path) / name, error)) return (fs::path(path) / name).string();
-  throw UserError(path + ": the folder has no model.safetensors and no model.safetensors.index.json");
+  throw UserError(path +
+                  ": the folder has no model.safetensors and no model.safetensors.index.json");
 }
 
 Json read_index(const std::string& path) {
@@ -54,16 +55,18 @@ void Weights::open_index() {
     const std::string name = shard.is_string() ? shard.get<std::string>() : "";
     // A shard lies beside its index: nothing else is opened.
     if (name.empty() || fs::path(name).filename() != name)
-      throw UserError(fmt::format("{}: \"weight_map\" gives the tensor \"{}\" the file {}; expected "
-                                  "the name of a file beside the index",
-                                  path_, tensor, shard.dump(-1, ' ', true)));
+      throw UserError(
+          fmt::format("{}: \"weight_map\" gives the tensor \"{}\" the file {}; expected "
+                      "the name of a file beside the index",
+                      path_, tensor, shard.dump(-1, ' ', true)));
     auto file = files_.find(name);
     if (file == files_.end())
       file = files_.emplace(name, SafetensorsFile((folder / name).string())).first;
     if (!file->second.has(tensor))
-      throw UserError(fmt::format("{}: \"weight_map\" says that the tensor \"{}\" is in {}, which "
-                                  "does not have it",
-                                  path_, tensor, file->second.path()));
+      throw UserError(
+          fmt::format("{}: \"weight_map\" says that the tensor \"{}\" is in {}, which "
+                      "does not have it",
+                      path_, tensor, file->second.path()));
     file_of_[tensor] = name;
   }
 }

@@ -27,8 +27,8 @@ class Weights {
   void open_index();
 
   std::string path_;
-  std::map<std::string, SafetensorsFile> files_;      ///< by the name in the index; "" for one file
-  std::map<std::string, std::string> file_of_;        ///< of an index: tensor → name of its shard
+  std::map<std::string, SafetensorsFile> files_;  ///< by the name in the index; "" for one file
+  std::map<std::string, std::string> file_of_;    ///< of an index: tensor → name of its shard
 };
 
 /// Every parameter is there with its shape: throws UserError naming the first that is not.
