@@ -32,7 +32,7 @@ constexpr Family table[] = {
      .attention_softcap_field = true, .final_softcap_field = true,
      .query_scalar_field = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .eager_attention_only = true, .unused_fields = "hidden_act"},  // _supports_sdpa = False: "sdpa does not support softcapping"
+     .eager_attention_only = true, .unused_fields = "hidden_act sliding_window_size"},  // _supports_sdpa = False: "sdpa does not support softcapping"
     {.name = "gemma3_text",
      .wrapper = "gemma3",
      .vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,

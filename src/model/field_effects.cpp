@@ -41,7 +41,7 @@ constexpr std::string_view without_effect[] = {
     "norm_topk_prob", "router_jitter_noise", "input_jitter_noise", "output_router_logits",
     "is_llama_config", "unsloth_fixed", "unsloth_version", "tie_word_embeddings", "text_config",
     "vocab_size", "projector_hidden_act", "mm_tokens_per_image", "vision_feature_select_strategy",
-    "projection_dim",
+    "projection_dim", "ignore_index", "transformers.js_config",
     "base_config_key", "sub_configs", "head_dim",
     // clang-format on
 };

@@ -36,6 +36,20 @@ void remark_quantization(const Fields& fields, ModelSpec& spec) {
       method ? " (" + in_quotes(*method) + ")" : ""));
 }
 
+// A model with another head than a language model's is planned with that all the same.
+void remark_head(const Fields& fields, ModelSpec& spec) {
+  const JsonValue* value = fields.object().find("architectures");
+  const auto* list = value != nullptr ? std::get_if<JsonValue::List>(&value->data) : nullptr;
+  if (list == nullptr || list->empty()) return;
+  const auto* name = std::get_if<std::string>(&list->front().data);
+  if (name == nullptr || name->ends_with("ForCausalLM") || name->ends_with("LMHeadModel") ||
+      name->ends_with("ForConditionalGeneration"))
+    return;
+  spec.reading.warnings.push_back(fmt::format(
+      "architectures names {}: the step is planned with the head and the loss of a language model",
+      in_quotes(*name)));
+}
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t most = 40;
   const std::span<const std::string> shown(names.data(), std::min(names.size(), most));
@@ -53,6 +67,7 @@ void read_dtype(const Fields& fields, ModelSpec& spec) {
 
 void read_remarks(const Fields& fields, ModelSpec& spec) {
   read_dtype(fields, spec);
+  remark_head(fields, spec);
   remark_rope_type(spec);
   remark_quantization(fields, spec);
 }

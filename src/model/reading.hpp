@@ -6,7 +6,8 @@
 namespace ac_advisor::model {
 
 /// Fills `spec.reading` with what the file says of its weights and is not planned: their type,
-/// their quantization, a kind of rotary scaling that nobody knows.
+/// their quantization, another head than a language model's, a kind of rotary scaling that nobody
+/// knows.
 void read_remarks(const Fields& fields, ModelSpec& spec);
 /// The type of the published weights, where it is told.
 void read_dtype(const Fields& fields, ModelSpec& spec);

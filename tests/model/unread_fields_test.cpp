@@ -73,6 +73,31 @@ TEST_CASE(
   CHECK(contains(as_llama("residual_multiplier", 0.2), "expected 1, or the field left out"));
 }
 
+TEST_CASE("published configurations of the families read without a complaint") {
+  // Fields that their config.json files have beyond those of the samples.
+  const std::pair<const char*, nlohmann::json> files[] = {
+      {"gemma", {{"hidden_act", "gelu"}, {"hidden_activation", nullptr}}},
+      {"gemma2",
+       {{"hidden_act", "gelu_pytorch_tanh"},
+        {"sliding_window_size", 4096},
+        {"cache_implementation", "hybrid"}}},
+      {"gemma3_text", {{"attn_logit_softcapping", nullptr}, {"sliding_window_pattern", 6}}},
+      {"llama", {{"is_llama_config", true}, {"rope_interleaved", false}, {"pretraining_tp", 1}}},
+      {"olmoe", {{"clip_qkv", nullptr}, {"norm_topk_prob", false}}},
+      {"phi3", {{"embd_pdrop", 0.0}, {"full_attn_mod", 1}, {"lm_head_bias", false}}},
+      {"qwen2", {{"use_mrope", false}, {"sliding_window", 131072}, {"max_window_layers", 28}}},
+      {"qwen3_moe", {{"decoder_sparse_step", 1}, {"mlp_only_layers", nlohmann::json::array()}}},
+      {"smollm3", {{"max_window_layers", 28}, {"use_sliding_window", false}}},
+  };
+  for (const auto& [family, fields] : files) {
+    CAPTURE(family);
+    auto config = small_config(family);
+    config.update(fields);
+    REQUIRE(error_of(config) == "");
+    CHECK(model::reading_warnings(parse(config)).empty());
+  }
+}
+
 TEST_CASE("a neutral value of such a field changes nothing, and is listed") {
   auto config = small_config("ours");
   config.update({{"n_routed_experts", nullptr},
@@ -160,6 +185,9 @@ TEST_CASE("what the file says and the plan does not follow is told once each") {
   CHECK(warning("rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}) == "");
   CHECK(contains(warning("quantization_config", {{"quant_method", "gptq"}}),
                  "quantization_config (\"gptq\"): the published weights are quantized"));
+  CHECK(contains(warning("architectures", {"LlamaForSequenceClassification"}),
+                 "names \"LlamaForSequenceClassification\": the step is planned with the head"));
+  CHECK(warning("architectures", {"LlamaForCausalLM"}) == "");
   CHECK(contains(warning("dual_chunk_attention_config", {{"chunk_size", 262144}}),
                  "\"dual_chunk_attention_config\" is of other programs"));
 }
