@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 #include "cli/sweep_space.hpp"
 
@@ -12,8 +13,9 @@ advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const 
 }
 
 std::string run_advise(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const StepConfig base = resolve_options(a.options);
+  tell_warnings(model, base);
   advise::Sweep sweep = advise::sweep(model, base, space_of(a, model, base));
   if (a.format == "html") {
     std::vector<reports::Detail> details = reports::details(sweep);

@@ -121,6 +121,16 @@ void check_operands(const Arguments& a) {
     throw UserError("export needs --to: automodel, torchtitan, megatron, hf or deepspeed");
 }
 
+/// `--output -` is stdout, except where that is another's or the file is one of its own.
+void settle_output(Arguments& a) {
+  if (a.output != "-") return;
+  if (a.command == "trace")
+    throw UserError("trace --output -: stdout is the traced program's; name a file");
+  if (a.command == "calibrate")
+    throw UserError("calibrate --output -: --gpu reads a device file; name one");
+  a.output.clear();
+}
+
 /// The step's options in the order they were given: CLI11 tells them in the order of their
 /// definition, but of --hold-output and --no-hold-output the last one counts.
 void restore_order(OptionList& options, const std::vector<std::string>& words) {
@@ -203,6 +213,7 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
     throw UserError(error.what());
   }
   check_operands(arguments);
+  settle_output(arguments);
   restore_order(arguments.options, words);
   return arguments;
 }

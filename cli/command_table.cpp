@@ -9,8 +9,12 @@ namespace ac_advisor::cli {
 namespace {
 
 constexpr Operands model_operand = {
-    1, "MODEL", "a config.json, a folder that has one, or the name of a sample",
-    "MODEL: a config.json, a folder that has one, or the name of a sample (see ac-advisor models)",
+    1, "MODEL",
+    "a config.json (- for standard input), a folder that has one, the name of a sample, or "
+    "org/name "
+    "in Hugging Face's local cache",
+    "MODEL: a config.json, a folder that has one, the name of a sample (see ac-advisor models), or "
+    "org/name in Hugging Face's local cache",
     "one MODEL"};
 constexpr Operands no_operands = {};
 

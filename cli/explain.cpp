@@ -2,6 +2,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
@@ -20,11 +21,13 @@ constexpr Text texts[] = {{&Arguments::schedule, "--schedule", advise::schedule_
 }  // namespace
 
 std::string run_explain(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const StepConfig config = resolve_options(a.options);
   const reports::Style style = terminal_style(a.output, a.rows);
   if (a.trace + a.schedule + a.program + a.passes > 1)
     throw UserError("explain: --trace, --schedule, --program or --passes, one at a time");
+  const int texts_asked = a.schedule + a.program + a.passes;
+  if (a.format != "table" || a.trace || texts_asked > 0) tell_warnings(model, config);
   for (const Text& text : texts) {
     if (!(a.*text.asked)) continue;
     if (a.format != "table")

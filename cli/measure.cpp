@@ -9,6 +9,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/trace/step_activity.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 #include "cli/sweep_space.hpp"
 #include "cli/trainer_process.hpp"
@@ -160,13 +161,14 @@ OptionList options_of(const StepConfig& config) {
 }  // namespace
 
 Result run_measure(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const OptionList options = settle(a.options, a.measure);
   const StepConfig config = resolve_options(options);
   const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
                     config.device.gpu + ": CUPTI looks at GPUs; name the one that is here");
+  tell_warnings(model, config);
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
   profile::RunSpec spec = run_spec(a, gpu);
@@ -186,10 +188,11 @@ Result run_measure(const Arguments& a) {
 }
 
 Result run_measured_sweep(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   Arguments settled = a;
   settled.options = settle(a.options, a.measure);
   StepConfig base = resolve_options(settled.options);
+  tell_warnings(model, base);
   base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = space_of(settled, model, base);
   space.keep("--batch", base);

@@ -78,6 +78,16 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
 void explain_assumptions(profile::Profile& result) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
+  if (const std::string note = model::reading_note(result.model); !note.empty())
+    notes.push_back("the configuration is " + note);
+  if (result.model.tower)
+    notes.push_back(fmt::format(
+        "of {:.3f} B parameters {:.3f} M are the vision tower's ({}, projector included): they are "
+        "held, and as no images are planned they do not run and have neither gradients nor "
+        "optimizer states",
+        static_cast<double>(result.parameters) * 1e-9,
+        static_cast<double>(model::tower_parameter_count(result.model)) * 1e-6,
+        result.model.tower->encoder));
   if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
@@ -104,6 +114,24 @@ void explain_assumptions(profile::Profile& result) {
 }
 
 }  // namespace
+
+std::vector<std::string> model_warnings(const model::ModelSpec& model, const StepConfig& config) {
+  std::vector<std::string> all = model::reading_warnings(model);
+  if (model.max_positions > 0 && config.run.seq > model.max_positions)
+    all.push_back(
+        fmt::format("--seq {} is beyond the model's max_position_embeddings, {}: it was not made "
+                    "for such positions; the step is planned all the same",
+                    config.run.seq, model.max_positions));
+  const char* planned = config.precision.param_dtype == DType::bf16 ? "bfloat16" : "float32";
+  const std::string& own = model.reading.dtype;
+  const bool known = own == "bfloat16" || own == "float32" || own == "float16";
+  if (known && own != planned)
+    all.push_back(
+        fmt::format("the configuration's dtype is {}, parameters are planned in {}: --param-dtype "
+                    "decides",
+                    own, planned));
+  return all;
+}
 
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   profile::Profile result;
@@ -144,6 +172,8 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
       config.precision.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);
+  for (std::string& warning : model_warnings(model, config))
+    result.warnings.push_back(std::move(warning));
   explain_assumptions(result);
   explain_time(result, device, time);
   return result;

@@ -39,8 +39,8 @@ void Lowering::declare_block(std::int16_t index) {
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
   }
   if (spec_.qk_norm) {
-    b.q_norm = parameter({spec_.head_dim}, Module::q_norm);
-    b.k_norm = parameter({spec_.head_dim}, Module::k_norm);
+    b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
+    b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
   }
   const auto i = static_cast<std::size_t>(index);
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
@@ -56,10 +56,11 @@ void Lowering::declare_block(std::int16_t index) {
     b.up = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::up_proj);
     b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
   }
-  b.norm1 = parameter({h}, Module::norm1);
-  if (spec_.sandwich_norms) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
-  b.norm2 = parameter({h}, Module::norm2);
-  if (spec_.sandwich_norms) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
+  const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
+  if (before) b.norm1 = parameter({h}, Module::norm1);
+  if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
+  if (before) b.norm2 = parameter({h}, Module::norm2);
+  if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
   m_.blocks.push_back(b);
   block_ = -1;
 }

@@ -29,8 +29,13 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
   leaf_ = Module::rope;
   Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
   if (!spec_.joined_rotary_part) {
-    chain.output = rotate_part(q, rotary, chain.ops);
-    chain.second_output = rotate_part(k, rotary, chain.ops);
+    const V q_wide = rotate_part(q, rotary, chain.ops);
+    const V k_wide = rotate_part(k, rotary, chain.ops);
+    const auto first_cast = last_op() + 1;
+    chain.output = cast(q_wide, dtype(q));
+    chain.second_output = cast(k_wide, dtype(k));
+    for (ir::OpId op = first_cast; op <= last_op(); ++op) chain.ops.push_back(op);
+    if (chain.output != q_wide) hold({q_wide, k_wide});  // its locals, until it returns the casts
   } else {
     // it rotates a part of each head and joins it with the rest, even where the rest is empty
     const auto first = last_op() + 1;
@@ -156,9 +161,12 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
     const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
                              std::int64_t n) {
       leaf_ = leaf;
-      V y = heads(linear(x, l), n);
-      if (norm != ir::no_id && !spec_.unit_offset_norm) y = rms_norm(y, norm, norm_leaf);
-      return y;
+      const V flat = linear(x, l);
+      if (norm != ir::no_id && spec_.qk_norm_whole)
+        return heads(rms_norm(flat, norm, norm_leaf), n);
+      const V y = heads(flat, n);
+      if (norm == ir::no_id || spec_.unit_offset_norm) return y;
+      return rms_norm(y, norm, norm_leaf);
     };
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
@@ -168,7 +176,9 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
     }
   }
-  const auto [q_rotated, k_rotated] = rotate(q, k, rotary);
+  const auto block = static_cast<std::size_t>(index);
+  const bool rotated = spec_.unrotated_block.empty() || !spec_.unrotated_block[block];
+  const auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_

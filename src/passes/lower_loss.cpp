@@ -25,11 +25,18 @@ ir::ValueId Lowering::shifted_labels(bool keep_padded) {
   return shifted;
 }
 
+// A loss without logits takes the divisor where it is cheap: on the hidden state.
+ir::ValueId Lowering::divided_hidden() {
+  return spec_.logits_divisor ? unary(OpKind::div, hidden_, ir::Number{*spec_.logits_divisor})
+                              : hidden_;
+}
+
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
   V logits = linear(hidden_, {m_.lm_head, ir::no_id});
   phase_ = Phase::loss;
+  if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
   if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;
   const V wide = cast(logits, DType::f32);
@@ -54,7 +61,7 @@ void Lowering::loss_lc_ce() {
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);
   const V loss = out({}, DType::f32, true), lse = out({tokens}, DType::f32, false);
-  const V flat = p_.reshape(hidden_, {tokens, spec_.hidden});
+  const V flat = p_.reshape(divided_hidden(), {tokens, spec_.hidden});
   emit(OpKind::linear_cross_entropy, {flat, m_.lm_head, labels}, {loss, lse},
        ir::LinearCrossEntropy{spec_.final_softcap.value_or(0.0),
                               static_cast<std::int32_t>(spec_.hidden)});
@@ -71,7 +78,7 @@ void Lowering::loss_chunked() {
   leaf_ = Module::loss;
   const DType dt = dtype(hidden_);
   const V labels = shifted_labels(false);
-  const V flat = p_.reshape(hidden_, {tokens, h});
+  const V flat = p_.reshape(divided_hidden(), {tokens, h});
   V grad_hidden = out({tokens, h}, dt, false);
   emit(OpKind::empty, {}, {grad_hidden});
   V grad_weight = out({v, h}, dt, false);

@@ -68,6 +68,8 @@ ir::ValueId Lowering::embedding() {
   const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
                   config_.precision.compute_dtype, true);
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  if (spec_.embedding_multiplier)
+    return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
   return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
 }
 
@@ -82,15 +84,19 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::cat, {freqs, freqs}, {angles});
   const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
-  const Rotary rotary{cast(cos, config_.precision.compute_dtype),
-                      cast(sin, config_.precision.compute_dtype)};
+  const DType type = spec_.wide_rotary ? DType::f32 : config_.precision.compute_dtype;
+  const Rotary rotary{cast(cos, type), cast(sin, type)};
   hold({angles, cos, sin, freqs});
   return rotary;
 }
 
 ir::ValueId Lowering::residual_add(V residual, V x) {
   leaf_ = Module::block;
-  return binary(OpKind::add, residual, x);
+  if (!spec_.residual_multiplier) return binary(OpKind::add, residual, x);
+  const V part = unary(OpKind::mul_scalar, x, ir::Number{*spec_.residual_multiplier});
+  const V y = binary(OpKind::add, residual, part);
+  hold({x});  // `hidden_states` until it is bound anew
+  return y;
 }
 
 ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
@@ -98,12 +104,12 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   const auto norm = [&](V v, V w, Module leaf) {
     return spec_.unit_offset_norm ? gemma_rms_norm(v, w, leaf) : rms_norm(v, w, leaf);
   };
-  V h = norm(x, b.norm1, Module::norm1);
+  V h = spec_.post_norms_only ? x : norm(x, b.norm1, Module::norm1);
   h = attention(b, index, h, rotary);
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, Module::post_attention_norm);
   const V middle = residual_add(x, h);
-  h = norm(middle, b.norm2, Module::norm2);
+  h = spec_.post_norms_only ? middle : norm(middle, b.norm2, Module::norm2);
   h = b.router != ir::no_id ? moe(b, h) : mlp(b, h);
   if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, Module::post_mlp_norm);
   const V y = residual_add(middle, h);

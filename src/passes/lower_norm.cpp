@@ -20,11 +20,12 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V shifted = unary(OpKind::add_scalar, variance, ir::Number{spec_.rms_norm_eps});
   const V scale = unary(OpKind::rsqrt, shifted);
   const V normed = binary(OpKind::mul, h, scale);
-  const V back = cast(normed, in);
+  const V back = spec_.wide_norm_scale ? normed : cast(normed, in);
   // `self.weight * hidden_states`: the layout is that of the only full operand
-  const V y = out(shape(x), dtype(back), true);
-  p_.value(y).permuted = p_.value(back).permuted;
-  emit(OpKind::mul, {weight, back}, {y});
+  const V scaled = out(shape(x), dtype(back), true);
+  p_.value(scaled).permuted = p_.value(back).permuted;
+  emit(OpKind::mul, {weight, back}, {scaled});
+  const V y = cast(scaled, in);
   Chain chain{
       OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, ir::RmsNorm{spec_.rms_norm_eps, false}};
   for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);

@@ -79,6 +79,7 @@ class Lowering {
   void loss_lc_ce();
   void loss_chunked();
   V soft_cap(V logits, double cap);
+  V divided_hidden();
   V shifted_labels(bool keep_padded);
 
   // Emission.

@@ -6,7 +6,8 @@
 
 namespace ac_advisor::passes {
 
-extern const Pass declare_pass, fsdp2_shards_pass, ddp_buckets_pass, zero_partition_pass;
+extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
+    zero_partition_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass residents_pass, optimizer_pass, zero_gather_pass, survivors_pass;
@@ -16,6 +17,7 @@ namespace {
 constexpr std::array table{
     // before
     &declare_pass,
+    &tower_pass,
     &fsdp2_shards_pass,
     &ddp_buckets_pass,
     &zero_partition_pass,

@@ -67,6 +67,8 @@ constexpr Exclusion of_trainer[] = {
      }},
     {"num_kv_shared_layers", "the trainer has no shared keys and values", "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained(c) && m.kv_sharing; }},
+    {"vision_config", "the trainer has no encoder of images", "give it the decoder's configuration",
+     [](const ModelSpec& m, const StepConfig& c) { return trained(c) && m.tower.has_value(); }},
     {"rope_scaling of another type", "the trainer has default, linear and llama3",
      "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) {

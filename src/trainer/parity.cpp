@@ -43,7 +43,7 @@ std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
 
 void compare_gradients(profile::Numerics& numerics, const Built& built,
                        const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
-                       const SafetensorsFile* weights, std::unique_ptr<Backend> backend) {
+                       const Weights* weights, std::unique_ptr<Backend> backend) {
   numerics.gradient_digest = gradient_digest(gradients);
   const bool draws = built.config.run.dropout > 0.0 || built.spec.attention_dropout > 0.0;
   if (draws && built.config.layout.world > 1) {

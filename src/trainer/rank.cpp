@@ -118,7 +118,7 @@ void Rank::fill_buffers() {
   }
 }
 
-void Rank::load_weights(const SafetensorsFile* file) {
+void Rank::load_weights(const Weights* file) {
   const StepConfig& c = built_.config;
   std::vector<std::vector<std::int64_t>> shapes;
   for (const passes::Parameter& parameter : built_.step.parameters) {

@@ -122,7 +122,7 @@ std::string name_of(const RankFailure& failure) {
 /// One rank's steps; `gradients` receives the first step's.
 std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Built& built,
                                           Collectives& collectives, const Data& data,
-                                          const SafetensorsFile* weights, std::int64_t local_rank,
+                                          const Weights* weights, std::int64_t local_rank,
                                           std::vector<at::Tensor>& gradients) {
   // On a GPU the host's threads only fill weights.
   at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
@@ -190,7 +190,7 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
 /// One rank of one configuration. Its memory is free again when the reference step runs.
 std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
                                          Collectives& collectives, const Data& data,
-                                         const SafetensorsFile* weights, std::int64_t local_rank) {
+                                         const Weights* weights, std::int64_t local_rank) {
   std::vector<at::Tensor> gradients;
   auto profile = run_steps(spec, built, collectives, data, weights, local_rank, gradients);
   if (!profile || !profile->numerics || gradients.empty()) return profile;
@@ -207,8 +207,8 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
 }
 
 profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,
-                            StepConfig config, const Rendezvous& where,
-                            const SafetensorsFile* weights, Collectives* processes) {
+                            StepConfig config, const Rendezvous& where, const Weights* weights,
+                            Collectives* processes) {
   config.runtime.kind = Runtime::ac_trainer;
   const auto built = build(model, config);
   if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)
@@ -275,7 +275,7 @@ std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous
     throw UserError("--resume needs --checkpoint: the folder to go on from");
   MemoryTracker::install();
   const model::ModelSpec model = model::load_model(spec.model, spec.as);
-  std::optional<SafetensorsFile> weights;
+  std::optional<Weights> weights;
   if (!spec.weights.empty()) weights.emplace(spec.weights);
   std::unique_ptr<Collectives> processes;
   try {

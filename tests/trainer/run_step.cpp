@@ -46,7 +46,7 @@ trainer::Data random_tokens(std::int64_t vocab) {
 }
 
 Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
-                  const trainer::Data& data, bool emulated, const trainer::SafetensorsFile* weights,
+                  const trainer::Data& data, bool emulated, const trainer::Weights* weights,
                   const Wrap& wrap, const MakeBackend& backend) {
   trainer::MemoryTracker::install();
   const auto built = trainer::build(model, config);

@@ -43,8 +43,8 @@ using MakeBackend = std::function<std::unique_ptr<trainer::Backend>()>;
 /// `wrap` may put others around the threads' collectives.
 [[nodiscard]] Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
                                 const trainer::Data& data, bool emulated = false,
-                                const trainer::SafetensorsFile* weights = nullptr,
-                                const Wrap& wrap = {}, const MakeBackend& backend = {});
+                                const trainer::Weights* weights = nullptr, const Wrap& wrap = {},
+                                const MakeBackend& backend = {});
 
 /// Largest ‖a - b‖ / ‖b‖ over the tensors.
 [[nodiscard]] double largest_difference(const std::vector<at::Tensor>& a,

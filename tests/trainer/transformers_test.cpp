@@ -23,8 +23,8 @@ at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& nam
 void compare(const std::string& family, const OptionList& options) {
   const std::string folder = std::string(test::source_dir) + "/tests/oracle/models/" + family;
   const model::ModelSpec model = model::load_model(folder);
-  const trainer::SafetensorsFile weights(folder + "/model.safetensors"),
-      expected(folder + "/expected.safetensors");
+  const trainer::Weights weights(folder);
+  const trainer::SafetensorsFile expected(folder + "/expected.safetensors");
   const at::Tensor ids = read_all(expected, "ids");
   OptionList all{{"--batch", "2"}, {"--seq", "24"}};
   all.insert(all.end(), options.begin(), options.end());

@@ -13,6 +13,12 @@ namespace ac_advisor::advise {
 [[nodiscard]] profile::Profile plan(const model::ModelSpec& model, const StepConfig& config,
                                     bool detail = true);
 
+/// What a user should know before the figures of this model under this configuration: fields of its
+/// file that are unknown or not planned, a sequence beyond its positions, another dtype than its
+/// own.
+[[nodiscard]] std::vector<std::string> model_warnings(const model::ModelSpec& model,
+                                                      const StepConfig& config);
+
 /// One row of a sweep.
 struct Row {
   profile::Profile profile;
