@@ -75,10 +75,11 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
                     c.device.threads, c.device.gpu, m.threads, m.threads));
 }
 
-void explain_assumptions(profile::Profile& result) {
+void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
-  if (const std::string note = model::reading_note(result.model); !note.empty())
+  // One model: not once more in each row of a sweep.
+  if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
   if (result.model.tower)
     notes.push_back(fmt::format(
@@ -174,7 +175,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.fit = fit(result.memory, device, config);
   for (std::string& warning : model_warnings(model, config))
     result.warnings.push_back(std::move(warning));
-  explain_assumptions(result);
+  explain_assumptions(result, detail);
   explain_time(result, device, time);
   return result;
 }

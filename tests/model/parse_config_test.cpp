@@ -181,7 +181,7 @@ TEST_CASE("gemma: gemma2's norms and activation, two norms a block, no soft caps
   CHECK(parse(config).activation == Activation::gelu_tanh);
 }
 
-TEST_CASE("olmo2 has norms after attention and MLP alone, and over whole q and k; olmo3 windows") {
+TEST_CASE("olmo2 has norms after attention and MLP alone and over whole q and k") {
   const auto spec = parse(small_config("olmo2"));
   CHECK(spec.post_norms_only);
   CHECK(spec.qk_norm_whole);

@@ -173,6 +173,12 @@ const Case cases[] = {
        m.kv_sharing = true;
      },
      "shared keys and values"},
+    {"vision_config",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       m.tower.emplace();
+     },
+     "no encoder of images"},
     {"rope_scaling of another type",
      [](model::ModelSpec& m, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
