@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "ac_advisor/model/error.hpp"
@@ -68,7 +69,9 @@ constexpr Command commands[] = {
     {"explain", "where the peak comes from, why a mode costs what it costs"},
     {"export", "the setting in a framework's own words"},
     {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded"},
-    {"trace", "run any CUDA program and record its kernels: trace [--output FILE] -- CMD…"},
+    {"trace",
+     "what a trace tells: trace FILE…; or record one of any CUDA program: trace [--output FILE] -- "
+     "CMD…"},
     {"diagnose", "two traces, without and with checkpointing: what it costs, and why"},
     {"doctor", "what this machine can measure, and how to enable what it cannot"},
     {"calibrate", "measure this machine's ops and write a device file for --gpu"},
@@ -100,14 +103,18 @@ constexpr Operands operands[] = {
      "two traces, without and with checkpointing: of ac-advisor trace, of torch.profiler "
      "(export_chrome_trace) or of nsys export --type sqlite",
      "two traces: A without checkpointing, B with it", "two files"},
-    {"report", any_number, "FILES", "what plan, measure, advise or compare --format json wrote",
-     "FILE: what plan, measure, advise or compare --format json wrote", ""},
+    {"report", any_number, "FILES",
+     "what plan, measure, advise, compare, trace FILE or diagnose --format json wrote, or traces",
+     "FILE: what plan, measure, advise, compare or diagnose --format json wrote, or a trace", ""},
     {"check", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"doctor", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"calibrate", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"models", 0, nullptr, nullptr, nullptr, "no arguments"},
     {"devices", 0, nullptr, nullptr, nullptr, "no arguments"},
-    {"trace", 0, nullptr, nullptr, nullptr, "its command after --: ac-advisor trace -- CMD…"},
+    {"trace", any_number, "FILES",
+     "a trace (as diagnose takes), packed by gzip or zstd or not, - for the standard input; a "
+     "folder, or several files: one of each rank",
+     "a trace, a folder of traces, or a command after --: ac-advisor trace -- python train.py", ""},
 };
 
 const Operands& operands_of(const std::string& command) {
@@ -252,15 +259,20 @@ void build(CLI::App& app, Arguments& arguments) {
     if (name == "advise")
       sub->add_flag("--measure", arguments.measured,
                     "run every configuration too, on this machine");
-    if (name == "trace") {
-      sub->add_option("--output", arguments.output, "write the trace to FILE")->option_text("FILE");
-      continue;
+    if (name == "diagnose") {
+      sub->add_option(
+             "--plan", arguments.plans,
+             "what `plan --format json` wrote for B's step, to compare with (its recomputed "
+             "bytes stand in for DRAM counters); twice: for A's, then for B's")
+          ->option_text("FILE")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      sub->add_option("--model", arguments.model,
+                      "or plan B's step here, of this MODEL with the options below, and A's with "
+                      "--ac none")
+          ->option_text("MODEL");
+      add_step_options(*sub, arguments);
     }
-    if (name == "diagnose")
-      sub->add_option("--plan", arguments.plan,
-                      "what `plan --format json` wrote for B's step: its recomputed bytes stand in "
-                      "for DRAM counters")
-          ->option_text("FILE");
     if (name == "export")
       sub->add_option("--to", arguments.target, "automodel, torchtitan, megatron, hf or deepspeed")
           ->option_text("TARGET");
@@ -308,7 +320,16 @@ void check_positional(const Arguments& a) {
   const Operands& o = operands_of(a.command);
   if (a.command == "trace") {
     if (a.positional.empty())
-      throw UserError("trace needs a command after --: ac-advisor trace -- python train.py");
+      throw UserError(
+          "trace needs a command after --: ac-advisor trace -- python train.py; or a trace that "
+          "was "
+          "recorded: ac-advisor trace FILE");
+    std::error_code none;
+    const std::string& first = a.positional.front();
+    if (!a.runs_program && first != "-" && !std::filesystem::exists(first, none))
+      throw UserError(first +
+                      ": No such file or directory; trace takes the program after --: ac-advisor "
+                      "trace -- python train.py");
     return;
   }
   if (a.positional.size() < (o.count == any_number ? 1 : o.count))
@@ -360,7 +381,10 @@ Arguments parse_arguments(int argc, const char* const* argv) {
     // What follows -- is another program's.
     const auto* const end = argv + argc;
     const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
-    if (mark != end) arguments.positional.assign(mark + 1, end);
+    if (mark != end) {
+      arguments.positional.assign(mark + 1, end);
+      arguments.runs_program = true;
+    }
     argc = static_cast<int>(mark - argv);
   }
   const std::vector<std::string> words(argv + std::min(argc, 2), argv + argc);

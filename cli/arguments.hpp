@@ -31,16 +31,18 @@ struct Arguments {
   std::string target;                                  ///< export --to
   std::size_t rows = 15;                               ///< advise --rows
   bool trace = false;                                  ///< explain --trace
+  bool runs_program = false;                           ///< trace -- CMD, not trace FILE
   bool schedule = false;                               ///< explain --schedule
   std::string config = "ac-advisor.json";              ///< check --config
   std::vector<std::string> only;                       ///< check --only CASE, as often as wanted
   std::string today;                                   ///< check --today YYYY-MM-DD
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
-  bool measured = false;  ///< advise --measure
-  bool quick = false;     ///< calibrate --quick
-  std::string plan;       ///< diagnose --plan
-  std::string help;       ///< text of --help
+  bool measured = false;           ///< advise --measure
+  bool quick = false;              ///< calibrate --quick
+  std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
+  std::string model;               ///< diagnose --model
+  std::string help;                ///< text of --help
 };
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL

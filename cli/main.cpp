@@ -27,6 +27,7 @@ cli::Result run(const cli::Arguments& a) {
       {"report", [&] { return cli::run_report(a); }},
       {"explain", [&] { return cli::run_explain(a); }},
       {"export", [&] { return cli::run_export(a); }},
+      {"trace", [&] { return cli::run_read_trace(a); }},
       {"diagnose", [&] { return cli::run_diagnose(a); }},
       {"doctor", [&] { return cli::run_doctor(a); }},
       {"models", [] { return cli::run_models(); }},
@@ -47,7 +48,7 @@ int main(int argc, char** argv) {
   try {
     const cli::Arguments arguments = cli::parse_arguments(argc, argv);
     // Its output file is written by itself: stdout is the traced program's.
-    if (arguments.command == "trace") return cli::run_trace(arguments), 0;
+    if (arguments.command == "trace" && arguments.runs_program) return cli::run_trace(arguments), 0;
     const cli::Result result = run(arguments);
     // calibrate writes the device file itself.
     const std::string output = arguments.command == "calibrate" ? "" : arguments.output;
