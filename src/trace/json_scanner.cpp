@@ -15,17 +15,32 @@ constexpr std::size_t buffer_size = std::size_t{1} << 20;
 constexpr std::size_t look_ahead = 512;
 constexpr std::size_t max_word = 64;
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\0'; }
+// What a byte is, by a table: this is where a reader of gigabytes spends its time.
+enum : std::uint8_t { space = 1, ends_word = 2, of_number = 4, special = 8 };
+constexpr auto classes = [] {
+  std::array<std::uint8_t, 256> of{};
+  const auto mark = [&](std::string_view bytes, int as) {
+    for (const char c : bytes) {
+      std::uint8_t& value = of[static_cast<unsigned char>(c)];
+      value = static_cast<std::uint8_t>(value | as);
+    }
+  };
+  for (std::size_t c = 0; c < 0x20; ++c) of[c] = special;
+  mark("\"\\", special);  // they end a run of a string's plain bytes
+  mark(std::string_view(" \n\r\t\0", 5), space | ends_word);
+  mark(",]}\":[{", ends_word);
+  mark("0123456789.eE+-", of_number);
+  return of;
+}();
+bool is(char c, int what) { return (classes[static_cast<unsigned char>(c)] & what) != 0; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool ends_word(char c) {
-  return is_space(c) || c == ',' || c == ']' || c == '}' || c == '"' || c == ':' || c == '[' ||
-         c == '{';
-}
 
 bool is_number(std::string_view word) {
   if (word.starts_with('-')) word.remove_prefix(1);
-  return !word.empty() && is_digit(word.front()) &&
-         word.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
+  if (word.empty() || !is_digit(word.front())) return false;
+  for (const char c : word)
+    if (!is(c, of_number)) return false;
+  return true;
 }
 
 /// What a value may begin with, where it is no string.
@@ -35,14 +50,6 @@ bool begins_value(std::string_view rest) {
     if (rest.starts_with(word)) return true;
   return is_digit(rest.front()) || std::string_view("-\"{[]").find(rest.front()) != rest.npos;
 }
-
-/// The bytes that end a run of a string's plain ones.
-constexpr auto is_special = [] {
-  std::array<bool, 256> special{};
-  for (std::size_t c = 0; c < 0x20; ++c) special[c] = true;
-  special['"'] = special['\\'] = true;
-  return special;
-}();
 
 }  // namespace
 
@@ -67,13 +74,13 @@ bool JsonScanner::need(std::size_t bytes) {
 
 void JsonScanner::skip_space() {
   for (;;) {
-    while (at_ < size_ && is_space(buffer_[at_])) ++at_;
+    while (at_ < size_ && is(buffer_[at_], space)) ++at_;
     if (at_ < size_ || !need(1)) return;
   }
 }
 
 std::size_t JsonScanner::past_space(std::size_t at) const {
-  while (at < size_ && is_space(buffer_[at])) ++at;
+  while (at < size_ && is(buffer_[at], space)) ++at;
   return at;
 }
 
@@ -124,7 +131,7 @@ JsonScanner::Token JsonScanner::bare_word(char first) {
   }
   need(max_word + 1);
   std::size_t end = at_;
-  while (end < size_ && end - at_ < max_word && !ends_word(buffer_[end])) ++end;
+  while (end < size_ && end - at_ < max_word && !is(buffer_[end], ends_word)) ++end;
   const std::string_view word(buffer_.data() + at_, end - at_);
   if (!is_digit(first) && !begins_value(word)) refuse("a value");
   at_ = end;
@@ -223,7 +230,7 @@ void JsonScanner::scan_string(Place place) {
   ++at_;
   need(max_text + look_ahead);
   std::size_t end = at_;
-  while (end < size_ && !is_special[static_cast<unsigned char>(buffer_[end])]) ++end;
+  while (end < size_ && !is(buffer_[end], special)) ++end;
   if (end - at_ <= max_text && end < size_ && buffer_[end] == '"' &&
       (end + look_ahead < size_ || at_end_) && closes(end + 1, place)) {
     text_ = std::string_view(buffer_.data() + at_, end - at_);
@@ -240,7 +247,7 @@ void JsonScanner::scan_rest_of_string(Place place) {
     need(look_ahead);
     if (at_ == size_) cut_off();
     std::size_t end = at_;
-    while (end < size_ && !is_special[static_cast<unsigned char>(buffer_[end])]) ++end;
+    while (end < size_ && !is(buffer_[end], special)) ++end;
     put(std::string_view(buffer_.data() + at_, end - at_));
     at_ = end;
     need(look_ahead);
@@ -321,8 +328,7 @@ bool JsonScanner::closes(std::size_t after_quote, Place place) const {
   };
   if (c == (place == Place::element ? ']' : '}')) {
     at = past_space(at + 1);
-    return at >= size_ || std::string_view(",]}").find(buffer_[at]) != std::string_view::npos ||
-           open_.size() == 1;
+    return at >= size_ || std::string_view(",]}").find(buffer_[at]) != std::string_view::npos;
   }
   if (c != ',') return false;
   at = past_space(at + 1);

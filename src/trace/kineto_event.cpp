@@ -43,10 +43,13 @@ constexpr TextField event_texts[] = {{"ph", &KinetoEvent::phase, 8},
                                      {"cat", &KinetoEvent::category, 64},
                                      {"name", &KinetoEvent::name, max_name}};
 
+/// Most keys are none of them: their lengths and first letters tell.
 template <typename Field, std::size_t N>
 const Field* find(const Field (&fields)[N], std::string_view key) {
+  if (key.empty()) return nullptr;
   for (const Field& field : fields)
-    if (field.key == key) return &field;
+    if (field.key.size() == key.size() && field.key.front() == key.front() && field.key == key)
+      return &field;
   return nullptr;
 }
 
@@ -109,7 +112,7 @@ std::optional<std::int64_t> scaled(std::string_view text, std::size_t decimals) 
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
-  if (text.find_first_of("eE") != std::string_view::npos) {
+  if (std::any_of(text.begin(), text.end(), [](char c) { return c == 'e' || c == 'E'; })) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     value *= std::pow(10.0, static_cast<double>(decimals));

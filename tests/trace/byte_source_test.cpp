@@ -95,7 +95,8 @@ TEST_CASE("zstd is unpacked where this build can, and refused with the way out w
     CHECK(unpacked(zstd_of_nothing) == "{\"traceEvents\":[]}");
     CHECK(unpacked(zstd_of_nothing + zstd_of_nothing).size() == 36);
     CHECK(test::has(error_of(zstd_of_nothing.substr(0, 20)), "is cut off: its zstd stream"));
-    CHECK(test::has(error_of(zstd_of_nothing.substr(0, 4) + "\xff\xff\xff\xff\xff\xff\xff"),
+    // Its last four bytes are a checksum.
+    CHECK(test::has(error_of(zstd_of_nothing.substr(0, zstd_of_nothing.size() - 1) + "x"),
                     "zstd stream is damaged"));
   } else {
     CHECK(test::has(error_of(zstd_of_nothing), "zstd -d"));

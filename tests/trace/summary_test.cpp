@@ -143,7 +143,7 @@ TEST_CASE("a summary names the module and the op that run again") {
   CHECK(s.recomputation->by_module[0].name == "Net.Block");
   REQUIRE(s.recomputation->by_op.size() == 1);
   CHECK(s.recomputation->by_op[0].name == "aten::mm");
-  CHECK(test::has(reports::table(s, {}), "most of it in Net.Block, aten::mm"));
+  CHECK(test::has(reports::markdown(s), "most of it in Net.Block, aten::mm"));
   // Both blocks' products are of one kind of module.
   const auto linear = std::find_if(s.modules.begin(), s.modules.end(), [](const SummaryRow& m) {
     return m.name == "Net.Block.Linear";
@@ -168,7 +168,7 @@ TEST_CASE("a trace of the CPU alone tells its dispatches, and how to record a GP
   Made made;
   for (int i = 0; i < 2; ++i)
     made.range("ProfilerStep#" + std::to_string(i), 1000 * i, 500)
-        .op("aten::linear", 1000 * i + 10, 50, R"("Sequence number": 5, "Fwd thread id": 0)")
+        .op("aten::linear", 1000 * i + 10, 50, R"j("Sequence number": 5, "Fwd thread id": 0)j")
         .op("aten::t", 1000 * i + 12, 5)
         .op("aten::addmm", 1000 * i + 20, 30)
         .op("aten::silu", 1000 * i + 70, 10);

@@ -6,9 +6,9 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/category_timeline.hpp"
+#include "ac_advisor/reports/diagnosis.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "ac_advisor/reports/trace_summary.hpp"
-#include "ac_advisor/trace/diagnose.hpp"
 
 namespace ac_advisor::reports {
 
