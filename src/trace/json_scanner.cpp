@@ -133,7 +133,7 @@ JsonScanner::Token JsonScanner::bare_word(char first) {
   std::size_t end = at_;
   while (end < size_ && end - at_ < max_word && !is(buffer_[end], ends_word)) ++end;
   const std::string_view word(buffer_.data() + at_, end - at_);
-  if (!is_digit(first) && !begins_value(word)) refuse("a value");
+  if (word.empty() || (!is_digit(first) && !begins_value(word))) refuse("a value");
   at_ = end;
   text_ = word;
   if (is_number(word)) return Token::number;
