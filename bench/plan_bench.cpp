@@ -20,8 +20,8 @@ std::string config_text(const std::string& sample) {
 
 StepConfig documented() {
   StepConfig config;
-  config.batch = 8;
-  config.seq = 2048;
+  config.run.batch = 8;
+  config.run.seq = 2048;
   return config;
 }
 
@@ -44,16 +44,16 @@ void llama_405b(benchmark::State& state) { plan_from_text(state, "llama-3.1-405b
 
 void llama_1b_full_fsdp2(benchmark::State& state) {
   StepConfig config = documented();
-  config.ac = AcMode::full;
-  config.shard = Sharding::fsdp2;
-  config.world = state.range(0);
+  config.memory.ac = AcMode::full;
+  config.layout.shard = Sharding::fsdp2;
+  config.layout.world = state.range(0);
   plan_from_text(state, "llama-3.2-1b", config);
 }
 
 void llama_1b_tokens(benchmark::State& state) {
   StepConfig config = documented();
-  config.batch = state.range(0);
-  config.seq = state.range(1);
+  config.run.batch = state.range(0);
+  config.run.seq = state.range(1);
   plan_from_text(state, "llama-3.2-1b", config);
 }
 
@@ -62,10 +62,10 @@ void sweep_1000(benchmark::State& state) {
   const model::ModelSpec model =
       model::parse_config(config_text("llama-3.2-1b"), "llama-3.2-1b", "llama-3.2-1b");
   StepConfig base = documented();
-  base.world = 8;
-  base.shard = Sharding::fsdp2;
+  base.layout.world = 8;
+  base.layout.shard = Sharding::fsdp2;
   advise::Space space = advise::default_space(model, base);
-  space.batch = {1, 2, 3, 4, 5, 6, 8, 10, 12, 16};
+  space.set("--batch", {"1", "2", "3", "4", "5", "6", "8", "10", "12", "16"});
   std::size_t configurations = 0;
   for (auto _ : state) {
     const advise::Sweep sweep = advise::sweep(model, base, space);

@@ -18,7 +18,7 @@ const advise::Sweep& sweep_of_500() {
     const StepConfig base =
         resolve_options({{"--batch", "8"}, {"--seq", "2048"}, {"--world", "8"}});
     advise::Space space = advise::default_space(model, base);
-    space.batch = {1, 2, 4, 8, 16};
+    space.set("--batch", {"1", "2", "4", "8", "16"});
     advise::Sweep all = advise::sweep(model, base, space);
     all.rows.resize(500);
     return all;

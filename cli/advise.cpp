@@ -1,4 +1,5 @@
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 #include "cli/sweep_space.hpp"
 
@@ -6,22 +7,15 @@ namespace ac_advisor::cli {
 
 advise::Space space_of(const Arguments& a, const model::ModelSpec& model, const StepConfig& base) {
   advise::Space space = advise::default_space(model, base);
-  for (const auto& [name, value] : a.options) {
-    if (name == "--ac") {
-      space.ac = {base.ac};
-      space.groups.clear();
-    }
-    if (name == "--ac-scope") space.scope = {base.scope};
-    if (name == "--loss") space.loss = {base.loss};
-    if (name == "--kernels") space.kernels = {base.kernels};
-    if (name == "--shard") space.shard = {base.shard};
-  }
+  for (const advise::Axis& axis : std::vector(space.axes))
+    if (axis.option != "--batch" && given(a.options, axis.option)) space.keep(axis.option, base);
   return space;
 }
 
 std::string run_advise(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const StepConfig base = resolve_options(a.options);
+  tell_warnings(model, base);
   advise::Sweep sweep = advise::sweep(model, base, space_of(a, model, base));
   if (a.format == "html") {
     std::vector<reports::Detail> details = reports::details(sweep);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct Arguments {
   bool trace = false;                                  ///< explain --trace
   bool runs_program = false;                           ///< trace -- CMD, not trace FILE
   bool schedule = false;                               ///< explain --schedule
+  bool program = false;                                ///< explain --program
+  bool passes = false;                                 ///< explain --passes
   std::string config = "ac-advisor.json";              ///< check --config
   std::vector<std::string> only;                       ///< check --only CASE, as often as wanted
   std::string today;                                   ///< check --today YYYY-MM-DD
@@ -45,8 +48,14 @@ struct Arguments {
   std::string help;                ///< text of --help
 };
 
+/// Whether an option was given by hand.
+[[nodiscard]] inline bool given(const OptionList& options, const std::string& name) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
+
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL
-/// or a missing value.
-[[nodiscard]] Arguments parse_arguments(int argc, const char* const* argv);
+/// or a missing value. --help is wrapped at `columns`.
+[[nodiscard]] Arguments parse_arguments(int argc, const char* const* argv, int columns = 80);
 
 }  // namespace ac_advisor::cli

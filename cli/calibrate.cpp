@@ -38,14 +38,14 @@ std::string table(const simulate::Measurements& m, const reports::Style& style) 
 Result run_calibrate(const Arguments& a) {
   OptionList options{{"--gpu", "cpu"}};
   options.insert(options.end(), a.options.begin(), a.options.end());
-  const simulate::Device& device = simulate::find_device(resolve_options(options).gpu);
+  const simulate::Device& device = simulate::find_device(resolve_options(options).device.gpu);
   profile::RunSpec spec;
   spec.calibrate = a.quick ? "quick" : "full";
   spec.configs = {options};
   int exit_code = 0;
   std::string why;
   const std::string text = run_calibration(spec, exit_code, why);
-  if (exit_code == 2 || exit_code == 130) return {"", exit_code};
+  if (exit_code == 2 || exit_code > 128) return {"", exit_code};
   if (exit_code != 0)
     throw NotMeasured("could not calibrate" + (why.empty() ? std::string() : ": " + why));
   simulate::Measurements m = simulate::read_measurements(text, "ac-trainer's result");

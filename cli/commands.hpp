@@ -28,6 +28,7 @@ void run_trace(const Arguments& arguments);
 [[nodiscard]] Result run_calibrate(const Arguments& arguments);
 [[nodiscard]] std::string run_diagnose(const Arguments& arguments);
 [[nodiscard]] std::string run_doctor(const Arguments& arguments);
+[[nodiscard]] std::string run_generate(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
 

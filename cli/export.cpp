@@ -4,6 +4,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 
 namespace ac_advisor::cli {
 
@@ -13,9 +14,10 @@ std::string run_export(const Arguments& a) {
   if (a.format != "table")
     throw UserError("export --format " + a.format +
                     ": the text is the framework's own; leave --format out");
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
-  const advise::ExportResult result =
-      advise::export_setting(a.target, model, resolve_options(a.options));
+  const model::ModelSpec model = load_model(a);
+  const StepConfig config = resolve_options(a.options);
+  const advise::ExportResult result = advise::export_setting(a.target, model, config);
+  tell_warnings(model, config);
   std::fprintf(stderr, "for %s\n", result.version.c_str());
   for (const std::string& note : result.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
   return result.text;

@@ -1,58 +1,32 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <functional>
-#include <map>
+#include <optional>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/version.hpp"
-#include "cli/commands.hpp"
+#include "cli/command_table.hpp"
+#include "cli/help.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
-
-namespace {
+#include "process/ending_signals.hpp"
 
 using namespace ac_advisor;
 
-cli::Result run(const cli::Arguments& a) {
-  if (a.command == "check") return cli::run_check(a);
-  if (a.command == "measure") return cli::run_measure(a);
-  if (a.command == "calibrate") return cli::run_calibrate(a);
-  if (a.command == "advise" && a.measured) return cli::run_measured_sweep(a);
-  const std::map<std::string, std::function<std::string()>> commands{
-      {"plan", [&] { return cli::run_plan(a); }},
-      {"advise", [&] { return cli::run_advise(a); }},
-      {"compare", [&] { return cli::run_compare(a); }},
-      {"report", [&] { return cli::run_report(a); }},
-      {"explain", [&] { return cli::run_explain(a); }},
-      {"export", [&] { return cli::run_export(a); }},
-      {"trace", [&] { return cli::run_read_trace(a); }},
-      {"diagnose", [&] { return cli::run_diagnose(a); }},
-      {"doctor", [&] { return cli::run_doctor(a); }},
-      {"models", [] { return cli::run_models(); }},
-      {"devices", [] { return cli::run_devices(); }},
-      {"help", [&] { return a.help; }},
-      {"version", [] { return "ac-advisor " + std::string(version) + "\n"; }},
-  };
-  return {commands.at(a.command)()};
-}
+namespace {
 
-}  // namespace
-
-// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
-// could not be measured, 70 a fault of this program.
-int main(int argc, char** argv) {
-  std::signal(SIGXFSZ,
-              SIG_IGN);  // a file that grows too large is an error of write, like a full disk
+int run_command(int argc, char** argv) {
   try {
-    const cli::Arguments arguments = cli::parse_arguments(argc, argv);
-    // Its output file is written by itself: stdout is the traced program's.
-    if (arguments.command == "trace" && arguments.runs_program) return cli::run_trace(arguments), 0;
-    const cli::Result result = run(arguments);
-    // calibrate writes the device file itself.
-    const std::string output = arguments.command == "calibrate" ? "" : arguments.output;
-    if (!result.text.empty() || result.exit_code == 0) cli::write_output(result.text, output);
+    const cli::Arguments arguments = cli::parse_arguments(argc, argv, cli::terminal_columns());
+    const cli::CommandRow& command = *cli::find_command(arguments.command);
+    // A program that it starts is to end with this one.
+    std::optional<process::EndingSignals> noted;
+    if (command.starts_programs || arguments.measured) noted.emplace();
+    const cli::Result result = command.run(arguments);
+    if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
+    const std::string output = command.writes_itself ? "" : arguments.output;
+    if (!result.text.empty() || (result.exit_code == 0 && !command.writes_itself))
+      cli::write_output(result.text, output);
     return result.exit_code;
   } catch (const UserError& error) {
     std::fprintf(stderr, "ac-advisor: %s\n", error.what());
@@ -64,4 +38,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ac-advisor: internal error: %s\n", error.what());
     return 70;
   }
+}
+
+}  // namespace
+
+// Exit codes: 0 done, 1 a limit of the gate is exceeded, 2 usage or bad input, 3 it
+// could not be measured, 70 a fault of this program, 128 + its number where a signal has ended it.
+int main(int argc, char** argv) {
+  // A file that grows too large is an error of write, like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const int code = run_command(argc, argv);
+  const int signal = process::EndingSignals::first();
+  return signal == 0 ? code : process::exit_code_of(signal);
 }

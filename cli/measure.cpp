@@ -9,6 +9,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/trace/step_activity.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 #include "cli/sweep_space.hpp"
 #include "cli/trainer_process.hpp"
@@ -16,11 +17,6 @@
 
 namespace ac_advisor::cli {
 namespace {
-
-bool given(const OptionList& options, const std::string& name) {
-  return std::any_of(options.begin(), options.end(),
-                     [&](const auto& option) { return option.first == name; });
-}
 
 /// What is measured here, runs here: the CPU, as many ranks as --procs or a launcher says, and as
 /// many threads as the machine has for each.
@@ -61,7 +57,7 @@ profile::RunSpec run_spec(const Arguments& a, bool gpu) {
 }
 
 profile::Profile predicted(const model::ModelSpec& model, StepConfig config) {
-  config.runtime = Runtime::ac_trainer;
+  config.runtime.kind = Runtime::ac_trainer;
   return advise::plan(model, config);
 }
 
@@ -106,7 +102,7 @@ void add_counted(profile::RunSpec spec, profile::Profile& measured) {
   take_reason("kernels.bytes");
   // A counted step is never a captured one: beside such a one its time says nothing of counters.
   if (!measured.absent.contains(profile::counted_fields[0]) &&
-      measured.config.cuda_graph == CudaGraph::off)
+      measured.config.runtime.cuda_graph == CudaGraph::off)
     instruments.runs.push_back({"counters", from.time.step});
 }
 
@@ -131,10 +127,10 @@ void add_instruments(const MeasureArguments& m, profile::RunSpec spec, profile::
 void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t limit) {
   if (limit <= 0) return;
   StepConfig start = base;
-  start.runtime = Runtime::ac_trainer;
+  start.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::default_space(model, start);
-  space.batch = {start.batch};
-  space.shard = {start.shard};
+  space.keep("--batch", start);
+  space.keep("--shard", start);
   const advise::Sweep sweep = advise::sweep(model, start, space);
   std::size_t shown = 0;
   for (const advise::Row& row : sweep.rows) {
@@ -150,12 +146,12 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
         stderr);
 }
 
-/// 3 for all ways not to have measured but bad input and an interruption.
-int exit_code(int trainer) { return trainer == 2 || trainer == 130 ? trainer : 3; }
+/// 3 for all ways not to have measured but bad input and a signal.
+int exit_code(int trainer) { return trainer == 2 || trainer > 128 ? trainer : 3; }
 
 OptionList options_of(const StepConfig& config) {
   StepConfig plain = config;
-  plain.runtime = Runtime::pytorch;  // which runtime runs it is no option
+  plain.runtime.kind = Runtime::pytorch;  // which runtime runs it is no option
   auto options = reports::options_of(plain);
   if (!options)
     throw UserError("this configuration cannot be said in options, so it cannot be run");
@@ -165,13 +161,14 @@ OptionList options_of(const StepConfig& config) {
 }  // namespace
 
 Result run_measure(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const OptionList options = settle(a.options, a.measure);
   const StepConfig config = resolve_options(options);
-  const bool gpu = simulate::find_device(config.gpu).cuda;
+  const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
-                    config.gpu + ": CUPTI looks at GPUs; name the one that is here");
+                    config.device.gpu + ": CUPTI looks at GPUs; name the one that is here");
+  tell_warnings(model, config);
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
   profile::RunSpec spec = run_spec(a, gpu);
@@ -191,19 +188,19 @@ Result run_measure(const Arguments& a) {
 }
 
 Result run_measured_sweep(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   Arguments settled = a;
   settled.options = settle(a.options, a.measure);
   StepConfig base = resolve_options(settled.options);
-  base.runtime = Runtime::ac_trainer;
+  tell_warnings(model, base);
+  base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = space_of(settled, model, base);
-  space.batch = {base.batch};
-  space.scope = {AcScope::block};
-  if (base.world > 1) space.shard = {base.shard};
-  const bool loss_given = given(settled.options, "--loss");
-  if (!loss_given) space.loss = {LossKind::ce, LossKind::lc_ce};
+  space.keep("--batch", base);
+  space.set("--ac-scope", {"block"});
+  if (base.layout.world > 1) space.keep("--shard", base);
+  if (!given(settled.options, "--loss")) space.set("--loss", {"ce", "lc-ce"});
   const advise::Sweep sweep = advise::sweep(model, base, space);
-  profile::RunSpec spec = run_spec(settled, simulate::find_device(base.gpu).cuda);
+  profile::RunSpec spec = run_spec(settled, simulate::find_device(base.device.gpu).cuda);
   reports::Measurements result;
   const auto add = [&](std::vector<reports::Measurement>& list, const std::string& label,
                        const StepConfig& config) {
@@ -213,7 +210,7 @@ Result run_measured_sweep(const Arguments& a) {
   for (const advise::Saving& row : sweep.savings) add(result.savings, row.technique, row.config);
   for (const advise::Row& row : sweep.rows) {
     const StepConfig& c = row.profile.config;  // sharding and batch are the same in all
-    add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.kernels), c);
+    add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels), c);
   }
   if (spec.collectives == "procs")
     throw UserError(

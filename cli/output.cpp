@@ -13,6 +13,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
+#include "process/ending_signals.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -47,6 +48,7 @@ mode_t new_file_mode() {
 }
 
 void replace_file(const std::string& text, const std::string& file, mode_t mode) {
+  const process::SignalsWait waiting;  // the temporary name is not to be left
   std::string temporary = file + ".XXXXXX";
   const int descriptor = ::mkstemp(temporary.data());
   if (descriptor < 0) refuse(file, errno, "choose another folder");

@@ -1,11 +1,13 @@
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
 
 std::string run_plan(const Arguments& a) {
-  const model::ModelSpec model = model::load_model(a.positional.at(0), a.as);
+  const model::ModelSpec model = load_model(a);
   const StepConfig config = resolve_options(a.options);
+  if (a.format != "table") tell_warnings(model, config);
   if (a.format == "html") {
     reports::Detail detail = reports::detail(model, config, model.name);
     return reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)});

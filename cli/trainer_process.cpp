@@ -1,10 +1,10 @@
 #include "cli/trainer_process.hpp"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +14,8 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/run_traced.hpp"
 #include "cli/output.hpp"
+#include "process/child.hpp"
+#include "process/ending_signals.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -29,31 +31,31 @@ fs::path trainer_path(bool cuda) {
          (cuda ? "ac-trainer-cuda" : "ac-trainer");
 }
 
-/// A folder of this run's own, removed at its end.
-class Folder {
+/// A file without a name, which the trainer inherits: whatever becomes of the two, nothing is left.
+class NamelessFile {
  public:
-  Folder() {
-    std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "ac-advisor.XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw UserError(name + ": cannot be made: " + std::strerror(errno));
-    path_ = name;
+  explicit NamelessFile(const char* what) : descriptor_(::memfd_create(what, 0)) {
+    if (descriptor_ < 0)
+      throw UserError(std::string("no memory for the trainer's ") + what + ": " +
+                      std::strerror(errno));
   }
-  ~Folder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const char* name) const { return (path_ / name).string(); }
+  ~NamelessFile() { ::close(descriptor_); }
+  NamelessFile(const NamelessFile&) = delete;
+  NamelessFile& operator=(const NamelessFile&) = delete;
+  /// The same in this process and in its children.
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
 
  private:
-  fs::path path_;
+  int descriptor_;
 };
 
-/// The program that runs the specification, once that is written into `folder`; empty: `why`.
-std::vector<std::string> command_of(profile::RunSpec& spec, const Folder& folder,
-                                    std::string& why) {
+/// What the trainer reads and what it writes.
+struct Files {
+  NamelessFile run{"run.json"}, result{"result.json"};
+};
+
+/// The program that runs the specification, once that is written; empty: `why`.
+std::vector<std::string> command_of(profile::RunSpec& spec, const Files& files, std::string& why) {
   const bool cuda = profile::for_gpu(spec);
   const fs::path program = trainer_path(cuda);
   if (::access(program.c_str(), X_OK) != 0) {
@@ -63,47 +65,30 @@ std::vector<std::string> command_of(profile::RunSpec& spec, const Folder& folder
           ", or named by AC_TRAINER";
     return {};
   }
-  spec.output = folder.file("result.json");
-  const std::string file = folder.file("run.json");
-  write_output(profile::to_json(spec), file);
-  return {program.string(), file};
+  spec.output = files.result.path();
+  std::ofstream(files.run.path(), std::ios::binary) << profile::to_json(spec);
+  return {fs::absolute(program).string(), files.run.path()};
 }
 
-/// Runs the specification, whose output goes into `folder`; the exit code.
-int run(profile::RunSpec& spec, const Folder& folder, std::string& why) {
-  const std::vector<std::string> command = command_of(spec, folder, why);
+/// Runs the specification; the exit code.
+int run(profile::RunSpec& spec, const Files& files, std::string& why) {
+  const std::vector<std::string> command = command_of(spec, files, why);
   if (command.empty()) return 3;
-  const std::string& name = command[0];
-  const char* const arguments[] = {name.c_str(), command[1].c_str(), nullptr};
-  // The trainer hears Ctrl-C itself and ends in order; this process waits for it.
-  const auto before = std::signal(SIGINT, SIG_IGN);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::signal(SIGINT, SIG_DFL);
-    ::execv(name.c_str(), const_cast<char* const*>(arguments));
-    ::_exit(127);
-  }
-  int status = 0;
-  pid_t waited = -1;
-  while (child > 0 && (waited = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) {
-  }
-  std::signal(SIGINT, before);
-  if (waited < 0) {
-    why = std::string("cannot start ") + name + ": " + std::strerror(errno);
-    return 3;
-  }
-  if (!WIFEXITED(status)) {
-    why = name + " was killed by signal " + std::to_string(WTERMSIG(status));
-    return 3;
-  }
-  if (WEXITSTATUS(status) == 127) why = name + " cannot be started here";
-  return WEXITSTATUS(status);
+  const process::ChildEnd end = process::run_child(command, {}, process::WithoutParent::ends);
+  if (end.error != 0) why = command[0] + " cannot be started here: " + std::strerror(end.error);
+  if (const int told = process::EndingSignals::first(); told != 0)
+    return process::exit_code_of(told);
+  if (!end.started) return 3;
+  if (WIFEXITED(end.status)) return WEXITSTATUS(end.status);
+  why = command[0] + " was ended by " + process::how_it_ended(end.status);
+  return 3;
 }
 
 std::vector<profile::Profile> read_profiles(const std::string& file) {
   std::vector<profile::Profile> profiles;
-  if (!fs::exists(file)) return profiles;
-  for (const auto& item : nlohmann::json::parse(read_saved_file(file)))
+  const std::string text = read_saved_file(file);
+  if (text.empty()) return profiles;
+  for (const auto& item : nlohmann::json::parse(text))
     profiles.push_back(profile::from_json(item.dump(), "ac-trainer's result"));
   return profiles;
 }
@@ -111,26 +96,26 @@ std::vector<profile::Profile> read_profiles(const std::string& file) {
 }  // namespace
 
 std::string run_calibration(profile::RunSpec spec, int& exit_code, std::string& why) {
-  const Folder folder;
-  exit_code = run(spec, folder, why);
+  const Files files;
+  exit_code = run(spec, files, why);
   return exit_code == 0 ? read_saved_file(spec.output) : "";
 }
 
 TrainerResult run_trainer(profile::RunSpec spec, std::string& why) {
-  const Folder folder;
-  TrainerResult result{run(spec, folder, why), {}};
+  const Files files;
+  TrainerResult result{run(spec, files, why), {}};
   if (result.exit_code == 0) result.profiles = read_profiles(spec.output);
   return result;
 }
 
 trace::TraceFile run_trainer_traced(profile::RunSpec spec, TrainerResult& result,
                                     std::string& why) {
-  const Folder folder;
+  const Files files;
   spec.instrument = "trace";
-  const std::vector<std::string> command = command_of(spec, folder, why);
+  const std::vector<std::string> command = command_of(spec, files, why);
   result.exit_code = 3;
   if (command.empty()) return {};
-  trace::TracedRun run = trace::run_traced(command);
+  trace::TracedRun run = trace::run_traced(command, /*ends_with_caller=*/true);
   result.exit_code = static_cast<int>(run.file.exit_code.value_or(3));
   if (result.exit_code != 0) {
     why = "the traced run ended with " + run.ended;

@@ -1,29 +1,60 @@
+# `cmake --install` installs all of it. By components: `planner` is the command alone, which is what
+# cpack's .deb and the wheel (pyproject.toml) hold; `trainer` needs the LibTorch it was built with;
+# `development` is the library.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/ac_advisor")
 set(share_dir "${CMAKE_INSTALL_DATADIR}/ac-advisor")
-
-# A libfmt that scripts/bootstrap.sh unpacked into the user's cache is found after installation too.
-if(TARGET ac-advisor)
-  set_target_properties(ac-advisor PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set(bin_dir "${CMAKE_INSTALL_BINDIR}")
+set(root "")
+if(SKBUILD)  # the wheel's folders for programs and for what is below the environment's prefix
+  set(bin_dir "${SKBUILD_SCRIPTS_DIR}")
+  set(root "${SKBUILD_DATA_DIR}/")
 endif()
-install(TARGETS ac_advisor EXPORT ac_advisor_targets)
+
 if(TARGET ac-advisor)
-  install(TARGETS ac-advisor)
+  # A libfmt that scripts/bootstrap.sh unpacked into the user's cache is found afterwards too.
+  set_target_properties(ac-advisor PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ac-advisor DESTINATION "${bin_dir}" COMPONENT planner)
 endif()
 if(TARGET ac_advisor_injection)
-  install(TARGETS ac_advisor_injection DESTINATION "${AC_ADVISOR_INJECTION_FOLDER}")
+  install(TARGETS ac_advisor_injection
+    DESTINATION "${root}${AC_ADVISOR_INJECTION_FOLDER}" COMPONENT planner)
 endif()
-install(DIRECTORY include/ac_advisor "${PROJECT_BINARY_DIR}/generated/include/ac_advisor"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
+# What the build has made of the options' table.
+install(FILES "${PROJECT_BINARY_DIR}/ac-advisor.1"
+  DESTINATION "${root}${CMAKE_INSTALL_MANDIR}/man1" COMPONENT planner OPTIONAL)
+install(FILES "${PROJECT_BINARY_DIR}/completions/ac-advisor.bash" RENAME ac-advisor
+  DESTINATION "${root}${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+  COMPONENT planner OPTIONAL)
+install(FILES "${PROJECT_BINARY_DIR}/completions/_ac-advisor"
+  DESTINATION "${root}${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions" COMPONENT planner OPTIONAL)
+install(FILES "${PROJECT_BINARY_DIR}/completions/ac-advisor.fish"
+  DESTINATION "${root}${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d"
+  COMPONENT planner OPTIONAL)
+if(SKBUILD)
+  return()
+endif()
+install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT planner)
 foreach(folder data sample_models)
   if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}")
-    install(DIRECTORY ${folder} DESTINATION "${share_dir}")
+    install(DIRECTORY ${folder} DESTINATION "${share_dir}" COMPONENT planner)
   endif()
 endforeach()
-install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
-install(EXPORT ac_advisor_targets NAMESPACE ac_advisor:: DESTINATION "${package_dir}")
+foreach(trainer ac-trainer ac-trainer-cuda)  # beside ac-advisor, where it looks for them
+  if(TARGET ${trainer})
+    set_target_properties(${trainer} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    install(TARGETS ${trainer} DESTINATION "${bin_dir}" COMPONENT trainer)
+  endif()
+endforeach()
+
+install(TARGETS ac_advisor EXPORT ac_advisor_targets COMPONENT development)
+install(DIRECTORY include/ac_advisor "${PROJECT_BINARY_DIR}/generated/include/ac_advisor"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development
+  FILES_MATCHING PATTERN "*.hpp")
+install(EXPORT ac_advisor_targets NAMESPACE ac_advisor:: DESTINATION "${package_dir}"
+  COMPONENT development)
 configure_package_config_file(cmake/ac_advisor-config.cmake.in
   "${PROJECT_BINARY_DIR}/ac_advisor-config.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/ac_advisor-config-version.cmake"
@@ -31,4 +62,6 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/ac_advisor-config-versio
 install(FILES
   "${PROJECT_BINARY_DIR}/ac_advisor-config.cmake"
   "${PROJECT_BINARY_DIR}/ac_advisor-config-version.cmake"
-  DESTINATION "${package_dir}")
+  DESTINATION "${package_dir}" COMPONENT development)
+
+include(Package)

@@ -7,6 +7,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
 # src/trainer/ needs LibTorch and is a program of its own: the core never links it.
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/files/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/process/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
@@ -64,5 +65,29 @@ target_link_libraries(ac_advisor_cli
 if(EXISTS "${PROJECT_SOURCE_DIR}/cli/main.cpp")
   add_executable(ac-advisor "${PROJECT_SOURCE_DIR}/cli/main.cpp")
   ac_advisor_target(ac-advisor)
+  target_include_directories(ac-advisor PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(ac-advisor PRIVATE ac_advisor_cli fmt::fmt)
+  if(AC_ADVISOR_STATIC)
+    # Debian has no archive of fmt: its functions once more, from its headers, in a file of their own
+    # (all others are compiled as they always are, and come from the same ccache). Then nothing of
+    # the shared library is needed, and the linker leaves it out.
+    target_sources(ac-advisor PRIVATE "${PROJECT_SOURCE_DIR}/cmake/fmt_functions.cpp")
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/cmake/fmt_functions.cpp" PROPERTIES
+      COMPILE_OPTIONS "-fkeep-inline-functions;-ffunction-sections")
+    target_link_options(ac-advisor PRIVATE
+      -static-libstdc++ -static-libgcc LINKER:--as-needed,--gc-sections)
+  endif()
+  # What cmake/Install.cmake puts where shells and man look for it.
+  foreach(kind bash zsh fish man)
+    set(bash_file completions/ac-advisor.bash)
+    set(zsh_file completions/_ac-advisor)
+    set(fish_file completions/ac-advisor.fish)
+    set(man_file ac-advisor.1)
+    add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/${${kind}_file}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/completions"
+      COMMAND ac-advisor generate ${kind} --output "${PROJECT_BINARY_DIR}/${${kind}_file}"
+      DEPENDS ac-advisor VERBATIM)
+    list(APPEND ac_advisor_generated "${PROJECT_BINARY_DIR}/${${kind}_file}")
+  endforeach()
+  add_custom_target(ac_advisor_generated_files ALL DEPENDS ${ac_advisor_generated})
 endif()

@@ -25,11 +25,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ac_advisor::StepConfig again =
         ac_advisor::resolve_options({{"--ac", ac_advisor::ac_option(config)},
                                      {"--loss", ac_advisor::loss_option(config)},
-                                     {"--world", std::to_string(config.world)},
+                                     {"--world", std::to_string(config.layout.world)},
                                      {"--shard", ac_advisor::shard_option(config)}});
-    if (again.ac != config.ac || again.ac_arg != config.ac_arg || again.loss != config.loss ||
-        again.chunk_tokens != config.chunk_tokens || again.shard != config.shard ||
-        again.hsdp_shards != config.hsdp_shards)
+    if (again.memory.ac != config.memory.ac || again.memory.ac_arg != config.memory.ac_arg ||
+        again.memory.loss != config.memory.loss ||
+        again.memory.chunk_tokens != config.memory.chunk_tokens ||
+        again.layout.shard != config.layout.shard ||
+        again.layout.hsdp_shards != config.layout.hsdp_shards)
       std::abort();
   } catch (const ac_advisor::UserError&) {
   }

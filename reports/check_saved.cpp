@@ -80,23 +80,13 @@ void check_model(const Node& model) {
   if (model.json.contains("moe")) check_sizes(model.child("moe"), expert_sizes);
 }
 
+/// Each option is in its range, which reading it saw to; a step of all of them may not be.
 void check_config(const StepConfig& c, const std::string& place) {
   double tokens = 1;
-  for (const std::int64_t n : {c.batch, c.seq, c.grad_accum, c.world}) {
-    check_count(n - 1, place + " (batch, seq, grad_accum or world, less one)");
+  for (const std::int64_t n : {c.run.batch, c.run.seq, c.run.grad_accum, c.layout.world})
     tokens *= static_cast<double>(n);
-  }
   if (tokens > static_cast<double>(most_count))
     throw UserError(place + ": its step has more than 2^56 tokens");
-  const bool lacks_argument = (c.shard == Sharding::hsdp && c.hsdp_shards < 1) ||
-                              (c.loss == LossKind::chunked && c.chunk_tokens < 1) ||
-                              (c.ac == AcMode::grouped && c.ac_arg < 1) ||
-                              (c.ac == AcMode::every && c.ac_arg < 1);
-  if (lacks_argument)
-    throw UserError(place + ": hsdp, chunked, grouped and every need a number, such as grouped:2");
-  for (const std::int64_t n : {c.ac_arg, c.chunk_tokens, c.hsdp_shards}) check_count(n, place);
-  check_figure(c.dropout, place);
-  check_figure(c.capacity_factor, place);
 }
 
 void check_profile(const profile::Profile& p, const std::string& place) {

@@ -1,57 +1,11 @@
 #include "reports/command_line.hpp"
 
-#include <fmt/format.h>
-
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 
 namespace ac_advisor::reports {
 namespace {
-
-struct Option {
-  const char* name;
-  std::string (*text)(const StepConfig&);
-};
-
-// What the command line asks for first comes first; the rest is given where it differs.
-const Option options[] = {
-    {"--gpu", [](const StepConfig& c) { return c.gpu; }},
-    {"--threads", [](const StepConfig& c) { return std::to_string(c.threads); }},
-    {"--world", [](const StepConfig& c) { return std::to_string(c.world); }},
-    {"--shard", [](const StepConfig& c) { return shard_option(c); }},
-    {"--ac", [](const StepConfig& c) { return ac_option(c); }},
-    {"--ac-scope", [](const StepConfig& c) { return std::string(to_option(c.scope)); }},
-    {"--loss", [](const StepConfig& c) { return loss_option(c); }},
-    {"--kernels", [](const StepConfig& c) { return std::string(to_option(c.kernels)); }},
-    {"--grad-accum", [](const StepConfig& c) { return std::to_string(c.grad_accum); }},
-    {"--optimizer", [](const StepConfig& c) { return std::string(to_option(c.optimizer)); }},
-    {"--attn", [](const StepConfig& c) { return std::string(to_option(c.attention)); }},
-    {"--cuda-graph", [](const StepConfig& c) { return std::string(to_option(c.cuda_graph)); }},
-    {"--param-dtype", [](const StepConfig& c) { return std::string(to_option(c.param_dtype)); }},
-    {"--compute-dtype",
-     [](const StepConfig& c) { return std::string(to_option(c.compute_dtype)); }},
-    {"--reduce-dtype", [](const StepConfig& c) { return std::string(to_option(c.reduce_dtype)); }},
-    {"--fsdp-unit", [](const StepConfig& c) { return std::string(to_option(c.fsdp_unit)); }},
-    {"--dropout", [](const StepConfig& c) { return fmt::format("{}", c.dropout); }},
-    {"--capacity-factor", [](const StepConfig& c) { return fmt::format("{}", c.capacity_factor); }},
-    {"--alloc-conf",
-     [](const StepConfig& c) {
-       return std::string(c.expandable_segments ? "expandable_segments:True"
-                                                : "expandable_segments:False");
-     }},
-};
-
-struct Flag {
-  const char* on;
-  const char* off;  ///< null: cannot be turned off
-  bool StepConfig::*member;
-};
-constexpr Flag flags[] = {
-    {"--keep-last-block", nullptr, &StepConfig::keep_last_block},
-    {"--no-sync", nullptr, &StepConfig::no_sync},
-    {"--hold-output", "--no-hold-output", &StepConfig::hold_output},
-    {"--force", nullptr, &StepConfig::force},
-};
 
 /// A mode that is not chosen may have left its argument behind: what counts is what is written.
 bool same(const StepConfig& a, const StepConfig& b) {
@@ -62,30 +16,29 @@ bool same(const StepConfig& a, const StepConfig& b) {
 
 std::optional<OptionList> options_of(const StepConfig& config) {
   StepConfig wanted = config;
-  wanted.block_modes.clear();  // what budget: chose, not what was asked
+  wanted.memory.block_modes.clear();  // what budget: chose, not what was asked
   const StepConfig plain;
   OptionList list;
-  if (wanted.framework != plain.framework) list.emplace_back("--framework", wanted.framework);
-  list.emplace_back("--batch", std::to_string(wanted.batch));
-  list.emplace_back("--seq", std::to_string(wanted.seq));
-  if (wanted.world > 1) {
-    list.emplace_back("--world", std::to_string(wanted.world));
-    list.emplace_back("--shard", shard_option(wanted));
+  const auto add = [&](const OptionRow& row) {
+    const bool flag = row.metavar.empty();
+    const bool on = !flag || row.text(wanted) == "true";
+    if (!on && row.off.empty()) return false;
+    list.emplace_back(on ? row.name : row.off, flag ? "" : row.text(wanted));
+    return true;
+  };
+  for (const OptionRow& row : option_table()) {
+    const bool always = row.key == "batch" || row.key == "seq";
+    const bool sharded = wanted.layout.world > 1 && (row.key == "world" || row.key == "shard");
+    if (always || sharded || (row.key == "framework" && !row.is_default(wanted))) add(row);
   }
   try {
     // An option may settle others, so what is missing is looked for twice.
     for (int round = 0; round < 2; ++round) {
       const StepConfig now = resolve_options(list);
       if (same(now, wanted)) return list;
-      for (const Option& option : options)
-        if (option.text(now) != option.text(wanted))
-          list.emplace_back(option.name, option.text(wanted));
-      for (const Flag& flag : flags) {
-        if (now.*flag.member == wanted.*flag.member) continue;
-        const char* name = wanted.*flag.member ? flag.on : flag.off;
-        if (name == nullptr) return std::nullopt;
-        list.emplace_back(name, "");
-      }
+      for (const OptionRow& row : option_table())
+        if (row.on_command_line() && row.text(now) != row.text(wanted) && !add(row))
+          return std::nullopt;
     }
     if (same(resolve_options(list), wanted)) return list;
   } catch (const UserError&) {

@@ -143,14 +143,14 @@ std::string title(const profile::Profile& p) {
   const StepConfig& c = p.config;
   std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
                                  grouped(p.parameters), printable(p.device_name));
-  text += fmt::format("batch {} x {}", c.batch, c.seq);
-  if (c.grad_accum > 1) text += fmt::format(", {} micro-batches", c.grad_accum);
+  text += fmt::format("batch {} x {}", c.run.batch, c.run.seq);
+  if (c.run.grad_accum > 1) text += fmt::format(", {} micro-batches", c.run.grad_accum);
   text += fmt::format(", ac {}{}, loss {}{}, kernels {}, {}", ac_option(c),
-                      c.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
-                      c.hold_output ? "" : " (output released)", to_option(c.kernels),
-                      to_option(c.optimizer));
-  text += fmt::format("\nshard {} over {}, parameters {}, framework {}\n", shard_option(c), c.world,
-                      to_option(c.param_dtype), c.framework);
+                      c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
+                      c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
+                      to_option(c.optimizer.kind));
+  text += fmt::format("\nshard {} over {}, parameters {}, framework {}\n", shard_option(c),
+                      c.layout.world, to_option(c.precision.param_dtype), c.runtime.framework);
   return text;
 }
 

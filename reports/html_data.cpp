@@ -59,7 +59,7 @@ class Data {
     add_file(p);
     const StepConfig& c = p.config;
     const std::string made = fmt::format("{} {} {} {} b{}", ac_option(c), loss_option(c),
-                                         to_option(c.kernels), shard_option(c), c.batch);
+                                         to_option(c.memory.kernels), shard_option(c), c.run.batch);
     static_cast<void>(add_row(p, origin_.empty() ? made : origin_));
   }
 

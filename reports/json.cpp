@@ -25,10 +25,8 @@ Json fields(const std::vector<profile::FieldChange>& list) {
 
 Json config_json(const StepConfig& config) {
   Json out = Json::object();
-  for (const profile::Field& field : profile::config_fields(config)) {
-    if (profile::is_newer_default(field)) continue;
+  for (const profile::Field& field : profile::saved_config_fields(config))
     std::visit([&](const auto& value) { out[field.name] = value; }, field.value);
-  }
   return out;
 }
 

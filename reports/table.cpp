@@ -150,7 +150,7 @@ std::string table(const profile::Profile& p, const Style& style) {
 
 std::string table(const advise::Sweep& sweep, const Style& style) {
   std::string text =
-      bold("Savings, cumulative (framework " + sweep.base.framework + ")\n", style.color);
+      bold("Savings, cumulative (framework " + sweep.base.runtime.framework + ")\n", style.color);
   text += savings_grid(sweep).text(style.color) + "\n";
   text += bold(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n"
                            "b: sequences a rank; max b: most that fit; *: on the Pareto front\n",

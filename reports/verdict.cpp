@@ -39,8 +39,9 @@ std::string time_word(const profile::Profile& p) {
 const advise::Row* plain_row(const advise::Sweep& sweep, const advise::Row& row) {
   for (const advise::Row& other : sweep.rows) {
     const StepConfig &c = other.profile.config, &like = row.profile.config;
-    if (c.ac == AcMode::none && c.loss == LossKind::ce && c.kernels == Kernels::eager &&
-        c.batch == like.batch && c.shard == like.shard && c.hsdp_shards == like.hsdp_shards)
+    if (c.memory.ac == AcMode::none && c.memory.loss == LossKind::ce &&
+        c.memory.kernels == Kernels::eager && c.run.batch == like.run.batch &&
+        c.layout.shard == like.layout.shard && c.layout.hsdp_shards == like.layout.hsdp_shards)
       return &other;
   }
   return nullptr;

@@ -30,6 +30,8 @@ clang-14             ci                       clang++-14
 libclang-rt-14-dev   ci                       libfuzzer
 clang-format-14      ci                       clang-format-14
 chromium             ci                       chromium
+dpkg-dev             ci                       dpkg-shlibdeps
+python3-venv         ci                       ensurepip
 END
 }
 
@@ -62,6 +64,7 @@ is_there() {
 import re, sys
 version = re.search(r"(\d+)\.(\d+)", sys.stdin.read())
 sys.exit(not version or tuple(map(int, version.groups())) < (3, 25))' ;;
+    ensurepip) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     libfuzzer) echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
       clang++-14 -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null ;;
     \<*) echo "#include $1" | c++ -std=c++20 -x c++ -M - >/dev/null 2>&1 ;;

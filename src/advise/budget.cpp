@@ -4,7 +4,9 @@
 // none" (what is recomputed first in backward is what is recomputed while least is saved); plans
 // are taken in the order of their time, and the first whose simulated peak fits is the answer.
 // Every budget walks the same order, so a larger one never gives a slower plan. The bound is the
-// linear relaxation of the same knapsack with per-block savings.
+// linear relaxation of the same knapsack with per-block savings. The estimates that order the plans
+// may err by a little, so what one mode in all blocks was measured to do is compared at the end: no
+// such mode fits the budget and recomputes less.
 #include "budget.hpp"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "check_device.hpp"
@@ -33,6 +36,12 @@ struct Choice {
   double seconds = 0;  ///< recomputed, a block
 };
 
+/// One mode in all blocks, as it was measured.
+struct Uniform {
+  AcMode mode{};
+  Measured measured;
+};
+
 struct Plan {
   double seconds = 0;
   std::int64_t full = 0, other = 0;
@@ -50,13 +59,15 @@ class Solver {
   Solved run() {
     none_ = measure(std::vector<AcMode>(size(), AcMode::none));
     const Measured all_full = measure(std::vector<AcMode>(size(), AcMode::full));
-    if (all_full.peak > config_.ac_arg && none_.peak > config_.ac_arg)
-      throw UserError("--ac budget:" + std::to_string(config_.ac_arg) +
+    if (all_full.peak > config_.memory.ac_arg && none_.peak > config_.memory.ac_arg)
+      throw UserError("--ac budget:" + std::to_string(config_.memory.ac_arg) +
                       ": below what is feasible; the least peak of this configuration is " +
                       std::to_string(all_full.peak) + " bytes, with every block recomputed");
     choices_ = {choice(AcMode::full, all_full)};
+    uniform_ = {{AcMode::none, none_}, {AcMode::full, all_full}};
     for (AcMode mode : {AcMode::attention, AcMode::selective}) {
-      const Choice c = choice(mode, measure(std::vector<AcMode>(size(), mode)));
+      uniform_.push_back({mode, measure(std::vector<AcMode>(size(), mode))});
+      const Choice c = choice(mode, uniform_.back().measured);
       if (c.bytes > 0.01 * choices_[0].bytes) choices_.push_back(c);
     }
     return search(all_full);
@@ -67,7 +78,7 @@ class Solver {
 
   [[nodiscard]] StepConfig with(std::vector<AcMode> modes) const {
     StepConfig config = config_;
-    config.block_modes = std::move(modes);
+    config.memory.block_modes = std::move(modes);
     return config;
   }
 
@@ -77,9 +88,9 @@ class Solver {
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
     m.peak = simulate::walk_memory(step, schedule, memory_model(device_, config)).peak;
-    m.recompute =
-        simulate::walk_time(step, device_, config.world, config.grad_accum, config.cuda_graph)
-            .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    m.recompute = simulate::walk_time(step, device_, config.layout.world, config.run.grad_accum,
+                                      config.runtime.cuda_graph)
+                      .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
     return m;
   }
 
@@ -135,59 +146,62 @@ class Solver {
   }
 
   Solved search(const Measured& all_full) {
-    const double budget = static_cast<double>(config_.ac_arg);
+    const double budget = static_cast<double>(config_.memory.ac_arg);
     for (const Plan& plan : plans()) {
       if (predicted(plan) > budget * 1.02) continue;
       const std::vector<AcMode> modes = modes_of(plan);
       const Measured m = measure(modes);
-      if (m.peak > config_.ac_arg) continue;
-      return finish(plan, modes, m, all_full);
+      if (m.peak > config_.memory.ac_arg) continue;
+      return finish(modes, m, all_full);
     }
-    const std::vector<AcMode> modes(size(), AcMode::full);
-    return finish({static_cast<double>(blocks_) * choices_[0].seconds, blocks_, 0, 0}, modes,
-                  all_full, all_full);
+    return finish(std::vector<AcMode>(size(), AcMode::full), all_full, all_full);
   }
 
-  Solved finish(const Plan& plan, const std::vector<AcMode>& modes, const Measured& m,
-                const Measured& all_full) {
+  /// `modes`, or what fits too and recomputes less: one mode in all blocks.
+  void prefer_uniform(std::vector<AcMode>& modes, Measured& m) const {
+    for (const Uniform& u : uniform_) {
+      if (u.measured.peak > config_.memory.ac_arg || u.measured.recompute >= m.recompute) continue;
+      modes.assign(size(), u.mode);
+      m = u.measured;
+    }
+  }
+
+  Solved finish(std::vector<AcMode> modes, Measured m, const Measured& all_full) {
+    prefer_uniform(modes, m);
     Solved solved;
     solved.step = passes::build_step(model_, with(modes));
+    solved.block_modes = modes;
     profile::BudgetResult result;
-    result.budget = config_.ac_arg;
+    result.budget = config_.memory.ac_arg;
     result.least_feasible = std::min(all_full.peak, none_.peak);
     result.formulation =
         "one mode a block (none, attention, selective, full): least recomputation time with the "
         "allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
-    result.lower_bound_seconds =
-        std::min(relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.ac_arg)),
-                 m.recompute);
+    result.lower_bound_seconds = std::min(
+        relaxation(static_cast<double>(none_.peak) - static_cast<double>(config_.memory.ac_arg)),
+        m.recompute);
     result.gap = m.recompute > 0 ? 1.0 - result.lower_bound_seconds / m.recompute : 0.0;
-    result.plan = describe(plan);
+    result.plan = describe(modes);
     solved.budget = result;
     return solved;
   }
 
-  [[nodiscard]] std::string describe(const Plan& plan) const {
-    const auto range = [](std::int64_t from, std::int64_t to, const char* mode) {
-      const std::string blocks =
-          to - from == 1 ? "block " + std::to_string(from)
-                         : "blocks " + std::to_string(from) + "-" + std::to_string(to - 1);
-      return blocks + " " + mode;
-    };
+  /// "blocks 0-3 full, block 4 selective, blocks 5-15 none"
+  [[nodiscard]] static std::string describe(const std::vector<AcMode>& modes) {
     std::string text;
-    const auto add = [&](std::int64_t from, std::int64_t to, const char* mode) {
-      if (from == to) return;
-      if (!text.empty()) text += ", ";
-      text += range(from, to, mode);
-    };
-    const std::int64_t middle = plan.full + plan.other;
-    add(0, plan.full, "full");
-    add(plan.full, middle,
-        plan.other > 0 && choices_[plan.choice].mode == AcMode::attention ? "attention"
-                                                                          : "selective");
-    add(middle, blocks_, "none");
+    for (std::size_t from = 0; from < modes.size();) {
+      std::size_t to = from;
+      while (to < modes.size() && modes[to] == modes[from]) ++to;
+      StepConfig one;
+      one.memory.ac = modes[from];
+      text += (text.empty() ? "" : ", ") +
+              (to - from == 1 ? "block " + std::to_string(from)
+                              : "blocks " + std::to_string(from) + "-" + std::to_string(to - 1)) +
+              " " + ac_option(one);
+      from = to;
+    }
     return text;
   }
 
@@ -196,6 +210,7 @@ class Solver {
   const simulate::Device& device_;
   std::int64_t blocks_;
   Measured none_;
+  std::vector<Uniform> uniform_;
   std::vector<Choice> choices_;  ///< full first
 };
 
@@ -204,7 +219,8 @@ class Solver {
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
-  if (config.ac != AcMode::budget) return {passes::build_step(model, config), std::nullopt};
+  if (config.memory.ac != AcMode::budget)
+    return {passes::build_step(model, config), std::nullopt, {}};
   passes::validate(model, config);
   return Solver(model, config, device).run();
 }

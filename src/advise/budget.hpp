@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "ac_advisor/passes/step_program.hpp"
 #include "ac_advisor/profile/profile.hpp"
@@ -11,6 +12,7 @@ namespace ac_advisor::advise {
 struct Solved {
   passes::StepProgram step;
   std::optional<profile::BudgetResult> budget;
+  std::vector<AcMode> block_modes;  ///< that budget: chose, a mode a block; else empty
 };
 
 /// The step's program; for --ac budget:SIZE the fastest one whose allocated peak is at most SIZE.

@@ -53,7 +53,7 @@ std::int64_t CategoryPoint::total() const {
 
 std::vector<CategoryPoint> category_timeline(const model::ModelSpec& model,
                                              const StepConfig& config, std::size_t stretches) {
-  const simulate::Device& device = simulate::find_device(config.gpu);
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Solved solved = solve(model, config, device);
   const passes::Schedule schedule = passes::make_schedule(solved.step);
   const std::vector<CategoryPoint> all = walk(solved.step, schedule, memory_model(device, config));

@@ -9,25 +9,26 @@ namespace ac_advisor::advise {
 
 void check_device(const model::ModelSpec& model, const StepConfig& config,
                   const simulate::Device& device) {
-  if (config.cuda_graph != CudaGraph::off && !device.cuda)
-    throw UserError(std::string("--cuda-graph ") + to_option(config.cuda_graph) + " with --gpu " +
-                    config.gpu + ": a CPU has no CUDA graphs; leave it out, or name a GPU");
-  const bool eager = config.attention == Attention::eager ||
-                     (config.attention == Attention::automatic && model.eager_attention_only);
+  if (config.runtime.cuda_graph != CudaGraph::off && !device.cuda)
+    throw UserError(std::string("--cuda-graph ") + to_option(config.runtime.cuda_graph) +
+                    " with --gpu " + config.device.gpu +
+                    ": a CPU has no CUDA graphs; leave it out, or name a GPU");
+  const bool eager = config.run.attention == Attention::eager ||
+                     (config.run.attention == Attention::automatic && model.eager_attention_only);
   // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, v2.11: check_tensor_dtype
-  if (config.runtime == Runtime::ac_trainer && device.cuda && !eager &&
-      config.compute_dtype == DType::f32)
+  if (config.runtime.kind == Runtime::ac_trainer && device.cuda && !eager &&
+      config.precision.compute_dtype == DType::f32)
     throw UserError("--compute-dtype fp32 with flash attention on " + device.name +
                     ": its kernel takes bf16; use --attn eager, or bf16");
   // mha_fwd in flash_attn/flash_api.cpp beside it
-  if (config.runtime == Runtime::ac_trainer && device.cuda && !eager &&
+  if (config.runtime.kind == Runtime::ac_trainer && device.cuda && !eager &&
       (model.head_dim % 8 != 0 || model.head_dim > 256))
     throw UserError("head_dim " + std::to_string(model.head_dim) + " with flash attention on " +
                     device.name + ": its kernel takes multiples of 8 up to 256; use --attn eager");
   // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16 read the offsets on the host
-  if (config.runtime == Runtime::ac_trainer && config.cuda_graph != CudaGraph::off && model.moe &&
-      config.compute_dtype == DType::f32)
-    throw UserError(std::string("--cuda-graph ") + to_option(config.cuda_graph) +
+  if (config.runtime.kind == Runtime::ac_trainer && config.runtime.cuda_graph != CudaGraph::off &&
+      model.moe && config.precision.compute_dtype == DType::f32)
+    throw UserError(std::string("--cuda-graph ") + to_option(config.runtime.cuda_graph) +
                     " with a mixture of experts in fp32: LibTorch's grouped product then waits for "
                     "the device, which no graph can hold; use bf16, or leave it out");
 }

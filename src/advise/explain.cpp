@@ -38,7 +38,7 @@ double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1
 }  // namespace
 
 std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepConfig& config) {
-  const simulate::Device& device = simulate::find_device(config.gpu);
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Solved solved = solve(model, config, device);
   const ir::Program& p = solved.step.program;
   // Which forward ops run again, and which of their outputs backward reads as they were.
@@ -71,7 +71,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
       t.decision.op = name;
       t.decision.module = module;
       for (ir::ValueId v : p.outputs(op)) t.decision.bytes += p.bytes(v);
-      t.decision.microseconds = 1e6 * simulate::op_seconds(p, op, device, config.world);
+      t.decision.microseconds = 1e6 * simulate::op_seconds(p, op, device, config.layout.world);
     }
     ++t.decision.count;
     const auto i = static_cast<std::size_t>(id);
@@ -96,7 +96,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
       d.reason = "its region runs again in backward";
     } else if (t.saved > 0) {
       d.decision = "SAVE";
-      d.reason = config.ac == AcMode::selective ? "kept by the policy" : "backward reads it";
+      d.reason = config.memory.ac == AcMode::selective ? "kept by the policy" : "backward reads it";
     } else {
       d.decision = "RECOMPUTE";
       d.reason = "nothing in backward reads it: dropped, and never run again";
@@ -107,7 +107,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
 }
 
 std::string schedule_text(const model::ModelSpec& model, const StepConfig& config) {
-  const simulate::Device& device = simulate::find_device(config.gpu);
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Solved solved = solve(model, config, device);
   const ir::Program& p = solved.step.program;
   const passes::Schedule schedule = passes::make_schedule(solved.step);
@@ -139,10 +139,10 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
   std::vector<std::string> lines;
   const profile::Profile with = plan(model, config, false);
   StepConfig keep_all = config;
-  keep_all.ac = AcMode::none;
-  keep_all.scope = AcScope::block;
+  keep_all.memory.ac = AcMode::none;
+  keep_all.memory.scope = AcScope::block;
   const profile::Profile none = plan(model, keep_all, false);
-  if (config.ac != AcMode::none) {
+  if (config.memory.ac != AcMode::none) {
     const std::int64_t saved = none.memory.peak_allocated - with.memory.peak_allocated;
     lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
                                 -gib(saved), time_word(with.time.basis),
@@ -155,20 +155,20 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
                                 with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
                                 1e3 * with.time.recompute, to_string(with.time.basis)));
   }
-  if (config.ac == AcMode::attention && !model.eager_attention_only &&
-      config.attention != Attention::eager && config.attention != Attention::math)
+  if (config.memory.ac == AcMode::attention && !model.eager_attention_only &&
+      config.run.attention != Attention::eager && config.run.attention != Attention::math)
     lines.push_back(
         "flash attention already drops its scores and recomputes them in backward, so "
         "--ac attention saves next to nothing here: only the core's output");
-  if (config.ac == AcMode::grouped)
+  if (config.memory.ac == AcMode::grouped)
     lines.push_back(
         "a region is recomputed whole, so larger groups keep fewer inputs but hold all "
         "of a group's activations at once; the recomputed work is the same for every K");
-  if (config.ac == AcMode::full && config.scope == AcScope::submodule)
+  if (config.memory.ac == AcMode::full && config.memory.scope == AcScope::submodule)
     lines.push_back("sub-module scope keeps four inputs a block where block scope keeps one");
   const auto loss = static_cast<std::size_t>(profile::Category::loss);
   const std::int64_t loss_bytes = with.memory.at_peak[loss];
-  if (config.loss == LossKind::ce && 4 * loss_bytes > with.memory.peak_allocated)
+  if (config.memory.loss == LossKind::ce && 4 * loss_bytes > with.memory.peak_allocated)
     lines.push_back(
         fmt::format("the loss holds {:.3f} GiB of the peak: --loss lc-ce or chunked:1024 "
                     "never makes whole logits, which no checkpointing mode can save",

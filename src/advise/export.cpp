@@ -14,18 +14,18 @@ constexpr const Target* targets[] = {&automodel, &deepspeed, &hf, &megatron, &to
 
 /// What no target has.
 void check_all(const Setting& s) {
-  if (s.c.ac == AcMode::budget)
+  if (s.c.memory.ac == AcMode::budget)
     s.refuse(s.ac(),
              "it chooses a mode for each block, and no framework takes a list of modes; run "
              "advise and export the uniform mode that it ranks first");
-  if (s.gathers() && s.c.fsdp_unit == FsdpUnit::segment)
+  if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::segment)
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
-  if (s.c.autocast)
+  if (s.c.precision.autocast)
     s.refuse("--autocast", "a plan does not describe autocast yet; drop --autocast");
 }
 
 void note_all(const Setting& s, ExportResult& out) {
-  if (s.c.expandable_segments)
+  if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   out.notes.emplace_back(
       "the plan has no gradient clipping: where the framework clips, its "

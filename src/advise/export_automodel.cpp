@@ -3,6 +3,10 @@
 // (FSDP2Config, DDPConfig), _transformers/auto_model.py (model), components/loss/ (loss_fn).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "export_target.hpp"
 
 namespace ac_advisor::advise::exports {
@@ -11,19 +15,22 @@ namespace {
 const char* dtype(DType type) { return type == DType::bf16 ? "bfloat16" : "float32"; }
 
 /// Families with an implementation of AutoModel's own: _transformers/registry.py.
+constexpr std::string_view own_implementations[] = {"llama", "qwen2", "qwen3_moe"};
+
 bool has_own_implementation(const std::string& family) {
-  return family == "llama" || family == "qwen2" || family == "qwen3_moe";
+  return std::find(std::begin(own_implementations), std::end(own_implementations), family) !=
+         std::end(own_implementations);
 }
 
 /// parallelizer.py: under fsdp2 transformers' own layers are checkpointed whole, AutoModel's by
 /// sub-module; ddp.py: always by sub-module; one rank: transformers' switch, whole blocks.
 void check_scope(const Setting& s) {
-  const bool whole = s.c.scope == AcScope::block;
-  if (s.c.ac != AcMode::full) return;
-  if (s.c.shard == Sharding::ddp && whole)
+  const bool whole = s.c.memory.scope == AcScope::block;
+  if (s.c.memory.ac != AcMode::full) return;
+  if (s.c.layout.shard == Sharding::ddp && whole)
     s.refuse("--ac-scope block --shard ddp",
              "its ddp strategy checkpoints sub-modules; use --ac-scope submodule");
-  if (s.c.shard == Sharding::none && !whole)
+  if (s.c.layout.shard == Sharding::none && !whole)
     s.refuse("--ac-scope submodule",
              "on one rank it checkpoints whole blocks; use --ac-scope block");
   if (s.gathers() && !whole && !has_own_implementation(s.model.family))
@@ -33,14 +40,14 @@ void check_scope(const Setting& s) {
 }
 
 std::string checkpointing(const Setting& s) {
-  switch (s.c.ac) {
+  switch (s.c.memory.ac) {
     case AcMode::none:
       return "false";
     case AcMode::full:
       check_scope(s);
       return "true";
     case AcMode::selective:
-      if (s.c.shard == Sharding::ddp)
+      if (s.c.layout.shard == Sharding::ddp)
         s.refuse("--ac selective --shard ddp",
                  "selective is for its fsdp2 strategy only; use --shard fsdp2");
       return "selective";
@@ -52,22 +59,24 @@ std::string checkpointing(const Setting& s) {
 }
 
 std::string distributed(const Setting& s) {
-  if (s.c.shard == Sharding::zero1 || s.c.shard == Sharding::zero2)
+  if (s.c.layout.shard == Sharding::zero1 || s.c.layout.shard == Sharding::zero2)
     s.refuse(s.shard(),
              "its zero_dp_strategy belongs to Megatron-FSDP, whose buffers are others than the "
              "plan's; use --shard fsdp2, or export to deepspeed");
   std::string text = fmt::format("distributed:\n  strategy: {}\n  dp_size: none\n",
-                                 s.c.shard == Sharding::ddp ? "ddp" : "fsdp2");
-  if (s.c.shard == Sharding::hsdp) text += fmt::format("  dp_replicate_size: {}\n", s.replicas());
+                                 s.c.layout.shard == Sharding::ddp ? "ddp" : "fsdp2");
+  if (s.c.layout.shard == Sharding::hsdp)
+    text += fmt::format("  dp_replicate_size: {}\n", s.replicas());
   text += "  tp_size: 1\n  cp_size: 1\n";
   text += fmt::format("  activation_checkpointing: {}\n", checkpointing(s));
   if (!s.gathers()) return text;
-  text += fmt::format("  reshard_after_forward: {}\n", s.c.keep_last_block ? "null" : "true");
-  text += fmt::format("  defer_fsdp_grad_sync: {}\n", s.c.no_sync);
+  text +=
+      fmt::format("  reshard_after_forward: {}\n", s.c.layout.keep_last_block ? "null" : "true");
+  text += fmt::format("  defer_fsdp_grad_sync: {}\n", s.c.layout.no_sync);
   text += fmt::format(
       "  mp_policy:\n    _target_: torch.distributed.fsdp.MixedPrecisionPolicy\n"
       "    param_dtype: {0}\n    reduce_dtype: {1}\n    output_dtype: {0}\n",
-      dtype(s.c.compute_dtype), dtype(s.c.reduce_dtype));
+      dtype(s.c.precision.compute_dtype), dtype(s.c.precision.reduce_dtype));
   return text;
 }
 
@@ -75,11 +84,11 @@ std::string model_section(const Setting& s) {
   std::string text = fmt::format(
       "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
       "  pretrained_model_name_or_path: {}\n  torch_dtype: {}\n",
-      s.quoted_name(), dtype(s.c.param_dtype));
-  if (s.c.scope == AcScope::block || s.c.ac != AcMode::full || !s.gathers())
+      s.quoted_name(), dtype(s.c.precision.param_dtype));
+  if (s.c.memory.scope == AcScope::block || s.c.memory.ac != AcMode::full || !s.gathers())
     text += "  force_hf: true\n";
-  text += fmt::format("  use_liger_kernel: {}\n", s.c.kernels == Kernels::fused);
-  switch (s.c.attention) {
+  text += fmt::format("  use_liger_kernel: {}\n", s.c.memory.kernels == Kernels::fused);
+  switch (s.c.run.attention) {
     case Attention::automatic:
       break;
     case Attention::flash:
@@ -98,23 +107,23 @@ std::string model_section(const Setting& s) {
       text += "  attn_implementation: eager\n";
       break;
   }
-  if (s.c.loss == LossKind::lc_ce) text += "  output_hidden_states: true\n";
-  if (s.c.dropout > 0) text += fmt::format("  attention_dropout: {}\n", s.c.dropout);
+  if (s.c.memory.loss == LossKind::lc_ce) text += "  output_hidden_states: true\n";
+  if (s.c.run.dropout > 0) text += fmt::format("  attention_dropout: {}\n", s.c.run.dropout);
   return text;
 }
 
 std::string loss(const Setting& s) {
-  if (s.c.loss == LossKind::chunked)
+  if (s.c.memory.loss == LossKind::chunked)
     s.refuse(s.loss(),
              "its ChunkedCrossEntropy splits logits that exist in full already; use "
              "--loss lc-ce");
   return fmt::format("loss_fn:\n  _target_: nemo_automodel.components.loss.{}\n",
-                     s.c.loss == LossKind::ce ? "masked_ce.MaskedCrossEntropy"
-                                              : "linear_ce.FusedLinearCrossEntropy");
+                     s.c.memory.loss == LossKind::ce ? "masked_ce.MaskedCrossEntropy"
+                                                     : "linear_ce.FusedLinearCrossEntropy");
 }
 
 const char* optimizer(const StepConfig& c) {
-  switch (c.optimizer) {
+  switch (c.optimizer.kind) {
     case Optimizer::adamw:
       return "optimizer:\n  _target_: torch.optim.AdamW\n  fused: true\n";
     case Optimizer::adamw_foreach:
@@ -129,20 +138,20 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "# {}\nrecipe: TrainFinetuneRecipeForNextTokenPrediction\n\n"
       "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}\n{}\n{}\n{}",
-      s.target.version, s.global_batch(), s.c.batch, model_section(s), distributed(s), loss(s),
+      s.target.version, s.global_batch(), s.c.run.batch, model_section(s), distributed(s), loss(s),
       optimizer(s.c));
   out.notes.push_back(
       fmt::format("run with automodel FILE --nproc-per-node {}; the dataset section "
                   "must give sequences of {} tokens",
-                  s.c.world, s.c.seq));
+                  s.c.layout.world, s.c.run.seq));
   out.notes.emplace_back(
       "pretrained_model_name_or_path is the plan's name of the model: put its "
       "path or Hub name there, and a learning rate under optimizer");
-  if (s.c.ac == AcMode::full && s.c.scope == AcScope::submodule && s.gathers())
+  if (s.c.memory.ac == AcMode::full && s.c.memory.scope == AcScope::submodule && s.gathers())
     out.notes.emplace_back(
         "without force_hf AutoModel runs its own implementation, which is what "
         "it checkpoints by sub-module, and leaves Liger's kernels out of it");
-  if (!s.c.hold_output)
+  if (!s.c.memory.hold_output)
     out.notes.emplace_back("its loop keeps the model's output through backward (--hold-output)");
 }
 

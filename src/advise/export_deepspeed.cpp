@@ -12,18 +12,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json zero_optimization(const Setting& s, ExportResult& out) {
-  if (s.c.keep_last_block)
+  if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "stage 3 releases parameters by its own counts (stage3_max_live_parameters); drop "
              "the option");
-  switch (s.c.shard) {
+  switch (s.c.layout.shard) {
     case Sharding::none:
     case Sharding::ddp:
       return {{"stage", 0}};
     case Sharding::zero1:
     case Sharding::zero2:
       // The bucket is written out because it is 1 GB of bf16 that the plan counts.
-      return {{"stage", s.c.shard == Sharding::zero1 ? 1 : 2},
+      return {{"stage", s.c.layout.shard == Sharding::zero1 ? 1 : 2},
               {"contiguous_gradients", true},
               {"overlap_comm", false},
               {"reduce_bucket_size", 500000000}};
@@ -35,15 +35,15 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
       "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's "
       "fully_shard, so expect another peak");
   Json zero = {{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}};
-  if (s.c.shard == Sharding::hsdp) {
-    zero["mics_shard_size"] = s.c.hsdp_shards;
+  if (s.c.layout.shard == Sharding::hsdp) {
+    zero["mics_shard_size"] = s.c.layout.hsdp_shards;
     out.notes.emplace_back("mics_shard_size needs the model built under deepspeed.zero.MiCS_Init");
   }
   return zero;
 }
 
 Json optimizer(const Setting& s) {
-  switch (s.c.optimizer) {
+  switch (s.c.optimizer.kind) {
     case Optimizer::adamw:
       return {{"type", "AdamW"}, {"params", {{"torch_adam", true}, {"fused", true}}}};
     case Optimizer::adamw_foreach:
@@ -56,9 +56,9 @@ Json optimizer(const Setting& s) {
 
 /// DeepSpeed has no switch for a Hugging Face model's checkpointing: it is one line of code.
 void note_checkpointing(const Setting& s, ExportResult& out) {
-  const bool plain = s.c.ac == AcMode::full || s.c.ac == AcMode::every;
-  if (s.c.ac == AcMode::none) return;
-  if (s.c.ac == AcMode::grouped || s.c.ac == AcMode::sqrt)
+  const bool plain = s.c.memory.ac == AcMode::full || s.c.memory.ac == AcMode::every;
+  if (s.c.memory.ac == AcMode::none) return;
+  if (s.c.memory.ac == AcMode::grouped || s.c.memory.ac == AcMode::sqrt)
     s.refuse(s.ac(),
              "only its PipelineModule takes several layers a checkpoint "
              "(activation_checkpoint_interval); use --ac full or every:K");
@@ -66,53 +66,55 @@ void note_checkpointing(const Setting& s, ExportResult& out) {
     s.refuse(s.ac(),
              "it checkpoints what the model's code tells it to, block by block; use --ac "
              "full or every:K");
-  if (s.c.scope == AcScope::submodule)
+  if (s.c.memory.scope == AcScope::submodule)
     s.refuse("--ac-scope submodule", "transformers checkpoints whole blocks; use --ac-scope block");
-  out.notes.push_back(
-      fmt::format("before deepspeed.initialize: model.activation_checkpointing_enable({}) "
-                  "(transformers 5.23)",
-                  s.c.ac == AcMode::every ? fmt::format("every_n_layers={}", s.c.ac_arg) : ""));
+  out.notes.push_back(fmt::format(
+      "before deepspeed.initialize: model.activation_checkpointing_enable({}) "
+      "(transformers 5.23)",
+      s.c.memory.ac == AcMode::every ? fmt::format("every_n_layers={}", s.c.memory.ac_arg) : ""));
 }
 
 void note_precision(const Setting& s, ExportResult& out) {
-  if (s.c.compute_dtype == DType::f32) return;
-  const bool masters = s.c.shard == Sharding::zero1 || s.c.shard == Sharding::zero2;
-  if (!masters && s.c.param_dtype == DType::bf16)
+  if (s.c.precision.compute_dtype == DType::f32) return;
+  const bool masters = s.c.layout.shard == Sharding::zero1 || s.c.layout.shard == Sharding::zero2;
+  if (!masters && s.c.precision.param_dtype == DType::bf16)
     out.notes.emplace_back(
         "with bf16 it keeps fp32 master parameters and moments, 8 bytes a "
         "parameter more than this plan (before partitioning)");
 }
 
 void write(const Setting& s, ExportResult& out) {
-  if (s.c.loss != LossKind::ce)
+  if (s.c.memory.loss != LossKind::ce)
     s.refuse(s.loss(),
              "it trains the model's own loss; use --loss ce, or patch the model with "
              "Liger and export to hf");
   note_checkpointing(s, out);
   Json json = {{"train_batch_size", s.global_batch()},
-               {"train_micro_batch_size_per_gpu", s.c.batch},
-               {"gradient_accumulation_steps", s.c.grad_accum},
-               {"bf16", {{"enabled", s.c.compute_dtype == DType::bf16}}},
+               {"train_micro_batch_size_per_gpu", s.c.run.batch},
+               {"gradient_accumulation_steps", s.c.run.grad_accum},
+               {"bf16", {{"enabled", s.c.precision.compute_dtype == DType::bf16}}},
                {"zero_optimization", zero_optimization(s, out)},
                {"optimizer", optimizer(s)}};
-  if (s.c.shard != Sharding::none) json["communication_data_type"] = to_option(s.c.reduce_dtype);
-  if (s.c.optimizer == Optimizer::sgd) json["zero_allow_untested_optimizer"] = true;
+  if (s.c.layout.shard != Sharding::none)
+    json["communication_data_type"] = to_option(s.c.precision.reduce_dtype);
+  if (s.c.optimizer.kind == Optimizer::sgd) json["zero_allow_untested_optimizer"] = true;
   out.text = json.dump(2) + "\n";
   note_precision(s, out);
-  if (s.c.kernels == Kernels::fused)
+  if (s.c.memory.kernels == Kernels::fused)
     out.notes.emplace_back(
         "fused kernels are the model's: patch it with liger_kernel.transformers "
         "before deepspeed.initialize");
-  if (s.c.no_sync) out.notes.emplace_back("wrap all but the last micro-batch in engine.no_sync()");
+  if (s.c.layout.no_sync)
+    out.notes.emplace_back("wrap all but the last micro-batch in engine.no_sync()");
   out.notes.push_back(
       fmt::format("run with deepspeed --num_gpus {}; sequences of {} tokens come "
                   "from the data; set lr under optimizer.params",
-                  s.c.world, s.c.seq));
-  if (s.c.attention != Attention::automatic)
-    out.notes.push_back(
-        fmt::format("attention is the model's: load it for --attn {}", to_option(s.c.attention)));
-  if (s.c.dropout > 0)
-    out.notes.push_back(fmt::format("load the model with attention_dropout={}", s.c.dropout));
+                  s.c.layout.world, s.c.run.seq));
+  if (s.c.run.attention != Attention::automatic)
+    out.notes.push_back(fmt::format("attention is the model's: load it for --attn {}",
+                                    to_option(s.c.run.attention)));
+  if (s.c.run.dropout > 0)
+    out.notes.push_back(fmt::format("load the model with attention_dropout={}", s.c.run.dropout));
 }
 
 }  // namespace

@@ -13,14 +13,15 @@ namespace {
 
 /// Liger's chunk: ops/fused_linear_cross_entropy.py, next_power_of_2(BT / ceil(V / H)).
 std::int64_t liger_chunk(const Setting& s) {
-  const std::int64_t tokens = s.c.batch * s.c.seq;
+  const std::int64_t tokens = s.c.run.batch * s.c.run.seq;
   const std::int64_t factor = (s.model.vocab + s.model.hidden - 1) / s.model.hidden;
   return static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>((tokens + factor - 1) / factor)));
 }
 
 std::string liger(const Setting& s) {
-  const bool fused = s.c.kernels == Kernels::fused, chunked = s.c.loss == LossKind::chunked;
+  const bool fused = s.c.memory.kernels == Kernels::fused,
+             chunked = s.c.memory.loss == LossKind::chunked;
   if (!fused && !chunked) return "use_liger_kernel: false\n";
   const bool gelu = s.model.activation == model::Activation::gelu_tanh;
   return fmt::format(
@@ -30,19 +31,19 @@ std::string liger(const Setting& s) {
 }
 
 void check_loss(const Setting& s) {
-  if (s.c.loss == LossKind::lc_ce)
+  if (s.c.memory.loss == LossKind::lc_ce)
     s.refuse(s.loss(), fmt::format("its losses are whole logits and Liger's chunks; use --loss ce "
                                    "or --loss chunked:{}",
                                    liger_chunk(s)));
-  if (s.c.loss == LossKind::chunked && s.c.chunk_tokens != liger_chunk(s))
+  if (s.c.memory.loss == LossKind::chunked && s.c.memory.chunk_tokens != liger_chunk(s))
     s.refuse(s.loss(),
              fmt::format("Liger chooses the chunk itself; use --loss chunked:{}", liger_chunk(s)));
 }
 
 std::string checkpointing(const Setting& s, ExportResult& out) {
-  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+  if (s.c.memory.scope == AcScope::submodule && s.c.memory.ac != AcMode::none)
     s.refuse("--ac-scope submodule", "it checkpoints whole blocks; use --ac-scope block");
-  switch (s.c.ac) {
+  switch (s.c.memory.ac) {
     case AcMode::none:
       return "activation_checkpointing: false\n";
     case AcMode::full:
@@ -58,14 +59,14 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
       return fmt::format(
           "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
           "  use_reentrant: false\n  every_n_layers: {}\n",
-          s.c.ac_arg);
+          s.c.memory.ac_arg);
     default:
       s.refuse(s.ac(), "it checkpoints each block by itself and whole; use --ac full or every:K");
   }
 }
 
 const char* optimizer(const StepConfig& c) {
-  switch (c.optimizer) {
+  switch (c.optimizer.kind) {
     case Optimizer::adamw:
       return "adamw_torch_fused";
     case Optimizer::adamw_foreach:
@@ -79,19 +80,19 @@ const char* optimizer(const StepConfig& c) {
 std::string training_arguments(const Setting& s, ExportResult& out) {
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\nbf16: {}\n{}{}",
-      s.c.batch, s.c.grad_accum, optimizer(s.c), s.c.param_dtype != s.c.compute_dtype,
-      checkpointing(s, out), liger(s));
-  if (s.c.grad_accum > 1 && !s.c.no_sync)
+      s.c.run.batch, s.c.run.grad_accum, optimizer(s.c),
+      s.c.precision.param_dtype != s.c.precision.compute_dtype, checkpointing(s, out), liger(s));
+  if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;
 }
 
 std::string fsdp(const Setting& s) {
-  if (s.c.reduce_dtype != s.c.compute_dtype)
-    s.refuse(std::string("--reduce-dtype ") + to_option(s.c.reduce_dtype),
+  if (s.c.precision.reduce_dtype != s.c.precision.compute_dtype)
+    s.refuse(std::string("--reduce-dtype ") + to_option(s.c.precision.reduce_dtype),
              std::string("Accelerate reduces in the compute dtype; use --reduce-dtype ") +
-                 to_option(s.c.compute_dtype));
-  if (s.c.keep_last_block)
+                 to_option(s.c.precision.compute_dtype));
+  if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "fsdp_reshard_after_forward is one value for all blocks; drop the option");
   std::string text = fmt::format(
@@ -99,12 +100,12 @@ std::string fsdp(const Setting& s) {
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
       "  fsdp_offload_params: false\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.ac == AcMode::full);
-  if (s.c.shard == Sharding::hsdp)
+      s.c.memory.ac == AcMode::full);
+  if (s.c.layout.shard == Sharding::hsdp)
     text += fmt::format(
         "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
         "  parallelism_config_dp_shard_size: {}\n",
-        s.replicas(), s.c.hsdp_shards);
+        s.replicas(), s.c.layout.hsdp_shards);
   return text;
 }
 
@@ -112,8 +113,8 @@ std::string accelerate(const Setting& s) {
   std::string text = fmt::format(
       "compute_environment: LOCAL_MACHINE\nnum_processes: {}\n"
       "mixed_precision: '{}'\n",
-      s.c.world, s.c.param_dtype != s.c.compute_dtype ? "bf16" : "no");
-  switch (s.c.shard) {
+      s.c.layout.world, s.c.precision.param_dtype != s.c.precision.compute_dtype ? "bf16" : "no");
+  switch (s.c.layout.shard) {
     case Sharding::none:
       return text + "distributed_type: 'NO'\n";
     case Sharding::ddp:
@@ -130,7 +131,7 @@ std::string accelerate(const Setting& s) {
 /// The model is loaded by the user's own line, so these are notes.
 void note_loading(const Setting& s, ExportResult& out) {
   const char* backend = nullptr;
-  switch (s.c.attention) {
+  switch (s.c.run.attention) {
     case Attention::flash:
       backend = "FLASH_ATTENTION";
       break;
@@ -148,16 +149,16 @@ void note_loading(const Setting& s, ExportResult& out) {
   }
   out.notes.push_back(fmt::format(
       "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
-      s.c.param_dtype == DType::bf16 ? "bfloat16" : "float32",
-      s.c.attention == Attention::eager || s.model.eager_attention_only ? "eager" : "sdpa",
-      s.c.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.dropout) : ""));
+      s.c.precision.param_dtype == DType::bf16 ? "bfloat16" : "float32",
+      s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager" : "sdpa",
+      s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.run.dropout) : ""));
   if (backend != nullptr)
     out.notes.push_back(
         fmt::format("train inside torch.nn.attention.sdpa_kernel("
                     "torch.nn.attention.SDPBackend.{})",
                     backend));
   out.notes.push_back(
-      fmt::format("sequences have {} tokens: the data collator's max_length", s.c.seq));
+      fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
 }
 
 void write(const Setting& s, ExportResult& out) {

@@ -19,18 +19,18 @@ void add_uniform(Flags& flags, std::int64_t blocks) {
 }
 
 void add_checkpointing(const Setting& s, Flags& flags, ExportResult& out) {
-  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+  if (s.c.memory.scope == AcScope::submodule && s.c.memory.ac != AcMode::none)
     s.refuse("--ac-scope submodule",
              "its attention with both projections is no choice of --recompute-modules; use "
              "--ac-scope block");
-  switch (s.c.ac) {
+  switch (s.c.memory.ac) {
     case AcMode::none:
       return;
     case AcMode::full:
       add_uniform(flags, 1);
       break;
     case AcMode::grouped:
-      add_uniform(flags, s.c.ac_arg);
+      add_uniform(flags, s.c.memory.ac_arg);
       break;
     case AcMode::sqrt: {
       const auto segments =
@@ -57,10 +57,10 @@ void add_checkpointing(const Setting& s, Flags& flags, ExportResult& out) {
 }
 
 void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
-  if (s.c.keep_last_block)
+  if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "--torch-fsdp2-no-reshard-after-forward keeps all blocks or none; drop the option");
-  switch (s.c.shard) {
+  switch (s.c.layout.shard) {
     case Sharding::none:
     case Sharding::ddp:
       return;
@@ -77,13 +77,13 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
       break;
     case Sharding::zero2:
     case Sharding::hsdp:
-      flags.insert(flags.end(),
-                   {"--use-megatron-fsdp", "--use-distributed-optimizer",
-                    s.c.shard == Sharding::zero2 ? "--data-parallel-sharding-strategy optim_grads"
-                                                 : "--data-parallel-sharding-strategy "
-                                                   "optim_grads_params",
-                    "--ckpt-format fsdp_dtensor"});
-      if (s.c.shard == Sharding::hsdp)
+      flags.insert(flags.end(), {"--use-megatron-fsdp", "--use-distributed-optimizer",
+                                 s.c.layout.shard == Sharding::zero2
+                                     ? "--data-parallel-sharding-strategy optim_grads"
+                                     : "--data-parallel-sharding-strategy "
+                                       "optim_grads_params",
+                                 "--ckpt-format fsdp_dtensor"});
+      if (s.c.layout.shard == Sharding::hsdp)
         flags.push_back(fmt::format("--num-distributed-optimizer-instances {}", s.replicas()));
       out.notes.emplace_back("Megatron-FSDP's communication buffers are others than the plan's");
       break;
@@ -92,23 +92,24 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
 }
 
 void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
-  if (s.c.compute_dtype == DType::f32) return;
+  if (s.c.precision.compute_dtype == DType::f32) return;
   flags.emplace_back("--bf16");
-  flags.emplace_back(s.c.reduce_dtype == DType::bf16 ? "--grad-reduce-in-bf16"
-                                                     : "--accumulate-allreduce-grads-in-fp32");
-  if (s.c.param_dtype == DType::bf16 && s.c.shard != Sharding::zero1 &&
-      s.c.shard != Sharding::zero2)
+  flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
+                         ? "--grad-reduce-in-bf16"
+                         : "--accumulate-allreduce-grads-in-fp32");
+  if (s.c.precision.param_dtype == DType::bf16 && s.c.layout.shard != Sharding::zero1 &&
+      s.c.layout.shard != Sharding::zero2)
     out.notes.emplace_back(
         "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
         "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");
-  if (s.c.param_dtype == DType::f32)
+  if (s.c.precision.param_dtype == DType::f32)
     out.notes.emplace_back(
         "with --bf16 it keeps bf16 parameters beside the fp32 main ones, 2 bytes "
         "a parameter more than this plan (before sharding)");
 }
 
 const char* attention_backend(const Setting& s) {
-  switch (s.c.attention) {
+  switch (s.c.run.attention) {
     case Attention::automatic:
       return "auto";
     case Attention::flash:
@@ -118,31 +119,32 @@ const char* attention_backend(const Setting& s) {
     case Attention::eager:
       return "unfused";
     default:
-      s.refuse(std::string("--attn ") + to_option(s.c.attention),
+      s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
                "--attention-backend is auto, flash, fused (cuDNN) or unfused; use --attn auto, "
                "flash, cudnn or eager");
   }
 }
 
 void check(const Setting& s) {
-  if (s.c.loss != LossKind::ce)
+  if (s.c.memory.loss != LossKind::ce)
     s.refuse(s.loss(), "its cross-entropy reads whole logits, fused or not; use --loss ce");
-  if (s.c.kernels == Kernels::eager)
+  if (s.c.memory.kernels == Kernels::eager)
     s.refuse("--kernels eager", "its layers are Transformer Engine's; use --kernels fused");
 }
 
 void write(const Setting& s, ExportResult& out) {
   check(s);
-  Flags flags = {fmt::format("--micro-batch-size {}", s.c.batch),
-                 fmt::format("--global-batch-size {}", s.global_batch()),
-                 fmt::format("--seq-length {}", s.c.seq),
-                 fmt::format("--attention-dropout {}", s.c.dropout),
-                 "--hidden-dropout 0.0",
-                 fmt::format("--attention-backend {}", attention_backend(s)),
-                 fmt::format("--optimizer {}", s.c.optimizer == Optimizer::sgd ? "sgd" : "adam")};
+  Flags flags = {
+      fmt::format("--micro-batch-size {}", s.c.run.batch),
+      fmt::format("--global-batch-size {}", s.global_batch()),
+      fmt::format("--seq-length {}", s.c.run.seq),
+      fmt::format("--attention-dropout {}", s.c.run.dropout),
+      "--hidden-dropout 0.0",
+      fmt::format("--attention-backend {}", attention_backend(s)),
+      fmt::format("--optimizer {}", s.c.optimizer.kind == Optimizer::sgd ? "sgd" : "adam")};
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
-  if (s.model.moe && s.c.capacity_factor != 1.0)
-    flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.capacity_factor));
+  if (s.model.moe && s.c.run.capacity_factor != 1.0)
+    flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.run.capacity_factor));
   add_precision(s, flags, out);
   add_sharding(s, flags, out);
   add_checkpointing(s, flags, out);
@@ -152,8 +154,8 @@ void write(const Setting& s, ExportResult& out) {
   out.notes.push_back(
       fmt::format("run pretrain_gpt.py with \"${{MEGATRON_ARGS[@]}}\" on {} ranks; the model's own "
                   "sizes come from its checkpoint (--use-checkpoint-args) or your flags",
-                  s.c.world));
-  if (s.c.optimizer == Optimizer::adamw_foreach)
+                  s.c.layout.world));
+  if (s.c.optimizer.kind == Optimizer::adamw_foreach)
     out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
 }
 

@@ -32,12 +32,14 @@ struct Setting {
   [[nodiscard]] std::string quoted_name() const;
 
   /// Sequences of one optimizer step over all ranks.
-  [[nodiscard]] std::int64_t global_batch() const { return c.batch * c.world * c.grad_accum; }
+  [[nodiscard]] std::int64_t global_batch() const {
+    return c.run.batch * c.layout.world * c.run.grad_accum;
+  }
   [[nodiscard]] std::int64_t replicas() const {
-    return c.shard == Sharding::hsdp ? c.world / c.hsdp_shards : 1;
+    return c.layout.shard == Sharding::hsdp ? c.layout.world / c.layout.hsdp_shards : 1;
   }
   [[nodiscard]] bool gathers() const {
-    return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+    return c.layout.shard == Sharding::fsdp2 || c.layout.shard == Sharding::hsdp;
   }
   [[nodiscard]] std::string ac() const { return "--ac " + ac_option(c); }
   [[nodiscard]] std::string shard() const { return "--shard " + shard_option(c); }

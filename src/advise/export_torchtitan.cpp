@@ -48,10 +48,10 @@ std::string model_section(const Setting& s, ExportResult& out) {
 }
 
 std::string checkpointing(const Setting& s, ExportResult& out) {
-  if (s.c.scope == AcScope::submodule && s.c.ac != AcMode::none)
+  if (s.c.memory.scope == AcScope::submodule && s.c.memory.ac != AcMode::none)
     s.refuse("--ac-scope submodule", "it wraps whole blocks; use --ac-scope block");
   std::string text = "[activation_checkpoint]\n";
-  switch (s.c.ac) {
+  switch (s.c.memory.ac) {
     case AcMode::none:
       return text + "mode = \"none\"\n";
     case AcMode::full:
@@ -61,12 +61,14 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
       text += "mode = \"selective\"\nselective_ac_option = \"op\"\n";
       break;
     case AcMode::every:
-      text += fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", s.c.ac_arg);
-      if (s.c.ac_arg > 1)
+      text +=
+          fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", s.c.memory.ac_arg);
+      if (s.c.memory.ac_arg > 1)
         out.notes.push_back(fmt::format(
             "it checkpoints blocks {0}, {1}, …, the plan blocks 0, {2}, …: {3} blocks, not {4}",
-            s.c.ac_arg - 1, 2 * s.c.ac_arg - 1, s.c.ac_arg, s.model.layers / s.c.ac_arg,
-            (s.model.layers + s.c.ac_arg - 1) / s.c.ac_arg));
+            s.c.memory.ac_arg - 1, 2 * s.c.memory.ac_arg - 1, s.c.memory.ac_arg,
+            s.model.layers / s.c.memory.ac_arg,
+            (s.model.layers + s.c.memory.ac_arg - 1) / s.c.memory.ac_arg));
       break;
     default:
       s.refuse(
@@ -79,22 +81,22 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
 
 std::string parallelism(const Setting& s, ExportResult& out) {
   std::int64_t replicate = 1, shards = 1;
-  switch (s.c.shard) {
+  switch (s.c.layout.shard) {
     case Sharding::none:
       break;
     case Sharding::ddp:
-      replicate = s.c.world;
+      replicate = s.c.layout.world;
       break;
     case Sharding::fsdp2:
-      shards = s.c.world;
+      shards = s.c.layout.world;
       break;
     case Sharding::hsdp:
-      replicate = s.replicas(), shards = s.c.hsdp_shards;
+      replicate = s.replicas(), shards = s.c.layout.hsdp_shards;
       break;
     default:
       s.refuse(s.shard(), "it has ddp, fsdp2 and hsdp:N; use one of these");
   }
-  if (s.c.keep_last_block)
+  if (s.c.layout.keep_last_block)
     out.notes.emplace_back(
         "it reshards every block and keeps only the final norm and the output "
         "layer gathered: its peak may be one block lower than the plan's");
@@ -106,29 +108,32 @@ std::string parallelism(const Setting& s, ExportResult& out) {
 }
 
 std::string training(const Setting& s) {
-  if (s.gathers() && s.c.reduce_dtype == DType::bf16)
+  if (s.gathers() && s.c.precision.reduce_dtype == DType::bf16)
     s.refuse("--reduce-dtype bf16",
              "mixed_precision_reduce takes float32 only; use --reduce-dtype fp32");
   return fmt::format(
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n",
-      s.c.batch, s.global_batch(), s.c.seq, dtype(s.c.param_dtype), dtype(s.c.compute_dtype));
+      s.c.run.batch, s.global_batch(), s.c.run.seq, dtype(s.c.precision.param_dtype),
+      dtype(s.c.precision.compute_dtype));
 }
 
 void check(const Setting& s) {
-  if (s.c.loss != LossKind::ce) s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
-  if (s.c.kernels == Kernels::fused)
+  if (s.c.memory.loss != LossKind::ce)
+    s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
+  if (s.c.memory.kernels == Kernels::fused)
     s.refuse("--kernels fused",
              "it fuses with torch.compile only ([compile] enable = true), which a plan does not "
              "describe yet; use --kernels eager");
-  if (s.c.optimizer == Optimizer::sgd)
+  if (s.c.optimizer.kind == Optimizer::sgd)
     s.refuse("--optimizer sgd", "it has Adam and AdamW; use --optimizer adamw");
-  if (s.c.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
-  if (s.c.attention != Attention::automatic && s.c.attention != Attention::cudnn)
-    s.refuse(std::string("--attn ") + to_option(s.c.attention),
+  if (s.c.run.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
+  if (s.c.run.attention != Attention::automatic && s.c.run.attention != Attention::cudnn)
+    s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
              "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
              "auto or cudnn");
-  if (s.c.no_sync) s.refuse("--no-sync", "it reduces gradients every micro-batch; drop --no-sync");
+  if (s.c.layout.no_sync)
+    s.refuse("--no-sync", "it reduces gradients every micro-batch; drop --no-sync");
 }
 
 void write(const Setting& s, ExportResult& out) {
@@ -137,14 +142,15 @@ void write(const Setting& s, ExportResult& out) {
       "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
       "[compile]\nenable = false\n",
       s.target.version, model_section(s, out),
-      s.c.optimizer == Optimizer::adamw ? "fused" : "foreach", training(s), parallelism(s, out),
-      checkpointing(s, out));
-  out.notes.push_back(fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.world));
-  if (s.c.hold_output)
+      s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach", training(s),
+      parallelism(s, out), checkpointing(s, out));
+  out.notes.push_back(
+      fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
+  if (s.c.memory.hold_output)
     out.notes.emplace_back(
         "its loop drops the logits before backward (--no-hold-output): the peak "
         "is lower than this plan's");
-  if (!s.gathers() && s.c.compute_dtype == DType::bf16)
+  if (!s.gathers() && s.c.precision.compute_dtype == DType::bf16)
     out.notes.emplace_back("without FSDP it runs under torch.autocast, whose casts the plan lacks");
 }
 

@@ -13,15 +13,15 @@ namespace ac_advisor::advise {
 using profile::Category;
 
 std::int64_t cublas_handles(const StepConfig& config) {
-  return config.runtime == Runtime::pytorch ? 2 : 1;
+  return config.runtime.kind == Runtime::pytorch ? 2 : 1;
 }
 
 simulate::MemoryModel memory_model(const simulate::Device& device, const StepConfig& config) {
   simulate::MemoryModel model;
   model.round_to_512 = device.cuda;
   model.cublas_workspace = device.cuda ? cublas_handles(config) * device.cublas_workspace_bytes : 0;
-  model.target = {device.cuda, device.sm_count, device.compute_capability, config.threads,
-                  config.runtime == Runtime::ac_trainer};
+  model.target = {device.cuda, device.sm_count, device.compute_capability, config.device.threads,
+                  config.runtime.kind == Runtime::ac_trainer};
   return model;
 }
 
@@ -46,7 +46,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = simulate::peak_reserved(step, schedule, model, cublas_handles(config),
-                                            config.expandable_segments);
+                                            config.runtime.expandable_segments);
   if (trace.peak_op != ir::no_id) {
     const ir::Op& op = p.op(trace.peak_op);
     m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
@@ -71,7 +71,8 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   // The first step has no optimizer state until its optimizer runs.
   for (std::size_t phase = 0; phase < ir::phase_count; ++phase) {
     const bool optimizer = phase == static_cast<std::size_t>(ir::Phase::optimizer);
-    const bool later = config.runtime == Runtime::pytorch && !optimizer;  // the trainer's are there
+    const bool later =
+        config.runtime.kind == Runtime::pytorch && !optimizer;  // the trainer's are there
     m.first_step_peak =
         std::max(m.first_step_peak, trace.peak_by_phase[phase] - (later ? states : 0));
   }

@@ -45,7 +45,7 @@ profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
   f.context = device.context_bytes;
   // NCCL's own channels and staging buffers, outside of PyTorch's allocator (an estimate: NCCL's
   // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
-  f.communication = config.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
+  f.communication = config.layout.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
   f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
   f.required = memory.peak_reserved + f.context + f.communication + f.margin;
   f.fits = f.required <= f.usable;
@@ -69,35 +69,45 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
     note += fmt::format("; {:.1f} % of the step are of ops that were not measured: estimates",
                         100.0 * time.unmeasured / time.step);
   result.assumptions.push_back(std::move(note));
-  if (!device.cuda && m.threads != c.threads)
+  if (!device.cuda && m.threads != c.device.threads)
     result.warnings.push_back(
         fmt::format("--threads {}: {} was calibrated with {}; times are those of {} threads",
-                    c.threads, c.gpu, m.threads, m.threads));
+                    c.device.threads, c.device.gpu, m.threads, m.threads));
 }
 
 void explain_assumptions(profile::Profile& result) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
+  if (const std::string note = model::reading_note(result.model); !note.empty())
+    notes.push_back("the configuration is " + note);
+  if (result.model.tower)
+    notes.push_back(fmt::format(
+        "of {:.3f} B parameters {:.3f} M are the vision tower's ({}, projector included): they are "
+        "held, and as no images are planned they do not run and have neither gradients nor "
+        "optimizer states",
+        static_cast<double>(result.parameters) * 1e-9,
+        static_cast<double>(model::tower_parameter_count(result.model)) * 1e-6,
+        result.model.tower->encoder));
   if (result.model.moe) {
-    const std::string factor = c.capacity_factor == 1.0
+    const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
-                                   : "at capacity factor " + std::to_string(c.capacity_factor);
+                                   : "at capacity factor " + std::to_string(c.run.capacity_factor);
     notes.push_back("tokens are routed " + factor +
                     "; without expert parallelism memory does not depend on it, time does");
-    if (c.ac == AcMode::selective)
+    if (c.memory.ac == AcMode::selective)
       result.warnings.push_back(
           "a mixture of experts under selective keeps attention but recomputes the grouped matrix "
           "products, which are neither mm nor attention: full saves more for nearly the same time");
   }
-  if (c.shard == Sharding::zero1 || c.shard == Sharding::zero2)
+  if (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2)
     notes.push_back(
         "zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "
         "compared with a run");
-  if (c.shard == Sharding::ddp)
+  if (c.layout.shard == Sharding::ddp)
     notes.push_back("ddp keeps gradients as views of its buckets (gradient_as_bucket_view)");
   bool windows = false;
-  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w < c.seq);
-  if (windows && c.attention == Attention::automatic && !result.model.eager_attention_only)
+  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w < c.run.seq);
+  if (windows && c.run.attention == Attention::automatic && !result.model.eager_attention_only)
     notes.push_back(
         "attention with a sliding window shorter than --seq is planned as flash "
         "attention without a mask; a masked SDPA would leave flash");
@@ -105,16 +115,35 @@ void explain_assumptions(profile::Profile& result) {
 
 }  // namespace
 
+std::vector<std::string> model_warnings(const model::ModelSpec& model, const StepConfig& config) {
+  std::vector<std::string> all = model::reading_warnings(model);
+  if (model.max_positions > 0 && config.run.seq > model.max_positions)
+    all.push_back(
+        fmt::format("--seq {} is beyond the model's max_position_embeddings, {}: it was not made "
+                    "for such positions; the step is planned all the same",
+                    config.run.seq, model.max_positions));
+  const char* planned = config.precision.param_dtype == DType::bf16 ? "bfloat16" : "float32";
+  const std::string& own = model.reading.dtype;
+  const bool known = own == "bfloat16" || own == "float32" || own == "float16";
+  if (known && own != planned)
+    all.push_back(
+        fmt::format("the configuration's dtype is {}, parameters are planned in {}: --param-dtype "
+                    "decides",
+                    own, planned));
+  return all;
+}
+
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   profile::Profile result;
   StepConfig config = requested;
-  if (model.kv_sharing && config.ac == AcMode::full && config.scope == AcScope::block) {
-    config.scope = AcScope::submodule;
+  if (model.kv_sharing && config.memory.ac == AcMode::full &&
+      config.memory.scope == AcScope::block) {
+    config.memory.scope = AcScope::submodule;
     result.warnings.push_back(
         "blocks share keys and values, so attention cannot be recomputed "
         "with its block: --ac-scope submodule is used instead");
   }
-  const simulate::Device& device = simulate::find_device(config.gpu);
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
   result.tool_version = version;
   result.model = model;
   result.parameters = model::parameter_count(model);
@@ -126,21 +155,25 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.budget = solved.budget;
   result.memory = memory_profile(step, schedule, device, config, detail);
   result.kernels =
-      count(step, config.grad_accum, device.cuda && config.runtime == Runtime::ac_trainer);
-  const simulate::StepTime time =
-      simulate::walk_time(step, device, config.world, config.grad_accum, config.cuda_graph);
+      count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
+  const simulate::StepTime time = simulate::walk_time(
+      step, device, config.layout.world, config.run.grad_accum, config.runtime.cuda_graph);
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
   result.time.by_phase = time.by_phase;
   result.time.launch_bound = time.launch_bound;
   result.time.communication_exposed = time.communication_exposed;
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
-  const double tokens = static_cast<double>(config.batch * config.seq) *
-                        static_cast<double>(config.grad_accum) * static_cast<double>(config.world);
+  const double tokens = static_cast<double>(config.run.batch * config.run.seq) *
+                        static_cast<double>(config.run.grad_accum) *
+                        static_cast<double>(config.layout.world);
   result.time.tokens_per_second = tokens / time.step;
-  const double peak = config.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
+  const double peak =
+      config.precision.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);
+  for (std::string& warning : model_warnings(model, config))
+    result.warnings.push_back(std::move(warning));
   explain_assumptions(result);
   explain_time(result, device, time);
   return result;

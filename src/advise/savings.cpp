@@ -7,13 +7,13 @@ namespace ac_advisor::advise {
 std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<Saving> table;
   StepConfig c = base;
-  c.ac = AcMode::none;
-  c.loss = LossKind::ce;
-  c.shard = Sharding::none;
-  c.keep_last_block = false;
-  c.world = 1;
-  c.compute_dtype = c.reduce_dtype = c.param_dtype;
-  if (base.loss == LossKind::chunked) c.hold_output = true;
+  c.memory.ac = AcMode::none;
+  c.memory.loss = LossKind::ce;
+  c.layout.shard = Sharding::none;
+  c.layout.keep_last_block = false;
+  c.layout.world = 1;
+  c.precision.compute_dtype = c.precision.reduce_dtype = c.precision.param_dtype;
+  if (base.memory.loss == LossKind::chunked) c.memory.hold_output = true;
   const auto add = [&](const std::string& technique) {
     const profile::Profile p = plan(model, c, false);
     Saving row;
@@ -29,25 +29,26 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
     table.push_back(row);
   };
   add("Baseline");
-  if (base.world > 1) {
-    c.world = base.world;
-    c.shard = base.shard;
-    c.hsdp_shards = base.hsdp_shards;
-    c.keep_last_block = base.keep_last_block;
-    c.compute_dtype = base.compute_dtype;
-    c.reduce_dtype = base.reduce_dtype;
+  if (base.layout.world > 1) {
+    c.layout.world = base.layout.world;
+    c.layout.shard = base.layout.shard;
+    c.layout.hsdp_shards = base.layout.hsdp_shards;
+    c.layout.keep_last_block = base.layout.keep_last_block;
+    c.precision.compute_dtype = base.precision.compute_dtype;
+    c.precision.reduce_dtype = base.precision.reduce_dtype;
     const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
-    add(std::string("+ ") + names[static_cast<std::size_t>(c.shard)] + " (dp " +
-        std::to_string(c.world) + ")");
+    add(std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
+        std::to_string(c.layout.world) + ")");
   }
-  c.ac = base.ac == AcMode::none ? AcMode::full : base.ac;
-  c.ac_arg = base.ac_arg;
-  c.scope = c.ac == AcMode::full || c.ac == AcMode::every ? base.scope : AcScope::block;
+  c.memory.ac = base.memory.ac == AcMode::none ? AcMode::full : base.memory.ac;
+  c.memory.ac_arg = base.memory.ac_arg;
+  c.memory.scope = c.memory.ac == AcMode::full || c.memory.ac == AcMode::every ? base.memory.scope
+                                                                               : AcScope::block;
   add("+ checkpointing (" + ac_option(c) + ")");
-  c.loss = base.loss == LossKind::ce ? LossKind::lc_ce : base.loss;
-  c.chunk_tokens = base.chunk_tokens;
-  if (base.loss == LossKind::chunked) c.hold_output = base.hold_output;
-  add(c.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c));
+  c.memory.loss = base.memory.loss == LossKind::ce ? LossKind::lc_ce : base.memory.loss;
+  c.memory.chunk_tokens = base.memory.chunk_tokens;
+  if (base.memory.loss == LossKind::chunked) c.memory.hold_output = base.memory.hold_output;
+  add(c.memory.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c));
   return table;
 }
 

@@ -7,66 +7,19 @@
 #include <thread>
 
 #include "ac_advisor/advise/advise.hpp"
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
-#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "savings.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
-template <typename T>
-std::vector<T> or_base(const std::vector<T>& list, T base) {
-  return list.empty() ? std::vector<T>{base} : list;
-}
-
-bool combines(const model::ModelSpec& model, const StepConfig& config) {
-  try {
-    passes::validate(model, config);
-    return true;
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
-/// Every combination of the space that validates.
-std::vector<StepConfig> enumerate(const model::ModelSpec& model, const StepConfig& base,
-                                  const Space& space) {
-  std::vector<StepConfig> list;
-  for (std::int64_t batch : or_base(space.batch, base.batch))
-    for (Sharding shard : or_base(space.shard, base.shard))
-      for (Kernels kernels : or_base(space.kernels, base.kernels))
-        for (LossKind loss : or_base(space.loss, base.loss))
-          for (AcScope scope : or_base(space.scope, base.scope))
-            for (AcMode ac : or_base(space.ac, base.ac)) {
-              const bool grouped = ac == AcMode::grouped && !space.groups.empty();
-              for (std::int64_t k :
-                   grouped ? space.groups : std::vector<std::int64_t>{base.ac_arg}) {
-                StepConfig c = base;
-                c.batch = batch;
-                c.shard = shard;
-                c.kernels = kernels;
-                c.loss = loss;
-                if (loss == LossKind::chunked && c.chunk_tokens == 0) c.chunk_tokens = 1024;
-                if (loss == LossKind::chunked) c.hold_output = false;
-                c.scope = scope;
-                c.ac = ac;
-                c.ac_arg = k;
-                if (ac == AcMode::none && scope != or_base(space.scope, base.scope).front())
-                  continue;
-                if (shard != Sharding::fsdp2 && shard != Sharding::hsdp) c.keep_last_block = false;
-                if (combines(model, c)) list.push_back(c);
-              }
-            }
-  return list;
-}
-
 std::string label_of(const StepConfig& c) {
   std::string label = ac_option(c);
-  if (c.scope == AcScope::submodule && c.ac != AcMode::none) label += "/submodule";
-  label += " " + loss_option(c) + " " + to_option(c.kernels);
-  if (c.world > 1) label += " " + shard_option(c);
-  return label + fmt::format(" b{}", c.batch);
+  if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) label += "/submodule";
+  label += " " + loss_option(c) + " " + to_option(c.memory.kernels);
+  if (c.layout.world > 1) label += " " + shard_option(c);
+  return label + fmt::format(" b{}", c.run.batch);
 }
 
 /// More than this a rank is nobody's step, and a chunked loss has an op a chunk.
@@ -76,14 +29,15 @@ constexpr std::int64_t most_tokens = std::int64_t{1} << 20;
 std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile& at) {
   const auto fits = [&](std::int64_t batch) {
     StepConfig c = at.config;
-    c.batch = batch;
-    return combines(model, c) && plan(model, c, false).fit.fits;
+    c.run.batch = batch;
+    return passes::find_exclusion(model, c) == nullptr && plan(model, c, false).fit.fits;
   };
-  std::int64_t low = at.fit.fits ? at.config.batch : 0, high = 0;
+  std::int64_t low = at.fit.fits ? at.config.run.batch : 0, high = 0;
   if (at.fit.fits) {
-    for (high = low * 2; high * at.config.seq <= most_tokens && fits(high); high *= 2) low = high;
+    for (high = low * 2; high * at.config.run.seq <= most_tokens && fits(high); high *= 2)
+      low = high;
   } else {
-    high = at.config.batch;
+    high = at.config.run.batch;
   }
   while (high - low > 1) {
     const std::int64_t middle = low + (high - low) / 2;
@@ -164,31 +118,11 @@ std::string recommend(const std::vector<Row>& rows) {
 
 }  // namespace
 
-Space default_space(const model::ModelSpec& model, const StepConfig& base) {
-  Space space;
-  space.ac = {AcMode::none,      AcMode::full,    AcMode::selective,
-              AcMode::attention, AcMode::grouped, AcMode::sqrt};
-  for (std::int64_t k : {2, 4, 8})
-    if (k < model.layers) space.groups.push_back(k);
-  space.scope = {AcScope::block, AcScope::submodule};
-  space.loss = {LossKind::ce, LossKind::lc_ce, LossKind::chunked};
-  space.kernels = {Kernels::eager, Kernels::fused};
-  if (base.world > 1) {
-    space.shard = {Sharding::ddp, Sharding::fsdp2};
-    if (base.shard != Sharding::ddp && base.shard != Sharding::fsdp2)
-      space.shard.push_back(base.shard);
-  }
-  if (base.batch > 1) space.batch.push_back(base.batch / 2);
-  space.batch.push_back(base.batch);
-  space.batch.push_back(base.batch * 2);
-  return space;
-}
-
 Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& space) {
   Sweep result;
   result.model = model;
   result.base = base;
-  const std::vector<StepConfig> list = enumerate(model, base, space);
+  const std::vector<StepConfig> list = combinations(model, base, space);
   result.rows.resize(list.size());
   result.configurations = list.size();
   const unsigned threads =

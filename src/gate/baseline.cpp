@@ -94,9 +94,7 @@ Baseline make_baseline(const Case& c, const profile::Profile& p,
   b.fingerprint = {profile::schema, op_table_version(), p.source, p.device_name, {}, {}};
   for (profile::Field& field : profile::model_fields(p.model))
     if (field.name != "name") b.fingerprint.model.push_back(std::move(field));
-  // An option that an older baseline does not know changes nothing at its default.
-  for (profile::Field& field : profile::config_fields(p.config))
-    if (!profile::is_newer_default(field)) b.fingerprint.config.push_back(std::move(field));
+  b.fingerprint.config = profile::saved_config_fields(p.config);
   b.written.model = c.model;
   b.written.fields = std::move(fields);
   for (const auto& [name, value] : c.options) b.written.options[name.substr(2)] = value;
@@ -155,10 +153,14 @@ Baseline read_baseline(const std::string& text, const std::string& origin) {
     b.figures[index(row.figure)] = read_figure_value(root.at("figures").at(row.json), row.unit);
   read_parts(root, b.parts);
   const Node f = root.at("fingerprint");
-  b.fingerprint = {f.at("profile_schema").text(), f.at("op_table").text(),    f.at("source").text(),
-                   f.at("device").text(),         read_fields(f.at("model")), {}};
-  for (profile::Field& field : read_fields(f.at("config")))
-    if (!profile::is_newer_default(field)) b.fingerprint.config.push_back(std::move(field));
+  b.fingerprint = {f.at("profile_schema").text(), f.at("op_table").text(),
+                   f.at("source").text(),         f.at("device").text(),
+                   read_fields(f.at("model")),    read_fields(f.at("config"))};
+  // One written when an option was new says its default, which others leave out.
+  std::erase_if(b.fingerprint.config, [](const profile::Field& field) {
+    const OptionRow* row = find_option_key(field.name);
+    return row != nullptr && row->newer && field.value == row->get(StepConfig{});
+  });
   const Node written = root.at("written");
   b.written = {written.at("model").text(), read_texts(written.at("fields")),
                read_texts(written.at("options"))};

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "ac_advisor/model/option_table.hpp"
 #include "model_source.hpp"
 
 namespace ac_advisor::gate {
@@ -17,21 +18,9 @@ using Texts = std::map<std::string, std::string>;
 
 const char* const absent = "(absent)";
 
-struct Renamed {
-  const char* option;  ///< without dashes
-  const char* field;   ///< as profile::config_fields names it
-};
-/// Where the option is not the field with dashes; of two for one field, the first is shown.
-constexpr Renamed renamed[] = {{"hold-output", "hold_output"},
-                               {"no-hold-output", "hold_output"},
-                               {"alloc-conf", "expandable_segments"}};
-constexpr const char* not_options[] = {"block_modes", "runtime", "under_dispatch_mode"};
-
-std::string field_of_option(std::string option) {
-  for (const Renamed& r : renamed)
-    if (option == r.option) return r.field;
-  std::replace(option.begin(), option.end(), '-', '_');
-  return option;
+std::string field_of_option(const std::string& option) {
+  const OptionRow* row = find_option("--" + option);
+  return row == nullptr ? option : std::string(row->key);
 }
 
 std::string leaf(const std::string& path) { return path.substr(path.rfind('.') + 1); }
@@ -113,13 +102,8 @@ std::vector<Change> seconds_by_phase(const profile::Profile& a, const profile::P
 }  // namespace
 
 std::string option_of_field(const std::string& field) {
-  for (const char* name : not_options)
-    if (field == name) return field;
-  for (const Renamed& r : renamed)
-    if (field == r.field) return std::string("--") + r.option;
-  std::string option = "--" + field;
-  std::replace(option.begin(), option.end(), '_', '-');
-  return option;
+  const OptionRow* row = find_option_key(field);
+  return row == nullptr || !row->on_command_line() ? field : std::string(row->name);
 }
 
 std::vector<FieldChange> field_changes(const std::vector<Field>& base,

@@ -51,6 +51,12 @@ constexpr Origin origins[] = {
     {"moe.top_k", "num_experts_per_tok"},
     {"moe.intermediate", "moe_intermediate_size intermediate_size"},
     {"moe.normalize_top_k", "norm_topk_prob"},
+    {"embedding_multiplier", "embedding_multiplier"},
+    {"residual_multiplier", "residual_multiplier"},
+    {"logits_divisor", "logits_scaling"},
+    {"unrotated_block", "no_rope_layers no_rope_layer_interval num_hidden_layers"},
+    {"tower.encoder", "model_type"},
+    {"tower.parameters", "hidden_size intermediate_size num_hidden_layers image_size patch_size"},
 };
 
 const std::set<std::string>& all_sources() {

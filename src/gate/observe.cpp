@@ -64,9 +64,8 @@ std::vector<profile::FieldChange> other_than_said(const Case& c, const ModelSour
   if (c.options.empty()) return other;
   StepConfig said = resolve_options(c.options);
   // Who ran it and what its solver chose is not the case's to say.
-  said.runtime = p.config.runtime;
-  said.block_modes = p.config.block_modes;
-  said.under_dispatch_mode = p.config.under_dispatch_mode;
+  for (const OptionRow& row : option_table())
+    if (!row.on_command_line()) row.set(row, row.get(p.config), said);
   for (const auto& change :
        field_changes(profile::config_fields(said), profile::config_fields(p.config)))
     other.push_back({option_of_field(change.field), change.a, change.b});

@@ -16,22 +16,20 @@ ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t sta
 }
 
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
-                          std::initializer_list<ValueId> outputs, std::int32_t dim, double scalar) {
-  const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs);
+                          std::initializer_list<ValueId> outputs, const Attributes& attributes) {
+  const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs, attributes);
   Op& made = p_.op(id);
   made.group = group_;
   made.forward = forward_;
-  made.dim = dim;
-  made.scalar = scalar;
 }
 
 ValueId Derivation::emit(OpKind kind, std::initializer_list<ValueId> inputs, const Shape& shape,
-                         DType dtype, std::int32_t dim, double scalar) {
+                         DType dtype, const Attributes& attributes) {
   const ValueId result = make(shape, dtype);
   const bool pointwise = row(kind).cost == CostClass::pointwise && kind != OpKind::slice_backward &&
                          kind != OpKind::clone;
   if (pointwise && inputs.size() > 0) set_permuted(result, permuted(*inputs.begin()));
-  emit_raw(kind, inputs, {result}, dim, scalar);
+  emit_raw(kind, inputs, {result}, attributes);
   return result;
 }
 

@@ -21,14 +21,10 @@ void mm(Derivation& d) {
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1)) {
-    d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
-    d.set_form(Form::tn);
-  }
-  if (d.needs(0)) {
-    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
-    d.set_form(Form::nn);
-  }
+  if (d.needs(1))
+    d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), Product{tokens, Form::tn}));
+  if (d.needs(0))
+    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
 }
 
 void addmm(Derivation& d) {
@@ -36,14 +32,10 @@ void addmm(Derivation& d) {
   const ValueId b = d.in(0), x = d.in(1), w = d.in(2), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1)) {
-    d.give(1, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), columns));
-    d.set_form(Form::nn);
-  }
-  if (d.needs(2)) {
-    d.give(2, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), tokens));
-    d.set_form(Form::tn);
-  }
+  if (d.needs(1))
+    d.give(1, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
+  if (d.needs(2))
+    d.give(2, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), Product{tokens, Form::tn}));
   if (d.needs(0)) d.give(0, d.emit(OpKind::sum, {g}, d.shape(b), d.dtype(b)));
 }
 
@@ -53,32 +45,27 @@ void bmm(Derivation& d) {
   const Shape sa = d.shape(a), sg = d.shape(g);
   const auto n = static_cast<std::int32_t>(sg.back());
   const auto m = static_cast<std::int32_t>(sa[sa.rank() - 2]);
-  const bool transposed = d.op().form == Form::nt;
+  const bool transposed = d.attributes<Product>().form == Form::nt;
   if (d.needs(1)) {
-    d.give(1, transposed ? d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b), m)
-                         : d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), m));
-    d.set_form(Form::tn);
+    const Product product{m, Form::tn};
+    d.give(1, transposed ? d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b), product)
+                         : d.emit(OpKind::bmm, {a, g}, d.shape(b), d.dtype(b), product));
   }
-  if (d.needs(0)) {
-    d.give(0, d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a), n));
-    d.set_form(transposed ? Form::nn : Form::nt);
-  }
+  if (d.needs(0))
+    d.give(0, d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a),
+                     Product{n, transposed ? Form::nn : Form::nt}));
 }
 
 void grouped_mm(Derivation& d) {
   // inputs: rows [S, K] sorted by expert, weight [E, N, K], offsets [E]
   const ValueId x = d.in(0), w = d.in(1), offsets = d.in(2), g = d.grad();
   const Shape sx = d.shape(x), sw = d.shape(w);
-  if (d.needs(1)) {
+  if (d.needs(1))
     d.give(1, d.emit(OpKind::grouped_mm, {g, x, offsets}, sw, d.dtype(w),
-                     static_cast<std::int32_t>(sx[0] / sw[0])));
-    d.set_form(Form::tn);
-  }
-  if (d.needs(0)) {
+                     Product{static_cast<std::int32_t>(sx[0] / sw[0]), Form::tn}));
+  if (d.needs(0))
     d.give(0, d.emit(OpKind::grouped_mm, {g, w, offsets}, sx, d.dtype(x),
-                     static_cast<std::int32_t>(d.shape(g).back())));
-    d.set_form(Form::nn);
-  }
+                     Product{static_cast<std::int32_t>(d.shape(g).back()), Form::nn}));
 }
 
 void sdpa(Derivation& d) {
@@ -90,8 +77,7 @@ void sdpa(Derivation& d) {
   d.set_permuted(dk, d.permuted(k));
   d.set_permuted(dv, d.permuted(v));
   d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
-             {dq, dk, dv}, d.op().dim, d.op().scalar);
-  d.set_scale(d.op().scale);
+             {dq, dk, dv}, d.attributes<Sdpa>());
   d.give(0, dq);
   d.give(1, dk);
   d.give(2, dv);
@@ -116,8 +102,7 @@ void linear_cross_entropy(Derivation& d) {
   const ValueId dh = d.make(d.shape(h), d.dtype(h));
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
   d.emit_raw(OpKind::linear_cross_entropy_backward, {d.grad(), h, w, d.in(2), d.out(1)}, {dh, dw},
-             d.op().dim);
-  d.set_scale(d.op().scale);
+             d.attributes<LinearCrossEntropy>());
   d.give(0, dh);
   d.give(1, dw);
 }

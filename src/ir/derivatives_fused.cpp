@@ -10,7 +10,7 @@ void rms_norm(Derivation& d) {
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const ValueId dx = d.overwrite_incoming(0);
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
-  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw}, d.op().dim, d.op().scalar);
+  d.emit_raw(OpKind::rms_norm_backward, {g, x, w, d.out(1)}, {dx, dw}, d.attributes<RmsNorm>());
   d.give(0, dx);
   d.give(1, dw);
 }
@@ -23,10 +23,9 @@ void add_rms_norm(Derivation& d) {
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
   if (d.grad(2) != no_id)
     d.emit_raw(OpKind::add_rms_norm_backward, {g, sum, w, d.out(1), d.grad(2)}, {dx, dw},
-               d.op().dim, d.op().scalar);
+               d.attributes<RmsNorm>());
   else
-    d.emit_raw(OpKind::rms_norm_backward, {g, sum, w, d.out(1)}, {dx, dw}, d.op().dim,
-               d.op().scalar);
+    d.emit_raw(OpKind::rms_norm_backward, {g, sum, w, d.out(1)}, {dx, dw}, d.attributes<RmsNorm>());
   d.give(0, dx);
   d.give(1, dx);
   d.give(2, dw);
@@ -45,7 +44,7 @@ void swiglu(Derivation& d) {
   // inputs: gate, up; output: act(gate) * up. Their gradients overwrite gate and up.
   const ValueId gate = d.in(0), up = d.in(1);
   const ValueId dgate = d.overwrite(gate), dup = d.overwrite(up);
-  d.emit_raw(OpKind::swiglu_backward, {d.grad(), gate, up}, {dgate, dup}, d.op().dim);
+  d.emit_raw(OpKind::swiglu_backward, {d.grad(), gate, up}, {dgate, dup}, d.attributes<SwiGlu>());
   d.give(0, dgate);
   d.give(1, dup);
 }

@@ -22,13 +22,13 @@ void mul(Derivation& d) {
 
 void mul_scalar(Derivation& d) {
   const ValueId g = d.grad();
-  d.give(0, d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), 0, d.op().scalar));
+  d.give(0, d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), d.attributes<Number>()));
 }
 
 void div(Derivation& d) {
   const ValueId a = d.in(0), g = d.grad();
   if (d.op().inputs == 1) {  // by a number
-    d.give(0, d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), 0, d.op().scalar));
+    d.give(0, d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), d.attributes<Number>()));
     return;
   }
   // div_tensor_other_grad: -grad * ((self / other) / other), other first
@@ -50,31 +50,33 @@ void neg(Derivation& d) {
 void pow(Derivation& d) {
   // pow_backward: grad * (exponent * self.pow(exponent - 1))
   const ValueId x = d.in(0), g = d.grad();
-  const ValueId power = d.emit(OpKind::pow, {x}, d.shape(x), d.dtype(x), 0, d.op().scalar - 1.0);
+  const double exponent = d.attributes<Power>().exponent;
+  const ValueId power = d.emit(OpKind::pow, {x}, d.shape(x), d.dtype(x), Power{exponent - 1.0});
   const ValueId scaled =
-      d.emit(OpKind::mul_scalar, {power}, d.shape(x), d.dtype(x), 0, d.op().scalar);
+      d.emit(OpKind::mul_scalar, {power}, d.shape(x), d.dtype(x), Number{exponent});
   d.give(0, d.emit(OpKind::mul, {g, scaled}, d.shape(x), d.dtype(x)));
 }
 
 void mean(Derivation& d) {
   // mean_backward: the gradient expanded (a view), divided by the count
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.emit(OpKind::div, {g}, d.shape(x), d.dtype(g), 0,
-                   static_cast<double>(d.shape(x).back())));
+  d.give(0, d.emit(OpKind::div, {g}, d.shape(x), d.dtype(g),
+                   Number{static_cast<double>(d.shape(x).back())}));
 }
 
 void sum(Derivation& d) {
-  // expanded: a view, unless the input was itself a view that has to be reshaped back (op.dim)
+  // expanded: a view, unless the input was itself a view that has to be reshaped back
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.op().dim != 0 ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
-                            : d.alias(g, d.shape(x)));
+  d.give(0, d.attributes<Sum>().over != SumOver::broadcast
+                ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
+                : d.alias(g, d.shape(x)));
 }
 
 void rsqrt(Derivation& d) {
   // -0.5 * grad * result.pow(3)
   const ValueId g = d.grad(), y = d.out();
-  const ValueId cube = d.emit(OpKind::pow, {y}, d.shape(y), d.dtype(y), 0, 3.0);
-  const ValueId half = d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), 0, -0.5);
+  const ValueId cube = d.emit(OpKind::pow, {y}, d.shape(y), d.dtype(y), Power{3.0});
+  const ValueId half = d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), Number{-0.5});
   d.give(0, d.emit(OpKind::mul, {half, cube}, d.shape(g), d.dtype(g)));
 }
 
@@ -102,7 +104,7 @@ void view(Derivation& d) {
 
 void slice(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.emit(OpKind::slice_backward, {g}, d.shape(x), d.dtype(g), d.op().dim));
+  d.give(0, d.emit(OpKind::slice_backward, {g}, d.shape(x), d.dtype(g), d.attributes<Slice>()));
 }
 
 void split(Derivation& d) {
@@ -114,7 +116,8 @@ void split(Derivation& d) {
 
 void expand(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g), 2));  // [B, kv, groups, S, D]
+  d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g),
+                   Sum{SumOver::groups}));  // [B, kv, groups, S, D]
 }
 
 void silu(Derivation& d) {
@@ -139,11 +142,10 @@ void softmax(Derivation& d) {
 
 void dropout(Derivation& d) {
   const ValueId g = d.grad();
-  const double p = d.op().scalar;
-  const std::int32_t block = d.op().dim;  // a part of the generator's key
+  const auto same = d.attributes<Dropout>();
   d.give(0, d.op().outputs > 1
-                ? d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), block, p)
-                : d.emit(OpKind::dropout_backward, {g}, d.shape(g), d.dtype(g), block, p));
+                ? d.emit(OpKind::dropout_backward, {g, d.out(1)}, d.shape(g), d.dtype(g), same)
+                : d.emit(OpKind::dropout_backward, {g}, d.shape(g), d.dtype(g), same));
 }
 
 }  // namespace ac_advisor::ir::derive

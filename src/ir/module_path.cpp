@@ -9,6 +9,8 @@ const char* leaf_name(Module leaf) {
       return "model";
     case Module::embed:
       return "embed_tokens";
+    case Module::vision_tower:
+      return "vision_tower";
     case Module::rotary:
       return "rotary_emb";
     case Module::block:

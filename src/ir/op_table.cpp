@@ -83,83 +83,83 @@ std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarg
 
 // clang-format off
 constexpr std::array<OpRow, op_kind_count> table{{
-  // kind, name, derivative, cost class, flops per output, traffic, dispatches, launches, mutates, workspace
-  {record_function, "record_function", nullptr, C::none, 0, 0, 2, 0, 0, nullptr},
+  // kind, name, derivative, cost class, flops per output, traffic, dispatches, launches, mutates, workspace, attributes
+  {record_function, "record_function", nullptr, C::none, 0, 0, 2, 0, 0, nullptr, RecordFunction{}},
   {hold, "hold", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
   {view, "view", derive::view, C::none, 0, 0, 0, 0, 0, nullptr},
-  {slice, "slice", derive::slice, C::none, 0, 0, 0, 0, 0, nullptr},
+  {slice, "slice", derive::slice, C::none, 0, 0, 0, 0, 0, nullptr, Slice{}},
   {split, "split", derive::split, C::none, 0, 0, 0, 0, 0, nullptr},
   {expand, "expand", derive::expand, C::none, 0, 0, 0, 0, 0, nullptr},
   {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr},
-  {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr},
-  {addmm, "addmm", derive::addmm, C::matmul, 2, 1, 1, 1, 0, nullptr},
-  {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, nullptr},
-  {baddbmm, "baddbmm", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr},
-  {grouped_mm, "_grouped_mm", derive::grouped_mm, C::matmul, 2, 1, 1, 1, 0, nullptr},
+  {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {addmm, "addmm", derive::addmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {baddbmm, "baddbmm", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {grouped_mm, "_grouped_mm", derive::grouped_mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {cast, "_to_copy", derive::cast, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {clone, "clone", derive::pass_to_all, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {add, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {add_scalar, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {add, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr, Add{}},
+  {add_scalar, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
   {mul, "mul", derive::mul, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {mul_scalar, "mul", derive::mul_scalar, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {div, "div", derive::div, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {mul_scalar, "mul", derive::mul_scalar, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
+  {div, "div", derive::div, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
   {neg, "neg", derive::neg, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {OpKind::pow, "pow", derive::pow, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::pow, "pow", derive::pow, C::pointwise, 1, 1, 1, 1, 0, nullptr, Power{}},
   {mean, "mean", derive::mean, C::reduction, 1, 1, 1, 1, 0, nullptr},
   {rsqrt, "rsqrt", derive::rsqrt, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {cat, "cat", derive::cat, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {sum, "sum", derive::sum, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {sum, "sum", derive::sum, C::reduction, 1, 1, 1, 1, 0, nullptr, Sum{}},
   {OpKind::exp, "exp_", nullptr, C::pointwise, 4, 1, 1, 1, 1, nullptr},
   {silu, "silu", derive::silu, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {gelu_tanh, "gelu", derive::gelu_tanh, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
-  {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr},
-  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward_workspace},
+  {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
+  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward_workspace, Sdpa{}},
   {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {pad, "constant_pad_nd", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {masked_fill, "masked_fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
-  {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr},
-  {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr},
+  {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr, NllLoss{}},
+  {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr, TopK{}},
   {sort, "sort", nullptr, C::reduction, 16, 4, 1, 4, 0, nullptr},
-  {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr, Histc{}},
   {cumsum, "cumsum", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
-  {floor_divide, "floor_divide", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {floor_divide, "floor_divide", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, FloorDivide{}},
   {OpKind::index, "index", derive::index, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {index_put, "index_put_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {empty, "empty", nullptr, C::none, 0, 0, 0, 0, 0, nullptr},
   {copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
-  {compare, "ne", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {OpKind::rms_norm, "rms_norm", derive::rms_norm, C::reduction, 4, 1, 1, 1, 0, nullptr},
-  {OpKind::add_rms_norm, "add_rms_norm", derive::add_rms_norm, C::reduction, 5, 1, 1, 1, 0, nullptr},
+  {compare, "ne", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Compare{}},
+  {OpKind::rms_norm, "rms_norm", derive::rms_norm, C::reduction, 4, 1, 1, 1, 0, nullptr, RmsNorm{}},
+  {OpKind::add_rms_norm, "add_rms_norm", derive::add_rms_norm, C::reduction, 5, 1, 1, 1, 0, nullptr, RmsNorm{}},
   {OpKind::rope, "rope", derive::rope, C::pointwise, 3, 1, 1, 1, 3, nullptr},
-  {OpKind::swiglu, "swiglu", derive::swiglu, C::pointwise, 5, 1, 1, 1, 0, nullptr},
-  {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, loss_tiles},
+  {OpKind::swiglu, "swiglu", derive::swiglu, C::pointwise, 5, 1, 1, 1, 0, nullptr, SwiGlu{}},
+  {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, loss_tiles, LinearCrossEntropy{}},
   {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
-  {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Number{}},
   {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_parts},
   {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {gelu_backward, "gelu_backward", nullptr, C::pointwise, 16, 1, 1, 1, 0, nullptr},
   {tanh_backward, "tanh_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
   {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
-  {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
-  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward_workspace},
+  {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
+  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward_workspace, Sdpa{}},
   {log_softmax_backward, "_log_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
-  {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
+  {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr, Slice{}},
   {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, nullptr},
   {scatter, "scatter_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {accumulate, "add", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {accumulate_inplace, "add_", nullptr, C::pointwise, 1, 1, 1, 1, 1, nullptr},
-  {rms_norm_backward, "rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 1, norm_partials},
-  {add_rms_norm_backward, "add_rms_norm_backward", nullptr, C::reduction, 9, 1, 1, 2, 1, norm_partials},
+  {rms_norm_backward, "rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 1, norm_partials, RmsNorm{}},
+  {add_rms_norm_backward, "add_rms_norm_backward", nullptr, C::reduction, 9, 1, 1, 2, 1, norm_partials, RmsNorm{}},
   {rope_backward, "rope_backward", nullptr, C::pointwise, 3, 1, 1, 1, 3, nullptr},
-  {swiglu_backward, "swiglu_backward", nullptr, C::pointwise, 10, 1, 1, 1, 6, nullptr},
-  {linear_cross_entropy_backward, "linear_cross_entropy_backward", nullptr, C::matmul, 6, 1, 1, 1, 0, loss_tiles},
-  {foreach, "_foreach", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {swiglu_backward, "swiglu_backward", nullptr, C::pointwise, 10, 1, 1, 1, 6, nullptr, SwiGlu{}},
+  {linear_cross_entropy_backward, "linear_cross_entropy_backward", nullptr, C::matmul, 6, 1, 1, 1, 0, loss_tiles, LinearCrossEntropy{}},
+  {foreach, "_foreach", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Foreach{}},
   {adamw_fused, "_fused_adamw_", nullptr, C::pointwise, 12, 1, 1, 1, 0, nullptr},
   {sgd_fused, "_fused_sgd_", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
   {all_gather_copy_in, "all_gather_copy_in", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
@@ -168,7 +168,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {reduce_scatter_copy_in, "chunk_cat", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {reduce_scatter, "reduce_scatter_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
-  {bucket_copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {bucket_copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, BucketCopy{}},
   {broadcast, "broadcast", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
 }};
 // clang-format on
@@ -186,7 +186,7 @@ std::span<const OpRow, op_kind_count> op_table() { return table; }
 
 std::int32_t dispatches(const Op& op) {
   const std::int32_t one = row(op.kind).dispatches;
-  return op.kind == OpKind::record_function ? one * op.dim : one;
+  return op.kind == OpKind::record_function ? one * ir::attributes<RecordFunction>(op).ranges : one;
 }
 
 namespace {
@@ -240,6 +240,19 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
 
 const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 
+std::int32_t inner_dimension(const Op& op) {
+  if (const auto* product = std::get_if<Product>(&op.attributes)) return product->inner;
+  return ir::attributes<LinearCrossEntropy>(op).hidden;
+}
+
+double keys_per_query(const Program& program, const Op& op) {
+  const Shape& q = program.value(program.input(op, op.kind == sdpa ? 0 : 1)).shape;
+  const std::int64_t tokens = q[2], window = ir::attributes<Sdpa>(op).window;
+  const double s = static_cast<double>(tokens);
+  const double w = static_cast<double>(window > 0 ? std::min(window, tokens) : tokens);
+  return (w * s - w * (w - 1.0) / 2.0) / s;
+}
+
 double flops(const Program& program, const Op& op) {
   const OpRow& r = row(op.kind);
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
@@ -248,13 +261,15 @@ double flops(const Program& program, const Op& op) {
     // logits (2), and in backward logits again, both gradients (6): tokens x vocabulary x hidden
     const std::size_t hidden = op.kind == linear_cross_entropy ? 0 : 1;
     const double rows =
-        static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) / op.dim;
+        static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) /
+        inner_dimension(op);
     const double weight =
         static_cast<double>(program.value(program.input(op, hidden + 1)).shape.numel());
     return r.flops_per_output * rows * weight;
   }
-  if (r.cost == CostClass::matmul) return r.flops_per_output * elements * op.dim;
-  if (r.cost == CostClass::attention) return r.flops_per_output * elements * op.scalar;
+  if (r.cost == CostClass::matmul) return r.flops_per_output * elements * inner_dimension(op);
+  if (r.cost == CostClass::attention)
+    return r.flops_per_output * elements * keys_per_query(program, op);
   return r.flops_per_output * elements;
 }
 

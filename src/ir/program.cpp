@@ -1,6 +1,15 @@
 #include "ac_advisor/ir/program.hpp"
 
+#include <stdexcept>
+#include <string>
+
+#include "ac_advisor/ir/op_table.hpp"
+
 namespace ac_advisor::ir {
+
+void wrong_attributes(OpKind kind) {
+  throw std::logic_error(std::string(row(kind).name) + " has other attributes");
+}
 
 ValueId Program::make(const Shape& shape, DType dtype, Role role, ModulePath module,
                       bool requires_grad) {
@@ -52,7 +61,7 @@ ValueId Program::on_storage_of(ValueId base, const Shape& shape, DType dtype, bo
 }
 
 OpId Program::emit(OpKind kind, Phase phase, ModulePath module, std::span<const ValueId> inputs,
-                   std::span<const ValueId> outputs) {
+                   std::span<const ValueId> outputs, const Attributes& attributes) {
   const auto id = static_cast<OpId>(ops.size());
   Op op;
   op.kind = kind;
@@ -62,6 +71,7 @@ OpId Program::emit(OpKind kind, Phase phase, ModulePath module, std::span<const 
   op.outputs = static_cast<std::uint16_t>(outputs.size());
   op.first_operand = static_cast<std::int32_t>(operands.size());
   op.group = id;
+  op.attributes = attributes.index() == 0 ? row(kind).attributes : attributes;
   operands.insert(operands.end(), inputs.begin(), inputs.end());
   operands.insert(operands.end(), outputs.begin(), outputs.end());
   for (ValueId v : outputs) value(v).producer = id;

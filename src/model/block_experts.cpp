@@ -52,7 +52,7 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
                             moe.experts, moe.experts));
   if (family.moe == ExpertRule::every_block) {
     moe.intermediate = spec.intermediate;
-    moe.normalize_top_k = true;
+    moe.normalize_top_k = !family.top_k_norm_field || fields.flag("norm_topk_prob", false);
     spec.sparse_block.assign(static_cast<std::size_t>(spec.layers), true);
   } else {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)

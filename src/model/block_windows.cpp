@@ -63,6 +63,31 @@ std::vector<std::int64_t> spread(const std::vector<bool>& windowed, std::int64_t
 
 }  // namespace
 
+std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, const Fields& fields) {
+  if (family.no_rope_interval == 0) return {};
+  std::int64_t interval = family.no_rope_interval;
+  interval = fields.maybe_size("no_rope_layer_interval", no_limit).value_or(interval);
+  std::vector<bool> unrotated;
+  for (std::int64_t i = 0; i < layers; ++i) unrotated.push_back((i + 1) % interval == 0);
+  const JsonValue::List* list = fields.maybe_list("no_rope_layers");
+  if (list == nullptr) return unrotated;
+  if (static_cast<std::int64_t>(list->size()) != layers)
+    fields.fail(
+        "no_rope_layers",
+        fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry a block or "
+                    "leave it out",
+                    list->size(), layers));
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    // Despite its name the field says which blocks have them.
+    const auto* rotated = std::get_if<std::int64_t>(&(*list)[i].data);
+    if (rotated == nullptr || *rotated < 0 || *rotated > 1)
+      fields.fail("no_rope_layers",
+                  fmt::format("has the entry {}; expected 1 (rotated) or 0", shown((*list)[i])));
+    unrotated[i] = *rotated == 0;
+  }
+  return unrotated;
+}
+
 std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
                                        const Fields& fields) {
   const auto count = static_cast<std::size_t>(layers);
@@ -78,7 +103,8 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
     }
     case WindowRule::late_blocks_if_used: {
       const bool used = fields.flag("use_sliding_window", false);
-      const std::int64_t window = used ? window_size(family, fields) : 0;
+      const std::int64_t given = window_size(family, fields);
+      const std::int64_t window = used ? given : 0;
       const auto full =
           fields.maybe_integer("max_window_layers").value_or(family.max_window_layers);
       std::vector<bool> windowed = layer_types(layers, fields);
@@ -89,6 +115,15 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
       for (std::int64_t i = 0; windowed.size() < count; ++i)
         windowed.push_back(window > 0 && i >= full);
       return spread(windowed, window, fields);
+    }
+    case WindowRule::unrotated_if_used: {
+      const bool used = fields.flag("use_sliding_window", false);
+      const std::int64_t window = window_size(family, fields);
+      std::vector<bool> windowed = layer_types(layers, fields);
+      if (windowed.empty()) windowed = read_unrotated(family, layers, fields);
+      windowed.resize(count, false);
+      return used && window > 0 ? spread(windowed, window, fields)
+                                : std::vector<std::int64_t>(count, 0);
     }
     case WindowRule::pattern: {
       const std::int64_t window = window_size(family, fields);

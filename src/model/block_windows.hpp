@@ -12,4 +12,8 @@ namespace ac_advisor::model {
 [[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
                                                      const Fields& fields);
 
+/// Which blocks do not rotate q and k; empty where the family rotates all.
+[[nodiscard]] std::vector<bool> read_unrotated(const Family& family, std::int64_t layers,
+                                               const Fields& fields);
+
 }  // namespace ac_advisor::model

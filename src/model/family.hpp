@@ -18,6 +18,7 @@ enum class WindowRule : std::uint8_t {
   every_block_if_used,  ///< the same, with "use_sliding_window"
   late_blocks_if_used,  ///< "layer_types", else from "max_window_layers" on
   pattern,              ///< "layer_types", else all but every `window_pattern`-th block
+  unrotated_if_used,    ///< "layer_types", else the blocks without rotary embeddings
 };
 
 enum class ExpertRule : std::uint8_t {
@@ -51,6 +52,7 @@ struct Family {
   Activation activation = Activation::silu;
   std::optional<double> attention_softcap = {};
   std::optional<double> final_softcap = {};
+  std::int64_t no_rope_interval = 0;  ///< every so many blocks one has no rotary embeddings
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
   std::int64_t expert_intermediate = 0;
@@ -60,6 +62,8 @@ struct Family {
   BiasRule qkv_bias = BiasRule::never;
   BiasRule output_bias = BiasRule::never;
   bool mlp_bias_field = false;
+  bool multiplier_fields = false;  ///< granite's four
+  bool gelu_is_tanh = false;       ///< an activation "gelu" means its approximation
   WindowRule windows = WindowRule::none;
   bool window_pattern_field = false;
   bool attention_softcap_field = false;
@@ -72,10 +76,19 @@ struct Family {
   bool qk_norm = false;
   bool fused_qkv = false;
   bool fused_gate_up = false;
+  bool joined_rotary_part = false;    ///< as in ModelSpec
+  bool wide_routing_weights = false;  ///< MoeSpec::wide_weights
+  bool qk_norm_whole = false;
+  bool post_norms_only = false;
+  bool wide_norm_scale = false;
+  bool wide_rotary = false;
+  bool top_k_norm_field = false;  ///< norm_topk_prob where every block has experts
   bool sandwich_norms = false;
   bool unit_offset_norm = false;
   bool scaled_embedding = false;
   bool eager_attention_only = false;
+  /// Fields that the configuration class stores and the modelling code applies nowhere.
+  std::string_view unused_fields = {};
 };
 
 /// All families in alphabetical order.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ac_advisor/model/error.hpp"
+#include "field_effects.hpp"
 #include "in_quotes.hpp"
 #include "nearest.hpp"
 
@@ -28,10 +29,13 @@ Fields::Fields(const JsonValue::Object& object, std::string origin, std::string 
     : object_(object),
       origin_(std::move(origin)),
       prefix_(std::move(prefix)),
-      defaults_(defaults) {}
+      defaults_(defaults),
+      read_(std::make_shared<std::set<const JsonValue*>>()) {}
 
 Fields Fields::inside(std::string_view name, const JsonValue::Object& object) const {
-  return {object, origin_, fmt::format("{}{}.", prefix_, name), defaults_};
+  Fields inner(object, origin_, fmt::format("{}{}.", prefix_, name), defaults_);
+  inner.read_ = read_;
+  return inner;
 }
 
 void Fields::fail(std::string_view name, std::string_view why) const {
@@ -46,7 +50,10 @@ void Fields::fail(std::string_view why) const {
 
 const JsonValue* Fields::find(std::string_view name) const {
   const JsonValue* value = object_.find(name);
-  if (value == nullptr) reject_misspelling_of(name);
+  if (value == nullptr)
+    reject_misspelling_of(name);
+  else
+    read_->insert(value);
   return value;
 }
 
@@ -138,7 +145,7 @@ const JsonValue::List* Fields::maybe_list(std::string_view name) const {
 void Fields::reject_misspelling_of(std::string_view name) const {
   std::vector<std::string_view> present;
   for (const std::string& key : object_.keys)
-    if (!key.starts_with('_')) present.push_back(key);
+    if (!key.starts_with('_') && find_field_effect(key) == nullptr) present.push_back(key);
   const std::string_view misspelt = nearest(name, present);
   if (!misspelt.empty())
     fail(fmt::format("{} is not a known field; did you mean \"{}\"?",

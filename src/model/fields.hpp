@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -19,7 +21,7 @@ class Fields {
   Fields(const JsonValue::Object& object, std::string origin, std::string prefix, bool defaults);
 
   /// The field's value, null included; nullptr when absent. Throws where it is absent and another
-  /// one's name is nearly the same.
+  /// one, which is no known field, has nearly its name.
   const JsonValue* find(std::string_view name) const;
   [[nodiscard]] bool has(std::string_view name) const { return object_.find(name) != nullptr; }
 
@@ -42,6 +44,11 @@ class Fields {
   [[noreturn]] void fail(std::string_view why) const;
   [[nodiscard]] Fields inside(std::string_view name, const JsonValue::Object& object) const;
 
+  [[nodiscard]] const JsonValue::Object& object() const { return object_; }
+  [[nodiscard]] const std::string& prefix() const { return prefix_; }
+  /// Whether a value of this file was found by `find`, here or in an object `inside`.
+  [[nodiscard]] bool was_read(const JsonValue& value) const { return read_->contains(&value); }
+
  private:
   void reject_misspelling_of(std::string_view name) const;
 
@@ -49,6 +56,7 @@ class Fields {
   std::string origin_;
   std::string prefix_;
   bool defaults_;
+  std::shared_ptr<std::set<const JsonValue*>> read_;
 };
 
 /// The value as an error message shows it.

@@ -1,4 +1,5 @@
-// MODEL of the command line: a file, a folder or a sample's name.
+// MODEL of the command line: a file, a folder, a sample's name, standard input, or what Hugging
+// Face's cache has.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,10 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "embedded/embedded.hpp"
+#include "hub_cache.hpp"
 #include "in_quotes.hpp"
 #include "nearest.hpp"
 
@@ -53,11 +56,22 @@ std::string read_file(const fs::path& path) {
   return text;
 }
 
+std::string read_standard_input() {
+  std::string text;
+  char piece[1 << 14];
+  while (std::cin.read(piece, sizeof piece) || std::cin.gcount() > 0) {
+    text.append(piece, static_cast<std::size_t>(std::cin.gcount()));
+    if (text.size() > max_bytes) fail_too_large("standard input");
+  }
+  return text;
+}
+
 // The name in tables: a config.json has its folder's, any other file its own.
 std::string display_name(const fs::path& file) {
   if (file.filename() != config_name) return file.stem().string();
   std::error_code error;
   const fs::path folder = fs::absolute(file, error).lexically_normal().parent_path();
+  if (const std::string name = repository_name(folder); !name.empty()) return name;
   return error || folder.filename().empty() ? std::string("config") : folder.filename().string();
 }
 
@@ -84,8 +98,10 @@ const embedded::File* find_sample(const std::string& model) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   // "meta-llama/Llama-3.2-1B" is near the sample of its last part.
   const std::string_view near = nearest(lower(fs::path(model).filename().string()), views);
+  const bool repository = model.find('/') != std::string::npos;
   throw UserError(fmt::format(
-      "{}: no such file or folder, and no sample of that name{}; samples: {}", in_quotes(model),
+      "{}: no such file or folder, {}and no sample of that name{}; samples: {}", in_quotes(model),
+      repository ? "nothing of that name in Hugging Face's local cache, " : "",
       near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), fmt::join(names, ", ")));
 }
 
@@ -101,6 +117,7 @@ std::vector<std::string> sample_names() {
 }
 
 ModelSpec load_model(const std::string& model, const std::string& as) {
+  if (model == "-") return parse_config(read_standard_input(), "standard input", "stdin", as);
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
@@ -110,6 +127,13 @@ ModelSpec load_model(const std::string& model, const std::string& as) {
   if (const embedded::File* sample = find_sample(model))
     return parse_config(std::string(sample->text), std::string(sample->path),
                         std::string(sample_name(sample->path)), as);
+  const fs::path repository = folder ? path : cached_model(model);
+  if (const fs::path snapshot = repository.empty() ? fs::path() : snapshot_of(repository);
+      !snapshot.empty()) {
+    if (fs::exists(snapshot / config_name, error)) return load_file(snapshot / config_name, as);
+    throw UserError(fmt::format("{}: the snapshot has no config.json; was it downloaded whole?",
+                                snapshot.string()));
+  }
   if (folder)
     throw UserError(
         fmt::format("{}: the folder has no config.json; name one that has, or the file", model));

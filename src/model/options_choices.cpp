@@ -1,5 +1,6 @@
 #include "options_choices.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "ac_advisor/model/options.hpp"
@@ -16,9 +17,6 @@ constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
-constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
-                                            "fsdp2", "hsdp:N", "zero3"};
-constexpr std::string_view loss_words[] = {"ce", "lc-ce", "chunked:TOKENS"};
 
 std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
 
@@ -41,38 +39,75 @@ const char* text_of(const Choice<Value> (&choices)[Count], Value value) {
   return "unknown";
 }
 
+/// The option's name ends in `option`, its value has `part`.
+struct Unsupported {
+  std::string_view option, part;
+  const char* because;
+};
+constexpr Unsupported unsupported[] = {
+    {"--kernels", "compiled",
+     "not yet; use fused, which has the fusions that matter most for memory"},
+    {"--optimizer", "8",
+     "8-bit optimizers are out of scope: their block-wise states are not modelled; use adamw, "
+     "adamw-foreach or sgd"},
+    {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+    {"-dtype", "float8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+};
+
 }  // namespace
+
+void refuse_unsupported(const Given& given) {
+  for (const Unsupported& u : unsupported)
+    if (given.option.ends_with(u.option) && given.value.find(u.part) != std::string_view::npos)
+      refuse(given, u.because);
+}
+
+void apply_block_modes(const Given& given, StepConfig& config) {
+  std::vector<AcMode> modes;
+  for (std::string_view rest = given.value; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+    const auto* const known = std::find_if(std::begin(ac_words), std::end(ac_words),
+                                           [&](const AcWord& w) { return w.text == one; });
+    if (known == std::end(ac_words)) refuse_choice({given.option, one}, ac_mode_words);
+    modes.push_back(known->mode);
+  }
+  config.memory.block_modes = std::move(modes);
+}
+
+std::string block_modes_text(const StepConfig& config) {
+  std::string text;
+  for (const AcMode mode : config.memory.block_modes)
+    for (const AcWord& word : ac_words)
+      if (word.mode == mode) text += (text.empty() ? "" : " ") + std::string(word.text);
+  return text;
+}
 
 void apply_ac(const Given& given, StepConfig& config) {
   const auto text = argument(given.value);
   for (const AcWord& mode : ac_words) {
     if (mode.text != word(given.value)) continue;
     const std::string name(mode.text);
-    config.ac = mode.mode;
-    config.ac_arg = 0;
-    config.block_modes.clear();
-    switch (mode.argument) {
-      case Argument::none:
-        if (text) refuse_argument(given);
-        return;
-      case Argument::count: {
-        if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
-        Whole whole = group_size;
-        const std::string prefix = name + ":";
-        whole.prefix = prefix;
-        config.ac_arg = parse_whole(given, *text, whole);
-        return;
-      }
-      case Argument::size:
-        if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
-        config.ac_arg = parse_bytes(given, *text);
-        if (config.ac_arg < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
-        return;
+    std::int64_t number = 0;
+    if (mode.argument == Argument::none) {
+      if (text) refuse_argument(given);
+    } else if (mode.argument == Argument::count) {
+      if (!text) refuse(given, name + " needs a number of blocks, such as " + name + ":2");
+      const std::string prefix = name + ":";
+      Whole whole = group_size;
+      whole.prefix = prefix;
+      number = parse_whole(given, *text, whole);
+    } else {
+      if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
+      number = parse_bytes(given, *text);
+      if (number < 1) refuse(given, "SIZE must be positive, such as budget:40GiB");
     }
+    config.memory.ac = mode.mode;
+    config.memory.ac_arg = number;
+    config.memory.block_modes.clear();
+    return;
   }
-  constexpr std::string_view shown[] = {"none",      "full",    "selective", "attention",
-                                        "grouped:K", "every:K", "sqrt",      "budget:SIZE"};
-  refuse_choice(given, shown);
+  refuse_choice(given, ac_mode_words);
 }
 
 void apply_loss(const Given& given, StepConfig& config) {
@@ -80,14 +115,14 @@ void apply_loss(const Given& given, StepConfig& config) {
   const std::string_view name = word(given.value);
   if (name == "chunked") {
     if (!text) refuse(given, "chunked needs the tokens of a chunk, such as chunked:1024");
-    config.chunk_tokens = parse_whole(given, *text, chunk_size);
-    config.loss = LossKind::chunked;
+    config.memory.chunk_tokens = parse_whole(given, *text, chunk_size);
+    config.memory.loss = LossKind::chunked;
     return;
   }
   if (name != "ce" && name != "lc-ce") refuse_choice(given, loss_words);
   if (text) refuse_argument(given);
-  config.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
-  config.chunk_tokens = 0;
+  config.memory.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
+  config.memory.chunk_tokens = 0;
 }
 
 void apply_shard(const Given& given, StepConfig& config) {
@@ -95,15 +130,15 @@ void apply_shard(const Given& given, StepConfig& config) {
   const std::string_view name = word(given.value);
   if (name == "hsdp") {
     if (!text) refuse(given, "hsdp needs the ranks of one shard group, such as hsdp:8");
-    config.hsdp_shards = parse_whole(given, *text, shard_count);
-    config.shard = Sharding::hsdp;
+    config.layout.hsdp_shards = parse_whole(given, *text, shard_count);
+    config.layout.shard = Sharding::hsdp;
     return;
   }
   for (const Choice<Sharding>& choice : shards) {
     if (choice.text != name) continue;
     if (text) refuse_argument(given);
-    config.shard = choice.value;
-    config.hsdp_shards = 0;
+    config.layout.shard = choice.value;
+    config.layout.hsdp_shards = 0;
     return;
   }
   refuse_choice(given, shard_words);
@@ -113,23 +148,27 @@ void apply_shard(const Given& given, StepConfig& config) {
 
 std::string ac_option(const StepConfig& config) {
   for (const options::AcWord& mode : options::ac_words) {
-    if (mode.mode != config.ac) continue;
+    if (mode.mode != config.memory.ac) continue;
     std::string text(mode.text);
-    if (mode.argument == options::Argument::count) text += ":" + std::to_string(config.ac_arg);
-    if (mode.argument == options::Argument::size) text += ":" + options::size_text(config.ac_arg);
+    if (mode.argument == options::Argument::count)
+      text += ":" + std::to_string(config.memory.ac_arg);
+    if (mode.argument == options::Argument::size)
+      text += ":" + options::size_text(config.memory.ac_arg);
     return text;
   }
   return "unknown";
 }
 
 std::string loss_option(const StepConfig& config) {
-  if (config.loss == LossKind::chunked) return "chunked:" + std::to_string(config.chunk_tokens);
-  return config.loss == LossKind::ce ? "ce" : "lc-ce";
+  if (config.memory.loss == LossKind::chunked)
+    return "chunked:" + std::to_string(config.memory.chunk_tokens);
+  return config.memory.loss == LossKind::ce ? "ce" : "lc-ce";
 }
 
 std::string shard_option(const StepConfig& config) {
-  if (config.shard == Sharding::hsdp) return "hsdp:" + std::to_string(config.hsdp_shards);
-  return options::text_of(options::shards, config.shard);
+  if (config.layout.shard == Sharding::hsdp)
+    return "hsdp:" + std::to_string(config.layout.hsdp_shards);
+  return options::text_of(options::shards, config.layout.shard);
 }
 
 const char* to_option(AcScope scope) { return options::text_of(options::scopes, scope); }

@@ -40,9 +40,24 @@ inline constexpr AcWord ac_words[] = {{"none", AcMode::none},
                                       {"sqrt", AcMode::sqrt},
                                       {"budget", AcMode::budget, Argument::size}};
 
-/// These three change several fields at once.
+inline constexpr Choice<Runtime> runtimes[] = {{"pytorch", Runtime::pytorch},
+                                               {"ac-trainer", Runtime::ac_trainer}};
+
+inline constexpr std::string_view ac_mode_words[] = {
+    "none", "full", "selective", "attention", "grouped:K", "every:K", "sqrt", "budget:SIZE"};
+inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
+                                                   "fsdp2", "hsdp:N", "zero3"};
+inline constexpr std::string_view loss_words[] = {"ce", "lc-ce", "chunked:TOKENS"};
+
+/// These change several fields at once.
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
+/// "none full full": a mode a block, without arguments.
+void apply_block_modes(const Given& given, StepConfig& config);
+[[nodiscard]] std::string block_modes_text(const StepConfig& config);
+
+/// A value that is asked for often enough to deserve its own reason: refuses it.
+void refuse_unsupported(const Given& given);
 
 }  // namespace ac_advisor::options

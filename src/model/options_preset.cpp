@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/model/option_table.hpp"
 #include "embedded/embedded.hpp"
 #include "options_parse.hpp"
 
@@ -9,26 +10,6 @@ namespace ac_advisor::options {
 namespace {
 
 constexpr std::string_view folder = "frameworks/", ending = ".json";
-
-/// A key of the file and its option; `off` is the option that stands for `false`, if there is one.
-struct Key {
-  const char* key;
-  const char* option;
-  const char* off = nullptr;
-};
-constexpr Key keys[] = {{"kernels", "--kernels"},
-                        {"ac", "--ac"},
-                        {"ac_scope", "--ac-scope"},
-                        {"loss", "--loss"},
-                        {"hold_output", "--hold-output", "--no-hold-output"},
-                        {"param_dtype", "--param-dtype"},
-                        {"compute_dtype", "--compute-dtype"},
-                        {"reduce_dtype", "--reduce-dtype"},
-                        {"optimizer", "--optimizer"},
-                        {"keep_last_block", "--keep-last-block"},
-                        {"attn", "--attn"},
-                        {"shard", "--shard"},
-                        {"fsdp_unit", "--fsdp-unit"}};
 
 std::string_view name_of(std::string_view path) {
   if (!path.starts_with(folder) || !path.ends_with(ending)) return {};
@@ -49,14 +30,14 @@ OptionList framework_preset(const std::string& name) {
   for (const embedded::File& file : embedded::files()) {
     if (name.empty() || name_of(file.path) != name) continue;
     const nlohmann::json json = nlohmann::json::parse(file.text);
-    for (const Key& key : keys) {
-      const nlohmann::json& value = json.at(key.key).at("value");
-      if (value.is_string()) {
-        preset.emplace_back(key.option, value.get<std::string>());
-      } else if (value.is_boolean()) {
-        const char* option = value.get<bool>() ? key.option : key.off;
-        if (option != nullptr) preset.emplace_back(option, "");
-      }
+    for (const OptionRow& row : option_table()) {
+      const auto member = json.find(row.key);
+      if (member == json.end() || !row.on_command_line()) continue;
+      const nlohmann::json& value = member->at("value");
+      if (value.is_string())
+        preset.emplace_back(row.name, value.get<std::string>());
+      else if (value.is_boolean() && (value.get<bool>() || !row.off.empty()))
+        preset.emplace_back(value.get<bool>() ? row.name : row.off, "");
     }
     return preset;
   }

@@ -11,19 +11,16 @@
 namespace ac_advisor::options {
 namespace {
 
-bool gathers(const StepConfig& c) {
-  return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
-}
-
-std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.world); }
+std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.layout.world); }
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
 void check_hsdp(const StepConfig& c) {
-  const std::int64_t shards = c.hsdp_shards;
-  if (c.world % shards == 0 && c.world / shards >= 2) return;
+  const std::int64_t shards = c.layout.hsdp_shards;
+  if (c.layout.world % shards == 0 && c.layout.world / shards >= 2) return;
   std::int64_t best = 0;
-  for (std::int64_t n = 2; n <= c.world / 2; ++n)
-    if (c.world % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards))) best = n;
+  for (std::int64_t n = 2; n <= c.layout.world / 2; ++n)
+    if (c.layout.world % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards)))
+      best = n;
   throw UserError(shard_text(c) + " " + world_text(c) +
                   ": N must divide the world and leave two replicas or more; " +
                   (best == 0 ? std::string("no N does, so use --shard fsdp2")
@@ -32,14 +29,14 @@ void check_hsdp(const StepConfig& c) {
 
 void settle_sharding(StepConfig& c, const Choices& hand) {
   if (!hand.has("--shard")) {
-    if (c.world == 1)
-      c.shard = Sharding::none;
-    else if (c.shard == Sharding::none)
-      c.shard = Sharding::fsdp2;
+    if (c.layout.world == 1)
+      c.layout.shard = Sharding::none;
+    else if (c.layout.shard == Sharding::none)
+      c.layout.shard = Sharding::fsdp2;
   }
-  if (c.shard == Sharding::none) {
-    c.hsdp_shards = 0;
-    if (c.world > 1)
+  if (c.layout.shard == Sharding::none) {
+    c.layout.hsdp_shards = 0;
+    if (c.layout.world > 1)
       throw UserError(shard_text(c) + " " + world_text(c) +
                       ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
                       "fsdp2 or hsdp:N");
@@ -47,40 +44,34 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   }
   if (!hand.has("--world"))
     throw UserError(shard_text(c) + ": give --world N, the number of ranks (2 or more)");
-  if (c.world < 2)
+  if (c.layout.world < 2)
     throw UserError(shard_text(c) + " " + world_text(c) +
                     ": needs two ranks or more; use --world 2 or more, or --shard none");
-  if (c.shard == Sharding::hsdp) check_hsdp(c);
+  if (c.layout.shard == Sharding::hsdp) check_hsdp(c);
 }
 
-void settle_gathering(StepConfig& c, const Choices& hand) {
-  if (gathers(c)) return;
-  if (hand.has("--keep-last-block"))
-    throw UserError("--keep-last-block " + shard_text(c) +
-                    ": only fsdp2 and hsdp:N gather blocks; use --shard fsdp2 --world N, or drop "
-                    "--keep-last-block");
-  if (hand.has("--fsdp-unit"))
-    throw UserError(std::string("--fsdp-unit ") + to_option(c.fsdp_unit) + " " + shard_text(c) +
-                    ": only fsdp2 and hsdp:N have units; use --shard fsdp2 --world N, or drop "
-                    "--fsdp-unit");
-  c.keep_last_block = false;
-  c.fsdp_unit = FsdpUnit::block;
-}
-
-void settle_scope(StepConfig& c, const Choices& hand) {
-  const bool has_scope = c.ac == AcMode::full || c.ac == AcMode::every || c.ac == AcMode::none;
-  if (c.scope == AcScope::block || has_scope) return;
-  if (hand.has("--ac-scope"))
-    throw UserError("--ac " + ac_option(c) +
-                    " --ac-scope submodule: goes with full and every:K only, the other modes name "
-                    "their own regions; use --ac full or --ac-scope block");
-  c.scope = AcScope::block;
+/// What an option needs of the others: refused by hand, dropped where a preset chose it.
+void settle_requirements(StepConfig& c, const Choices& hand) {
+  static const StepConfig plain;
+  for (const OptionRow& row : option_table()) {
+    if (row.needs == nullptr || row.is_default(c) || row.needs->holds(c)) continue;
+    const bool by_hand = std::find(hand.rows.begin(), hand.rows.end(), &row) != hand.rows.end();
+    if (!by_hand) {
+      row.set(row, row.get(plain), c);
+      continue;
+    }
+    const std::string written =
+        std::string(row.name) + (row.metavar.empty() ? "" : " " + row.text(c));
+    throw UserError(row.needs->conflict(c) + " " + written + ": " +
+                    std::string(row.needs->because) + "; " + std::string(row.needs->instead) +
+                    ", or drop " + std::string(row.name));
+  }
 }
 
 /// Liger's fused loss returns no logits, and the loop keeps only the loss.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
-  if (hand.has("--hold-output") || hand.has("--no-hold-output")) return;
-  c.hold_output = preset.config.hold_output && c.loss != LossKind::chunked;
+  if (hand.has("--hold-output")) return;
+  c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked;
 }
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
@@ -88,24 +79,29 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 /// None, is the compute dtype. Without FSDP2 (and without autocast) parameters compute in their own
 /// dtype.
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
+  // A preset's autocast is planned without: what gathers has its own mixed precision, and for the
+  // rest the export says what the plan lacks.
+  if (!hand.has("--autocast")) c.precision.autocast = false;
   if (!hand.has("--compute-dtype")) {
-    if (c.param_dtype == DType::bf16 || c.autocast)
-      c.compute_dtype = DType::bf16;
-    else if (!gathers(c))
-      c.compute_dtype = c.param_dtype;
+    if (c.precision.param_dtype == DType::bf16 || c.precision.autocast)
+      c.precision.compute_dtype = DType::bf16;
+    else if (!c.layout.gathers())
+      c.precision.compute_dtype = c.precision.param_dtype;
     else if (!preset.has("--compute-dtype"))
-      c.compute_dtype = DType::bf16;
+      c.precision.compute_dtype = DType::bf16;
   }
   if (hand.has("--reduce-dtype")) return;
-  const bool as_preset = gathers(c) || c.param_dtype == preset.config.param_dtype;
-  const bool own_policy =
-      preset.has("--reduce-dtype") && preset.config.reduce_dtype != preset.config.compute_dtype;
-  if (!own_policy || !as_preset || c.shard == Sharding::none) c.reduce_dtype = c.compute_dtype;
+  const bool as_preset =
+      c.layout.gathers() || c.precision.param_dtype == preset.config.precision.param_dtype;
+  const bool own_policy = preset.has("--reduce-dtype") && preset.config.precision.reduce_dtype !=
+                                                              preset.config.precision.compute_dtype;
+  if (!own_policy || !as_preset || c.layout.shard == Sharding::none)
+    c.precision.reduce_dtype = c.precision.compute_dtype;
 }
 
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
-  if (c.no_sync && c.shard == Sharding::zero2)
+  if (c.layout.no_sync && c.layout.shard == Sharding::zero2)
     throw UserError(
         "--no-sync --shard zero2: DeepSpeed has no no_sync where gradients are "
         "partitioned; use --shard zero1, or drop --no-sync");
@@ -116,8 +112,7 @@ void check_no_sync(const StepConfig& c) {
 StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
   settle_sharding(config, hand);
-  settle_gathering(config, hand);
-  settle_scope(config, hand);
+  settle_requirements(config, hand);
   settle_held_output(config, hand, preset);
   settle_dtypes(config, hand, preset);
   check_no_sync(config);

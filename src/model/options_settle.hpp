@@ -4,17 +4,17 @@
 #include <string_view>
 #include <vector>
 
-#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/model/option_table.hpp"
 
 namespace ac_advisor::options {
 
 /// A configuration and which options set it.
 struct Choices {
   StepConfig config;
-  std::vector<std::string_view> options;
+  std::vector<const OptionRow*> rows;
 
   [[nodiscard]] bool has(std::string_view option) const {
-    return std::find(options.begin(), options.end(), option) != options.end();
+    return std::find(rows.begin(), rows.end(), find_option(option)) != rows.end();
   }
 };
 

@@ -12,7 +12,8 @@ namespace {
 /// A sum of tensors' element counts that notices overflow.
 class ElementSum {
  public:
-  void add(std::initializer_list<std::int64_t> shape, std::int64_t times = 1) {
+  template <typename Shape = std::initializer_list<std::int64_t>>
+  void add(const Shape& shape, std::int64_t times = 1) {
     std::int64_t elements = times;
     for (std::int64_t size : shape) overflow_ |= __builtin_mul_overflow(elements, size, &elements);
     overflow_ |= __builtin_add_overflow(total_, elements, &total_);
@@ -39,7 +40,7 @@ ElementSum attention(const ModelSpec& spec) {
   if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim});
   if (spec.qkv_bias) sum.add({spec.kv_heads, spec.head_dim}, 2);
   if (spec.output_bias) sum.add({spec.hidden});
-  if (spec.qk_norm) sum.add({spec.head_dim}, 2);
+  if (spec.qk_norm) sum.add({spec.head_dim}, spec.qk_norm_whole ? spec.heads + spec.kv_heads : 2);
   return sum;
 }
 
@@ -58,6 +59,14 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   return sum;
 }
 
+ElementSum tower(const ModelSpec& spec) {
+  ElementSum sum;
+  if (!spec.tower) return sum;
+  for (const TensorGroup& group : spec.tower->groups)
+    for (const std::vector<std::int64_t>& shape : group.shapes) sum.add(shape, group.times);
+  return sum;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
@@ -70,6 +79,7 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
   sum.add(attention(spec), spec.layers);
   sum.add(dense_mlp(spec), spec.layers - sparse);
   if (spec.moe) sum.add(expert_mlp(spec, *spec.moe), sparse);
+  sum.add(tower(spec), 1);
   return sum.total();
 }
 
@@ -77,6 +87,10 @@ std::int64_t parameter_count(const ModelSpec& spec) {
   if (const auto count = count_parameters(spec)) return *count;
   throw UserError(
       fmt::format("{}: more than {} parameters; check its sizes", spec.name, max_parameters));
+}
+
+std::int64_t tower_parameter_count(const ModelSpec& spec) {
+  return tower(spec).total().value_or(0);
 }
 
 }  // namespace ac_advisor::model

@@ -13,7 +13,10 @@
 #include "family.hpp"
 #include "fields.hpp"
 #include "model_section.hpp"
+#include "reading.hpp"
 #include "sizes.hpp"
+#include "tower.hpp"
+#include "unread_fields.hpp"
 
 namespace ac_advisor::model {
 namespace {
@@ -144,6 +147,7 @@ Activation read_activation(const Family& family, const Fields& fields) {
   const auto name = fields.maybe_text(family.activation_field);
   if (!name) return family.activation;
   if (*name == "silu" || *name == "swish") return Activation::silu;
+  if (*name == "gelu" && family.gelu_is_tanh) return Activation::gelu_tanh;
   if (*name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
   fields.fail(family.activation_field, "is not known; known: \"silu\", \"gelu_pytorch_tanh\"");
 }
@@ -184,6 +188,15 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.query_scalar_field)
     per_head = fields.maybe_number("query_pre_attn_scalar", 1e-6, 1e9).value_or(256.0);
   spec.attention_scale = 1.0 / std::sqrt(per_head);
+  if (family.multiplier_fields) {
+    const auto multiplier = [&](std::string_view name) {
+      return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
+    };
+    spec.attention_scale = multiplier("attention_multiplier");
+    spec.embedding_multiplier = multiplier("embedding_multiplier");
+    spec.residual_multiplier = multiplier("residual_multiplier");
+    spec.logits_divisor = multiplier("logits_scaling");
+  }
 }
 
 // nn.Embedding's rule: a negative index counts from the end of the vocabulary.
@@ -205,8 +218,6 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
   };
   refuse("use_bidirectional_attention", fields.flag("use_bidirectional_attention", false),
          "this is an encoder, not a decoder trained on the next token; expected false");
-  refuse("quantization_config", fields.maybe_object("quantization_config") != nullptr,
-         "give the configuration of the unquantized model");
   refuse("per_layer_config", fields.maybe_object("per_layer_config") != nullptr,
          "every block must have the same sizes");
   if (family.moe != ExpertRule::none) {
@@ -222,10 +233,10 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
 
 }  // namespace
 
-ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
-                       const std::string& as) {
-  const JsonValue::Object root = read_json(text, origin);
-  const ModelSection section = find_model_section(root, origin, as);
+namespace {
+
+ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& section,
+                        const std::string& origin, const std::string& name) {
   const Family& family = *section.family;
   const Fields fields(*section.object, origin, section.prefix, !section.prefix.empty());
   ModelSpec spec;
@@ -235,14 +246,49 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   read_blocks(family, fields, spec);
   spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
   spec.window = read_windows(family, spec.layers, fields);
+  spec.unrotated_block = read_unrotated(family, spec.layers, fields);
   read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
+  set_family_facts(spec);
   refuse_unmodelled(family, fields);
+  read_remarks(fields, spec);
+  judge_unread_fields(family, fields, spec);
+  if (section.object != &root) {
+    const Fields outer(root, origin, "", true);
+    read_wrapper(outer, spec);
+    if (spec.reading.dtype.empty()) read_dtype(outer, spec);
+  }
   if (!count_parameters(spec))
     fields.fail(
         fmt::format("\"hidden_size\" {}, \"intermediate_size\" {}, \"num_hidden_layers\" {} "
                     "and \"vocab_size\" {} make more than {} parameters; check these sizes",
                     spec.hidden, spec.intermediate, spec.layers, spec.vocab, max_parameters));
+  return spec;
+}
+
+// Why --as llama would be refused; empty where it would not.
+std::string refusal_as_llama(const JsonValue::Object& root, ModelSection section,
+                             const std::string& origin) {
+  section.family = find_family("llama");
+  try {
+    static_cast<void>(parse_section(root, section, origin, ""));
+    return "";
+  } catch (const UserError& error) {
+    const std::string_view what = error.what();
+    return std::string(what.starts_with(origin + ": ") ? what.substr(origin.size() + 2) : what);
+  }
+}
+
+}  // namespace
+
+ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
+                       const std::string& as) {
+  const JsonValue::Object root = read_json(text, origin);
+  const ModelSection section = find_model_section(root, origin, as);
+  if (section.family == nullptr)
+    fail_unknown_architecture(section, origin, refusal_as_llama(root, section, origin));
+  ModelSpec spec = parse_section(root, section, origin, name);
+  spec.reading.as = !as.empty() && spec.family != section.model_type;
   return spec;
 }
 

@@ -1,90 +1,87 @@
-// The pipeline of passes: lower, fuse, assign regions, differentiate, recompute, shard, optimize.
-#include <algorithm>
-#include <memory>
+// Runs the passes of pass_table.cpp, stage by stage.
+#include <array>
+#include <vector>
 
+#include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
-#include "checkpoint.hpp"
-#include "lowering.hpp"
-#include "optimizer.hpp"
-#include "shard.hpp"
 
 namespace ac_advisor::passes {
-
 namespace {
 
-std::unique_ptr<ShardPass> make_shard_pass(StepProgram& step, const StepConfig& config) {
-  switch (config.shard) {
-    case Sharding::fsdp2:
-    case Sharding::hsdp:
-      return make_fsdp2(step, config);
-    case Sharding::ddp:
-      return make_ddp(step, config);
-    case Sharding::zero1:
-    case Sharding::zero2:
-      return make_zero(step, config);
-    case Sharding::none:
-      break;
+/// `run(pass index)` for each pass, as often as the configuration has it run.
+template <typename Run>
+StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run run) {
+  validate(spec, config);
+  StepProgram step;
+  const auto run_stage = [&](Stage stage) {
+    for (std::size_t i = 0; i < passes().size(); ++i)
+      if (passes()[i]->stage == stage && passes()[i]->applies(config)) run(step, i);
+  };
+  run_stage(Stage::before);
+  const std::int64_t written = micro_batches_written(config.run.grad_accum, config.layout.no_sync);
+  for (std::int64_t micro = 0; micro < written; ++micro) {
+    step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
+    run_stage(Stage::micro_batch);
   }
-  return nullptr;
+  run_stage(Stage::step);
+  return step;
 }
 
-/// One process: the optimizer updates the parameters themselves.
-std::vector<OptimizedTensor> whole_parameters(StepProgram& step) {
-  std::vector<OptimizedTensor> tensors;
-  for (Parameter& parameter : step.parameters) {
-    parameter.stored = parameter.value;
-    step.resident.push_back(parameter.value);
-    tensors.push_back({parameter.value, parameter.gradient});
-    if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
-  }
-  return tensors;
+using KindCounts = std::array<std::int64_t, ir::op_kind_count>;
+
+KindCounts count_kinds(const StepProgram& step) {
+  KindCounts counts{};
+  for (const ir::Op& op : step.program.ops) ++counts[static_cast<std::size_t>(op.kind)];
+  return counts;
 }
 
 }  // namespace
 
-StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
-  validate(spec, config);
-  StepProgram step;
-  step.loss_scale = 1.0 / static_cast<double>(config.grad_accum);
-  Lowering lowering(spec, config, step);
-  lowering.declare();
-  const std::unique_ptr<ShardPass> shard = make_shard_pass(step, config);
-  const bool sharded = shard != nullptr;
-  const std::int64_t micro_batches = micro_batches_written(config.grad_accum, config.no_sync);
-  std::int32_t regions = 0;
-  for (std::int64_t micro = 0; micro < micro_batches; ++micro) {
-    const auto first = static_cast<ir::OpId>(step.program.ops.size());
-    step.micro_begin.push_back(first);
-    lowering.forward();
-    step.losses.push_back(step.loss);
-    if (config.kernels == Kernels::fused)
-      fuse(step, first, config.ac == AcMode::none || config.scope == AcScope::block,
-           config.ac != AcMode::selective && config.ac != AcMode::budget);
-    step.chains.clear();
-    regions = assign_regions(step, config, first, regions);
-    // Whole gradients stay for the next micro-batch, except where only shards of them do.
-    const bool whole =
-        !sharded ||
-        (config.no_sync && (config.shard == Sharding::fsdp2 || config.shard == Sharding::hsdp));
-    differentiate(step, first, config.under_dispatch_mode, whole);
-    if (config.ac != AcMode::none) {
-      recompute_regions(step, first, selective_keep(step, config, first));
-    }
-    if (sharded) shard->rewrite(first);
+ProgramSize size_of(const StepProgram& step) {
+  const ir::Program& p = step.program;
+  std::vector<bool> referred(p.storages.size(), false);
+  const auto refer = [&](ir::ValueId v) {
+    referred[static_cast<std::size_t>(p.storage_of(v))] = true;
+  };
+  for (ir::ValueId v : step.resident) refer(v);
+  for (const ir::Op& op : p.ops) {
+    for (ir::ValueId v : p.inputs(op)) refer(v);
+    for (ir::ValueId v : p.outputs(op)) refer(v);
   }
-  const std::vector<OptimizedTensor> optimized =
-      sharded ? shard->optimized() : whole_parameters(step);
-  step.resident.insert(step.resident.end(), step.inputs.begin(), step.inputs.end());
-  step.resident.insert(step.resident.end(), step.buffers.begin(), step.buffers.end());
-  step.optimized = optimized;
-  step.optimizer_states = add_optimizer_state(step, config.optimizer, optimized);
-  append_optimizer(step, config.optimizer, optimized, step.optimizer_states);
-  if (sharded) shard->after_optimizer();
-  // The loss, and what the loop holds, until the next step.
-  step.surviving.push_back(step.loss);
-  if (config.hold_output)
-    step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
-  return step;
+  ProgramSize size;
+  size.ops = static_cast<std::int64_t>(p.ops.size());
+  for (std::size_t s = 0; s < referred.size(); ++s) {
+    if (!referred[s]) continue;
+    ++size.storages;
+    size.bytes += p.storages[s].bytes;
+  }
+  return size;
+}
+
+StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
+  return build(spec, config,
+               [&](StepProgram& step, std::size_t i) { passes()[i]->run(step, spec, config); });
+}
+
+StepProgram build_step_logged(const model::ModelSpec& spec, const StepConfig& config,
+                              std::vector<PassChange>& changes) {
+  changes.assign(passes().size(), {});
+  for (std::size_t i = 0; i < changes.size(); ++i) changes[i].pass = passes()[i];
+  return build(spec, config, [&](StepProgram& step, std::size_t i) {
+    const ProgramSize before = size_of(step);
+    const KindCounts kinds_before = count_kinds(step);
+    passes()[i]->run(step, spec, config);
+    const ProgramSize after = size_of(step);
+    const KindCounts kinds_after = count_kinds(step);
+    PassChange& change = changes[i];
+    ++change.runs;
+    for (std::size_t k = 0; k < kinds_after.size(); ++k) {
+      const std::int64_t more = kinds_after[k] - kinds_before[k];
+      (more > 0 ? change.ops_added : change.ops_removed) += more > 0 ? more : -more;
+    }
+    change.storages += after.storages - before.storages;
+    change.storage_bytes += after.bytes - before.bytes;
+  });
 }
 
 }  // namespace ac_advisor::passes

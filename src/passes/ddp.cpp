@@ -1,87 +1,95 @@
 // DistributedDataParallel, PyTorch v2.11, torch/csrc/distributed/c10d/reducer.cpp: gradients are
 // copied into buckets of 25 MiB (the first 1 MiB), in reverse order of parameters, and live there
 // (gradient_as_bucket_view); a full bucket is all-reduced.
+#include <vector>
+
+#include "ac_advisor/passes/pass.hpp"
 #include "gradient_hooks.hpp"
 
 namespace ac_advisor::passes {
 namespace {
 
-using ir::no_id;
 using ir::OpKind;
 using ir::Role;
 using ir::ValueId;
 
 constexpr std::int64_t first_bucket_bytes = 1 << 20, bucket_bytes = 25 << 20;
 
-struct Bucket {
-  std::int64_t bytes = 0;
-  std::int32_t parameters = 0;
-  std::int32_t waiting = 0;
-  ValueId buffer = no_id;
-};
+/// The buckets, and each parameter's part of one: its gradient, which the optimizer reads.
+void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  ir::Program& p = step.program;
+  const DType dtype = config.precision.param_dtype;
+  const std::size_t count = step.parameters.size();
+  std::vector<std::int64_t> bytes(1, 0), offset(count);
+  std::vector<std::size_t> bucket_of(count);
+  for (std::size_t i = count; i-- > 0;) {
+    if (bytes.back() >= (bytes.size() == 1 ? first_bucket_bytes : bucket_bytes)) bytes.push_back(0);
+    offset[i] = bytes.back() / size_of(dtype);
+    bytes.back() += p.bytes(step.parameters[i].value);
+    bucket_of[i] = bytes.size() - 1;
+  }
+  std::vector<ValueId> buckets;
+  for (std::int64_t size : bytes) {
+    buckets.push_back(
+        p.make({size / size_of(dtype)}, dtype, Role::gradient, {-1, ir::Module::root}));
+    step.resident.push_back(buckets.back());
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    Parameter& parameter = step.parameters[i];
+    const ir::Shape shape = p.value(parameter.value).shape;
+    const ValueId part = p.narrow(buckets[bucket_of[i]], 0, offset[i], shape.numel());
+    step.optimized.push_back({parameter.value, p.reshape(part, shape)});
+    parameter.stored = parameter.value;
+    step.resident.push_back(parameter.value);
+  }
+}
 
 class Ddp final : public GradientHooks {
  public:
-  Ddp(StepProgram& step, const StepConfig& config) : GradientHooks(step, config) {
-    bucket_of_.resize(s_.parameters.size());
-    offset_.resize(s_.parameters.size());
-    buckets_.emplace_back();
-    for (std::size_t i = s_.parameters.size(); i-- > 0;) {
-      const std::int64_t limit = buckets_.size() == 1 ? first_bucket_bytes : bucket_bytes;
-      if (buckets_.back().bytes >= limit) buckets_.emplace_back();
-      offset_[i] = buckets_.back().bytes / size_of(c_.param_dtype);
-      buckets_.back().bytes += p_.bytes(s_.parameters[i].value);
-      ++buckets_.back().parameters;
-      bucket_of_[i] = buckets_.size() - 1;
-    }
-    for (Bucket& bucket : buckets_) {
-      bucket.buffer = p_.make({bucket.bytes / size_of(c_.param_dtype)}, c_.param_dtype,
-                              Role::gradient, {-1, ir::Module::root});
-      s_.resident.push_back(bucket.buffer);
-    }
-    for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
-      const ir::Shape shape = p_.value(s_.parameters[i].value).shape;
-      const ValueId part = p_.narrow(buckets_[bucket_of_[i]].buffer, 0, offset_[i], shape.numel());
-      view_.push_back(p_.reshape(part, shape));
-      s_.parameters[i].stored = s_.parameters[i].value;
-      s_.resident.push_back(s_.parameters[i].value);
-    }
-  }
-
-  [[nodiscard]] std::vector<OptimizedTensor> optimized() const override {
-    std::vector<OptimizedTensor> tensors;
-    for (std::size_t i = 0; i < s_.parameters.size(); ++i)
-      tensors.push_back({s_.parameters[i].value, view_[i]});
-    return tensors;
-  }
+  using GradientHooks::GradientHooks;
 
  private:
   void begin_backward() override {
-    for (Bucket& bucket : buckets_) bucket.waiting = bucket.parameters;
+    waiting_.assign(p_.values.size(), 0);
+    for (const OptimizedTensor& t : s_.optimized) ++waiting_[bucket_of(t)];
   }
 
   void on_gradient(std::size_t parameter, ValueId gradient) override {
-    Bucket& bucket = buckets_[bucket_of_[parameter]];
-    const ir::ModulePath module = s_.parameters[parameter].module;
+    const OptimizedTensor& t = s_.optimized[parameter];
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
-    emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace, module,
-         {view_[parameter], gradient}, {});
+    emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace,
+         s_.parameters[parameter].module, {t.gradient, gradient}, {});
     const bool synchronise =
-        !c_.no_sync || micro_batch() + 1 == micro_batches_written(c_.grad_accum, true);
-    if (--bucket.waiting == 0 && synchronise)
-      emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket.buffer}, {});
+        !c_.layout.no_sync || static_cast<std::int64_t>(micro_batch()) + 1 ==
+                                  micro_batches_written(c_.run.grad_accum, true);
+    if (--waiting_[bucket_of(t)] == 0 && synchronise)
+      emit(OpKind::all_reduce, {-1, ir::Module::root}, {static_cast<ValueId>(bucket_of(t))}, {});
   }
 
-  std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;
-  std::vector<std::int64_t> offset_;  ///< elements before the parameter's in its bucket
-  std::vector<ValueId> view_;         ///< the bucket's part that is the parameter's gradient
+  [[nodiscard]] std::size_t bucket_of(const OptimizedTensor& t) const {
+    return static_cast<std::size_t>(p_.root(t.gradient));
+  }
+
+  std::vector<std::int32_t> waiting_;  ///< by bucket's value: parameters without a gradient yet
 };
+
+bool applies(const StepConfig& config) { return config.layout.shard == Sharding::ddp; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Ddp(step, config).rewrite();
+}
 
 }  // namespace
 
-std::unique_ptr<ShardPass> make_ddp(StepProgram& step, const StepConfig& config) {
-  return std::make_unique<Ddp>(step, config);
-}
+extern const Pass ddp_buckets_pass, ddp_pass;
+const Pass ddp_buckets_pass{
+    "ddp-buckets", Stage::before, "ddp: the buckets that gradients are views of",
+    applies,       make_buckets,  {}};
+const Pass ddp_pass{"ddp",
+                    Stage::micro_batch,
+                    "ddp: gradients into their buckets, an all-reduce for each full one",
+                    applies,
+                    run,
+                    {}};
 
 }  // namespace ac_advisor::passes

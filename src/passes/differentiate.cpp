@@ -5,7 +5,7 @@
 
 #include "ac_advisor/ir/derivation.hpp"
 #include "ac_advisor/ir/op_table.hpp"
-#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -17,11 +17,8 @@ using ir::ValueId;
 
 class Backward {
  public:
-  Backward(StepProgram& step, bool under_dispatch_mode, bool keep_gradients)
-      : s_(step),
-        p_(step.program),
-        under_dispatch_mode_(under_dispatch_mode),
-        keep_gradients_(keep_gradients) {}
+  Backward(StepProgram& step, bool under_dispatch_mode)
+      : s_(step), p_(step.program), under_dispatch_mode_(under_dispatch_mode) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -57,9 +54,9 @@ class Backward {
   void seed() {
     const ir::Value& loss = p_.value(s_.loss);
     seed_ = p_.make(loss.shape, loss.dtype, ir::Role::activation_grad, {-1, ir::Module::loss});
-    p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_});
+    p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_},
+            ir::Number{s_.loss_scale});
     p_.ops.back().group = ++group_;
-    p_.ops.back().scalar = s_.loss_scale;
     set_pending(s_.loss, seed_);
   }
 
@@ -159,8 +156,9 @@ class Backward {
     ValueId g = pending_[static_cast<std::size_t>(root)];
     pending_[static_cast<std::size_t>(root)] = no_id;
     g = p_.root(g);
-    if (parameter.gradient != no_id && keep_gradients_) {
-      // AccumulateGrad: variable_grad += new_grad, in place without grad mode
+    if (parameter.gradient != no_id) {
+      // AccumulateGrad: variable_grad += new_grad, in place without grad mode. A sharding pass that
+      // keeps shards alone has taken the last micro-batch's gradient out.
       const ir::Value kept = p_.value(parameter.gradient);
       const ValueId sum = p_.on_storage_of(parameter.gradient, kept.shape, kept.dtype, true);
       p_.emit(OpKind::accumulate_inplace, ir::Phase::backward, parameter.module,
@@ -189,7 +187,6 @@ class Backward {
   StepProgram& s_;
   ir::Program& p_;
   bool under_dispatch_mode_;
-  bool keep_gradients_;
   std::int32_t group_ = 0;
   ValueId seed_ = no_id;
   std::vector<ValueId> pending_;
@@ -198,10 +195,20 @@ class Backward {
   std::vector<bool> viewed_;
 };
 
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Backward(step, config.runtime.under_dispatch_mode).run(step.micro_begin.back());
+}
+
 }  // namespace
 
-void differentiate(StepProgram& step, OpId first, bool under_dispatch_mode, bool keep_gradients) {
-  Backward(step, under_dispatch_mode, keep_gradients).run(first);
-}
+extern const Pass differentiate_pass;
+const Pass differentiate_pass{"differentiate",
+                              Stage::micro_batch,
+                              "the backward, in the order of PyTorch's autograd engine",
+                              always,
+                              run,
+                              {}};
 
 }  // namespace ac_advisor::passes

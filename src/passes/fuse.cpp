@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -16,8 +16,7 @@ using ir::ValueId;
 
 class Fuser {
  public:
-  Fuser(StepProgram& step, bool across_modules, bool rope_in_place)
-      : s_(step), p_(step.program), across_(across_modules), rope_in_place_(rope_in_place) {}
+  explicit Fuser(StepProgram& step) : s_(step), p_(step.program) {}
 
   void run(OpId first) {
     const std::size_t count = p_.ops.size();
@@ -27,6 +26,9 @@ class Fuser {
         chain_of_[static_cast<std::size_t>(op)] = static_cast<std::int32_t>(c);
     std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
+    region_keeps_.assign(static_cast<std::size_t>(s_.regions), false);
+    for (const Op& op : old)
+      if (op.kept) region_keeps_[static_cast<std::size_t>(op.region)] = true;
     dead_.assign(p_.values.size(), false);
     mark_dead(old, first);
     for (std::size_t i = 0; i < old.size(); ++i) {
@@ -85,35 +87,40 @@ class Fuser {
       case OpKind::rms_norm: {
         const ValueId x = chain.inputs[0], w = chain.inputs[1];
         const ValueId scale = row_statistic(x, like);
-        if (across_ && fuse_residual(x, w, chain.output, scale, like)) {
-          set_attributes(chain);
+        if (fuse_residual(x, w, chain.output, scale, like)) {
+          complete(chain, like);
           return;
         }
         p_.emit(OpKind::rms_norm, like.phase, like.module, {x, w}, {chain.output, scale});
-        set_attributes(chain);
+        complete(chain, like);
         return;
       }
       case OpKind::rope: {
         const ValueId q = chain.inputs[0], k = chain.inputs[1];
-        if (rope_in_place_) {
+        if (!keeps_outputs(like.region)) {  // else q and k may be kept as they were
           write_over(chain.output, q);
           write_over(chain.second_output, k);
         }
         p_.emit(OpKind::rope, like.phase, like.module, {q, k, chain.inputs[2], chain.inputs[3]},
                 {chain.output, chain.second_output});
+        complete(chain, like);
         return;
       }
       default:
         p_.emit(chain.fused, like.phase, like.module, {chain.inputs[0], chain.inputs[1]},
                 {chain.output});
-        set_attributes(chain);
+        complete(chain, like);
         return;
     }
   }
 
-  void set_attributes(const Chain& chain) {
-    p_.ops.back().dim = chain.variant;
-    p_.ops.back().scalar = chain.scalar;
+  void complete(const Chain& chain, const Op& like) {
+    p_.ops.back().region = like.region;
+    if (chain.attributes.index() != 0) p_.ops.back().attributes = chain.attributes;
+  }
+
+  [[nodiscard]] bool keeps_outputs(std::int32_t region) const {
+    return region != no_id && region_keeps_[static_cast<std::size_t>(region)];
   }
 
   void write_over(ValueId result, ValueId target) {
@@ -124,12 +131,13 @@ class Fuser {
     p_.value(result).version = static_cast<std::int16_t>(p_.value(target).version + 1);
   }
 
-  /// residual + x just before the norm of the same block joins it: one read less.
+  /// residual + x just before the norm of the same block joins it: one read less. Not where the
+  /// norm is a checkpoint region of its own.
   bool fuse_residual(ValueId x, ValueId w, ValueId y, ValueId scale, const Op& like) {
     if (p_.ops.empty()) return false;
     const Op previous = p_.ops.back();
     if (previous.kind != OpKind::add || previous.module.block != like.module.block ||
-        p_.output(previous, 0) != x)
+        previous.region != like.region || p_.output(previous, 0) != x)
       return false;
     const ValueId residual = p_.input(previous, 0), branch = p_.input(previous, 1);
     p_.ops.pop_back();
@@ -139,17 +147,26 @@ class Fuser {
 
   StepProgram& s_;
   ir::Program& p_;
-  bool across_;
-  bool rope_in_place_;
   std::vector<std::int32_t> chain_of_;
   std::vector<bool> dead_;
+  std::vector<bool> region_keeps_;    ///< by checkpoint region: it has ops whose outputs are kept
   std::vector<ir::StorageId> moved_;  ///< by storage: where its value was written instead
 };
 
+bool applies(const StepConfig& config) { return config.memory.kernels == Kernels::fused; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  Fuser(step).run(step.micro_begin.back());
+}
+
 }  // namespace
 
-void fuse(StepProgram& step, OpId first, bool across_modules, bool rope_in_place) {
-  Fuser(step, across_modules, rope_in_place).run(first);
-}
+extern const Pass fuse_pass;
+const Pass fuse_pass{"fuse",
+                     Stage::micro_batch,
+                     "RMSNorm, RoPE and SwiGLU by one op each, which saves less",
+                     applies,
+                     run,
+                     {}};
 
 }  // namespace ac_advisor::passes

@@ -16,7 +16,8 @@ ir::OpId GradientHooks::emit(ir::OpKind kind, ir::ModulePath module, std::vector
   return id;
 }
 
-void GradientHooks::rewrite(OpId first) {
+void GradientHooks::rewrite() {
+  const OpId first = s_.micro_begin.back();
   const std::vector<ir::Op> old(p_.ops.begin() + first, p_.ops.end());
   // Parameters by the op that completes their gradient.
   std::vector<std::pair<OpId, std::size_t>> ready;
@@ -47,7 +48,6 @@ void GradientHooks::rewrite(OpId first) {
   }
   end_backward();
   for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
-  ++micro_;
 }
 
 }  // namespace ac_advisor::passes

@@ -2,17 +2,20 @@
 
 #include <vector>
 
-#include "shard.hpp"
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
 
 namespace ac_advisor::passes {
 
 /// Walks one micro-batch and calls `on_gradient` where autograd's post-accumulate hook of each
 /// parameter would run: right after the node that completed its gradient.
-class GradientHooks : public ShardPass {
+class GradientHooks {
  public:
   GradientHooks(StepProgram& step, const StepConfig& config)
       : s_(step), p_(step.program), c_(config) {}
-  void rewrite(ir::OpId first) final;
+  virtual ~GradientHooks() = default;
+  /// The micro-batch that was written last.
+  void rewrite();
 
  protected:
   virtual void begin_backward() {}
@@ -20,14 +23,13 @@ class GradientHooks : public ShardPass {
   virtual void end_backward() {}
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
-  [[nodiscard]] std::int64_t micro_batch() const { return micro_; }
+  [[nodiscard]] std::size_t micro_batch() const { return s_.micro_begin.size() - 1; }
 
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
 
  private:
-  std::int32_t micro_ = 0;
   std::int32_t next_group_ = -1'000'000'000;
 };
 

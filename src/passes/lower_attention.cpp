@@ -1,5 +1,4 @@
 // transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
-#include <algorithm>
 #include <utility>
 
 #include "lowering.hpp"
@@ -28,12 +27,17 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
 
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
-  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, 0, 0.0};
-  if (spec_.family != "phi3") {
-    chain.output = rotate_part(q, rotary, chain.ops);
-    chain.second_output = rotate_part(k, rotary, chain.ops);
+  Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
+  if (!spec_.joined_rotary_part) {
+    const V q_wide = rotate_part(q, rotary, chain.ops);
+    const V k_wide = rotate_part(k, rotary, chain.ops);
+    const auto first_cast = last_op() + 1;
+    chain.output = cast(q_wide, dtype(q));
+    chain.second_output = cast(k_wide, dtype(k));
+    for (ir::OpId op = first_cast; op <= last_op(); ++op) chain.ops.push_back(op);
+    if (chain.output != q_wide) hold({q_wide, k_wide});  // its locals, until it returns the casts
   } else {
-    // phi3 rotates a part of each head and joins it with the rest, even where the rest is empty
+    // it rotates a part of each head and joins it with the rest, even where the rest is empty
     const auto first = last_op() + 1;
     const std::int64_t d = spec_.head_dim, part = spec_.rotary_dim;
     const auto rotated = [&](V x) { return part == d ? x : slice_last(x, part, 0); };
@@ -63,12 +67,8 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
-  const std::int64_t reach = window > 0 ? std::min(window, s[2]) : s[2];
-  // Scores that a causal mask with this window leaves, as a share of S x S.
-  const double tokens = static_cast<double>(s[2]), w = static_cast<double>(reach);
-  const double kept = (w * tokens - w * (w - 1.0) / 2.0) / tokens;
-  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, static_cast<std::int32_t>(window), kept);
-  p_.ops.back().scale = spec_.attention_scale;
+  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused},
+       ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window)});
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
@@ -103,12 +103,12 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   };
   const V query = folded(q), key = folded(keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
-  emit(OpKind::bmm, {query, key}, {scores}, static_cast<std::int32_t>(s[3]));
-  scores = unary(OpKind::mul_scalar, scores, spec_.attention_scale);
+  emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
+  scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
   if (spec_.attention_softcap) {
-    scores = unary(OpKind::div, scores, *spec_.attention_softcap);
+    scores = unary(OpKind::div, scores, ir::Number{*spec_.attention_softcap});
     scores = unary(OpKind::tanh, scores);
-    scores = unary(OpKind::mul_scalar, scores, *spec_.attention_softcap);
+    scores = unary(OpKind::mul_scalar, scores, ir::Number{*spec_.attention_softcap});
   }
   if (mask != ir::no_id) scores = binary(OpKind::add, scores, mask);
   const V wide = cast(scores, DType::f32);
@@ -117,18 +117,19 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), true);
-    if (config_.runtime == Runtime::ac_trainer) {  // the mask is drawn again, not kept
-      emit(OpKind::dropout, {weights}, {kept}, block_, dropout_);
+    const ir::Dropout dropout{dropout_, block_};
+    if (config_.runtime.kind == Runtime::ac_trainer) {  // the mask is drawn again, not kept
+      emit(OpKind::dropout, {weights}, {kept}, dropout);
     } else {
       const V dropped = out(shape(weights), DType::u8, false);
-      emit(OpKind::dropout, {weights}, {kept, dropped}, block_, dropout_);
+      emit(OpKind::dropout, {weights}, {kept, dropped}, dropout);
     }
     weights = kept;
   }
   const V value = folded(values);
   const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
-  emit(OpKind::bmm, {weights, value}, {mixed}, static_cast<std::int32_t>(s[2]));
-  p_.ops.back().form = ir::Form::nn;
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
   const V y = heads_last(heads);
@@ -140,7 +141,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
 ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
   const auto heads = [&](V v, std::int64_t n) {
-    const V y = p_.on_storage_of(v, {config_.batch, n, config_.seq, d}, dtype(v), false);
+    const V y = p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, d}, dtype(v), false);
     p_.value(y).permuted = true;
     emit(OpKind::view, {v}, {y});
     return y;
@@ -160,9 +161,12 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
     const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
                              std::int64_t n) {
       leaf_ = leaf;
-      V y = heads(linear(x, l), n);
-      if (norm != ir::no_id && !spec_.unit_offset_norm) y = rms_norm(y, norm, norm_leaf);
-      return y;
+      const V flat = linear(x, l);
+      if (norm != ir::no_id && spec_.qk_norm_whole)
+        return heads(rms_norm(flat, norm, norm_leaf), n);
+      const V y = heads(flat, n);
+      if (norm == ir::no_id || spec_.unit_offset_norm) return y;
+      return rms_norm(y, norm, norm_leaf);
     };
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
@@ -172,13 +176,15 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
     }
   }
-  const auto [q_rotated, k_rotated] = rotate(q, k, rotary);
+  const auto block = static_cast<std::size_t>(index);
+  const bool rotated = spec_.unrotated_block.empty() || !spec_.unrotated_block[block];
+  const auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q_rotated, k_rotated, v, window > 0 ? window_mask_ : full_mask_)
                      : flash(q_rotated, k_rotated, v, window);
-  const V merged = p_.reshape(core, {config_.batch, config_.seq, spec_.heads * d});
+  const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   const V y = linear(merged, b.o);
   hold({x, q_rotated, k_rotated, v});  // the frame's locals

@@ -11,25 +11,32 @@ using ir::Phase;
 using ir::Shape;
 
 ir::ValueId Lowering::soft_cap(V logits, double cap) {
-  const V scaled = unary(OpKind::div, logits, cap);
+  const V scaled = unary(OpKind::div, logits, ir::Number{cap});
   const V bent = unary(OpKind::tanh, scaled);
-  return unary(OpKind::mul_scalar, bent, cap);
+  return unary(OpKind::mul_scalar, bent, ir::Number{cap});
 }
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
-  const V padded = out({config_.batch, config_.seq + 1}, DType::i64, false);
-  emit(OpKind::pad, {labels_}, {padded});
-  const V shifted = out({config_.batch, config_.seq}, DType::i64, false);
-  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.seq)}, {shifted});
+  const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
+  emit(OpKind::pad, {m_.labels}, {padded});
+  const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
+  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
   return shifted;
 }
 
+// A loss without logits takes the divisor where it is cheap: on the hidden state.
+ir::ValueId Lowering::divided_hidden() {
+  return spec_.logits_divisor ? unary(OpKind::div, hidden_, ir::Number{*spec_.logits_divisor})
+                              : hidden_;
+}
+
 void Lowering::loss_ce() {
-  const std::int64_t tokens = config_.batch * config_.seq;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V logits = linear(hidden_, {lm_head_, ir::no_id});
+  V logits = linear(hidden_, {m_.lm_head, ir::no_id});
   phase_ = Phase::loss;
+  if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
   if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;
   const V wide = cast(logits, DType::f32);
@@ -44,36 +51,34 @@ void Lowering::loss_ce() {
 }
 
 void Lowering::loss_lc_ce() {
-  const std::int64_t tokens = config_.batch * config_.seq;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
   // The loop asks the model for hidden states and one token's logits (`logits_to_keep=1`).
   leaf_ = Module::lm_head;
-  const V last = p_.narrow(hidden_, 1, config_.seq - 1, 1);
-  const V one = out({config_.batch, 1, spec_.vocab}, dtype(hidden_), false);
-  emit(OpKind::mm, {last, lm_head_}, {one}, static_cast<std::int32_t>(spec_.hidden));
+  const V last = p_.narrow(hidden_, 1, config_.run.seq - 1, 1);
+  const V one = out({config_.run.batch, 1, spec_.vocab}, dtype(hidden_), false);
+  emit(OpKind::mm, {last, m_.lm_head}, {one}, ir::Product{static_cast<std::int32_t>(spec_.hidden)});
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);
   const V loss = out({}, DType::f32, true), lse = out({tokens}, DType::f32, false);
-  const V flat = p_.reshape(hidden_, {tokens, spec_.hidden});
-  emit(OpKind::linear_cross_entropy, {flat, lm_head_, labels}, {loss, lse},
-       static_cast<std::int32_t>(spec_.hidden));
-  p_.ops.back().scale = spec_.final_softcap.value_or(0.0);
+  const V flat = p_.reshape(divided_hidden(), {tokens, spec_.hidden});
+  emit(OpKind::linear_cross_entropy, {flat, m_.lm_head, labels}, {loss, lse},
+       ir::LinearCrossEntropy{spec_.final_softcap.value_or(0.0),
+                              static_cast<std::int32_t>(spec_.hidden)});
   hold({hidden_, one});
   s_.loss = loss;
   s_.outputs = {hidden_, one};
 }
 
-/// `dim` of nll_loss: the sum, which the chunks' own count divides.
-constexpr std::int32_t sum_of_losses = 1;
-
 /// Logits of `chunk_tokens` tokens at a time; both gradients are made in forward.
 void Lowering::loss_chunked() {
-  const std::int64_t tokens = config_.batch * config_.seq, h = spec_.hidden, v = spec_.vocab;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
+                     v = spec_.vocab;
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const DType dt = dtype(hidden_);
   const V labels = shifted_labels(false);
-  const V flat = p_.reshape(hidden_, {tokens, h});
+  const V flat = p_.reshape(divided_hidden(), {tokens, h});
   V grad_hidden = out({tokens, h}, dt, false);
   emit(OpKind::empty, {}, {grad_hidden});
   V grad_weight = out({v, h}, dt, false);
@@ -86,46 +91,46 @@ void Lowering::loss_chunked() {
     return next;
   };
   // A sequence's last token has no successor: it counts for nothing (labels are -100 there).
-  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.batch));
-  for (std::int64_t start = 0; start < tokens; start += config_.chunk_tokens) {
-    const std::int64_t n = std::min(config_.chunk_tokens, tokens - start);
+  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.run.batch));
+  for (std::int64_t start = 0; start < tokens; start += config_.memory.chunk_tokens) {
+    const std::int64_t n = std::min(config_.memory.chunk_tokens, tokens - start);
     const auto k = static_cast<std::int32_t>(h);
     const V part = p_.narrow(flat, 0, start, n);
     const V logits = out({n, v}, dt, false);
-    emit(OpKind::mm, {part, lm_head_}, {logits}, k);
+    emit(OpKind::mm, {part, m_.lm_head}, {logits}, ir::Product{k});
     const V wide = cast(logits, DType::f32);
     const V log_probabilities = unary(OpKind::log_softmax, wide);
     const V loss = out({}, DType::f32, false), weight = out({}, DType::f32, false);
     const V targets = p_.narrow(p_.reshape(labels, {tokens}), 0, start, n);
-    emit(OpKind::nll_loss, {log_probabilities, targets}, {loss, weight}, sum_of_losses);
-    const V share = unary(OpKind::div, loss, counted);
+    emit(OpKind::nll_loss, {log_probabilities, targets}, {loss, weight},
+         ir::NllLoss{ir::Reduction::sum});
+    const V share = unary(OpKind::div, loss, ir::Number{counted});
     total = rewrite(OpKind::accumulate_inplace, total, share);
     // softmax - one-hot, over the number of tokens, where the log-probabilities were
     V grad_wide = rewrite(OpKind::exp, log_probabilities, log_probabilities);
     const V minus_one = out({n, 1}, DType::f32, false);
-    emit(OpKind::fill, {}, {minus_one});
-    p_.ops.back().scalar = -1.0;
+    emit(OpKind::fill, {}, {minus_one}, ir::Number{-1.0});
     const V one_hot = p_.on_storage_of(grad_wide, {n, v}, DType::f32, true);
     emit(OpKind::scatter, {grad_wide, targets, minus_one}, {one_hot});
     grad_wide = p_.on_storage_of(one_hot, {n, v}, DType::f32, true);
-    emit(OpKind::div, {one_hot}, {grad_wide}, 0, counted);
+    emit(OpKind::div, {one_hot}, {grad_wide}, ir::Number{counted});
     const V grad_logits = cast(grad_wide, dt);
     const V into_hidden = out({n, h}, dt, false);
-    emit(OpKind::mm, {grad_logits, lm_head_}, {into_hidden}, static_cast<std::int32_t>(v));
-    p_.ops.back().form = ir::Form::nn;
+    emit(OpKind::mm, {grad_logits, m_.lm_head}, {into_hidden},
+         ir::Product{static_cast<std::int32_t>(v), ir::Form::nn});
     const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
     emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
     grad_hidden = copied;
     const V into_weight = out({v, h}, dt, false);
-    emit(OpKind::mm, {grad_logits, part}, {into_weight}, static_cast<std::int32_t>(n));
-    p_.ops.back().form = ir::Form::tn;
+    emit(OpKind::mm, {grad_logits, part}, {into_weight},
+         ir::Product{static_cast<std::int32_t>(n), ir::Form::tn});
     grad_weight = rewrite(OpKind::accumulate_inplace, grad_weight, into_weight);
     hold({loss, grad_logits});  // the loop's locals
   }
   hold({labels});
   const V loss = p_.on_storage_of(total, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
-  emit(OpKind::precomputed_grad, {flat, lm_head_, grad_hidden, grad_weight}, {loss});
+  emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
   hold({hidden_});
   s_.loss = loss;
   s_.outputs = {hidden_};

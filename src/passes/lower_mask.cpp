@@ -15,30 +15,31 @@ using ir::Shape;
 ir::ValueId Lowering::causal_mask(std::int64_t window) {
   const bool sliding = window > 0;
   leaf_ = Module::root;
-  const std::int64_t b = config_.batch, s = config_.seq;
+  const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
   const auto make = [&](OpKind kind, const Shape& size, DType type, std::initializer_list<V> in,
-                        std::int32_t dim = 0, double scalar = 0.0) {
+                        const ir::Attributes& attributes = {}) {
     const V v = out(size, type, false);
-    emit(kind, in, {v}, dim, scalar);
+    emit(kind, in, {v}, attributes);
     return v;
   };
   const auto boolean = [&](Comparison how, V x, V y) {
-    return make(OpKind::compare, square, DType::u8, {x, y}, static_cast<std::int32_t>(how));
+    return make(OpKind::compare, square, DType::u8, {x, y}, ir::Compare{0.0, how});
   };
   // find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
   // none
-  const V before =
-      make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)}, 0, -1.0);
+  const V before = make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)},
+                        ir::Number{-1.0});
   const V joined = make(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
   const auto last = static_cast<std::int32_t>(1);
-  const V steps = make(OpKind::add, {b, s}, DType::i64,
-                       {p_.narrow(joined, last, 1, s), p_.narrow(joined, last, 0, s)}, 0, -1.0);
-  const V jumps = make(OpKind::compare, {b, s}, DType::u8, {steps},
-                       static_cast<std::int32_t>(Comparison::not_equal), 1.0);
+  const V steps =
+      make(OpKind::add, {b, s}, DType::i64,
+           {p_.narrow(joined, last, 1, s), p_.narrow(joined, last, 0, s)}, ir::Add{-1.0});
+  const V jumps =
+      make(OpKind::compare, {b, s}, DType::u8, {steps}, ir::Compare{1.0, Comparison::not_equal});
   const V packed = make(OpKind::cumsum, {b, s}, DType::i64, {jumps});
   const V none_packed = make(OpKind::compare, {b}, DType::u8, {p_.narrow(packed, last, s - 1, 1)},
-                             static_cast<std::int32_t>(Comparison::not_equal), 0.0);
+                             ir::Compare{0.0, Comparison::not_equal});
   make(OpKind::sum, {}, DType::u8, {none_packed});
   hold({before, steps});
   const V batch = make(OpKind::arange, {b}, DType::i64, {});
@@ -49,9 +50,9 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
   const V queries = tokens(), keys = tokens();
   V allowed{};
   if (sliding) {
-    const V all = make(OpKind::fill, {}, DType::u8, {}, 0, 1.0);
-    const V oldest =
-        make(OpKind::add_scalar, column, DType::i64, {queries}, 0, -static_cast<double>(window));
+    const V all = make(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
+    const V oldest = make(OpKind::add_scalar, column, DType::i64, {queries},
+                          ir::Number{-static_cast<double>(window)});
     const V recent = boolean(Comparison::greater, keys, oldest);
     const V within = boolean(Comparison::both, all, recent);
     allowed = boolean(Comparison::both, within,
@@ -60,12 +61,13 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
     allowed = boolean(Comparison::less_equal, keys, p_.reshape(queries, column));
   }
   hold({batch, heads, queries, keys});
-  const V zero = make(OpKind::fill, {}, config_.compute_dtype, {});
-  const double lowest = config_.compute_dtype == DType::bf16
+  const V zero = make(OpKind::fill, {}, config_.precision.compute_dtype, {});
+  const double lowest = config_.precision.compute_dtype == DType::bf16
                             ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
                             : static_cast<double>(std::numeric_limits<float>::lowest());
-  const V least = make(OpKind::fill, {}, config_.compute_dtype, {}, 0, lowest);
-  return make(OpKind::masked_fill, {b, 1, s, s}, config_.compute_dtype, {allowed, zero, least});
+  const V least = make(OpKind::fill, {}, config_.precision.compute_dtype, {}, ir::Number{lowest});
+  return make(OpKind::masked_fill, {b, 1, s, s}, config_.precision.compute_dtype,
+              {allowed, zero, least});
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.

@@ -26,8 +26,9 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
-  const std::int32_t gelu = spec_.activation == model::Activation::gelu_tanh ? 1 : 0;
-  Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id, gelu, 0.0};
+  const ir::SwiGlu act{spec_.activation == model::Activation::gelu_tanh ? ir::Gate::gelu_tanh
+                                                                        : ir::Gate::silu};
+  Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id, act};
   V gate{}, up{}, activated{};
   if (b.gate_up.weight != ir::no_id) {  // phi3
     leaf_ = Module::gate_up_proj;
@@ -65,7 +66,7 @@ ir::ValueId Lowering::mlp(const Block& b, V x) {
 
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
-  const std::int64_t tokens = config_.batch * config_.seq, rows = tokens * moe.top_k;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
   // Router: (tokens, experts) in fp32 for the softmax
   leaf_ = Module::router;
   const V flat = p_.reshape(x, {tokens, spec_.hidden});
@@ -73,7 +74,8 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
   const V top = out({tokens, moe.top_k}, DType::f32, true);
   const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {probabilities}, {top, experts}, static_cast<std::int32_t>(moe.top_k));
+  emit(OpKind::topk, {probabilities}, {top, experts},
+       ir::TopK{static_cast<std::int32_t>(moe.top_k)});
   V weights = top;
   if (moe.normalize_top_k) {
     const V total = out({tokens, 1}, DType::f32, true);
@@ -84,7 +86,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
     emit(OpKind::div, {before, total}, {normalized});
     weights = normalized;
   }
-  if (spec_.family != "mixtral") weights = cast(weights, dtype(x));
+  if (!moe.wide_weights) weights = cast(weights, dtype(x));
 
   leaf_ = Module::experts;
   const V sample_weights = p_.reshape(weights, {rows});
@@ -92,7 +94,8 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
   emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
   const V source = out({rows}, DType::i64, false);
-  emit(OpKind::floor_divide, {order}, {source}, static_cast<std::int32_t>(moe.top_k));
+  emit(OpKind::floor_divide, {order}, {source},
+       ir::FloorDivide{static_cast<std::int32_t>(moe.top_k)});
   const V selected = out({rows, spec_.hidden}, dtype(x), true);
   emit(OpKind::index, {flat, source}, {selected});
   const V weights_sorted = out({rows}, dtype(weights), true);
@@ -100,15 +103,15 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V narrow_ids = out({rows}, DType::i32, false);
   emit(OpKind::cast, {sorted_ids}, {narrow_ids});
   const V counts = out({moe.experts}, DType::i32, false);
-  emit(OpKind::histc, {narrow_ids}, {counts}, static_cast<std::int32_t>(moe.experts));
+  emit(OpKind::histc, {narrow_ids}, {counts}, ir::Histc{static_cast<std::int32_t>(moe.experts)});
   const V offsets = out({moe.experts}, DType::i32, false);
   emit(OpKind::cumsum, {counts}, {offsets});
 
   const V both = out({rows, 2 * moe.intermediate}, dtype(x), true);
   emit(OpKind::grouped_mm, {selected, b.experts_gate_up, offsets}, {both},
-       static_cast<std::int32_t>(spec_.hidden));
+       ir::Product{static_cast<std::int32_t>(spec_.hidden)});
   const auto [gate, up] = chunk(both);
-  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id, 0, 0.0};
+  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id, ir::SwiGlu{}};
   const V activated = activate(gate, &chain.ops);
   const V product = binary(OpKind::mul, activated, up);
   chain.ops.push_back(last_op());
@@ -117,7 +120,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   hold({both});
   const V expert_out = out({rows, spec_.hidden}, dtype(x), true);
   emit(OpKind::grouped_mm, {product, b.experts_down, offsets}, {expert_out},
-       static_cast<std::int32_t>(moe.intermediate));
+       ir::Product{static_cast<std::int32_t>(moe.intermediate)});
   hold({product});
   const V column = p_.reshape(weights_sorted, {rows, 1});
   const V weighted = binary(OpKind::mul, expert_out, column);
@@ -131,7 +134,8 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   emit(OpKind::index, {weighted, inverse_filled}, {restored});
   hold({weighted});
   const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
-  emit(OpKind::sum, {restored}, {combined}, 1);  // view(tokens, top_k, hidden).sum(1)
+  emit(OpKind::sum, {restored}, {combined},
+       ir::Sum{ir::SumOver::experts});  // view(tokens, top_k, hidden).sum(1)
   const V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
   hold({order, offsets, narrow_ids, logits, top, experts, probabilities});

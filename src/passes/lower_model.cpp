@@ -13,17 +13,14 @@ ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
 }
 
 ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
-                        std::initializer_list<V> outputs, std::int32_t dim, double scalar) {
-  const ir::OpId id = p_.emit(kind, phase_, at(leaf_), inputs, outputs);
-  p_.op(id).dim = dim;
-  p_.op(id).scalar = scalar;
-  return id;
+                        std::initializer_list<V> outputs, const ir::Attributes& attributes) {
+  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
 }
 
-ir::ValueId Lowering::unary(OpKind kind, V x, double scalar) {
+ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) {
   const V y = out(shape(x), dtype(x), grad(x));
   p_.value(y).permuted = p_.value(x).permuted;
-  emit(kind, {x}, {y}, 0, scalar);
+  emit(kind, {x}, {y}, attributes);
   return y;
 }
 
@@ -50,9 +47,9 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
   s.set(s.rank() - 1, shape(l.weight)[0]);
   const V y = out(s, dtype(x), grad(x) || grad(l.weight));
   if (l.bias != ir::no_id)
-    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, k);
+    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, ir::Product{k});
   else
-    emit(OpKind::mm, {x, l.weight}, {y}, k);
+    emit(OpKind::mm, {x, l.weight}, {y}, ir::Product{k});
   return y;
 }
 
@@ -60,7 +57,7 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   Shape s = shape(x);
   s.set(s.rank() - 1, size);
   const V y = p_.on_storage_of(x, s, dtype(x), false);
-  emit(OpKind::slice, {x}, {y}, start);
+  emit(OpKind::slice, {x}, {y}, ir::Slice{start});
   return y;
 }
 
@@ -68,29 +65,38 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.batch, config_.seq, spec_.hidden}, config_.compute_dtype, true);
-  emit(OpKind::embedding, {embed_, ids_}, {x});
-  return spec_.scaled_embedding ? binary(OpKind::mul, x, embed_scale_) : x;
+  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
+                  config_.precision.compute_dtype, true);
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  if (spec_.embedding_multiplier)
+    return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
+  return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   leaf_ = Module::rotary;
-  const Shape half{1, config_.seq, spec_.rotary_dim / 2}, full{1, config_.seq, spec_.rotary_dim};
+  const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
+      full{1, config_.run.seq, spec_.rotary_dim};
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
   const V angles = out(full, DType::f32, false);
   emit(OpKind::cat, {freqs, freqs}, {angles});
-  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), 1.0);
-  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), 1.0);
-  const Rotary rotary{cast(cos, config_.compute_dtype), cast(sin, config_.compute_dtype)};
+  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
+  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
+  const DType type = spec_.wide_rotary ? DType::f32 : config_.precision.compute_dtype;
+  const Rotary rotary{cast(cos, type), cast(sin, type)};
   hold({angles, cos, sin, freqs});
   return rotary;
 }
 
 ir::ValueId Lowering::residual_add(V residual, V x) {
   leaf_ = Module::block;
-  return binary(OpKind::add, residual, x);
+  if (!spec_.residual_multiplier) return binary(OpKind::add, residual, x);
+  const V part = unary(OpKind::mul_scalar, x, ir::Number{*spec_.residual_multiplier});
+  const V y = binary(OpKind::add, residual, part);
+  hold({x});  // `hidden_states` until it is bound anew
+  return y;
 }
 
 ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
@@ -98,12 +104,12 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   const auto norm = [&](V v, V w, Module leaf) {
     return spec_.unit_offset_norm ? gemma_rms_norm(v, w, leaf) : rms_norm(v, w, leaf);
   };
-  V h = norm(x, b.norm1, Module::norm1);
+  V h = spec_.post_norms_only ? x : norm(x, b.norm1, Module::norm1);
   h = attention(b, index, h, rotary);
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, Module::post_attention_norm);
   const V middle = residual_add(x, h);
-  h = norm(middle, b.norm2, Module::norm2);
+  h = spec_.post_norms_only ? middle : norm(middle, b.norm2, Module::norm2);
   h = b.router != ir::no_id ? moe(b, h) : mlp(b, h);
   if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, Module::post_mlp_norm);
   const V y = residual_add(middle, h);
@@ -117,27 +123,27 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
   const V embedded = embedding();
-  const V start = out({config_.seq}, DType::i64, false);
+  const V start = out({config_.run.seq}, DType::i64, false);
   emit(OpKind::arange, {}, {start});
   positions_ = unary(OpKind::add_scalar, start);
   causal_masks();
   std::vector<Rotary> rotary;
-  for (V f : inv_freq_) rotary.push_back(rotary_embedding(f));
+  for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
   V x = embedded;
   for (std::int16_t i = 0; i < spec_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(blocks_[index], i, x, rotary[local ? 1 : 0]);
+    x = block(m_.blocks[index], i, x, rotary[local ? 1 : 0]);
   }
   leaf_ = Module::final_norm;
-  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, final_norm_, Module::final_norm)
-                                   : rms_norm(x, final_norm_, Module::final_norm);
+  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, m_.final_norm, Module::final_norm)
+                                   : rms_norm(x, m_.final_norm, Module::final_norm);
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_})
     if (mask != ir::no_id) hold({mask});
   s_.hidden = hidden_;
-  switch (config_.loss) {
+  switch (config_.memory.loss) {
     case LossKind::ce:
       loss_ce();
       break;

@@ -20,27 +20,22 @@ class Lowering {
         config_(config),
         s_(step),
         p_(step.program),
-        eager_attention_(config.attention == Attention::eager ||
-                         (config.attention == Attention::automatic && spec.eager_attention_only)),
-        dropout_(config.dropout > 0.0 ? config.dropout : spec.attention_dropout) {}
+        m_(step.model),
+        eager_attention_(
+            config.run.attention == Attention::eager ||
+            (config.run.attention == Attention::automatic && spec.eager_attention_only)),
+        dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout) {}
 
-  /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches.
+  /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches. Fills
+  /// `step.model`.
   void declare();
   /// The forward and the loss of one micro-batch.
   void forward();
 
  private:
   using V = ir::ValueId;
-  struct Linear {
-    V weight = ir::no_id;
-    V bias = ir::no_id;
-  };
-  struct Block {
-    V norm1{}, norm2{}, post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
-    Linear q, k, v, o, qkv, gate, up, gate_up, down;
-    V q_norm = ir::no_id, k_norm = ir::no_id;
-    V router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
-  };
+  using Linear = LinearValues;
+  using Block = BlockValues;
   struct Rotary {
     V cos{}, sin{};
   };
@@ -84,14 +79,15 @@ class Lowering {
   void loss_lc_ce();
   void loss_chunked();
   V soft_cap(V logits, double cap);
+  V divided_hidden();
   V shifted_labels(bool keep_padded);
 
   // Emission.
   ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
   V out(const ir::Shape& shape, DType dtype, bool requires_grad);
   ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
-                std::int32_t dim = 0, double scalar = 0.0);
-  V unary(ir::OpKind kind, V x, double scalar = 0.0);
+                const ir::Attributes& attributes = {});
+  V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
   V binary(ir::OpKind kind, V a, V b);
   V cast(V x, DType dtype);
   V linear(V x, const Linear& l);
@@ -106,17 +102,15 @@ class Lowering {
   const StepConfig& config_;
   StepProgram& s_;
   ir::Program& p_;
+  ModelValues& m_;
   bool eager_attention_;
   double dropout_;
   std::int16_t block_ = -1;
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;
 
-  V embed_{}, final_norm_{}, lm_head_{}, ids_{}, labels_{}, hidden_{},
-      embed_scale_ = ir::no_id, padded_labels_{}, positions_{}, attention_weights_ = ir::no_id,
-      full_mask_ = ir::no_id, window_mask_ = ir::no_id;
-  std::vector<V> inv_freq_;
-  std::vector<Block> blocks_;
+  V hidden_{}, padded_labels_{}, positions_{};
+  V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 
 }  // namespace ac_advisor::passes

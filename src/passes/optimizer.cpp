@@ -1,7 +1,10 @@
 // torch.optim.AdamW (fused, foreach) and SGD, v2.11: what a step allocates and dispatches.
 #include "optimizer.hpp"
 
+#include "ac_advisor/passes/pass.hpp"
+
 namespace ac_advisor::passes {
+namespace {
 
 using ir::no_id;
 using ir::OpKind;
@@ -9,6 +12,8 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
+/// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
+/// exp_avg_sq. Empty for SGD without momentum.
 std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
                                          const std::vector<OptimizedTensor>& tensors) {
   ir::Program& p = step.program;
@@ -26,9 +31,12 @@ std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
   return states;
 }
 
-void append_optimizer(StepProgram& step, Optimizer optimizer,
-                      const std::vector<OptimizedTensor>& tensors,
-                      const std::vector<ValueId>& states) {
+}  // namespace
+
+void append_optimizer(StepProgram& step, Optimizer optimizer) {
+  step.optimizer_states = add_optimizer_state(step, optimizer, step.optimized);
+  const std::vector<OptimizedTensor>& tensors = step.optimized;
+  const std::vector<ValueId>& states = step.optimizer_states;
   ir::Program& p = step.program;
   const ir::ModulePath module{-1, ir::Module::optimizer};
   std::vector<ValueId> parameters, gradients;
@@ -37,22 +45,21 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
     if (t.gradient != no_id) gradients.push_back(t.gradient);
   }
   std::int32_t group = p.ops.empty() ? 0 : p.ops.back().group;
-  const auto run = [&](OpKind kind, std::initializer_list<const std::vector<ValueId>*> reads,
-                       const std::vector<ValueId>& makes) {
+  const auto emit = [&](OpKind kind, std::initializer_list<const std::vector<ValueId>*> reads,
+                        const std::vector<ValueId>& makes, const ir::Attributes& attributes = {}) {
     std::vector<ValueId> in;
     for (const auto* list : reads) in.insert(in.end(), list->begin(), list->end());
-    const ir::OpId id = p.emit(kind, Phase::optimizer, module, in, makes);
+    const ir::OpId id = p.emit(kind, Phase::optimizer, module, in, makes, attributes);
     p.op(id).group = ++group;
   };
-  run(OpKind::record_function, {}, {});  // Optimizer.step's profiler range
-  p.ops.back().dim = 1;
+  emit(OpKind::record_function, {}, {});  // Optimizer.step's profiler range
   switch (optimizer) {
     case Optimizer::adamw:
-      run(OpKind::foreach, {}, {});  // _foreach_add_ on the step counters
-      run(OpKind::adamw_fused, {&parameters, &gradients, &states}, {});
+      emit(OpKind::foreach, {}, {});  // _foreach_add_ on the step counters
+      emit(OpKind::adamw_fused, {&parameters, &gradients, &states}, {});
       return;
     case Optimizer::sgd:
-      run(OpKind::sgd_fused, {&parameters, &gradients}, {});
+      emit(OpKind::sgd_fused, {&parameters, &gradients}, {});
       return;
     case Optimizer::adamw_foreach:
       break;
@@ -62,12 +69,10 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
   std::vector<ValueId> denominators;
   for (ValueId v : parameters)
     denominators.push_back(p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
-  // `dim` is the stage.
   std::int32_t stage = 0;
   const auto stages = [&](std::initializer_list<const std::vector<ValueId>*> reads,
                           const std::vector<ValueId>& makes) {
-    run(OpKind::foreach, reads, makes);
-    p.ops.back().dim = stage++;
+    emit(OpKind::foreach, reads, makes, ir::Foreach{stage++});
   };
   stages({&states}, {});
   stages({&parameters}, {});
@@ -79,5 +84,19 @@ void append_optimizer(StepProgram& step, Optimizer optimizer,
   stages({&denominators}, {});
   stages({&parameters, &states, &denominators}, {});
 }
+
+namespace {
+
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  append_optimizer(step, config.optimizer.kind);
+}
+
+}  // namespace
+
+extern const Pass optimizer_pass;
+const Pass optimizer_pass{"optimizer", Stage::step, "its state, and its ops at the end",
+                          always,      run,         {}};
 
 }  // namespace ac_advisor::passes

@@ -23,10 +23,7 @@ Json to_json(const FieldValue& value) {
 
 Json config_json(const StepConfig& config) {
   Json out = Json::object();
-  for (const Field& field : config_fields(config)) {
-    if (is_newer_default(field)) continue;
-    out[field.name] = to_json(field.value);
-  }
+  for (const Field& field : saved_config_fields(config)) out[field.name] = to_json(field.value);
   return out;
 }
 

@@ -67,6 +67,12 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   fields.push_back({"moe.top_k", moe.top_k});
   fields.push_back({"moe.intermediate", moe.intermediate});
   fields.push_back({"moe.normalize_top_k", moe.normalize_top_k});
+  fields.push_back({"embedding_multiplier", m.embedding_multiplier.value_or(1.0)});
+  fields.push_back({"residual_multiplier", m.residual_multiplier.value_or(1.0)});
+  fields.push_back({"logits_divisor", m.logits_divisor.value_or(1.0)});
+  fields.push_back({"unrotated_block", runs(m.unrotated_block)});
+  fields.push_back({"tower.encoder", m.tower ? m.tower->encoder : std::string("none")});
+  fields.push_back({"tower.parameters", model::tower_parameter_count(m)});
   return fields;
 }
 

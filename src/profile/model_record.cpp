@@ -71,6 +71,16 @@ Json model_json(const model::ModelSpec& spec) {
                   {"top_k", spec.moe->top_k},
                   {"intermediate", spec.moe->intermediate},
                   {"normalize_top_k", spec.moe->normalize_top_k}};
+  if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
+  if (spec.residual_multiplier) out["residual_multiplier"] = *spec.residual_multiplier;
+  if (spec.logits_divisor) out["logits_divisor"] = *spec.logits_divisor;
+  if (!spec.unrotated_block.empty()) out["unrotated_block"] = spec.unrotated_block;
+  if (spec.tower) {
+    Json groups = Json::array();
+    for (const model::TensorGroup& group : spec.tower->groups)
+      groups.push_back({{"times", group.times}, {"shapes", group.shapes}});
+    out["tower"] = {{"encoder", spec.tower->encoder}, {"groups", std::move(groups)}};
+  }
   return out;
 }
 
@@ -104,6 +114,24 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
           moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
     }
+    const auto read_optional = [&](const char* name, std::optional<double>& member) {
+      field = name;
+      if (json.contains(name)) member = json[name].get<double>();
+    };
+    read_optional("embedding_multiplier", spec.embedding_multiplier);
+    read_optional("residual_multiplier", spec.residual_multiplier);
+    read_optional("logits_divisor", spec.logits_divisor);
+    field = "unrotated_block";
+    if (json.contains(field)) json[field].get_to(spec.unrotated_block);
+    if (json.contains("tower")) {
+      field = "tower";
+      model::Tower& tower = spec.tower.emplace();
+      json["tower"].at("encoder").get_to(tower.encoder);
+      for (const Json& group : json["tower"].at("groups"))
+        tower.groups.push_back({group.at("times").get<std::int64_t>(),
+                                group.at("shapes").get<std::vector<std::vector<std::int64_t>>>()});
+    }
+    model::set_family_facts(spec);
   } catch (const nlohmann::json::exception&) {
     throw UserError(origin + ": \"model." + field +
                     "\" is missing or of another type; is this a profile that ac-advisor wrote?");

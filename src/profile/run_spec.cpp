@@ -41,7 +41,7 @@ void visit(Spec& s, Io io) {
 bool for_gpu(const RunSpec& spec) {
   bool cuda = false;
   for (std::size_t i = 0; i < spec.configs.size(); ++i) {
-    const bool this_one = simulate::find_device(resolve_options(spec.configs[i]).gpu).cuda;
+    const bool this_one = simulate::find_device(resolve_options(spec.configs[i]).device.gpu).cuda;
     if (i > 0 && this_one != cuda)
       throw UserError("--gpu: some configurations are for a GPU, others for the CPU");
     cuda = this_one;

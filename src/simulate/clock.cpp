@@ -19,7 +19,7 @@ using ir::Phase;
 /// (NVIDIA, Matrix Multiplication Background User's Guide).
 double matmul_efficiency(const ir::Program& p, const ir::Op& op, const Device& d) {
   const ir::Shape out = p.value(p.output(op, 0)).shape;
-  const double k = op.dim, depth = k / (k + d.matmul_k_half);
+  const double k = ir::inner_dimension(op), depth = k / (k + d.matmul_k_half);
   if (out.rank() < 2 || d.sm_count <= 0) return d.matmul_asymptote * depth;
   const double columns = static_cast<double>(out.back());
   const double rows = static_cast<double>(out.numel()) / std::max(columns, 1.0);

@@ -53,7 +53,6 @@ double count(const ir::Shape& shape) { return static_cast<double>(shape.numel())
 
 Size product_size(const Program& p, const ir::Op& op) {
   const ir::Shape& out = p.value(p.output(op, 0)).shape;
-  const double k = op.dim;
   switch (op.kind) {
     case OpKind::sdpa:
     case OpKind::sdpa_backward: {
@@ -65,6 +64,7 @@ Size product_size(const Program& p, const ir::Op& op) {
     case OpKind::linear_cross_entropy_backward: {
       const std::size_t hidden = op.kind == OpKind::linear_cross_entropy ? 0 : 1;
       const ir::Shape& weight = p.value(p.input(op, hidden + 1)).shape;
+      const double k = ir::inner_dimension(op);
       return {1, count(p.value(p.input(op, hidden)).shape) / k, static_cast<double>(weight[0]), k};
     }
     default:
@@ -75,7 +75,7 @@ Size product_size(const Program& p, const ir::Op& op) {
   if (op.kind == OpKind::bmm || op.kind == OpKind::baddbmm)
     for (std::size_t i = 0; i + 2 < out.rank(); ++i) batch *= static_cast<double>(out[i]);
   if (op.kind == OpKind::grouped_mm) batch = count(p.value(p.input(op, 2)).shape);
-  return {batch, count(out) / n / batch, n, k};
+  return {batch, count(out) / n / batch, n, static_cast<double>(ir::inner_dimension(op))};
 }
 
 double units(const Size& size) { return size[0] * size[1] * size[2] * size[3]; }
@@ -129,15 +129,17 @@ Signature signature(const Program& p, const ir::Op& op) {
   if (is_product(op.kind)) {
     // The first operand may be an fp32 gradient of a scalar; the second is a matrix in every kind.
     s.in = p.value(p.input(op, 1)).dtype;
-    s.variant = static_cast<std::uint8_t>(op.form);
+    if (const auto* product = std::get_if<ir::Product>(&op.attributes))
+      s.variant = static_cast<std::uint8_t>(product->form);
     s.size = product_size(p, op);
-    // `scalar`: scores that the mask leaves a token; without a window (S + 1) / 2.
+    // Without a window a query sees (S + 1) / 2 keys.
     if (ir::row(op.kind).cost == ir::CostClass::attention)
-      s.share = op.scalar / ((s.size[1] + 1.0) / 2.0);
+      s.share = ir::keys_per_query(p, op) / ((s.size[1] + 1.0) / 2.0);
     return s;
   }
   if (on_lists(op.kind)) {
-    s.variant = static_cast<std::uint8_t>(op.kind == OpKind::foreach ? op.dim : 0);
+    if (op.kind == OpKind::foreach)
+      s.variant = static_cast<std::uint8_t>(ir::attributes<ir::Foreach>(op).stage);
     if (op.phase != ir::Phase::optimizer) s.variant = 255;  // FSDP's copy of shards
     for (ValueId v : p.inputs(op))
       if (p.value(v).shape.numel() > 1) s.pieces.push_back(static_cast<double>(p.bytes(v)));

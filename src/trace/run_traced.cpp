@@ -1,15 +1,11 @@
 #include "ac_advisor/trace/run_traced.hpp"
 
-#include <fcntl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +16,8 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/injection.hpp"
+#include "process/child.hpp"
+#include "process/ending_signals.hpp"
 #include "trace/nvml.hpp"
 
 namespace ac_advisor::trace {
@@ -92,100 +90,6 @@ class DeviceMemory {
   std::thread thread_;
 };
 
-std::atomic<pid_t> child = 0;
-
-extern "C" void pass_on(int signal) {
-  if (const pid_t pid = child; pid > 0) ::kill(pid, signal);
-}
-
-/// Ctrl-C reaches the child by itself and ends it, not this program, which has its trace to read.
-class Signals {
- public:
-  Signals() {
-    struct sigaction ignore {
-    }, pass{};
-    ignore.sa_handler = SIG_IGN;
-    pass.sa_handler = pass_on;
-    pass.sa_flags = SA_RESTART;
-    ::sigaction(SIGINT, &ignore, &old_[0]);
-    ::sigaction(SIGQUIT, &ignore, &old_[1]);
-    ::sigaction(SIGTERM, &pass, &old_[2]);
-    ::sigaction(SIGHUP, &pass, &old_[3]);
-  }
-  ~Signals() { restore(); }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  void restore() const {
-    static constexpr int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-    for (std::size_t i = 0; i < 4; ++i) ::sigaction(numbers[i], &old_[i], nullptr);
-  }
-
- private:
-  struct sigaction old_[4]{};
-};
-
-/// What execvp said through the pipe, 0 where it went well.
-int exec_error(int pipe) {
-  int problem = 0;
-  while (::read(pipe, &problem, sizeof problem) < 0 && errno == EINTR) {
-  }
-  ::close(pipe);
-  return problem;
-}
-
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
-/// This process's environment with `more` in it, as exec takes it. Made before the fork: a child
-/// of a program with threads may not allocate.
-std::vector<std::string> environment_with(const Environment& more) {
-  std::vector<std::string> lines;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string line = *entry;
-    const std::string name = line.substr(0, line.find('='));
-    if (std::none_of(more.begin(), more.end(), [&](const auto& m) { return m.first == name; }))
-      lines.push_back(line);
-  }
-  for (const auto& [name, value] : more) lines.push_back(name + "=" + value);
-  return lines;
-}
-
-/// Null-terminated, as exec takes it.
-std::vector<char*> pointers(std::vector<std::string>& lines) {
-  std::vector<char*> out;
-  for (std::string& line : lines) out.push_back(line.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-int run(std::vector<std::string> command, const Environment& more) {
-  std::vector<std::string> environment = environment_with(more);
-  const std::vector<char*> words = pointers(command), settings = pointers(environment);
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw UserError(command[0] + ": cannot be started: " + std::strerror(errno));
-  const Signals signals;
-  const pid_t pid = ::fork();
-  if (pid < 0) throw UserError(command[0] + ": cannot be started: " + std::strerror(errno));
-  if (pid == 0) {
-    signals.restore();
-    ::execvpe(words[0], words.data(), settings.data());
-    const int problem = errno;
-    [[maybe_unused]] const ssize_t told = ::write(ends[1], &problem, sizeof problem);
-    ::_exit(127);
-  }
-  child = pid;
-  ::close(ends[1]);
-  const int problem = exec_error(ends[0]);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  child = 0;
-  if (problem != 0)
-    throw UserError(command[0] + ": cannot be started: " + std::strerror(problem) +
-                    "; give the command as the shell would find it");
-  return status;
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += (line.empty() ? "" : " ") + word;
@@ -213,15 +117,16 @@ void collect(const std::string& folder, TracedRun& run) {
 
 }  // namespace
 
-TracedRun run_traced(const std::vector<std::string>& command) {
+TracedRun run_traced(const std::vector<std::string>& command, bool ends_with_caller) {
   for (const char* name : injections)
     if (const char* other = std::getenv(name); other != nullptr && *other != '\0')
       throw UserError(std::string(name) + " is set to " + other +
                       ": another tool would be replaced; unset it");
   TracedRun result;
+  const process::EndingSignals noted;  // as long as there is a folder
   const Folder folder;
   const Injection library = injection();
-  Environment environment;
+  process::Environment environment;
   if (library.library.empty()) {
     result.lacks.push_back(library.reason);
   } else {
@@ -229,15 +134,15 @@ TracedRun run_traced(const std::vector<std::string>& command) {
     environment.emplace_back(trace_folder_variable, folder.path());
   }
   DeviceMemory memory;
-  const int status = run(command, environment);
+  using process::WithoutParent;
+  const process::ChildEnd end = process::run_child(
+      command, environment, ends_with_caller ? WithoutParent::ends : WithoutParent::goes_on);
+  if (end.error != 0)
+    throw UserError(command[0] + ": cannot be started: " + std::strerror(end.error) +
+                    "; give the command as the shell would find it");
   result.file.command = joined(command);
-  if (WIFEXITED(status)) {
-    result.file.exit_code = WEXITSTATUS(status);
-    result.ended = "exit code " + std::to_string(WEXITSTATUS(status));
-  } else {
-    result.ended =
-        "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
-  }
+  result.ended = end.started ? process::how_it_ended(end.status) : "a signal before it was started";
+  if (end.started && WIFEXITED(end.status)) result.file.exit_code = WEXITSTATUS(end.status);
   collect(folder.path(), result);
   const std::int64_t used = memory.peak();
   for (Trace& trace : result.file.processes)

@@ -21,12 +21,12 @@ std::map<std::string, std::string> description(const Built& built) {
   return {{"format", "ac-advisor/checkpoint/1"},
           {"model", built.spec.name},
           {"shard", shard_option(c)},
-          {"world", std::to_string(c.world)},
-          {"batch", std::to_string(c.batch)},
-          {"seq", std::to_string(c.seq)},
-          {"grad_accum", std::to_string(c.grad_accum)},
-          {"param_dtype", to_option(c.param_dtype)},
-          {"optimizer", to_option(c.optimizer)}};
+          {"world", std::to_string(c.layout.world)},
+          {"batch", std::to_string(c.run.batch)},
+          {"seq", std::to_string(c.run.seq)},
+          {"grad_accum", std::to_string(c.run.grad_accum)},
+          {"param_dtype", to_option(c.precision.param_dtype)},
+          {"optimizer", to_option(c.optimizer.kind)}};
 }
 
 }  // namespace

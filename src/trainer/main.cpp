@@ -1,6 +1,6 @@
 // ac-trainer RUN.json: takes a run specification (`ac-advisor measure` writes it), runs it, writes
 // the measured profiles. Exit codes: 0 done, 2 bad input, 3 could not measure, 4 out of memory,
-// 70 a fault of this program, 130 stopped.
+// 70 a fault of this program, 128 + the signal's number where one has stopped it (130: Ctrl-C).
 #include <csignal>
 #include <cstdio>
 #include <exception>

@@ -90,7 +90,7 @@ void describe_cpu(profile::Profile& result) {
   result.assumptions.push_back(
       "times are wall-clock seconds of the fastest step but the first, "
       "on a machine that others may have used");
-  if (result.config.compute_dtype == DType::bf16)
+  if (result.config.precision.compute_dtype == DType::bf16)
     result.assumptions.push_back(
         "in bf16 oneDNN's scratch inside LibTorch's allocator is part of the workspace, what it "
         "allocates elsewhere is not counted");
@@ -98,7 +98,7 @@ void describe_cpu(profile::Profile& result) {
 
 void describe_gpu(profile::Profile& result, const Built& built, const Backend& backend) {
   const StepConfig& c = built.config;
-  const simulate::Device& planned = simulate::find_device(c.gpu);
+  const simulate::Device& planned = simulate::find_device(c.device.gpu);
   result.absent = {
       {"kernels.launches", "not traced: measure with --trace"},
       {"kernels.dispatches", "the trainer calls kernels, it dispatches nothing"},
@@ -107,12 +107,13 @@ void describe_gpu(profile::Profile& result, const Built& built, const Backend& b
       {"time.launch_bound_seconds", "not traced: measure with --trace"},
       {"time.communication_exposed_seconds", "not told apart from the phase that waits"},
       {"fit", "it has fitted: what it reserved is memory.peak_reserved_bytes"}};
-  if (c.cuda_graph != CudaGraph::off)
+  if (c.runtime.cuda_graph != CudaGraph::off)
     for (const char* path : {"time.by_phase_seconds", "time.recompute_seconds"})
       result.absent[path] = "a captured step has no events between its phases";
   const simulate::StepTime predicted =
-      simulate::walk_time(built.step, planned, c.world, c.grad_accum);
-  const double peak = c.compute_dtype == DType::bf16 ? planned.bf16_flops : planned.fp32_flops;
+      simulate::walk_time(built.step, planned, c.layout.world, c.run.grad_accum);
+  const double peak =
+      c.precision.compute_dtype == DType::bf16 ? planned.bf16_flops : planned.fp32_flops;
   result.time.mfu = predicted.model_flops / (result.time.step * peak);
   result.assumptions.push_back(
       "times are wall-clock seconds from the first issue to the last kernel's end, of the fastest "
@@ -203,7 +204,8 @@ profile::Profile measured_profile(const Built& built, const Observed& observed,
   result.time.by_phase = timing.by_phase;
   result.time.recompute = timing.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
   result.time.tokens_per_second =
-      static_cast<double>(c.batch * c.seq * c.grad_accum * c.world) / timing.seconds;
+      static_cast<double>(c.run.batch * c.run.seq * c.run.grad_accum * c.layout.world) /
+      timing.seconds;
   result.time.basis = profile::TimeBasis::measured;
   result.kernels.launches = timing.launches;
   result.numerics.emplace();

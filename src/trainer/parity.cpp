@@ -13,19 +13,19 @@ constexpr double fp32_bound = 1e-4, bf16_bound = 0.1;
 
 StepConfig reference_config(const StepConfig& config) {
   StepConfig c = config;
-  c.batch = config.batch * config.world;
-  c.world = 1;
-  c.shard = Sharding::none;
-  c.hsdp_shards = 0;
-  c.keep_last_block = c.no_sync = false;
-  c.ac = AcMode::none;
-  c.ac_arg = 0;
-  c.block_modes.clear();
-  c.scope = AcScope::block;
-  c.loss = LossKind::ce;
-  c.kernels = Kernels::eager;
-  c.compute_dtype = c.reduce_dtype = c.param_dtype;
-  c.cuda_graph = CudaGraph::off;
+  c.run.batch = config.run.batch * config.layout.world;
+  c.layout.world = 1;
+  c.layout.shard = Sharding::none;
+  c.layout.hsdp_shards = 0;
+  c.layout.keep_last_block = c.layout.no_sync = false;
+  c.memory.ac = AcMode::none;
+  c.memory.ac_arg = 0;
+  c.memory.block_modes.clear();
+  c.memory.scope = AcScope::block;
+  c.memory.loss = LossKind::ce;
+  c.memory.kernels = Kernels::eager;
+  c.precision.compute_dtype = c.precision.reduce_dtype = c.precision.param_dtype;
+  c.runtime.cuda_graph = CudaGraph::off;
   return c;
 }
 
@@ -43,17 +43,17 @@ std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
 
 void compare_gradients(profile::Numerics& numerics, const Built& built,
                        const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
-                       const SafetensorsFile* weights, std::unique_ptr<Backend> backend) {
+                       const Weights* weights, std::unique_ptr<Backend> backend) {
   numerics.gradient_digest = gradient_digest(gradients);
-  const bool draws = built.config.dropout > 0.0 || built.spec.attention_dropout > 0.0;
-  if (draws && built.config.world > 1) {
+  const bool draws = built.config.run.dropout > 0.0 || built.spec.attention_dropout > 0.0;
+  if (draws && built.config.layout.world > 1) {
     numerics.parity = "not compared: each rank drops out other elements";
     return;
   }
   const auto reference = build(built.spec, reference_config(built.config));
   numerics.reference = "eager, ce, no checkpointing, one rank, the same batch";
   const auto alone = make_single();
-  const Data data = TextData(spec.data, built.config.seq, built.spec.vocab, spec.seed);
+  const Data data = TextData(spec.data, built.config.run.seq, built.spec.vocab, spec.seed);
   std::vector<at::Tensor> wanted;
   {
     Rank rank(*reference, *alone, data, spec.seed, /*memory_limit=*/0, std::move(backend));
@@ -74,7 +74,7 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
       worst_name = built.names[i];
     }
   }
-  const double bound = built.config.compute_dtype == DType::f32 ? fp32_bound : bf16_bound;
+  const double bound = built.config.precision.compute_dtype == DType::f32 ? fp32_bound : bf16_bound;
   if (same)
     numerics.parity = "bit-identical";
   else if (numerics.parity_error <= bound)

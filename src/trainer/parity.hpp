@@ -15,7 +15,7 @@ namespace ac_advisor::trainer {
 /// `backend`: where the reference runs.
 void compare_gradients(profile::Numerics& numerics, const Built& built,
                        const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
-                       const SafetensorsFile* weights, std::unique_ptr<Backend> backend);
+                       const Weights* weights, std::unique_ptr<Backend> backend);
 
 /// FNV-1a over every gradient's bytes: the same digest is the same gradients, bit for bit.
 [[nodiscard]] std::string gradient_digest(const std::vector<at::Tensor>& gradients);

@@ -14,13 +14,13 @@ namespace ac_advisor::trainer {
 namespace {
 
 std::int64_t shards(const StepConfig& c) {
-  return c.shard == Sharding::hsdp ? c.hsdp_shards : c.world;
+  return c.layout.shard == Sharding::hsdp ? c.layout.hsdp_shards : c.layout.world;
 }
 bool gathers(const StepConfig& c) {
-  return c.shard == Sharding::fsdp2 || c.shard == Sharding::hsdp;
+  return c.layout.shard == Sharding::fsdp2 || c.layout.shard == Sharding::hsdp;
 }
 bool partitioned(const StepConfig& c) {
-  return c.shard == Sharding::zero1 || c.shard == Sharding::zero2;
+  return c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2;
 }
 
 /// transformers v5.23, modeling_rope_utils.py: default, linear and llama3 frequencies.
@@ -63,7 +63,7 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   auto built = std::make_unique<Built>();
   built->spec = spec;
   built->config = config;
-  const simulate::Device& device = simulate::find_device(config.gpu);
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
   built->cuda = device.cuda;
   built->step = advise::solve(spec, config, device).step;
   built->schedule = passes::make_schedule(built->step);
@@ -93,7 +93,7 @@ Rank::Rank(const Built& built, Collectives& collectives, const Data& data, std::
   } else {
     tracker_.set_limit(memory_limit);
   }
-  executor_.set_capture(built.config.cuda_graph);
+  executor_.set_capture(built.config.runtime.cuda_graph);
   executor_.set_seed(seed);
   executor_.allocate_residents();
   fill_buffers();
@@ -118,7 +118,7 @@ void Rank::fill_buffers() {
   }
 }
 
-void Rank::load_weights(const SafetensorsFile* file) {
+void Rank::load_weights(const Weights* file) {
   const StepConfig& c = built_.config;
   std::vector<std::vector<std::int64_t>> shapes;
   for (const passes::Parameter& parameter : built_.step.parameters) {
@@ -169,8 +169,9 @@ void Rank::load_weights(const SafetensorsFile* file) {
 
 void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs) {
   const StepConfig& c = built_.config;
-  const std::int64_t global = (steps_done_ * c.grad_accum + micro) * c.world * c.batch;
-  data_(global + collectives_.rank() * c.batch, inputs[0]);
+  const std::int64_t global =
+      (steps_done_ * c.run.grad_accum + micro) * c.layout.world * c.run.batch;
+  data_(global + collectives_.rank() * c.run.batch, inputs[0]);
   inputs[1].copy_(inputs[0]);  // labels
 }
 
@@ -217,9 +218,9 @@ void Rank::copy_gradients() {
     return;
   }
   const at::Tensor mine = executor_.tensor(step.optimized.front().gradient);
-  const at::Tensor all = at::zeros({c.world * mine.numel()}, mine.options());
+  const at::Tensor all = at::zeros({c.layout.world * mine.numel()}, mine.options());
   all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
-  complete(collectives_.all_gather(all, c.world));
+  complete(collectives_.all_gather(all, c.layout.world));
   std::int64_t start = 0;
   for (const passes::Parameter& parameter : step.parameters) {
     const ir::Shape& shape = step.program.value(parameter.value).shape;
@@ -242,7 +243,7 @@ Rank::Result Rank::step() {
       executor_.run([this](std::int64_t micro,
                            const std::vector<at::Tensor>& inputs) { load_batch(micro, inputs); },
                     [&](std::int64_t, double loss) { sum += loss; });
-  result.loss = collectives_.average(sum / static_cast<double>(built_.config.grad_accum));
+  result.loss = collectives_.average(sum / static_cast<double>(built_.config.run.grad_accum));
   ++steps_done_;
   return result;
 }

@@ -10,7 +10,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "trainer/data.hpp"
 #include "trainer/executor.hpp"
-#include "trainer/weights/safetensors.hpp"
+#include "trainer/weights/weights.hpp"
 
 namespace ac_advisor::trainer {
 
@@ -35,7 +35,7 @@ class Rank {
        std::int64_t memory_limit = 0, std::unique_ptr<Backend> backend = nullptr);
 
   /// From the seed, or from `file` (Hugging Face names).
-  void load_weights(const SafetensorsFile* file);
+  void load_weights(const Weights* file);
 
   struct Result {
     double loss = 0;  ///< mean over ranks and micro-batches

@@ -17,11 +17,11 @@
 #include "trainer/measured.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/parity.hpp"
+#include "trainer/stop.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
 
-std::atomic<bool> stop_requested{false};
 std::atomic<void (*)(std::int64_t)> step_watch{nullptr};
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
@@ -111,6 +111,10 @@ std::unique_ptr<Rank> make_rank(const profile::RunSpec& spec, const Built& built
   throw Failure{4, why};
 }
 
+Failure stopped_after(const Rank& rank) {
+  return {stopped_exit_code(), fmt::format("stopped after step {}", rank.steps_done())};
+}
+
 std::string name_of(const RankFailure& failure) {
   return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
 }
@@ -118,11 +122,11 @@ std::string name_of(const RankFailure& failure) {
 /// One rank's steps; `gradients` receives the first step's.
 std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Built& built,
                                           Collectives& collectives, const Data& data,
-                                          const SafetensorsFile* weights, std::int64_t local_rank,
+                                          const Weights* weights, std::int64_t local_rank,
                                           std::vector<at::Tensor>& gradients) {
   // On a GPU the host's threads only fill weights.
   at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
-                                 : static_cast<int>(built.config.threads));
+                                 : static_cast<int>(built.config.device.threads));
   const auto whole_rank =
       make_rank(spec, built, collectives, data, make_backend(built, local_rank));
   Rank& rank = *whole_rank;
@@ -138,14 +142,16 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
       rank.executor().optimizer().learning_rate = learning_rate(spec, step);
       if (auto* watch = step_watch.load()) watch(step);
     };
+    bool stopped = false;  // all ranks after the same step: one that was told tells the others
     const auto after = [&](std::int64_t step, const Rank::Result& result) {
       progress.step(step, result.loss, rank.tracker().peak().bytes, result.timing.seconds);
-      // All ranks stop after the same step: one that was told tells the others.
-      return collectives.average(stop_requested.load() ? 1.0 : 0.0) == 0.0;
+      stopped = collectives.average(stopping() ? 1.0 : 0.0) != 0.0;
+      return !stopped;
     };
     if (instrumented) {
-      profile::Profile profile = run_instrumented(rank, spec.instrument, spec.steps, after, before);
-      if (stopping()) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+      auto profile = run_instrumented(rank, spec.instrument, spec.steps, after, before);
+      collectives.leave();
+      if (stopped || stopping()) throw stopped_after(rank);
       return first ? std::optional(std::move(profile)) : std::nullopt;
     }
     // The steps that only look (timeline, peak) come after the training: they are not kept.
@@ -153,10 +159,9 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
       if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
     };
     const Observed observed = observe(rank, spec.steps, after, before, trained);
-    const bool stopped =
-        static_cast<std::int64_t>(observed.losses.size()) < spec.steps || stop_requested.load();
-    if (!spec.checkpoint.empty() && stopped) save_checkpoint(rank, spec.checkpoint);
-    if (stopped) throw Failure{130, fmt::format("stopped after step {}", rank.steps_done())};
+    collectives.leave();
+    if (stopped && !spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
+    if (stopped || stopping()) throw stopped_after(rank);
     if (!first) return std::nullopt;
     profile::Profile profile = measured_profile(built, observed, rank.backend());
     if (!collectives.real()) {
@@ -185,7 +190,7 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
 /// One rank of one configuration. Its memory is free again when the reference step runs.
 std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
                                          Collectives& collectives, const Data& data,
-                                         const SafetensorsFile* weights, std::int64_t local_rank) {
+                                         const Weights* weights, std::int64_t local_rank) {
   std::vector<at::Tensor> gradients;
   auto profile = run_steps(spec, built, collectives, data, weights, local_rank, gradients);
   if (!profile || !profile->numerics || gradients.empty()) return profile;
@@ -202,36 +207,36 @@ std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Bui
 }
 
 profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec& model,
-                            StepConfig config, const Rendezvous& where,
-                            const SafetensorsFile* weights, Collectives* processes) {
-  config.runtime = Runtime::ac_trainer;
+                            StepConfig config, const Rendezvous& where, const Weights* weights,
+                            Collectives* processes) {
+  config.runtime.kind = Runtime::ac_trainer;
   const auto built = build(model, config);
-  if (config.cuda_graph != CudaGraph::off && spec.steps < 3)
+  if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)
     throw UserError("--steps " + std::to_string(spec.steps) + " with --cuda-graph " +
-                    to_option(config.cuda_graph) + ": two steps warm up; give 3 or more");
-  const TextData text(spec.data, config.seq, model.vocab, spec.seed);
+                    to_option(config.runtime.cuda_graph) + ": two steps warm up; give 3 or more");
+  const TextData text(spec.data, config.run.seq, model.vocab, spec.seed);
   const Data data = text;
-  if (processes != nullptr && where.world != config.world)
-    throw UserError(fmt::format("--world {}: {} has started {} processes", config.world,
+  if (processes != nullptr && where.world != config.layout.world)
+    throw UserError(fmt::format("--world {}: {} has started {} processes", config.layout.world,
                                 where.launcher, where.world));
   if (processes != nullptr) {
     auto result = run_rank(spec, *built, *processes, data, weights, where.local_rank);
     return result ? *result : profile::Profile();
   }
-  if (config.world == 1) {
+  if (config.layout.world == 1) {
     const auto alone = make_single();
     return *run_rank(spec, *built, *alone, data, weights, 0);
   }
   if (built->cuda && spec.collectives == "local")
     throw UserError(
-        "--collectives local with --gpu " + config.gpu +
+        "--collectives local with --gpu " + config.device.gpu +
         ": ranks that are threads would share one GPU's memory; give --collectives emulate, or "
         "start a process a GPU with torchrun, srun or mpirun");
   if (spec.collectives == "emulate" || built->cuda) {
-    const auto emulated = make_emulated(config.world);
+    const auto emulated = make_emulated(config.layout.world);
     return *run_rank(spec, *built, *emulated, data, weights, 0);
   }
-  auto ranks = make_local(config.world, spec.timeout_seconds);
+  auto ranks = make_local(config.layout.world, spec.timeout_seconds);
   std::vector<std::thread> threads;
   std::vector<std::exception_ptr> errors(ranks.size());
   std::optional<profile::Profile> result;
@@ -263,8 +268,6 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
 
 }  // namespace
 
-void request_stop() { stop_requested = true; }
-bool stopping() { return stop_requested; }
 void set_step_watch(void (*watch)(std::int64_t)) { step_watch = watch; }
 
 std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous& where) {
@@ -272,7 +275,7 @@ std::vector<profile::Profile> run(const profile::RunSpec& spec, const Rendezvous
     throw UserError("--resume needs --checkpoint: the folder to go on from");
   MemoryTracker::install();
   const model::ModelSpec model = model::load_model(spec.model, spec.as);
-  std::optional<SafetensorsFile> weights;
+  std::optional<Weights> weights;
   if (!spec.weights.empty()) weights.emplace(spec.weights);
   std::unique_ptr<Collectives> processes;
   try {

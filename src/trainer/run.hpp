@@ -15,9 +15,6 @@ namespace ac_advisor::trainer {
 [[nodiscard]] std::vector<profile::Profile> run(const profile::RunSpec& spec,
                                                 const Rendezvous& where);
 
-/// Set by a signal: the run ends after the step that is under way, with its checkpoint written.
-void request_stop();
-[[nodiscard]] bool stopping();
 /// Told the number of the step that begins, for whoever watches this process.
 void set_step_watch(void (*watch)(std::int64_t step));
 

@@ -2,17 +2,18 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::test {
 namespace {
 
 profile::Profile within(std::int64_t bytes, const char* name = "llama-3.2-1b") {
   StepConfig c;
-  c.batch = 4;
-  c.seq = 1024;
-  c.loss = LossKind::lc_ce;
-  c.ac = AcMode::budget;
-  c.ac_arg = bytes;
+  c.run.batch = 4;
+  c.run.seq = 1024;
+  c.memory.loss = LossKind::lc_ce;
+  c.memory.ac = AcMode::budget;
+  c.memory.ac_arg = bytes;
   return advise::plan(model::load_model(name), c, false);
 }
 
@@ -38,6 +39,26 @@ TEST_CASE("a larger budget never gives a slower plan, and no plan exceeds its bu
     before = p.budget->recompute_seconds;
   }
   CHECK(before == 0);  // the largest needs no recomputation at all
+}
+
+TEST_CASE("a budget of what one mode in all blocks needs is never dominated by that mode") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  for (Kernels kernels : {Kernels::eager, Kernels::fused})
+    for (AcMode mode : {AcMode::none, AcMode::full, AcMode::selective, AcMode::attention}) {
+      StepConfig c;
+      c.run.batch = 4;
+      c.run.seq = 1024;
+      c.memory.loss = LossKind::lc_ce;
+      c.memory.kernels = kernels;
+      c.memory.ac = mode;
+      const profile::Profile uniform = advise::plan(model, c, false);
+      c.memory.ac = AcMode::budget;
+      c.memory.ac_arg = uniform.memory.peak_allocated;
+      const profile::Profile chosen = advise::plan(model, c, false);
+      INFO(to_option(kernels), " ", chosen.budget->plan);
+      CHECK(chosen.memory.peak_allocated <= uniform.memory.peak_allocated);
+      CHECK(chosen.time.step <= uniform.time.step);
+    }
 }
 
 TEST_CASE("a budget below what is feasible says the least feasible one") {

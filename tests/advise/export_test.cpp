@@ -33,16 +33,16 @@ model::ModelSpec llama_8b() {
 
 StepConfig eight_ranks(Sharding shard) {
   StepConfig c;
-  c.batch = 8;
-  c.world = 8;
-  c.shard = shard;
+  c.run.batch = 8;
+  c.layout.world = 8;
+  c.layout.shard = shard;
   return c;
 }
 
 StepConfig with_ac(AcMode ac, std::int64_t arg = 0) {
   StepConfig c;
-  c.ac = ac;
-  c.ac_arg = arg;
+  c.memory.ac = ac;
+  c.memory.ac_arg = arg;
   return c;
 }
 
@@ -75,7 +75,7 @@ bool says(const std::string& text, std::initializer_list<const char*> parts) {
 /// What the target takes at all: its own kernels, an untied model.
 StepConfig plain(const std::string& target) {
   StepConfig c;
-  if (target == "megatron") c.kernels = Kernels::fused;
+  if (target == "megatron") c.memory.kernels = Kernels::fused;
   return c;
 }
 
@@ -99,17 +99,17 @@ TEST_CASE("an unknown target is refused with the known ones") {
 TEST_CASE("what no framework has is refused by all") {
   for (const std::string& target : advise::export_targets()) {
     StepConfig c = plain(target);
-    c.ac = AcMode::budget;
-    c.ac_arg = 40LL << 30;
+    c.memory.ac = AcMode::budget;
+    c.memory.ac_arg = 40LL << 30;
     CHECK(
         says(error(target, llama_8b(), c), {"--ac budget:40GiB has no equivalent", "each block"}));
     c = plain(target);
-    c.world = 8;
-    c.shard = Sharding::fsdp2;
-    c.fsdp_unit = FsdpUnit::segment;
+    c.layout.world = 8;
+    c.layout.shard = Sharding::fsdp2;
+    c.layout.fsdp_unit = FsdpUnit::segment;
     CHECK(says(error(target, llama_8b(), c), {"--fsdp-unit segment"}));
     c = plain(target);
-    c.autocast = true;
+    c.precision.autocast = true;
     CHECK(says(error(target, llama_8b(), c), {"--autocast"}));
   }
 }
@@ -117,17 +117,17 @@ TEST_CASE("what no framework has is refused by all") {
 TEST_CASE("expandable segments are an environment variable everywhere") {
   for (const std::string& target : advise::export_targets()) {
     StepConfig c = plain(target);
-    c.expandable_segments = true;
+    c.runtime.expandable_segments = true;
     CHECK(says(exported(target, llama_8b(), c), {"expandable_segments:True"}));
   }
 }
 
 TEST_CASE("automodel: the documented recipe") {
   StepConfig c = eight_ranks(Sharding::fsdp2);
-  c.kernels = Kernels::fused;
-  c.ac = AcMode::full;
-  c.loss = LossKind::lc_ce;
-  c.keep_last_block = true;
+  c.memory.kernels = Kernels::fused;
+  c.memory.ac = AcMode::full;
+  c.memory.loss = LossKind::lc_ce;
+  c.layout.keep_last_block = true;
   CHECK(says(exported("automodel", llama_1b(), c),
              {"strategy: fsdp2", "activation_checkpointing: true", "output_hidden_states: true",
               "linear_ce.FusedLinearCrossEntropy", "local_batch_size: 8", "global_batch_size: 64",
@@ -137,11 +137,11 @@ TEST_CASE("automodel: the documented recipe") {
 
 TEST_CASE("automodel: selective, hsdp, dtypes, attention") {
   StepConfig c = eight_ranks(Sharding::hsdp);
-  c.hsdp_shards = 4;
-  c.ac = AcMode::selective;
-  c.param_dtype = DType::f32;
-  c.reduce_dtype = DType::f32;
-  c.attention = Attention::cudnn;
+  c.layout.hsdp_shards = 4;
+  c.memory.ac = AcMode::selective;
+  c.precision.param_dtype = DType::f32;
+  c.precision.reduce_dtype = DType::f32;
+  c.run.attention = Attention::cudnn;
   CHECK(says(exported("automodel", llama_1b(), c),
              {"dp_replicate_size: 2", "activation_checkpointing: selective", "torch_dtype: float32",
               "param_dtype: bfloat16", "reduce_dtype: float32", "sdpa_method: [cudnn_attention]",
@@ -150,8 +150,8 @@ TEST_CASE("automodel: selective, hsdp, dtypes, attention") {
 
 TEST_CASE("automodel: sub-module checkpointing is that of its own implementations") {
   StepConfig c = eight_ranks(Sharding::fsdp2);
-  c.ac = AcMode::full;
-  c.scope = AcScope::submodule;
+  c.memory.ac = AcMode::full;
+  c.memory.scope = AcScope::submodule;
   const std::string text = exported("automodel", llama_1b(), c);
   CHECK(text.find("force_hf: true") == std::string::npos);
   model::ModelSpec mistral = llama_8b();
@@ -164,22 +164,22 @@ TEST_CASE("automodel: what it has not is refused with the way out") {
              {"--ac grouped:2 has no equivalent in NeMo AutoModel 0.5.0", "--ac full"}));
   CHECK(says(error("automodel", llama_1b(), with_ac(AcMode::attention)), {"--ac attention"}));
   StepConfig c = eight_ranks(Sharding::ddp);
-  c.ac = AcMode::selective;
+  c.memory.ac = AcMode::selective;
   CHECK(says(error("automodel", llama_1b(), c), {"--shard ddp", "--shard fsdp2"}));
-  c.ac = AcMode::full;
+  c.memory.ac = AcMode::full;
   CHECK(says(error("automodel", llama_1b(), c), {"--ac-scope submodule"}));
   CHECK(says(error("automodel", llama_1b(), eight_ranks(Sharding::zero2)), {"--shard zero2"}));
   c = {};
-  c.loss = LossKind::chunked;
-  c.chunk_tokens = 512;
+  c.memory.loss = LossKind::chunked;
+  c.memory.chunk_tokens = 512;
   CHECK(says(error("automodel", llama_1b(), c), {"--loss chunked:512", "lc-ce"}));
 }
 
 TEST_CASE("torchtitan: selective per op, FSDP2 with fp32 masters, a known flavor") {
   StepConfig c = eight_ranks(Sharding::fsdp2);
-  c.ac = AcMode::selective;
-  c.param_dtype = DType::f32;
-  c.reduce_dtype = DType::f32;
+  c.memory.ac = AcMode::selective;
+  c.precision.param_dtype = DType::f32;
+  c.precision.reduce_dtype = DType::f32;
   CHECK(says(exported("torchtitan", llama_8b(), c),
              {"name = \"llama3\"", "flavor = \"8B\"", "mode = \"selective\"",
               "selective_ac_option = \"op\"", "early_stop = true", "dtype = \"float32\"",
@@ -203,22 +203,22 @@ TEST_CASE("torchtitan: what it has not is refused with the way out") {
   CHECK(says(error("torchtitan", llama_8b(), with_ac(AcMode::sqrt)), {"--ac sqrt", "TorchTitan"}));
   CHECK(says(error("torchtitan", llama_8b(), with_ac(AcMode::attention)), {"--ac attention"}));
   StepConfig c;
-  c.loss = LossKind::lc_ce;
+  c.memory.loss = LossKind::lc_ce;
   CHECK(says(error("torchtitan", llama_8b(), c), {"--loss lc-ce", "--loss ce"}));
   c = {};
-  c.kernels = Kernels::fused;
+  c.memory.kernels = Kernels::fused;
   CHECK(says(error("torchtitan", llama_8b(), c), {"--kernels fused", "torch.compile"}));
   c = {};
-  c.optimizer = Optimizer::sgd;
+  c.optimizer.kind = Optimizer::sgd;
   CHECK(says(error("torchtitan", llama_8b(), c), {"--optimizer sgd"}));
   c = {};
-  c.attention = Attention::flash;
+  c.run.attention = Attention::flash;
   CHECK(says(error("torchtitan", llama_8b(), c), {"--attn flash", "cudnn"}));
   c = eight_ranks(Sharding::fsdp2);
   CHECK(says(error("torchtitan", llama_8b(), c), {"--reduce-dtype bf16", "fp32"}));
   CHECK(says(error("torchtitan", llama_8b(), eight_ranks(Sharding::zero1)), {"--shard zero1"}));
   c = with_ac(AcMode::full);
-  c.scope = AcScope::submodule;
+  c.memory.scope = AcScope::submodule;
   CHECK(says(error("torchtitan", llama_8b(), c), {"--ac-scope submodule"}));
   model::ModelSpec gemma = llama_8b();
   gemma.family = "gemma2";
@@ -227,55 +227,55 @@ TEST_CASE("torchtitan: what it has not is refused with the way out") {
 
 TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is core_attn") {
   StepConfig c = with_ac(AcMode::full);
-  c.kernels = Kernels::fused;
+  c.memory.kernels = Kernels::fused;
   CHECK(says(exported("megatron", llama_8b(), c),
              {"--recompute-granularity full", "--recompute-method uniform",
               "--recompute-num-layers 1\n", "--untie-embeddings-and-output-weights", "--bf16",
               "--micro-batch-size 1", "--seq-length 2048"}));
-  c.ac = AcMode::grouped;
-  c.ac_arg = 4;
+  c.memory.ac = AcMode::grouped;
+  c.memory.ac_arg = 4;
   CHECK(says(exported("megatron", llama_8b(), c), {"--recompute-num-layers 4\n"}));
-  c.ac = AcMode::attention;
+  c.memory.ac = AcMode::attention;
   CHECK(says(exported("megatron", llama_8b(), c),
              {"--recompute-granularity selective", "--recompute-modules core_attn"}));
   // ⌈√32⌉ = 6 segments; ⌈32 / 6⌉ = 6 blocks each.
-  c.ac = AcMode::sqrt;
+  c.memory.ac = AcMode::sqrt;
   CHECK(says(exported("megatron", llama_8b(), c), {"--recompute-num-layers 6\n", "balanced"}));
 }
 
 TEST_CASE("megatron: sharding") {
   StepConfig c = eight_ranks(Sharding::zero1);
-  c.kernels = Kernels::fused;
+  c.memory.kernels = Kernels::fused;
   CHECK(says(exported("megatron", llama_8b(), c),
              {"--use-distributed-optimizer", "--global-batch-size 64"}));
-  c.shard = Sharding::fsdp2;
+  c.layout.shard = Sharding::fsdp2;
   CHECK(
       says(exported("megatron", llama_8b(), c), {"--use-torch-fsdp2", "--ckpt-format torch_dist"}));
   CHECK(says(error("megatron", llama_1b(), c), {"tied embeddings", "--shard zero1"}));
-  c.shard = Sharding::hsdp;
-  c.hsdp_shards = 4;
+  c.layout.shard = Sharding::hsdp;
+  c.layout.hsdp_shards = 4;
   CHECK(says(exported("megatron", llama_8b(), c), {"--use-megatron-fsdp", "optim_grads_params",
                                                    "--num-distributed-optimizer-instances 2"}));
-  c.keep_last_block = true;
+  c.layout.keep_last_block = true;
   CHECK(says(error("megatron", llama_8b(), c), {"--keep-last-block"}));
 }
 
 TEST_CASE("megatron: what it has not is refused with the way out") {
   StepConfig c = with_ac(AcMode::selective);
   CHECK(says(error("megatron", llama_8b(), c), {"--kernels eager", "--kernels fused"}));
-  c.kernels = Kernels::fused;
+  c.memory.kernels = Kernels::fused;
   CHECK(says(error("megatron", llama_8b(), c), {"--ac selective", "modules, not ops"}));
-  c.ac = AcMode::every;
-  c.ac_arg = 2;
+  c.memory.ac = AcMode::every;
+  c.memory.ac_arg = 2;
   CHECK(says(error("megatron", llama_8b(), c), {"--ac every:2", "first blocks"}));
-  c.ac = AcMode::full;
-  c.scope = AcScope::submodule;
+  c.memory.ac = AcMode::full;
+  c.memory.scope = AcScope::submodule;
   CHECK(says(error("megatron", llama_8b(), c), {"--ac-scope submodule"}));
   c = plain("megatron");
-  c.loss = LossKind::lc_ce;
+  c.memory.loss = LossKind::lc_ce;
   CHECK(says(error("megatron", llama_8b(), c), {"--loss lc-ce"}));
   c = plain("megatron");
-  c.attention = Attention::efficient;
+  c.run.attention = Attention::efficient;
   CHECK(says(error("megatron", llama_8b(), c), {"--attn efficient", "cudnn"}));
 }
 
@@ -284,7 +284,7 @@ TEST_CASE("hf: checkpointing is the Trainer's on one rank, Accelerate's under FS
              {"activation_checkpointing: true", "use_reentrant: false", "distributed_type: 'NO'",
               "optim: adamw_torch_fused", "dtype=torch.bfloat16"}));
   StepConfig c = eight_ranks(Sharding::fsdp2);
-  c.ac = AcMode::full;
+  c.memory.ac = AcMode::full;
   CHECK(says(exported("hf", llama_1b(), c),
              {"activation_checkpointing: false", "fsdp_activation_checkpointing: true",
               "fsdp_version: 2", "num_processes: 8", "mixed_precision: 'no'"}));
@@ -292,30 +292,30 @@ TEST_CASE("hf: checkpointing is the Trainer's on one rank, Accelerate's under FS
 
 TEST_CASE("hf: every:K, hsdp, fp32 masters, accumulation that synchronises each time") {
   StepConfig c = eight_ranks(Sharding::hsdp);
-  c.hsdp_shards = 4;
-  c.ac = AcMode::every;
-  c.ac_arg = 2;
-  c.param_dtype = DType::f32;
-  c.grad_accum = 4;
+  c.layout.hsdp_shards = 4;
+  c.memory.ac = AcMode::every;
+  c.memory.ac_arg = 2;
+  c.precision.param_dtype = DType::f32;
+  c.run.grad_accum = 4;
   CHECK(says(exported("hf", llama_1b(), c),
              {"every_n_layers: 2", "parallelism_config_dp_replicate_size: 2",
               "parallelism_config_dp_shard_size: 4", "mixed_precision: 'bf16'", "bf16: true",
               "sync_each_batch: true", "gradient_accumulation_steps: 4"}));
-  c.no_sync = true;
+  c.layout.no_sync = true;
   CHECK(exported("hf", llama_1b(), c).find("sync_each_batch") == std::string::npos);
 }
 
 TEST_CASE("hf: Liger's loss chooses its chunk") {
   // 8·2048 tokens, ⌈128256 / 2048⌉ = 63: ⌈16384 / 63⌉ = 261 → 512.
   StepConfig c;
-  c.batch = 8;
-  c.loss = LossKind::chunked;
-  c.chunk_tokens = 512;
+  c.run.batch = 8;
+  c.memory.loss = LossKind::chunked;
+  c.memory.chunk_tokens = 512;
   CHECK(says(exported("hf", llama_1b(), c),
              {"use_liger_kernel: true", "fused_linear_cross_entropy: true", "rms_norm: false"}));
-  c.chunk_tokens = 1024;
+  c.memory.chunk_tokens = 1024;
   CHECK(says(error("hf", llama_1b(), c), {"--loss chunked:1024", "chunked:512"}));
-  c.loss = LossKind::lc_ce;
+  c.memory.loss = LossKind::lc_ce;
   CHECK(says(error("hf", llama_1b(), c), {"--loss lc-ce", "chunked:512"}));
 }
 
@@ -326,16 +326,16 @@ TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(says(error("hf", llama_1b(), eight_ranks(Sharding::zero2)),
              {"--shard zero2", "export to deepspeed"}));
   StepConfig c = eight_ranks(Sharding::fsdp2);
-  c.reduce_dtype = DType::f32;
+  c.precision.reduce_dtype = DType::f32;
   CHECK(says(error("hf", llama_1b(), c), {"--reduce-dtype fp32", "--reduce-dtype bf16"}));
   c = eight_ranks(Sharding::fsdp2);
-  c.keep_last_block = true;
+  c.layout.keep_last_block = true;
   CHECK(says(error("hf", llama_1b(), c), {"--keep-last-block"}));
 }
 
 TEST_CASE("deepspeed: JSON with ZeRO's stage and the three batch sizes that must agree") {
   StepConfig c = eight_ranks(Sharding::zero2);
-  c.grad_accum = 4;
+  c.run.grad_accum = 4;
   const auto result = advise::export_setting("deepspeed", llama_1b(), c);
   const nlohmann::json json = nlohmann::json::parse(result.text);
   CHECK(json.at("zero_optimization").at("stage") == 2);
@@ -356,10 +356,10 @@ TEST_CASE("deepspeed: stages, MiCS, SGD") {
   CHECK(json(eight_ranks(Sharding::zero1)).at("zero_optimization").at("stage") == 1);
   CHECK(json(eight_ranks(Sharding::fsdp2)).at("zero_optimization").at("stage") == 3);
   StepConfig c = eight_ranks(Sharding::hsdp);
-  c.hsdp_shards = 4;
+  c.layout.hsdp_shards = 4;
   CHECK(json(c).at("zero_optimization").at("mics_shard_size") == 4);
   c = eight_ranks(Sharding::zero1);
-  c.optimizer = Optimizer::sgd;
+  c.optimizer.kind = Optimizer::sgd;
   CHECK(json(c).at("zero_allow_untested_optimizer") == true);
 }
 
@@ -374,9 +374,9 @@ TEST_CASE("deepspeed: what it has not is refused with the way out") {
              {"--ac grouped:2", "PipelineModule", "--ac full"}));
   CHECK(says(error("deepspeed", llama_1b(), with_ac(AcMode::selective)), {"--ac selective"}));
   StepConfig c;
-  c.loss = LossKind::lc_ce;
+  c.memory.loss = LossKind::lc_ce;
   CHECK(says(error("deepspeed", llama_1b(), c), {"--loss lc-ce", "--loss ce"}));
   c = eight_ranks(Sharding::fsdp2);
-  c.keep_last_block = true;
+  c.layout.keep_last_block = true;
   CHECK(says(error("deepspeed", llama_1b(), c), {"--keep-last-block"}));
 }

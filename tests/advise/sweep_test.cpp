@@ -10,10 +10,10 @@ namespace {
 advise::Sweep swept() {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
   StepConfig base;
-  base.batch = 8;
-  base.seq = 2048;
-  base.world = 8;
-  base.shard = Sharding::fsdp2;
+  base.run.batch = 8;
+  base.run.seq = 2048;
+  base.layout.world = 8;
+  base.layout.shard = Sharding::fsdp2;
   return advise::sweep(model, base, advise::default_space(model, base));
 }
 
@@ -48,9 +48,9 @@ TEST_CASE("the largest batch fits, and one more sequence does not") {
   const advise::Row& row = sweep.rows.front();
   REQUIRE(row.largest_batch > 0);
   StepConfig c = row.profile.config;
-  c.batch = row.largest_batch;
+  c.run.batch = row.largest_batch;
   CHECK(advise::plan(sweep.model, c, false).fit.fits);
-  c.batch = row.largest_batch + 1;
+  c.run.batch = row.largest_batch + 1;
   CHECK_FALSE(advise::plan(sweep.model, c, false).fit.fits);
 }
 
@@ -67,9 +67,9 @@ TEST_CASE("what lives at the peak, by category, sums to the peak on every sample
     const model::ModelSpec model = model::load_model(name);
     for (AcMode ac : {AcMode::none, AcMode::full, AcMode::selective}) {
       StepConfig c;
-      c.batch = 1;
-      c.seq = 512;
-      c.ac = ac;
+      c.run.batch = 1;
+      c.run.seq = 512;
+      c.memory.ac = ac;
       const profile::Profile p = advise::plan(model, c);
       std::int64_t sum = 0, modules = 0;
       for (std::int64_t bytes : p.memory.at_peak) sum += bytes;

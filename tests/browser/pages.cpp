@@ -17,7 +17,7 @@ advise::Sweep sweep_of_500() {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
   const StepConfig base = resolve_options({{"--batch", "8"}, {"--seq", "2048"}, {"--world", "8"}});
   advise::Space space = advise::default_space(model, base);
-  space.batch = {1, 2, 4, 8, 16};
+  space.set("--batch", {"1", "2", "4", "8", "16"});
   advise::Sweep sweep = advise::sweep(model, base, space);
   sweep.rows.resize(500);
   return sweep;

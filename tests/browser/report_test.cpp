@@ -91,17 +91,20 @@ TEST_CASE("filters and search leave the rows they name") {
         "'; s.dispatchEvent(new Event('change')); })()");
   };
   choose("Checkpointing", "full");
-  CHECK(shown() == count([](const advise::Row& r) { return r.profile.config.ac == AcMode::full; }));
+  CHECK(shown() ==
+        count([](const advise::Row& r) { return r.profile.config.memory.ac == AcMode::full; }));
   choose("Loss", "lc-ce");
   CHECK(shown() == count([](const advise::Row& r) {
-          return r.profile.config.ac == AcMode::full && r.profile.config.loss == LossKind::lc_ce;
+          return r.profile.config.memory.ac == AcMode::full &&
+                 r.profile.config.memory.loss == LossKind::lc_ce;
         }));
   choose("Checkpointing", "");
   choose("Loss", "");
   browser.click("#filters input[type=search]");
   browser.type("fsdp2 b16");
   CHECK(shown() == count([](const advise::Row& r) {
-          return r.profile.config.shard == Sharding::fsdp2 && r.profile.config.batch == 16;
+          return r.profile.config.layout.shard == Sharding::fsdp2 &&
+                 r.profile.config.run.batch == 16;
         }));
   CHECK(browser.evaluate("document.getElementById('count').textContent").get<std::string>() ==
         std::to_string(shown()) + " of 500 configurations");
@@ -299,7 +302,7 @@ TEST_CASE("names are text, never markup") {
   p.model.name = p.device_name = p.memory.peak_module = p.tool_version = hostile;
   p.memory.largest[0].module = p.warnings[0] = p.assumptions[0] = p.budget->plan = hostile;
   p.memory.at_peak_by_module = {{hostile, 1}};
-  p.config.gpu = p.config.framework = hostile;
+  p.config.device.gpu = p.config.runtime.framework = hostile;
   advise::Sweep sweep;
   sweep.model.name = hostile;
   sweep.rows.push_back({p, hostile, true, 1, true, 4, hostile});

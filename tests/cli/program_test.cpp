@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "test_paths.hpp"
@@ -48,7 +49,9 @@ TEST_CASE("exit codes: 0 done, 2 what the user can mend") {
         "plan tiny-llama --world 3 --shard hsdp:2", "plan tiny-llama --kernels compiled",
         "explain tiny-llama --format html", "report", "report /no/such/file", "trace ls",
         "plan tiny-llama --output /no/such/folder/f", "compare tiny-llama tiny-llama",
-        "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json"}) {
+        "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json",
+        "explain tiny-llama --program --format md", "explain tiny-llama --passes --format json",
+        "explain tiny-llama --passes --program"}) {
     CAPTURE(bad);
     const bool redirected = contains(bad, ">");
     const Result result = run(std::string(bad) + (redirected ? " 2>/dev/null" : " 2>&1"));
@@ -158,8 +161,19 @@ TEST_CASE("every command works on every format it has") {
       CHECK_FALSE(result.text.empty());
     }
   CHECK(run("explain tiny-llama --schedule").code == 0);
+  CHECK(contains(run("explain tiny-llama --program --ac full").text, "recompute blocks.0."));
+  CHECK(contains(run("explain tiny-llama --passes --ac full").text, "differentiate"));
   CHECK(run("models").code == 0);
   CHECK(run("devices").code == 0);
+}
+
+TEST_CASE("docs/program.md has what explain --passes prints") {
+  std::ifstream file(std::string(ac_advisor::test::source_dir) + "/docs/program.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  CHECK(contains(page.str(), run("explain llama-3.2-1b --batch 8 --seq 2048 --ac full "
+                                 "--kernels fused --world 8 --passes")
+                                 .text));
 }
 
 TEST_CASE("a model's folder with a hostile name is planned and shown harmlessly") {

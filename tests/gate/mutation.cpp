@@ -156,7 +156,7 @@ Mutation change_fingerprint(Subject& s, Random& random) {
       return {"baseline: schema", "schema", true};
     case 4:
       f["config"]["grad_accum"] = 7;
-      return {"baseline: config.grad_accum", "--grad-accum", true};
+      return {"baseline: config.run.grad_accum", "--grad-accum", true};
     default:
       f["model"]["vocab"] = 77777;
       return {"baseline: model.vocab", "model.vocab", true};

@@ -45,8 +45,8 @@ test::Outcome on_cpu(const model::ModelSpec& model, const OptionList& options, i
 struct Alone {
   Alone(const model::ModelSpec& model, const StepConfig& config)
       : built(trainer::build(model, config)),
-        collectives(config.world > 1 ? trainer::make_emulated(config.world)
-                                     : trainer::make_single()),
+        collectives(config.layout.world > 1 ? trainer::make_emulated(config.layout.world)
+                                            : trainer::make_single()),
         data(test::random_tokens(model.vocab)),
         rank(*built, *collectives, data, /*seed=*/1, /*memory_limit=*/0, first_gpu()) {
     rank.load_weights(nullptr);
@@ -257,7 +257,7 @@ TEST_CASE("gpu: what bf16 steps with flash attention capture is forgotten, and c
     Alone issued(model, config);
     std::vector<double> losses;
     for (int i = 0; i < 9; ++i) losses.push_back(issued.rank.step().loss);
-    config.cuda_graph = graph;
+    config.runtime.cuda_graph = graph;
     Alone captured(model, config);
     for (std::size_t i = 0; i < losses.size(); ++i) {
       if (i == 5) captured.rank.executor().set_capture(CudaGraph::off);

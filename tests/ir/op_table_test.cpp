@@ -29,7 +29,7 @@ TEST_CASE("every kind that a model's forward uses with gradients has a derivativ
       ir::OpKind::arange, ir::OpKind::cos, ir::OpKind::sin, ir::OpKind::pad, ir::OpKind::hold};
   for (Kernels kernels : {Kernels::eager, Kernels::fused}) {
     StepConfig config = small_config();
-    config.kernels = kernels;
+    config.memory.kernels = kernels;
     for (const ir::Op& op : passes::build_step(small_model(), config).program.ops) {
       if (op.phase > ir::Phase::loss || constant.contains(op.kind)) continue;
       INFO(ir::row(op.kind).name);
@@ -43,8 +43,8 @@ TEST_CASE("a matrix product costs two operations a multiply-add") {
   const auto x = p.make({3, 5}, DType::bf16, ir::Role::activation, {});
   const auto w = p.make({7, 5}, DType::bf16, ir::Role::parameter, {});
   const auto y = p.make({3, 7}, DType::bf16, ir::Role::activation, {});
-  ir::Op& op = p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}));
-  op.dim = 5;
+  const ir::Op& op =
+      p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}, ir::Product{5}));
   CHECK(ir::flops(p, op) == 2 * 3 * 5 * 7);
   CHECK(ir::traffic_bytes(p, op) == 2 * (3 * 5 + 7 * 5 + 3 * 7));
 }

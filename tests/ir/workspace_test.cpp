@@ -33,8 +33,8 @@ model::ModelSpec two_heads() {
 
 StepConfig sequences(std::int64_t batch, std::int64_t seq) {
   StepConfig config = small_config();
-  config.batch = batch;
-  config.seq = seq;
+  config.run.batch = batch;
+  config.run.seq = seq;
   return config;
 }
 

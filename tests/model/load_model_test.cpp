@@ -69,7 +69,8 @@ TEST_CASE("a config.json is called after its folder, any other file after itself
   CHECK(model::load_model((folder / "mine/").string()).name == "mine");
   CHECK(model::load_model((folder / "mine/config.json").string()).name == "mine");
   CHECK(model::load_model((folder / "other.json").string()).name == "other");
-  CHECK(model::load_model((folder / "other.json").string(), "mistral").family == "mistral");
+  write(folder / "ours.json", test::small_config("ours").dump());
+  CHECK(model::load_model((folder / "ours.json").string(), "mistral").family == "mistral");
 }
 
 TEST_CASE("an error in a file names the file") {
@@ -93,6 +94,33 @@ TEST_CASE("a file of 100 MB is refused before it is read") {
   fs::resize_file(folder / "big.json", 100'000'000);  // sparse
   CHECK(contains(load_error((folder / "big.json").string()), "big.json: larger than 16 MiB"));
   CHECK(contains(load_error("/dev/zero"), "/dev/zero: larger than 16 MiB"));
+}
+
+TEST_CASE("a model of Hugging Face's cache is found by its folder, its snapshot and its name") {
+  const Folder folder;
+  const std::string config = test::small_config("llama").dump();
+  write(folder / "hub/models--our--small/snapshots/abc/config.json", config);
+  const std::string repository = (folder / "hub/models--our--small").string();
+  CHECK(model::load_model(repository).name == "small");
+  CHECK(model::load_model(repository + "/").name == "small");
+  CHECK(model::load_model(repository + "/snapshots/abc").name == "small");
+  setenv("HF_HUB_CACHE", (folder / "hub").c_str(), 1);
+  CHECK(model::load_model("our/small").name == "small");
+  CHECK(contains(load_error("our/tall"),
+                 "\"our/tall\": no such file or folder, nothing of that "
+                 "name in Hugging Face's local cache, and no sample"));
+  // A second snapshot: refs/main says which one counts, and without it none does.
+  write(folder / "hub/models--our--small/snapshots/def/config.json",
+        test::small_config("qwen2").dump());
+  CHECK(contains(load_error("our/small"), "has 2 snapshots, and refs/main names none of them"));
+  write(folder / "hub/models--our--small/refs/main", "def\n");
+  CHECK(model::load_model("our/small").family == "qwen2");
+  write(folder / "hub/models--our--bare/refs/main", "abc");
+  CHECK(contains(load_error("our/bare"), "has no snapshots; give one snapshot's folder"));
+  fs::create_directories(folder / "hub/models--our--half/snapshots/abc");
+  CHECK(contains(load_error("our/half"), "the snapshot has no config.json; was it downloaded"));
+  CHECK(contains(load_error("../models--our--small"), "no such file or folder"));
+  unsetenv("HF_HUB_CACHE");
 }
 
 TEST_CASE("an unknown name lists the samples and the nearest") {

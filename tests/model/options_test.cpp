@@ -42,15 +42,15 @@ OptionList with(OptionList options, const OptionList& more) {
 
 TEST_CASE("without options: hf, one rank, batch 1, sequence 2048, H100") {
   const StepConfig c = resolve({});
-  CHECK(c.framework == "hf");
-  CHECK(c.batch == 1);
-  CHECK(c.seq == 2048);
-  CHECK(c.grad_accum == 1);
-  CHECK(c.world == 1);
-  CHECK(c.gpu == "h100-80gb");
-  CHECK(c.shard == Sharding::none);
-  CHECK(c.runtime == Runtime::pytorch);
-  CHECK_FALSE(c.force);
+  CHECK(c.runtime.framework == "hf");
+  CHECK(c.run.batch == 1);
+  CHECK(c.run.seq == 2048);
+  CHECK(c.run.grad_accum == 1);
+  CHECK(c.layout.world == 1);
+  CHECK(c.device.gpu == "h100-80gb");
+  CHECK(c.layout.shard == Sharding::none);
+  CHECK(c.runtime.kind == Runtime::pytorch);
+  CHECK_FALSE(c.runtime.force);
 }
 
 TEST_CASE("the documented H100 recipe is read as written") {
@@ -65,17 +65,17 @@ TEST_CASE("the documented H100 recipe is read as written") {
                                 {"--loss", "lc-ce"},
                                 {"--hold-output", ""},
                                 {"--param-dtype", "bf16"}});
-  CHECK(c.batch == 8);
-  CHECK(c.kernels == Kernels::fused);
-  CHECK(c.shard == Sharding::fsdp2);
-  CHECK(c.world == 8);
-  CHECK(c.ac == AcMode::full);
-  CHECK(c.keep_last_block);
-  CHECK(c.scope == AcScope::submodule);
-  CHECK(c.loss == LossKind::lc_ce);
-  CHECK(c.hold_output);
-  CHECK(c.param_dtype == DType::bf16);
-  CHECK(c.compute_dtype == DType::bf16);
+  CHECK(c.run.batch == 8);
+  CHECK(c.memory.kernels == Kernels::fused);
+  CHECK(c.layout.shard == Sharding::fsdp2);
+  CHECK(c.layout.world == 8);
+  CHECK(c.memory.ac == AcMode::full);
+  CHECK(c.layout.keep_last_block);
+  CHECK(c.memory.scope == AcScope::submodule);
+  CHECK(c.memory.loss == LossKind::lc_ce);
+  CHECK(c.memory.hold_output);
+  CHECK(c.precision.param_dtype == DType::bf16);
+  CHECK(c.precision.compute_dtype == DType::bf16);
 }
 
 TEST_CASE("what is printed is read back") {
@@ -88,14 +88,15 @@ TEST_CASE("what is printed is read back") {
     CHECK(shard_option(resolve({{"--world", "8"}, {"--shard", shard}})) == shard);
   CHECK(shard_option(resolve({})) == "none");
   for (const char* kernels : {"eager", "fused"})
-    CHECK(std::string(to_option(resolve({{"--kernels", kernels}}).kernels)) == kernels);
+    CHECK(std::string(to_option(resolve({{"--kernels", kernels}}).memory.kernels)) == kernels);
   for (const char* optimizer : {"adamw", "adamw-foreach", "sgd"})
-    CHECK(std::string(to_option(resolve({{"--optimizer", optimizer}}).optimizer)) == optimizer);
+    CHECK(std::string(to_option(resolve({{"--optimizer", optimizer}}).optimizer.kind)) ==
+          optimizer);
   for (const char* attn : {"auto", "flash", "cudnn", "efficient", "math", "eager"})
-    CHECK(std::string(to_option(resolve({{"--attn", attn}}).attention)) == attn);
+    CHECK(std::string(to_option(resolve({{"--attn", attn}}).run.attention)) == attn);
   for (const char* unit : {"block", "segment"})
-    CHECK(std::string(to_option(resolve(with(eight_ranks, {{"--fsdp-unit", unit}})).fsdp_unit)) ==
-          unit);
+    CHECK(std::string(to_option(
+              resolve(with(eight_ranks, {{"--fsdp-unit", unit}})).layout.fsdp_unit)) == unit);
   CHECK(std::string(to_option(AcScope::submodule)) == "submodule");
   CHECK(std::string(to_option(DType::f32)) == "fp32");
 }
@@ -106,76 +107,77 @@ TEST_CASE("every framework has a preset, and an option by hand wins over it") {
     CAPTURE(name);
     REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
     const OptionList framework = {{"--framework", name}};
-    CHECK(resolve(framework).framework == name);
-    CHECK(resolve(with(framework, {{"--world", "8"}})).shard != Sharding::none);
+    CHECK(resolve(framework).runtime.framework == name);
+    CHECK(resolve(with(framework, {{"--world", "8"}})).layout.shard != Sharding::none);
     for (const char* value : {"eager", "fused"})
-      CHECK(std::string(to_option(resolve(with(framework, {{"--kernels", value}})).kernels)) ==
-            value);
+      CHECK(std::string(to_option(
+                resolve(with(framework, {{"--kernels", value}})).memory.kernels)) == value);
     for (const char* value : {"ce", "lc-ce", "chunked:64"})
       CHECK(loss_option(resolve(with(framework, {{"--loss", value}}))) == value);
-    CHECK(resolve(with(framework, {{"--optimizer", "sgd"}})).optimizer == Optimizer::sgd);
+    CHECK(resolve(with(framework, {{"--optimizer", "sgd"}})).optimizer.kind == Optimizer::sgd);
     CHECK(ac_option(resolve(with(framework, {{"--ac", "every:2"}}))) == "every:2");
   }
 }
 
 TEST_CASE("the order of options does not let the preset win") {
-  CHECK(resolve({{"--kernels", "fused"}, {"--framework", "hf"}}).kernels == Kernels::fused);
+  CHECK(resolve({{"--kernels", "fused"}, {"--framework", "hf"}}).memory.kernels == Kernels::fused);
 }
 
 TEST_CASE("an option given twice: the last one counts") {
-  CHECK(resolve({{"--batch", "2"}, {"--batch", "4"}}).batch == 4);
+  CHECK(resolve({{"--batch", "2"}, {"--batch", "4"}}).run.batch == 4);
   const StepConfig c = resolve({{"--ac", "grouped:4"}, {"--ac", "full"}});
-  CHECK(c.ac == AcMode::full);
-  CHECK(c.ac_arg == 0);
+  CHECK(c.memory.ac == AcMode::full);
+  CHECK(c.memory.ac_arg == 0);
 }
 
 TEST_CASE("zero3 is fsdp2, several ranks are fsdp2 where the preset names no sharding of its own") {
-  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).shard == Sharding::fsdp2);
-  CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).shard == Sharding::fsdp2);
+  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::fsdp2);
+  CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).layout.shard == Sharding::fsdp2);
 }
 
 TEST_CASE("the chunked loss holds no output unless asked to: Liger's returns no logits") {
   for (const auto name : options::framework_names()) {
     const OptionList chunked = {{"--framework", std::string(name)}, {"--loss", "chunked:64"}};
-    CHECK_FALSE(resolve(chunked).hold_output);
-    CHECK(resolve(with(chunked, {{"--hold-output", ""}})).hold_output);
+    CHECK_FALSE(resolve(chunked).memory.hold_output);
+    CHECK(resolve(with(chunked, {{"--hold-output", ""}})).memory.hold_output);
   }
-  CHECK_FALSE(resolve({{"--no-hold-output", ""}, {"--loss", "lc-ce"}}).hold_output);
+  CHECK_FALSE(resolve({{"--no-hold-output", ""}, {"--loss", "lc-ce"}}).memory.hold_output);
 }
 
 TEST_CASE("fp32 parameters compute in fp32, but under fsdp2 in bf16") {
   const StepConfig alone = resolve({{"--param-dtype", "fp32"}});
-  CHECK(alone.compute_dtype == DType::f32);
-  CHECK(alone.reduce_dtype == DType::f32);
+  CHECK(alone.precision.compute_dtype == DType::f32);
+  CHECK(alone.precision.reduce_dtype == DType::f32);
   const StepConfig sharded = resolve(with(eight_ranks, {{"--param-dtype", "fp32"}}));
-  CHECK(sharded.param_dtype == DType::f32);
-  CHECK(sharded.compute_dtype == DType::bf16);
+  CHECK(sharded.precision.param_dtype == DType::f32);
+  CHECK(sharded.precision.compute_dtype == DType::bf16);
 }
 
 TEST_CASE("dtypes by hand stay as they are") {
   const StepConfig c = resolve(
       with(eight_ranks,
            {{"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"}, {"--reduce-dtype", "bf16"}}));
-  CHECK(c.compute_dtype == DType::f32);
-  CHECK(c.reduce_dtype == DType::bf16);
+  CHECK(c.precision.compute_dtype == DType::f32);
+  CHECK(c.precision.reduce_dtype == DType::bf16);
 }
 
 TEST_CASE("TorchTitan reduces in fp32 under fsdp2") {
   const StepConfig c = resolve(with(eight_ranks, {{"--framework", "torchtitan"}}));
-  CHECK(c.compute_dtype == DType::bf16);
-  CHECK(c.reduce_dtype == DType::f32);
+  CHECK(c.precision.compute_dtype == DType::bf16);
+  CHECK(c.precision.reduce_dtype == DType::f32);
 }
 
 TEST_CASE("a preset's sub-module scope yields to a mode that has no scope") {
   for (const auto name : options::framework_names())
     for (const char* ac : {"selective", "attention", "grouped:2", "sqrt", "budget:1GiB"})
-      CHECK(resolve({{"--framework", std::string(name)}, {"--ac", ac}}).scope == AcScope::block);
+      CHECK(resolve({{"--framework", std::string(name)}, {"--ac", ac}}).memory.scope ==
+            AcScope::block);
 }
 
 TEST_CASE("a preset's resharding yields to a sharding that gathers nothing") {
   for (const auto name : options::framework_names())
     CHECK_FALSE(resolve({{"--framework", std::string(name)}, {"--world", "2"}, {"--shard", "ddp"}})
-                    .keep_last_block);
+                    .layout.keep_last_block);
 }
 
 TEST_CASE("sharding and world that contradict are refused with both values") {
@@ -187,7 +189,7 @@ TEST_CASE("sharding and world that contradict are refused with both values") {
 }
 
 TEST_CASE("hsdp:N divides the world, the nearest N is named") {
-  CHECK(resolve({{"--world", "16"}, {"--shard", "hsdp:8"}}).hsdp_shards == 8);
+  CHECK(resolve({{"--world", "16"}, {"--shard", "hsdp:8"}}).layout.hsdp_shards == 8);
   CHECK(says(error({{"--world", "16"}, {"--shard", "hsdp:5"}}),
              {"--shard hsdp:5 --world 16", "divide", "hsdp:4"}));
   CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:8"}}), {"hsdp:4"}));
@@ -205,7 +207,8 @@ TEST_CASE("what only fsdp2 has is refused elsewhere") {
 }
 
 TEST_CASE("sub-module scope by hand goes with full and every:K only") {
-  CHECK(resolve({{"--ac", "every:2"}, {"--ac-scope", "submodule"}}).scope == AcScope::submodule);
+  CHECK(resolve({{"--ac", "every:2"}, {"--ac-scope", "submodule"}}).memory.scope ==
+        AcScope::submodule);
   CHECK(says(error({{"--ac", "selective"}, {"--ac-scope", "submodule"}}),
              {"--ac selective --ac-scope submodule", "full"}));
 }
@@ -222,7 +225,7 @@ TEST_CASE("numbers are read to their last character, within their range") {
   CHECK(says(error({{"--seq", "-99999999999999999999"}}), {"at least 1"}));
   CHECK(says(error({{"--world", "1048577"}}), {"at most 1048576"}));
   CHECK(says(error({{"--grad-accum", "0"}}), {"--grad-accum 0"}));
-  CHECK(resolve({{"--seq", "2147483648"}}).seq == 2147483648);
+  CHECK(resolve({{"--seq", "2147483648"}}).run.seq == 2147483648);
 }
 
 TEST_CASE("arguments of modes are read as strictly") {
@@ -243,8 +246,8 @@ TEST_CASE("arguments of modes are read as strictly") {
 }
 
 TEST_CASE("dropout and capacity factor are finite and in range") {
-  CHECK(resolve({{"--dropout", "0.1"}}).dropout == doctest::Approx(0.1));
-  CHECK(resolve({{"--capacity-factor", "1.25"}}).capacity_factor == doctest::Approx(1.25));
+  CHECK(resolve({{"--dropout", "0.1"}}).run.dropout == doctest::Approx(0.1));
+  CHECK(resolve({{"--capacity-factor", "1.25"}}).run.capacity_factor == doctest::Approx(1.25));
   for (const char* value : {"1", "-0.1", "nan", "inf", "0.1x", ""})
     CHECK(says(error({{"--dropout", value}}), {"--dropout"}));
   for (const char* value : {"0", "-1", "1e9", "nan", "much"})
@@ -287,10 +290,10 @@ TEST_CASE("words that are not known are named with the nearest known one") {
 
 TEST_CASE("a flag takes no value") {
   CHECK(says(error({{"--force", "yes"}}), {"--force yes", "takes no value"}));
-  CHECK(resolve({{"--force", ""}}).force);
-  CHECK(resolve({{"--autocast", ""}}).autocast);
-  CHECK(resolve({{"--alloc-conf", "expandable_segments:True"}}).expandable_segments);
-  CHECK(resolve({{"--no-sync", ""}, {"--world", "2"}, {"--shard", "ddp"}}).no_sync);
+  CHECK(resolve({{"--force", ""}}).runtime.force);
+  CHECK(resolve({{"--autocast", ""}}).precision.autocast);
+  CHECK(resolve({{"--alloc-conf", "expandable_segments:True"}}).runtime.expandable_segments);
+  CHECK(resolve({{"--no-sync", ""}, {"--world", "2"}, {"--shard", "ddp"}}).layout.no_sync);
 }
 
 TEST_CASE("what is out of scope is refused by name, with the reason") {

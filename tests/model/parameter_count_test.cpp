@@ -74,6 +74,35 @@ TEST_CASE("experts count in sparse blocks only, with their router") {
         2 * table + 4 * (attention + 2 * 64) + 3 * (3 * 64 * 160) + 6 * (64 + 3 * 64 * 32) + 64);
 }
 
+TEST_CASE("families of further shapes have the parameters of transformers' own modules") {
+  // Counted from the modules on the meta device; the first five are published models' sizes.
+  const auto sized = [](const char* family, std::int64_t hidden, std::int64_t intermediate,
+                        std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                        std::int64_t vocab, bool tied) {
+    return nlohmann::json{{"model_type", family},
+                          {"hidden_size", hidden},
+                          {"vocab_size", vocab},
+                          {"intermediate_size", intermediate},
+                          {"num_hidden_layers", layers},
+                          {"num_attention_heads", heads},
+                          {"num_key_value_heads", kv_heads},
+                          {"tie_word_embeddings", tied}};
+  };
+  auto gemma = sized("gemma", 3072, 24576, 28, 16, 16, 256000, true);
+  gemma["head_dim"] = 256;
+  CHECK(model::parameter_count(parse(gemma)) == 8'537'680'896);
+  CHECK(model::parameter_count(parse(sized("granite", 4096, 12800, 40, 32, 8, 49155, true))) ==
+        8'170'848'256);
+  CHECK(model::parameter_count(parse(sized("smollm3", 2048, 11008, 36, 16, 4, 128256, true))) ==
+        3'075'098'624);
+  CHECK(model::parameter_count(parse(sized("olmo2", 4096, 11008, 32, 32, 32, 100352, false))) ==
+        7'298'617'344);
+  CHECK(model::parameter_count(parse(sized("olmo3", 4096, 11008, 32, 32, 32, 100278, false))) ==
+        7'298'011'136);
+  CHECK(model::parameter_count(parse(sized("olmoe", 2048, 1024, 16, 16, 16, 50304, false))) ==
+        6'919'161'856);
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

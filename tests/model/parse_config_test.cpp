@@ -14,9 +14,10 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() == std::vector<std::string>{"gemma2", "gemma3_text", "llama",
-                                                            "mistral", "mixtral", "phi3", "qwen2",
-                                                            "qwen3", "qwen3_moe"});
+  CHECK(model::known_families() ==
+        std::vector<std::string>{"gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral",
+                                 "mixtral", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen3",
+                                 "qwen3_moe", "smollm3"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -30,9 +31,11 @@ TEST_CASE("every family reads its smallest configuration") {
     CHECK(spec.rotary_dim == spec.head_dim);
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
-    CHECK(spec.tied_embeddings == family.starts_with("gemma"));
-    CHECK(spec.moe.has_value() == (family == "mixtral" || family == "qwen3_moe"));
-    CHECK(spec.rms_norm_eps == (family == "phi3" || family == "mixtral" ? 1e-5 : 1e-6));
+    CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3"));
+    CHECK(spec.moe.has_value() ==
+          (family == "mixtral" || family == "olmoe" || family == "qwen3_moe"));
+    const bool wider_eps = family == "phi3" || family == "mixtral" || family.starts_with("olmo");
+    CHECK(spec.rms_norm_eps == (wider_eps ? 1e-5 : 1e-6));
   }
 }
 
@@ -88,6 +91,7 @@ TEST_CASE("qwen2: use_sliding_window windows the blocks from max_window_layers o
                            "full_attention"};
   CHECK(parse(config).window == Windows{100, 0, 0, 0});
   config["model_type"] = "qwen3_moe";  // all blocks or none there
+  config.erase("layer_types");
   CHECK(parse(config).window == Windows(4, 100));
 }
 
@@ -162,8 +166,73 @@ TEST_CASE("phi3: fused projections, partial rotation rounded up to an even size"
   CHECK(parse(config).rotary_dim == 12);
   config["partial_rotary_factor"] = 0.7;  // int(11.2) = 11, twice the 6 frequencies
   CHECK(parse(config).rotary_dim == 12);
-  config["model_type"] = "llama";  // not read there
-  CHECK(parse(config).rotary_dim == 16);
+}
+
+TEST_CASE("gemma: gemma2's norms and activation, two norms a block, no soft caps") {
+  auto config = small_config("gemma");
+  const auto spec = parse(config);
+  CHECK(spec.head_dim == 256);
+  CHECK(spec.unit_offset_norm);
+  CHECK(spec.scaled_embedding);
+  CHECK_FALSE(spec.sandwich_norms);
+  CHECK_FALSE(spec.eager_attention_only);
+  config["hidden_act"] = "gelu";  // as published: its approximation is meant
+  config["hidden_activation"] = nullptr;
+  CHECK(parse(config).activation == Activation::gelu_tanh);
+}
+
+TEST_CASE("olmo2 has norms after attention and MLP alone, and over whole q and k; olmo3 windows") {
+  const auto spec = parse(small_config("olmo2"));
+  CHECK(spec.post_norms_only);
+  CHECK(spec.qk_norm_whole);
+  CHECK(spec.wide_norm_scale);
+  CHECK(spec.wide_rotary);
+  const auto newer = parse(small_config("olmo3"));
+  CHECK(newer.window == Windows{4096, 4096, 4096, 0});
+  CHECK(newer.rotary_tables == 2);
+  CHECK(newer.rope_theta == 500000.0);
+  CHECK_FALSE(parse(small_config("olmoe")).post_norms_only);
+  CHECK(parse(small_config("olmoe")).qk_norm_whole);
+}
+
+TEST_CASE("olmoe's experts are as wide as its MLP, and their weights normalized where it says so") {
+  auto config = small_config("olmoe");
+  CHECK(*parse(config).moe == model::MoeSpec{64, 8, 160, false});
+  config["norm_topk_prob"] = true;
+  CHECK(parse(config).moe->normalize_top_k);
+}
+
+TEST_CASE("granite's four multipliers are 1 where they are absent") {
+  auto config = small_config("granite");
+  CHECK(parse(config).embedding_multiplier == 1.0);
+  CHECK(parse(config).attention_scale == 1.0);
+  config.update({{"embedding_multiplier", 12.0},
+                 {"residual_multiplier", 0.22},
+                 {"logits_scaling", 16.0},
+                 {"attention_multiplier", 0.0078125}});
+  const auto spec = parse(config);
+  CHECK(spec.embedding_multiplier == 12.0);
+  CHECK(spec.residual_multiplier == 0.22);
+  CHECK(spec.logits_divisor == 16.0);
+  CHECK(spec.attention_scale == 0.0078125);
+  CHECK_FALSE(parse(small_config("llama")).embedding_multiplier.has_value());
+}
+
+TEST_CASE("smollm3: every fourth block has no rotary embeddings, or those that are named") {
+  auto config = small_config("smollm3");
+  CHECK(parse(config).unrotated_block == std::vector<bool>{false, false, false, true});
+  config["no_rope_layer_interval"] = 2;
+  CHECK(parse(config).unrotated_block == std::vector<bool>{false, true, false, true});
+  config["use_sliding_window"] = true;  // the blocks without rotary embeddings have it
+  config["sliding_window"] = 32;
+  CHECK(parse(config).window == Windows{0, 32, 0, 32});
+  config["no_rope_layers"] = {0, 1, 1, 1};
+  CHECK(parse(config).unrotated_block == std::vector<bool>{true, false, false, false});
+  CHECK(parse(config).window == Windows{32, 0, 0, 0});
+  config["no_rope_layers"] = {1, 2, 1, 1};
+  CHECK(error_of(config).find("has the entry 2; expected 1 (rotated) or 0") != std::string::npos);
+  config["no_rope_layers"] = {1};
+  CHECK(error_of(config).find("has 1 entries, \"num_hidden_layers\" is 4") != std::string::npos);
 }
 
 TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the default") {
@@ -179,7 +248,7 @@ TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the de
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {
   auto config = small_config("mixtral");
   auto spec = parse(config);
-  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true});
+  CHECK(*spec.moe == model::MoeSpec{8, 2, 160, true, true});
   CHECK(spec.sparse_block == std::vector<bool>(4, true));
   config = small_config("qwen3_moe");
   config["mlp_only_layers"] = {0};

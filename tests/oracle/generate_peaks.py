@@ -36,6 +36,17 @@ TINY_FAMILIES = {
     "phi3": TINY | UNTIED | {"sliding_window": None, "pad_token_id": 0},
     "mixtral": TINY | UNTIED | {"num_local_experts": 4, "num_experts_per_tok": 2},
     "qwen3_moe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
+    "gemma": TINY,
+    "smollm3": TINY | {"pad_token_id": 0},
+    "granite": TINY | {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 16.0,
+                       "attention_multiplier": 0.0078125},
+    "olmo2": TINY | UNTIED,
+    "olmo3": TINY | UNTIED | {"sliding_window": 16},
+    "olmoe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2},
+    "qwen2_moe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+                                  "shared_expert_intermediate_size": 96},
+    "glm4": TINY | UNTIED | {"attention_bias": True, "pad_token_id": 0},
+    "ministral3": TINY | UNTIED | {"sliding_window": None},
 }
 
 
@@ -63,6 +74,14 @@ REAL = {
                                  num_local_experts=8, num_experts_per_tok=2, sliding_window=None),
     "qwen3_30b_a3b_4layers": sizes(2048, 6144, 4, 32, 4, 128, 151936, False, model_type="qwen3_moe",
                                    num_experts=128, num_experts_per_tok=8, moe_intermediate_size=768),
+    "gemma_7b_4layers": sizes(3072, 24576, 4, 16, 16, 256, 256000, True, model_type="gemma"),
+    "smollm3_3b_8layers": sizes(2048, 11008, 8, 16, 4, 128, 128256, True, model_type="smollm3"),
+    "granite31_8b_4layers": sizes(4096, 12800, 4, 32, 8, 128, 49155, True, model_type="granite", embedding_multiplier=12.0,
+                                  residual_multiplier=0.22, logits_scaling=16.0, attention_multiplier=0.0078125),
+    "olmo2_7b_4layers": sizes(4096, 11008, 4, 32, 32, 128, 100352, False, model_type="olmo2"),
+    "olmo3_7b_4layers": sizes(4096, 11008, 4, 32, 32, 128, 100278, False, model_type="olmo3", sliding_window=4096),
+    "olmoe_1b_7b_4layers": sizes(2048, 1024, 4, 16, 16, 128, 50304, False, model_type="olmoe", num_experts=64,
+                                 num_experts_per_tok=8),
 }
 
 
@@ -82,10 +101,12 @@ def case(model, values, batch, seq, ac="none", loss="hf", sharding="single", opt
 
 
 def family_cases(name, values, batch, seq, matrix):
-    """gemma: what transformers gives a block depends on its number, so no segments; its chunks lack the softcap."""
-    gemma = "gemma" in values.get("model_type", name)
+    """What transformers gives a block depends on its number in gemma and olmo3, so no segments; gemma's chunks lack
+    the softcap, granite's the divisor."""
+    model_type = values.get("model_type", name)
+    gemma = "gemma" in model_type or model_type == "olmo3"
     for ac, loss, sharding in matrix:
-        if not (gemma and (ac.startswith("seg") or loss == "chunk" and "final_logit_softcapping" in values)):
+        if not (gemma and (ac.startswith("seg") or loss == "chunk" and ("final_logit_softcapping" in values or model_type == "granite"))):
             yield case(name, values, batch, seq, ac, loss, sharding)
 
 

@@ -21,24 +21,24 @@ std::int64_t number_after(const std::string& text, const std::string& prefix) {
 void read_checkpointing(const std::string& ac, StepConfig& c) {
   if (ac == "none") return;
   if (ac == "full")
-    c.ac = AcMode::full;
+    c.memory.ac = AcMode::full;
   else if (ac == "selop")
-    c.ac = AcMode::selective;
+    c.memory.ac = AcMode::selective;
   else if (ac.starts_with("seg"))
-    c.ac = AcMode::grouped, c.ac_arg = number_after(ac, "seg");
+    c.memory.ac = AcMode::grouped, c.memory.ac_arg = number_after(ac, "seg");
   else if (ac.starts_with("every"))
-    c.ac = AcMode::every, c.ac_arg = number_after(ac, "every");
+    c.memory.ac = AcMode::every, c.memory.ac_arg = number_after(ac, "every");
   else
     throw std::runtime_error("unknown ac: " + ac);
 }
 
 void read_loss(const std::string& loss, StepConfig& c) {
   if (loss == "hf_nokeep")
-    c.hold_output = false;
+    c.memory.hold_output = false;
   else if (loss.starts_with("chunk")) {
-    c.loss = LossKind::chunked;
-    c.chunk_tokens = loss == "chunk" ? 1024 : number_after(loss, "chunk");
-    c.hold_output = false;
+    c.memory.loss = LossKind::chunked;
+    c.memory.chunk_tokens = loss == "chunk" ? 1024 : number_after(loss, "chunk");
+    c.memory.hold_output = false;
   } else if (loss != "hf")
     throw std::runtime_error("unknown loss: " + loss);
 }
@@ -72,34 +72,35 @@ std::vector<PeakCase> read_peaks(const std::string& file) {
                       sharding = j.at("sharding"), optimizer = j.at("optimizer");
     c.model = model::parse_config(with_model_type(j.at("config"), model).dump(), file, model);
     StepConfig& s = c.config;
-    s.under_dispatch_mode = true;
-    s.batch = j.at("batch");
-    s.seq = j.at("seq");
+    s.runtime.under_dispatch_mode = true;
+    s.run.batch = j.at("batch");
+    s.run.seq = j.at("seq");
     read_checkpointing(ac, s);
     read_loss(loss, s);
     if (sharding != "single") {
-      s.shard = Sharding::fsdp2;
-      s.world = number_after(sharding, "fsdp");
+      s.layout.shard = Sharding::fsdp2;
+      s.layout.world = number_after(sharding, "fsdp");
       // The reference has one FSDP group a segment (design, section 10.5).
-      s.fsdp_unit =
+      s.layout.fsdp_unit =
           j.value("fsdp_unit", "segment") == "block" ? FsdpUnit::block : FsdpUnit::segment;
     }
-    s.optimizer = optimizer == "fused"     ? Optimizer::adamw
-                  : optimizer == "foreach" ? Optimizer::adamw_foreach
-                                           : Optimizer::sgd;
-    s.param_dtype = s.compute_dtype = s.reduce_dtype = dtype_of(j.value("param_dtype", "bf16"));
+    s.optimizer.kind = optimizer == "fused"     ? Optimizer::adamw
+                       : optimizer == "foreach" ? Optimizer::adamw_foreach
+                                                : Optimizer::sgd;
+    s.precision.param_dtype = s.precision.compute_dtype = s.precision.reduce_dtype =
+        dtype_of(j.value("param_dtype", "bf16"));
     if (j.contains("mixed_precision") && j["mixed_precision"].is_object()) {
-      s.compute_dtype = dtype_of(j["mixed_precision"].value("param", "bf16"));
-      s.reduce_dtype = dtype_of(j["mixed_precision"].value("reduce", "bf16"));
+      s.precision.compute_dtype = dtype_of(j["mixed_precision"].value("param", "bf16"));
+      s.precision.reduce_dtype = dtype_of(j["mixed_precision"].value("reduce", "bf16"));
     }
-    s.grad_accum = j.value("grad_accum", 1);
-    s.keep_last_block = j.value("keep_last_block", false);
-    s.no_sync = j.value("no_sync", false);
-    s.dropout = j.value("dropout", 0.0);
-    if (j.value("attn", "") == "eager") s.attention = Attention::eager;
+    s.run.grad_accum = j.value("grad_accum", 1);
+    s.layout.keep_last_block = j.value("keep_last_block", false);
+    s.layout.no_sync = j.value("no_sync", false);
+    s.run.dropout = j.value("dropout", 0.0);
+    if (j.value("attn", "") == "eager") s.run.attention = Attention::eager;
     c.rounded = j.value("rounded_to_512", true);
     c.label = model + " " + ac + " " + loss + " " + sharding + " " + optimizer + " " +
-              std::to_string(s.batch) + "x" + std::to_string(s.seq);
+              std::to_string(s.run.batch) + "x" + std::to_string(s.run.seq);
     c.peaks = {j.at("peak_bytes"), j.at("peak_forward"), j.at("peak_loss"), j.at("peak_backward"),
                j.at("peak_optimizer")};
     c.kernels_forward = j.value("kernels_fwd", 0);

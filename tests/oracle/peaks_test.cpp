@@ -71,7 +71,7 @@ TEST_CASE("the reference's PyTorch peaks are met to the byte in every phase") {
 
 TEST_CASE("PyTorch's own in-place rules meet the reference within the bounds too") {
   std::vector<PeakCase> cases = read_peaks("pytorch_peaks.json");
-  for (PeakCase& c : cases) c.config.under_dispatch_mode = false;
+  for (PeakCase& c : cases) c.config.runtime.under_dispatch_mode = false;
   report("pytorch_peaks.json, in place", cases);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("real CPU tensors without a dispatch mode meet the planner's in-place 
   std::vector<PeakCase> cases = read_peaks("cpu_peaks.json");
   REQUIRE(cases.size() >= 50);
   for (PeakCase& c : cases) {
-    c.config.under_dispatch_mode = false;
+    c.config.runtime.under_dispatch_mode = false;
     c.rounded = false;
   }
   report("cpu_peaks.json", cases);

@@ -70,7 +70,7 @@ TEST_CASE("sqrt makes ceil(sqrt(N)) balanced segments and recomputes the last on
   model.layers = 7;  // ceil(sqrt(7)) = 3 segments: 3 + 2 + 2
   model.window.assign(7, 0);
   StepConfig config = small_config();
-  config.ac = AcMode::sqrt;
+  config.memory.ac = AcMode::sqrt;
   const passes::StepProgram step = passes::build_step(model, config);
   std::map<int, std::set<int>> segments;
   for (const ir::Op& op : step.program.ops)
@@ -104,8 +104,8 @@ TEST_CASE("what is kept: full below selective below none, full below sub-module 
   const std::int64_t none = kept(build(AcMode::none)), full = kept(build(AcMode::full)),
                      selective = kept(build(AcMode::selective));
   StepConfig config = small_config();
-  config.ac = AcMode::full;
-  config.scope = AcScope::submodule;
+  config.memory.ac = AcMode::full;
+  config.memory.scope = AcScope::submodule;
   const std::int64_t submodule = kept(passes::build_step(small_model(), config));
   CHECK(full < selective);
   CHECK(selective < none);
@@ -116,7 +116,7 @@ TEST_CASE("what is kept: full below selective below none, full below sub-module 
 TEST_CASE(
     "a second micro-batch adds its gradients to the first's and raises no phase but its own") {
   StepConfig config = small_config();
-  config.grad_accum = 3;
+  config.run.grad_accum = 3;
   const passes::StepProgram step = passes::build_step(small_model(), config);
   REQUIRE(step.micro_begin.size() == 2);  // the third is like the second
   std::int64_t added = 0;
@@ -133,9 +133,9 @@ TEST_CASE("no op reads a version of a storage that an in-place op has replaced")
   for (Kernels kernels : {Kernels::eager, Kernels::fused})
     for (AcMode ac : {AcMode::none, AcMode::full, AcMode::selective, AcMode::grouped}) {
       StepConfig config = small_config();
-      config.kernels = kernels;
-      config.ac = ac;
-      config.ac_arg = 2;
+      config.memory.kernels = kernels;
+      config.memory.ac = ac;
+      config.memory.ac_arg = 2;
       const passes::StepProgram step = passes::build_step(small_model(), config);
       std::map<ir::StorageId, int> version;
       for (const ir::Op& op : step.program.ops) {
@@ -167,38 +167,38 @@ TEST_CASE("what cannot be combined is refused with the reason") {
     return text.find(part) != std::string::npos;
   };
   CHECK(contains(refused([](StepConfig& c) {
-                   c.ac = AcMode::grouped;
-                   c.ac_arg = 0;
+                   c.memory.ac = AcMode::grouped;
+                   c.memory.ac_arg = 0;
                  }),
                  "grouped:0"));
   CHECK(contains(refused([](StepConfig& c) {
-                   c.ac = AcMode::every;
-                   c.ac_arg = 9;
+                   c.memory.ac = AcMode::every;
+                   c.memory.ac_arg = 9;
                  }),
                  "4 blocks"));
-  CHECK(contains(refused([](StepConfig& c) { c.world = 8; }), "--shard none"));
-  CHECK(contains(refused([](StepConfig& c) { c.shard = Sharding::fsdp2; }), "--world 2"));
+  CHECK(contains(refused([](StepConfig& c) { c.layout.world = 8; }), "--shard none"));
+  CHECK(contains(refused([](StepConfig& c) { c.layout.shard = Sharding::fsdp2; }), "--world 2"));
   CHECK(contains(refused([](StepConfig& c) {
-                   c.shard = Sharding::hsdp;
-                   c.world = 8;
-                   c.hsdp_shards = 3;
+                   c.layout.shard = Sharding::hsdp;
+                   c.layout.world = 8;
+                   c.layout.hsdp_shards = 3;
                  }),
                  "must divide"));
   CHECK(contains(refused([](StepConfig& c) {
-                   c.ac = AcMode::selective;
-                   c.shard = Sharding::ddp;
-                   c.world = 2;
+                   c.memory.ac = AcMode::selective;
+                   c.layout.shard = Sharding::ddp;
+                   c.layout.world = 2;
                  }),
                  "needs --shard fsdp2"));
   CHECK(contains(refused([](StepConfig& c) {
-                   c.ac = AcMode::grouped;
-                   c.ac_arg = 2;
-                   c.scope = AcScope::submodule;
+                   c.memory.ac = AcMode::grouped;
+                   c.memory.ac_arg = 2;
+                   c.memory.scope = AcScope::submodule;
                  }),
                  "--ac-scope submodule"));
-  CHECK(contains(refused([](StepConfig& c) { c.batch = 0; }), "--batch 0"));
-  CHECK(contains(refused([](StepConfig& c) { c.seq = std::int64_t{1} << 40; }), "--seq"));
-  CHECK(contains(refused([](StepConfig& c) { c.batch = c.seq = 1 << 20; }), "2^31 tokens"));
+  CHECK(contains(refused([](StepConfig& c) { c.run.batch = 0; }), "--batch 0"));
+  CHECK(contains(refused([](StepConfig& c) { c.run.seq = std::int64_t{1} << 40; }), "--seq"));
+  CHECK(contains(refused([](StepConfig& c) { c.run.batch = c.run.seq = 1 << 20; }), "2^31 tokens"));
 }
 
 }  // namespace ac_advisor::test

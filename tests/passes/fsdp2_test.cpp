@@ -13,8 +13,8 @@ using ir::OpKind;
 
 StepConfig sharded(std::int64_t world) {
   StepConfig c = small_config();
-  c.shard = Sharding::fsdp2;
-  c.world = world;
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.world = world;
   return c;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("every block is gathered in forward and again in backward, the root on
 
 TEST_CASE("--keep-last-block leaves the last block gathered between forward and backward") {
   StepConfig c = sharded(2);
-  c.keep_last_block = true;
+  c.layout.keep_last_block = true;
   CHECK(count_by_block(passes::build_step(small_model(), c), OpKind::all_gather)[3] == 1);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("shards are padded in their first dimension") {
 
 TEST_CASE("fp32 parameters are gathered in bf16, and their gradients come back in fp32") {
   StepConfig c = sharded(2);
-  c.param_dtype = DType::f32;
+  c.precision.param_dtype = DType::f32;
   const passes::StepProgram step = passes::build_step(small_model(), c);
   std::int64_t gathered_bf16 = 0, gradients_fp32 = 0;
   for (const ir::Op& op : step.program.ops) {
@@ -76,16 +76,16 @@ TEST_CASE("fp32 parameters are gathered in bf16, and their gradients come back i
 
 TEST_CASE("hsdp reduces across replicas after it scatters among shards") {
   StepConfig c = sharded(4);
-  c.shard = Sharding::hsdp;
-  c.hsdp_shards = 2;
+  c.layout.shard = Sharding::hsdp;
+  c.layout.hsdp_shards = 2;
   const passes::StepProgram step = passes::build_step(small_model(), c);
   CHECK(count_by_block(step, OpKind::all_reduce) == count_by_block(step, OpKind::reduce_scatter));
 }
 
 TEST_CASE("a checkpoint over two FSDP units gathers both of them again, and no unit thrice") {
   StepConfig c = sharded(2);
-  c.ac = AcMode::grouped;
-  c.ac_arg = 2;
+  c.memory.ac = AcMode::grouped;
+  c.memory.ac_arg = 2;
   for (const auto& [block, times] :
        count_by_block(passes::build_step(small_model(), c), OpKind::all_gather))
     CHECK(times <= 2);
@@ -93,8 +93,8 @@ TEST_CASE("a checkpoint over two FSDP units gathers both of them again, and no u
 
 TEST_CASE("ddp copies each gradient into its bucket and reduces each bucket once") {
   StepConfig c = small_config();
-  c.shard = Sharding::ddp;
-  c.world = 2;
+  c.layout.shard = Sharding::ddp;
+  c.layout.world = 2;
   const passes::StepProgram step = passes::build_step(small_model(), c);
   std::int64_t copies = 0, reductions = 0;
   for (const ir::Op& op : step.program.ops) {

@@ -24,15 +24,15 @@ inline model::ModelSpec small_model() {
 
 inline StepConfig small_config() {
   StepConfig c;
-  c.batch = 2;
-  c.seq = 32;
+  c.run.batch = 2;
+  c.run.seq = 32;
   return c;
 }
 
 inline passes::StepProgram build(AcMode ac, std::int64_t k = 0) {
   StepConfig c = small_config();
-  c.ac = ac;
-  c.ac_arg = k;
+  c.memory.ac = ac;
+  c.memory.ac_arg = k;
   return passes::build_step(small_model(), c);
 }
 

@@ -14,16 +14,16 @@ TEST_CASE("every option goes through its field and back") {
   for (AcMode mode : {AcMode::none, AcMode::full, AcMode::selective, AcMode::attention,
                       AcMode::sqrt, AcMode::grouped, AcMode::every, AcMode::budget}) {
     StepConfig c;
-    c.ac = mode;
-    if (mode >= AcMode::grouped && mode != AcMode::sqrt) c.ac_arg = 3;
+    c.memory.ac = mode;
+    if (mode >= AcMode::grouped && mode != AcMode::sqrt) c.memory.ac_arg = 3;
     configs.push_back(c);
   }
   for (Sharding shard : {Sharding::ddp, Sharding::zero1, Sharding::zero2, Sharding::fsdp2}) {
     StepConfig c;
-    c.shard = shard;
-    c.optimizer = Optimizer::sgd;
-    c.runtime = Runtime::ac_trainer;
-    c.hold_output = false;
+    c.layout.shard = shard;
+    c.optimizer.kind = Optimizer::sgd;
+    c.runtime.kind = Runtime::ac_trainer;
+    c.memory.hold_output = false;
     configs.push_back(c);
   }
   for (const StepConfig& config : configs) {

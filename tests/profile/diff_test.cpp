@@ -32,8 +32,8 @@ TEST_CASE("a profile does not differ from itself") {
 TEST_CASE("a diff names the option that differs, with both values") {
   const profile::Profile a = test::full_profile();
   profile::Profile b = a;
-  b.config.ac = AcMode::full;
-  b.config.ac_arg = 0;
+  b.config.memory.ac = AcMode::full;
+  b.config.memory.ac_arg = 0;
   const profile::Diff d = profile::diff(a, b);
   REQUIRE(d.fields.size() == 1);
   CHECK(d.fields[0].field == "ac");

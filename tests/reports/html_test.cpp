@@ -141,10 +141,10 @@ TEST_CASE("the options of a configuration give that configuration") {
   CHECK(reports::command_line(*reports::options_of(resolve_options({{"--batch", "8"}}))) ==
         "--batch 8 --seq 2048");
   StepConfig never = resolve_options({});
-  never.under_dispatch_mode = true;
+  never.runtime.under_dispatch_mode = true;
   CHECK_FALSE(reports::options_of(never));
   never = resolve_options({});
-  never.shard = Sharding::fsdp2;  // over one rank
+  never.layout.shard = Sharding::fsdp2;  // over one rank
   CHECK_FALSE(reports::options_of(never));
 }
 
@@ -159,13 +159,13 @@ TEST_CASE("a word of a command is one word to a shell") {
 TEST_CASE("the verdict says what to use, what it saves and costs, and that it fits") {
   profile::Profile p = test::full_profile();
   p.config = {};
-  p.config.batch = 8;
+  p.config.run.batch = 8;
   p.memory.peak_allocated = 60 * gib;
   p.time.step = 0.25;
   advise::Sweep sweep;
   sweep.rows.push_back({p, "full lc-ce fused b8", true, 1, true, 9, "fastest that fits"});
   sweep.rows.push_back({p, "none ce eager b8", false, 0, false, 0, "too large"});
-  sweep.rows[0].profile.config.ac = AcMode::full;
+  sweep.rows[0].profile.config.memory.ac = AcMode::full;
   sweep.rows[0].profile.memory.peak_allocated = 15 * gib;
   sweep.rows[0].profile.time.step = 0.3;
   const std::string text = reports::verdict(sweep);
@@ -217,7 +217,7 @@ TEST_CASE("settings to copy are those of export, refusals with their reason") {
 TEST_CASE("no name leaves the place that it is shown in") {
   profile::Profile p = test::full_profile();
   p.model.name = "</script><img src=x onerror=alert(1)>{{data}}&quot;";
-  p.config.gpu = "$(reboot)";
+  p.config.device.gpu = "$(reboot)";
   const std::string html = reports::html({{{"<b>.json", p}}, {}, "a b"});
   CHECK(count(html, "<img") == 0);
   CHECK(count(html, "</script>") == 2);

@@ -64,6 +64,8 @@ class Checker {
         fail(place, "is none of " + rule.dump());
     } else if (keyword == "minimum") {
       if (value.is_number() && value < rule) fail(place, "is below " + rule.dump());
+    } else if (keyword == "maximum") {
+      if (value.is_number() && value > rule) fail(place, "is above " + rule.dump());
     } else if (keyword == "pattern") {
       if (value.is_string() &&
           !std::regex_search(value.get<std::string>(), std::regex(rule.get<std::string>())))

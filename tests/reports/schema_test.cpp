@@ -218,9 +218,10 @@ TEST_CASE("a file of another schema, cut short, or out of all range is refused b
   CHECK(contains(with("/model/layers", 3), "one for each of 3 layers"));
   CHECK(contains(with("/model/hidden", -5), "\"hidden\" is -5"));
   CHECK(contains(with("/config/batch", std::int64_t{1} << 62), "config"));
-  CHECK(contains(with("/config/batch", std::int64_t{1} << 54), "more than 2^56 tokens"));
-  CHECK(contains(with("/config/world", 0), "config"));
-  CHECK(contains(with("/config/shard", "hsdp"), "need a number"));
+  j["config"]["seq"] = std::int64_t{1} << 31;
+  CHECK(contains(with("/config/batch", std::int64_t{1} << 31), "more than 2^56 tokens"));
+  CHECK(contains(with("/config/world", 0), "--world 0: N must be at least 1"));
+  CHECK(contains(with("/config/shard", "hsdp"), "such as hsdp:8"));
 }
 
 TEST_CASE("a file cut short anywhere is refused, never half read") {

@@ -50,7 +50,7 @@ TEST_CASE("the difference of a sweep and itself is nothing") {
 
 TEST_CASE("the difference of two sweeps names the option and matches rows by label") {
   advise::Sweep a = test::small_sweep(), b = a;
-  b.base.dropout = 0.25;
+  b.base.run.dropout = 0.25;
   b.rows.front().profile.memory.peak_allocated += 4096;
   b.rows.back().label = "something else";
   const reports::SweepDiff d = reports::diff(a, b);

@@ -35,8 +35,8 @@ TEST_CASE("a matrix product that fills its waves runs at the peak, one that does
     const auto x = p.make({rows, 8192}, DType::bf16, ir::Role::activation, {});
     const auto w = p.make({1280, 8192}, DType::bf16, ir::Role::parameter, {});
     const auto y = p.make({rows, 1280}, DType::bf16, ir::Role::activation, {});
-    ir::Op& op = p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}));
-    op.dim = 8192;
+    const ir::Op& op =
+        p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}, ir::Product{8192}));
     simulate::Device d = round_device();
     d.bandwidth = 1e14;  // far from bound by memory
     return simulate::op_seconds(p, op, d, 1);
@@ -91,7 +91,7 @@ TEST_CASE("recomputation takes time of its own, and none takes none") {
 TEST_CASE("accumulation repeats the micro-batch but not the optimizer") {
   const simulate::Device d = round_device();
   StepConfig config = small_config();
-  config.grad_accum = 2;
+  config.run.grad_accum = 2;
   const passes::StepProgram two = passes::build_step(small_model(), config);
   const auto optimizer = static_cast<std::size_t>(ir::Phase::optimizer);
   const simulate::StepTime twice = simulate::walk_time(two, d, 1, 2);

@@ -46,14 +46,14 @@ TEST_CASE("what is resident is parameters, two moments, counters, inputs and rot
 
 TEST_CASE("held logits cost their bytes at the peak, and only theirs") {
   StepConfig held = small_config(), dropped = small_config();
-  dropped.hold_output = false;
+  dropped.memory.hold_output = false;
   // bf16 logits of 2 x 32 tokens over 512 words
   CHECK(walk(held).peak - walk(dropped).peak == 2 * 32 * 512 * 2);
 }
 
 TEST_CASE("a loss that never makes logits does not peak in the loss") {
   StepConfig config = small_config();
-  config.loss = LossKind::lc_ce;
+  config.memory.loss = LossKind::lc_ce;
   CHECK(walk(config).peak < walk(small_config()).peak);
 }
 

@@ -150,8 +150,8 @@ TEST_CASE("scanner: only what ends too early is called cut off") {
     const std::string error = error_of(whole.substr(0, size));
     CHECK(test::has(error, "t.json: is cut off: it ends at byte " + std::to_string(size)));
   }
-  for (const std::string text :
-       {R"j({"a": 1]})j", R"j({"a": [1}})j", R"j({a: 1})j", R"j({"a": @})j", R"j([1 2 x])j", R"j([:])j", R"j([{"a": 1}:])j"}) {
+  for (const std::string text : {R"j({"a": 1]})j", R"j({"a": [1}})j", R"j({a: 1})j",
+                                 R"j({"a": @})j", R"j([1 2 x])j", R"j([:])j", R"j([{"a": 1}:])j"}) {
     CAPTURE(text);
     const std::string error = error_of(text);
     CHECK(test::has(error, "t.json: not JSON: byte "));

@@ -24,9 +24,9 @@ std::vector<std::int64_t> sizes(const ir::Shape& shape) {
   return {shape.sizes().begin(), shape.sizes().end()};
 }
 
-at::Tensor norm(const at::Tensor& x, const at::Tensor& w, double eps, bool plus_one) {
-  const at::Tensor scaled = x * (x.square().mean(-1, true) + eps).rsqrt();
-  return scaled * (plus_one ? w + 1.0 : w);
+at::Tensor norm(const at::Tensor& x, const at::Tensor& w, const ir::RmsNorm& a) {
+  const at::Tensor scaled = x * (x.square().mean(-1, true) + a.epsilon).rsqrt();
+  return scaled * (a.unit_offset ? w + 1.0 : w);
 }
 
 at::Tensor rotate_half(const at::Tensor& x) {
@@ -96,7 +96,7 @@ class Walker {
       case OpKind::view:
         return put(0, in(0).dim() == 4 ? in(0) : heads(in(0), shape(0)));
       case OpKind::slice:
-        return put(0, in(0).narrow(-1, op.dim, shape(0).back()));
+        return put(0, in(0).narrow(-1, ir::attributes<ir::Slice>(op).start, shape(0).back()));
       case OpKind::split:
         put(0, in(0).narrow(-1, 0, shape(0).back()));
         return put(1, in(0).narrow(-1, shape(0).back(), shape(1).back()));
@@ -109,8 +109,9 @@ class Walker {
       case OpKind::addmm:
         return put(0, at::linear(in(1), in(2), in(0)));
       case OpKind::bmm:
-        return put(0, op.form == ir::Form::nt ? at::matmul(in(0), in(1).transpose(-1, -2))
-                                              : at::matmul(in(0), in(1)));
+        return put(0, ir::attributes<ir::Product>(op).form == ir::Form::nt
+                          ? at::matmul(in(0), in(1).transpose(-1, -2))
+                          : at::matmul(in(0), in(1)));
       case OpKind::grouped_mm:
         return put(0, grouped(in(0), in(1), in(2)));
       case OpKind::cast:
@@ -118,23 +119,25 @@ class Walker {
       case OpKind::clone:
         return put(0, in(0).clone().reshape(sizes(shape(0))));
       case OpKind::add:
-        return put(0, op.scalar == 0.0 ? in(0) + in(1) : in(0) - in(1));
+        return put(0, ir::attributes<ir::Add>(op).alpha == 1.0 ? in(0) + in(1) : in(0) - in(1));
       case OpKind::add_scalar:
-        if (in(0).is_floating_point()) return put(0, in(0) + op.scalar);
-        return put(0, moved(in(0) + static_cast<std::int64_t>(op.scalar), sizes(shape(0))));
+        if (in(0).is_floating_point()) return put(0, in(0) + ir::attributes<ir::Number>(op).value);
+        return put(0, moved(in(0) + static_cast<std::int64_t>(ir::attributes<ir::Number>(op).value),
+                            sizes(shape(0))));
       case OpKind::mul:
         if (in(0).numel() > 1 && in(1).numel() > 1 &&
             in(0).numel() * in(1).numel() == shape(0).numel())
           return put(0, in(0).view({1, -1, 1}) * in(1).view({1, 1, -1}));
         return put(0, in(0) * in(1));
       case OpKind::mul_scalar:
-        return put(0, in(0) * op.scalar);
+        return put(0, in(0) * ir::attributes<ir::Number>(op).value);
       case OpKind::div:
-        return put(0, op.inputs == 1 ? in(0) / op.scalar : in(0) / in(1));
+        return put(0,
+                   op.inputs == 1 ? in(0) / ir::attributes<ir::Number>(op).value : in(0) / in(1));
       case OpKind::neg:
         return put(0, -in(0));
       case OpKind::pow:
-        return put(0, in(0).pow(op.scalar));
+        return put(0, in(0).pow(ir::attributes<ir::Power>(op).exponent));
       case OpKind::mean:
         return put(0, in(0).mean(-1, true));
       case OpKind::rsqrt:
@@ -149,8 +152,9 @@ class Walker {
         return put(0, at::cat(parts, -1));
       }
       case OpKind::sum:
-        return put(0, op.dim == 1 ? in(0).view({shape(0)[0], -1, shape(0)[1]}).sum(1)
-                                  : in(0).sum_to_size(sizes(shape(0))));
+        return put(0, ir::attributes<ir::Sum>(op).over == ir::SumOver::experts
+                          ? in(0).view({shape(0)[0], -1, shape(0)[1]}).sum(1)
+                          : in(0).sum_to_size(sizes(shape(0))));
       case OpKind::silu:
         return put(0, at::silu(in(0)));
       case OpKind::gelu_tanh:
@@ -163,7 +167,8 @@ class Walker {
         return put(0, at::log_softmax(in(0), -1));
       case OpKind::dropout: {
         at::Tensor mask = at::ones_like(in(0)).contiguous();
-        trainer::apply_dropout(mask, op.scalar, 1.0 / (1.0 - op.scalar),
+        const double p = ir::attributes<ir::Dropout>(op).probability;
+        trainer::apply_dropout(mask, p, 1.0 / (1.0 - p),
                                trainer::Call(rank_.executor(), op).dropout_key());
         return put(0, in(0) * mask);
       }
@@ -174,7 +179,8 @@ class Walker {
         const std::int64_t s = in(0).size(2);
         const at::Tensor future = at::ones({s, s}, at::kBool).triu(1);
         const at::Tensor scores =
-            (at::matmul(in(0), k.transpose(-1, -2)) * op.scale).masked_fill(future, -INFINITY);
+            (at::matmul(in(0), k.transpose(-1, -2)) * ir::attributes<ir::Sdpa>(op).scale)
+                .masked_fill(future, -INFINITY);
         return put(0, at::matmul(scores.softmax(-1), v));
       }
       case OpKind::cos:
@@ -186,7 +192,7 @@ class Walker {
       case OpKind::pad:
         return put(0, at::cat({in(0), at::full({in(0).size(0), 1}, -100, at::kLong)}, -1));
       case OpKind::fill:
-        return put(0, at::full(sizes(shape(0)), op.scalar,
+        return put(0, at::full(sizes(shape(0)), ir::attributes<ir::Number>(op).value,
                                trainer::scalar_type(p_.value(p_.output(op, 0)).dtype)));
       case OpKind::masked_fill: {
         const at::Tensor mask = in(0).to(at::kBool).expand(sizes(shape(0)));
@@ -197,7 +203,7 @@ class Walker {
       case OpKind::cumsum:
         return put(0, in(0).cumsum(-1).to(trainer::scalar_type(p_.value(p_.output(op, 0)).dtype)));
       case OpKind::topk: {
-        const auto [values, indices] = in(0).topk(op.dim, -1);
+        const auto [values, indices] = in(0).topk(ir::attributes<ir::TopK>(op).k, -1);
         put(0, values);
         return put(1, indices);
       }
@@ -207,9 +213,9 @@ class Walker {
         return put(1, order);
       }
       case OpKind::floor_divide:
-        return put(0, in(0).floor_divide(op.dim));
+        return put(0, in(0).floor_divide(ir::attributes<ir::FloorDivide>(op).divisor));
       case OpKind::histc:
-        return put(0, at::bincount(in(0), {}, op.dim).to(at::kInt));
+        return put(0, at::bincount(in(0), {}, ir::attributes<ir::Histc>(op).bins).to(at::kInt));
       case OpKind::index:
         return put(0, in(0).index_select(0, in(1)));
       case OpKind::empty:
@@ -219,20 +225,24 @@ class Walker {
       case OpKind::nll_loss:
         return put(0, at::nll_loss(in(0), in(1).reshape({-1})));
       case OpKind::rms_norm:
-        return put(0, norm(in(0), in(1), op.scalar, op.dim == 1));
+        return put(0, norm(in(0), in(1), ir::attributes<ir::RmsNorm>(op)));
       case OpKind::add_rms_norm: {
         const at::Tensor sum = in(0) + in(1);
         put(2, sum);
-        return put(0, norm(sum, in(2), op.scalar, op.dim == 1));
+        return put(0, norm(sum, in(2), ir::attributes<ir::RmsNorm>(op)));
       }
       case OpKind::rope:
         put(0, rotated(in(0), in(2), in(3)));
         return put(1, rotated(in(1), in(2), in(3)));
       case OpKind::swiglu:
-        return put(0, (op.dim == 1 ? at::gelu(in(0), "tanh") : at::silu(in(0))) * in(1));
+        return put(
+            0, (ir::attributes<ir::SwiGlu>(op).gate == ir::Gate::gelu_tanh ? at::gelu(in(0), "tanh")
+                                                                           : at::silu(in(0))) *
+                   in(1));
       case OpKind::linear_cross_entropy: {
         at::Tensor logits = at::linear(in(0), in(1));
-        if (op.scale > 0) logits = (logits / op.scale).tanh() * op.scale;
+        const double cap = ir::attributes<ir::LinearCrossEntropy>(op).soft_cap;
+        if (cap > 0) logits = (logits / cap).tanh() * cap;
         return put(0, at::nll_loss(at::log_softmax(logits, -1), in(2).reshape({-1})));
       }
       default:
@@ -245,9 +255,10 @@ class Walker {
   }
 
   static at::Tensor compare(const ir::Op& op, const at::Tensor& a, const at::Tensor& b) {
-    switch (static_cast<ir::Comparison>(op.dim)) {
+    switch (ir::attributes<ir::Compare>(op).how) {
       case ir::Comparison::not_equal:
-        return a.ne(static_cast<std::int64_t>(op.scalar)).to(at::kByte);
+        return a.ne(static_cast<std::int64_t>(ir::attributes<ir::Compare>(op).number))
+            .to(at::kByte);
       case ir::Comparison::less_equal:
         return a.le(b).to(at::kByte);
       case ir::Comparison::greater:

@@ -51,7 +51,7 @@ TEST_CASE("every program of a calibration can be planned") {
         OptionList options = m.options;
         options.emplace_back("--gpu", "cpu");
         StepConfig config = resolve_options(options);
-        config.runtime = Runtime::ac_trainer;
+        config.runtime.kind = Runtime::ac_trainer;
         INFO(extent, " ", cuda, " ", m.spec.family, " ", m.spec.hidden);
         CHECK_NOTHROW(trainer::build(m.spec, config));
       }

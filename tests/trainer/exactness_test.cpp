@@ -88,10 +88,10 @@ void check_exact(const model::ModelSpec& model, const StepConfig& config) {
   const profile::Memory predicted = advise::plan(model, config).memory;
   const test::Outcome run =
       test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
-  const std::string label =
-      fmt::format("{} {} {} {} accum {} {} {} dropout {}", ac_option(config), loss_option(config),
-                  to_option(config.kernels), shard_option(config), config.grad_accum,
-                  to_option(config.optimizer), to_option(config.attention), config.dropout);
+  const std::string label = fmt::format(
+      "{} {} {} {} accum {} {} {} dropout {}", ac_option(config), loss_option(config),
+      to_option(config.memory.kernels), shard_option(config), config.run.grad_accum,
+      to_option(config.optimizer.kind), to_option(config.run.attention), config.run.dropout);
   CAPTURE(label);
   CHECK(run.peak == predicted.peak_allocated);
   CHECK(run.declared_peak == predicted.peak_excluding_workspace);

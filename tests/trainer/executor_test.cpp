@@ -19,8 +19,7 @@ struct Fills {
     ir::Program& p = step.program;
     for (int i = 0; i < ops; ++i) {
       const ValueId v = p.make({4}, DType::f32, ir::Role::activation, {});
-      p.emit(ir::OpKind::fill, ir::Phase::forward, {}, {}, {v});
-      p.ops.back().scalar = i + 1.0;
+      p.emit(ir::OpKind::fill, ir::Phase::forward, {}, {}, {v}, ir::Number{i + 1.0});
     }
     step.micro_begin = {0};
     schedule.free_begin.assign(static_cast<std::size_t>(ops) + 1, 0);

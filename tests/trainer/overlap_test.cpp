@@ -52,8 +52,9 @@ TEST_CASE(
     CHECK(log.under_way == 0);
     // A prefetched gather beside a reduction, on each rank. tiny-llama is one bucket of DDP, and
     // ZeRO's reductions are read at once.
-    const bool gathers = config.shard == Sharding::fsdp2 || config.shard == Sharding::hsdp;
-    CHECK(log.most_under_way >= (gathers ? 2 : 1) * config.world);
+    const bool gathers =
+        config.layout.shard == Sharding::fsdp2 || config.layout.shard == Sharding::hsdp;
+    CHECK(log.most_under_way >= (gathers ? 2 : 1) * config.layout.world);
   }
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("ranks that a launcher starts meet by its variables") {
       "export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2; RANK=1 {} >/dev/null & RANK=0 {}",
       port, one, one));
   REQUIRE(ran.code == 0);
-  CHECK(profile::from_json(ran.out, "measure").config.world == 2);
+  CHECK(profile::from_json(ran.out, "measure").config.layout.world == 2);
   CHECK(contains(shell("RANK=0 " + one + " --world 2").out, "WORLD_SIZE is not"));
   CHECK(contains(shell("RANK=2 WORLD_SIZE=2 " + one).out, "RANK=2: must be a whole number from 0"));
 }

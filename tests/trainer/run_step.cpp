@@ -20,7 +20,7 @@ StepConfig trainer_config(const OptionList& options) {
     all.push_back(option);
   }
   StepConfig config = resolve_options(all);
-  config.runtime = Runtime::ac_trainer;
+  config.runtime.kind = Runtime::ac_trainer;
   return config;
 }
 
@@ -46,7 +46,7 @@ trainer::Data random_tokens(std::int64_t vocab) {
 }
 
 Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
-                  const trainer::Data& data, bool emulated, const trainer::SafetensorsFile* weights,
+                  const trainer::Data& data, bool emulated, const trainer::Weights* weights,
                   const Wrap& wrap, const MakeBackend& backend) {
   trainer::MemoryTracker::install();
   const auto built = trainer::build(model, config);
@@ -73,12 +73,12 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
                rank.tracker().declared_peak_by_phase(),
                parameters};
   };
-  if (config.world == 1) {
+  if (config.layout.world == 1) {
     run(*trainer::make_single());
   } else if (emulated) {
-    run(*trainer::make_emulated(config.world));
+    run(*trainer::make_emulated(config.layout.world));
   } else {
-    auto ranks = trainer::make_local(config.world, /*timeout_seconds=*/60);
+    auto ranks = trainer::make_local(config.layout.world, /*timeout_seconds=*/60);
     for (auto& rank : ranks)
       if (wrap) rank = wrap(std::move(rank));
     std::vector<std::thread> threads;

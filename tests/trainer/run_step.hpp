@@ -39,12 +39,12 @@ using Wrap =
 /// What each rank runs on; empty: the CPU.
 using MakeBackend = std::function<std::unique_ptr<trainer::Backend>()>;
 
-/// Runs `steps` steps on `config.world` ranks (threads), or emulated; rank 0's outcome. `wrap` may
-/// put others around the threads' collectives.
+/// Runs `steps` steps on `config.layout.world` ranks (threads), or emulated; rank 0's outcome.
+/// `wrap` may put others around the threads' collectives.
 [[nodiscard]] Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int steps,
                                 const trainer::Data& data, bool emulated = false,
-                                const trainer::SafetensorsFile* weights = nullptr,
-                                const Wrap& wrap = {}, const MakeBackend& backend = {});
+                                const trainer::Weights* weights = nullptr, const Wrap& wrap = {},
+                                const MakeBackend& backend = {});
 
 /// Largest ‖a - b‖ / ‖b‖ over the tensors.
 [[nodiscard]] double largest_difference(const std::vector<at::Tensor>& a,

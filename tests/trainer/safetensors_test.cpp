@@ -9,6 +9,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "trainer/run_step.hpp"
 #include "trainer/weights/safetensors.hpp"
+#include "trainer/weights/weights.hpp"
 
 namespace ac_advisor {
 namespace {
@@ -100,9 +101,54 @@ TEST_CASE("each way that a safetensors file can be wrong has its own words") {
   CHECK(contains(error_of(short_file), "too short"));
 }
 
+TEST_CASE("an index names the shards of a model's weights") {
+  const Folder folder;
+  const auto in = [&](const char* name) { return (folder.path / name).string(); };
+  const at::Tensor a = at::arange(6, at::kFloat).view({2, 3}), b = at::full({4}, 1.5, at::kFloat);
+  trainer::write_safetensors(in("one.safetensors"), {{"a", a}}, {});
+  trainer::write_safetensors(in("two.safetensors"), {{"b", b}}, {});
+  const std::string index = in("model.safetensors.index.json");
+  const auto write = [&](const std::string& text) { std::ofstream(index) << text; };
+  write(R"({"metadata":{"total_size":40},
+            "weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  for (const std::string& path : {index, folder.path.string()}) {
+    const trainer::Weights weights(path);
+    REQUIRE(weights.find("b") != nullptr);
+    CHECK(weights.find("c") == nullptr);
+    at::Tensor part = at::empty({2}, at::kFloat);
+    weights.read("a", 4, 6, part);
+    CHECK(at::equal(part, at::arange(4, 6, at::kFloat)));
+    weights.read("b", 0, 2, part);
+    CHECK(at::equal(part, b.narrow(0, 0, 2)));
+    trainer::check_weights(weights, {"a", "b"}, {{2, 3}, {4}});
+  }
+  const auto error = [&](const std::string& text) {
+    write(text);
+    try {
+      const trainer::Weights weights(index);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(contains(error("{"), "has no object \"weight_map\""));
+  CHECK(contains(error(R"({"weight_map":{"a":3}})"), "the tensor \"a\" the file 3; expected the"));
+  CHECK(contains(error(R"({"weight_map":{"a":"../one.safetensors"}})"), "a file beside the index"));
+  CHECK(contains(error(R"({"weight_map":{"a":"two.safetensors"}})"), "which does not have it"));
+  CHECK(
+      contains(error(R"({"weight_map":{"a":"three.safetensors"}})"), "three.safetensors: cannot"));
+  fs::remove(index);
+  try {
+    const trainer::Weights weights(folder.path.string());
+    FAIL("was read");
+  } catch (const UserError& e) {
+    CHECK(contains(e.what(), "the folder has no model.safetensors and no model.safetensors.index"));
+  }
+}
+
 TEST_CASE("weights of another model are refused by the tensor's name") {
   const std::string models = test::source_folder() + "/tests/oracle/models/";
-  const trainer::SafetensorsFile weights(models + "llama/model.safetensors");
+  const trainer::Weights weights(models + "llama/model.safetensors");
   const model::ModelSpec other = model::load_model(models + "qwen3");
   const auto built = trainer::build(other, test::trainer_config({{"--seq", "16"}}));
   trainer::MemoryTracker::install();

@@ -23,8 +23,8 @@ at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& nam
 void compare(const std::string& family, const OptionList& options) {
   const std::string folder = std::string(test::source_dir) + "/tests/oracle/models/" + family;
   const model::ModelSpec model = model::load_model(folder);
-  const trainer::SafetensorsFile weights(folder + "/model.safetensors"),
-      expected(folder + "/expected.safetensors");
+  const trainer::Weights weights(folder);
+  const trainer::SafetensorsFile expected(folder + "/expected.safetensors");
   const at::Tensor ids = read_all(expected, "ids");
   OptionList all{{"--batch", "2"}, {"--seq", "24"}};
   all.insert(all.end(), options.begin(), options.end());
@@ -40,7 +40,7 @@ void compare(const std::string& family, const OptionList& options) {
   const double loss = rank.step().loss;
   CAPTURE(family);
   CHECK(loss == doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(1e-6));
-  if (config.loss == LossKind::ce) {
+  if (config.memory.loss == LossKind::ce) {
     const at::Tensor logits = rank.executor().tensor(built->step.outputs[0]);
     CHECK(test::largest_difference({logits}, {read_all(expected, "logits")}) < 1e-5);
   }

@@ -13,6 +13,12 @@ namespace ac_advisor::advise {
 [[nodiscard]] profile::Profile plan(const model::ModelSpec& model, const StepConfig& config,
                                     bool detail = true);
 
+/// What a user should know before the figures of this model under this configuration: fields of its
+/// file that are unknown or not planned, a sequence beyond its positions, another dtype than its
+/// own.
+[[nodiscard]] std::vector<std::string> model_warnings(const model::ModelSpec& model,
+                                                      const StepConfig& config);
+
 /// One row of a sweep.
 struct Row {
   profile::Profile profile;
@@ -44,19 +50,27 @@ struct Sweep {
   std::size_t configurations = 0;  ///< simulated in all
 };
 
-/// What a sweep varies; an empty list keeps the base's value.
+/// One option that a sweep varies, and the texts that it takes.
+struct Axis {
+  std::string option;               ///< a row of the option table: "--ac"
+  std::vector<std::string> values;  ///< "none", "grouped:2"
+};
+
+/// What a sweep varies, the outermost axis first; an option without an axis keeps the base's value.
 struct Space {
-  std::vector<AcMode> ac;
-  std::vector<std::int64_t> groups;  ///< K of grouped:K
-  std::vector<AcScope> scope;
-  std::vector<LossKind> loss;
-  std::vector<Kernels> kernels;
-  std::vector<Sharding> shard;
-  std::vector<std::int64_t> batch;
+  std::vector<Axis> axes;
   unsigned threads = 0;  ///< 0: one a core
+
+  /// Replaces the axis's values, or adds it as the innermost.
+  void set(const std::string& option, std::vector<std::string> values);
+  /// Leaves `option` as the base has it.
+  void keep(const std::string& option, const StepConfig& base);
 };
 /// AC × scope × loss × kernels (× sharding at world > 1) × batch {1/2, 1, 2 of the base}.
 [[nodiscard]] Space default_space(const model::ModelSpec& model, const StepConfig& base);
+/// Every combination of the space that validates, in the order of its axes.
+[[nodiscard]] std::vector<StepConfig> combinations(const model::ModelSpec& model,
+                                                   const StepConfig& base, const Space& space);
 
 [[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base,
                           const Space& space);

@@ -27,6 +27,13 @@ struct Decision {
 /// The schedule as text: a line an op with its phase, module, operands and live bytes.
 [[nodiscard]] std::string schedule_text(const model::ModelSpec& model, const StepConfig& config);
 
+/// The step as text to read and to diff: docs/program.md.
+[[nodiscard]] std::string program_text(const model::ModelSpec& model, const StepConfig& config);
+
+/// The passes in the order in which they run, and the ops, storages and bytes that each added and
+/// took away.
+[[nodiscard]] std::string passes_text(const model::ModelSpec& model, const StepConfig& config);
+
 /// Why this mode costs and saves what it does, in sentences with numbers of this model.
 [[nodiscard]] std::vector<std::string> explain_mode(const model::ModelSpec& model,
                                                     const StepConfig& config);

@@ -17,6 +17,11 @@ class Derivation {
       : p_(program), forward_(forward), group_(group), under_dispatch_mode_(under_dispatch_mode) {}
 
   [[nodiscard]] const Op& op() const { return p_.op(forward_); }
+  /// Of the forward op; a copy, as emitting moves it.
+  template <typename A>
+  [[nodiscard]] A attributes() const {
+    return ir::attributes<A>(op());
+  }
   [[nodiscard]] ValueId in(std::size_t i) const { return p_.input(op(), i); }
   [[nodiscard]] ValueId out(std::size_t i = 0) const { return p_.output(op(), i); }
   [[nodiscard]] Shape shape(ValueId v) const { return p_.value(v).shape; }
@@ -32,10 +37,10 @@ class Derivation {
 
   /// Emits a backward op with one new output; a pointwise op's keeps its first operand's layout.
   ValueId emit(OpKind kind, std::initializer_list<ValueId> inputs, const Shape& shape, DType dtype,
-               std::int32_t dim = 0, double scalar = 0.0);
+               const Attributes& attributes = {});
   /// Emits a backward op with outputs that the rule has made itself.
   void emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
-                std::initializer_list<ValueId> outputs, std::int32_t dim = 0, double scalar = 0.0);
+                std::initializer_list<ValueId> outputs, const Attributes& attributes = {});
   ValueId make(const Shape& shape, DType dtype);
   /// An op that writes into `target`: in place, but out of place under a TorchDispatchMode, where
   /// PyTorch's formulas test areAnyTensorSubclassLike.
@@ -52,9 +57,6 @@ class Derivation {
   ValueId alias(ValueId base, const Shape& shape);
   /// `shape`'s part of `base` from `start` on along the last dimension: a view.
   ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
-  /// Of the op emitted last.
-  void set_form(Form form) { p_.ops.back().form = form; }
-  void set_scale(double scale) { p_.ops.back().scale = scale; }
 
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }

@@ -38,6 +38,7 @@ enum class Module : std::uint8_t {
   loss,
   optimizer,
   fsdp,
+  vision_tower,
 };
 
 /// A module's path, `blocks.3.mlp.down_proj`; also the name of its NVTX range.

@@ -34,7 +34,7 @@ struct OpRow {
   const char* name;  ///< as PyTorch dispatches it (without `aten::`), where it does
   Derive derive;     ///< null: not differentiable, or only ever made by a derivative
   CostClass cost;
-  double flops_per_output;  ///< per output element; times `Op::dim` for matrix products
+  double flops_per_output;  ///< per output element; times Product::inner for matrix products
   /// Times that the operands' bytes go through memory; 1 for an op that reads inputs and writes
   /// outputs once, 0 for a view.
   double traffic;
@@ -44,6 +44,7 @@ struct OpRow {
   std::uint8_t mutates;
   /// Scratch bytes inside the op; null: none.
   std::int64_t (*workspace)(const Program&, const Op&, const WorkspaceTarget&);
+  Attributes attributes{};  ///< the struct that ops of this kind have, with its defaults
 };
 
 [[nodiscard]] std::span<const OpRow, op_kind_count> op_table();
@@ -56,6 +57,10 @@ struct OpRow {
 /// `trainer`: by this project's kernels, whose loss is tile by tile and whose AdamW takes more
 /// tensors a launch.
 [[nodiscard]] std::int64_t launches(const Program& program, const Op& op, bool trainer = false);
+/// Multiply-adds for each element that a matrix product puts out: K.
+[[nodiscard]] std::int32_t inner_dimension(const Op& op);
+/// Keys that a query of causal attention sees on average: (S + 1) / 2, or what its window leaves.
+[[nodiscard]] double keys_per_query(const Program& program, const Op& op);
 /// Floating-point operations of one execution.
 [[nodiscard]] double flops(const Program& program, const Op& op);
 /// Bytes that one execution reads and writes in device memory.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/ir/attributes.hpp"
 #include "ac_advisor/ir/module_path.hpp"
 #include "ac_advisor/ir/op_kind.hpp"
 #include "ac_advisor/ir/shape.hpp"
@@ -60,18 +61,11 @@ struct Storage {
   ModulePath module;
 };
 
-/// Which operand of a matrix product is transposed: nt is `x wᵀ` (a linear layer), nn is `g w` (the
-/// gradient of its input), tn is `gᵀ x` (the gradient of its weight).
-enum class Form : std::uint8_t { nt, nn, tn };
-
-/// How a `compare` op combines its operands.
-enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both };
-
 /// One dispatched op. Operands are `inputs` ids, then `outputs` ids, from `Program::operands`.
 struct Op {
   OpKind kind{};
   Phase phase = Phase::forward;
-  Form form = Form::nt;  ///< of matrix products
+  bool kept = false;  ///< its region holds the outputs until backward (selective checkpointing)
   std::uint16_t inputs = 0;
   std::uint16_t outputs = 0;
   ModulePath module;
@@ -82,10 +76,18 @@ struct Op {
   std::int32_t group = 0;
   std::int32_t region = no_id;  ///< checkpoint region, none outside
   OpId forward = no_id;         ///< backward and recompute: the forward op they belong to
-  std::int32_t dim = 0;         ///< dim, size or count, by kind
-  double scalar = 0.0;          ///< scale, probability, epsilon, by kind
-  double scale = 1.0;           ///< of attention scores; a loss' soft cap (0: none)
+  Attributes attributes;        ///< the struct that the op table names for the kind
 };
+
+[[noreturn]] void wrong_attributes(OpKind kind);
+/// The op's attributes, which are an `A`: `attributes<Product>(op).inner`. Throws std::logic_error
+/// where its kind has others.
+template <typename A>
+[[nodiscard]] const A& attributes(const Op& op) {
+  const A* found = std::get_if<A>(&op.attributes);
+  if (found == nullptr) wrong_attributes(op.kind);
+  return *found;
+}
 
 /// A straight-line program: the forward at first, the whole step after the passes.
 class Program {
@@ -105,13 +107,13 @@ class Program {
   /// A new value on `base`'s storage that an op writes or views; `bump` counts an in-place write.
   ValueId on_storage_of(ValueId base, const Shape& shape, DType dtype, bool bump);
 
-  /// Appends an op; sets its outputs' producer.
+  /// Appends an op; sets its outputs' producer. `attributes` left out are the kind's defaults.
   OpId emit(OpKind kind, Phase phase, ModulePath module, std::span<const ValueId> inputs,
-            std::span<const ValueId> outputs);
+            std::span<const ValueId> outputs, const Attributes& attributes = {});
   OpId emit(OpKind kind, Phase phase, ModulePath module, std::initializer_list<ValueId> inputs,
-            std::initializer_list<ValueId> outputs) {
+            std::initializer_list<ValueId> outputs, const Attributes& attributes = {}) {
     return emit(kind, phase, module, std::span(inputs.begin(), inputs.size()),
-                std::span(outputs.begin(), outputs.size()));
+                std::span(outputs.begin(), outputs.size()), attributes);
   }
 
   [[nodiscard]] std::span<const ValueId> inputs(const Op& op) const {

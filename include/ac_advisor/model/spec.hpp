@@ -16,6 +16,7 @@ struct MoeSpec {
   std::int64_t top_k = 0;
   std::int64_t intermediate = 0;  ///< width of one expert
   bool normalize_top_k = false;   ///< routing weights are divided by their sum
+  bool wide_weights = false;      ///< routing weights stay in fp32 (mixtral)
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -28,6 +29,32 @@ struct RopeScaling {
   double high_freq_factor = 4.0;
   double original_positions = 8192.0;  ///< original_max_position_embeddings
   bool operator==(const RopeScaling&) const = default;
+};
+
+/// Tensors of the same shapes, `times` over.
+struct TensorGroup {
+  std::int64_t times = 1;
+  std::vector<std::vector<std::int64_t>> shapes;
+  bool operator==(const TensorGroup&) const = default;
+};
+
+/// An encoder of images beside the decoder, with its projector. A step without images holds its
+/// parameters, and no gradients or optimizer states of them.
+struct Tower {
+  std::string encoder;  ///< "siglip_vision_model", …
+  std::vector<TensorGroup> groups;
+  bool operator==(const Tower&) const = default;
+};
+
+/// What a configuration's file says and the plan does not follow, in words for the user.
+struct Reading {
+  bool as = false;                   ///< read as a family that it does not name: --as
+  std::vector<std::string> ignored;  ///< fields that change neither shapes nor ops
+  std::vector<std::string> unknown;  ///< fields that nothing is known of
+  std::vector<std::string> warnings;
+  std::string dtype;  ///< of the published weights: "bfloat16", …; empty: not told
+  /// Files that are read to the same figures are the same model, whatever else they say.
+  bool operator==(const Reading& /*other*/) const { return true; }
 };
 
 /// One decoder-only transformer as its Hugging Face `config.json` describes it, with the family's
@@ -66,32 +93,58 @@ struct ModelSpec {
   bool kv_sharing = false;            ///< some blocks reuse another block's keys and values
   std::optional<double> attention_softcap;
   std::optional<double> final_softcap;
+  std::optional<double> embedding_multiplier;  ///< granite: of the embedding,
+  std::optional<double> residual_multiplier;   ///< of what attention and MLP add to the residual,
+  std::optional<double> logits_divisor;        ///< and of the logits
   Activation activation = Activation::silu;
-  std::int64_t rotary_dim = 0;     ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
+  bool qk_norm_whole = false;       ///< q's and k's norms are over all heads together (olmo2)
+  bool post_norms_only = false;     ///< norms after attention and MLP, none before (olmo2)
+  bool wide_norm_scale = false;     ///< RMSNorm's weight multiplies in fp32 (olmo2)
+  bool wide_rotary = false;         ///< rotation in fp32, its result cast back (olmo2)
+  bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
+  std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
+  /// Per block: q and k are not rotated (smollm3). Empty where all are.
+  std::vector<bool> unrotated_block;
   std::optional<MoeSpec> moe;
   /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when
   /// dense.
   std::vector<bool> sparse_block;
 
+  std::optional<Tower> tower;
+
+  Reading reading;
+
   bool operator==(const ModelSpec&) const = default;
 };
 
-/// Exact number of trainable parameters; a tied LM head counts once.
+/// Warnings of how the file was read, and one line of what it says without effect.
+[[nodiscard]] std::vector<std::string> reading_warnings(const ModelSpec& spec);
+[[nodiscard]] std::string reading_note(const ModelSpec& spec);
+
+/// Exact number of parameters, the tower's included; a tied LM head counts once.
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& spec);
+/// Those of the tower alone; 0 without one.
+[[nodiscard]] std::int64_t tower_parameter_count(const ModelSpec& spec);
 
 /// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is
-/// the model's display name. `as` overrides `model_type` (empty: none). Throws UserError naming the
-/// field.
+/// the model's display name. `as` is the family of an unknown `model_type` (empty: none). Throws
+/// UserError naming the field.
 [[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
                                      const std::string& name, const std::string& as = {});
 
-/// MODEL of the command line: a config.json, a folder that has one, or the name of a sample.
-/// Throws UserError (missing, a directory without a config, over 16 MiB, …).
+/// MODEL of the command line: a config.json, a folder that has one, the name of a sample, "-" for
+/// standard input, a folder `models--org--name` of Hugging Face's cache, or "org/name" that is
+/// there. Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
+
+/// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
+/// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`, `moe->wide_weights`.
+/// A family that is not known has none of it.
+void set_family_facts(ModelSpec& spec);
 
 /// Families that `parse_config` knows, in alphabetical order.
 [[nodiscard]] const std::vector<std::string>& known_families();

@@ -36,50 +36,88 @@ enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 /// each block and phase.
 enum class CudaGraph : std::uint8_t { off, step, segments };
 
-/// One configuration of a training step: every option that changes what it holds, launches or
-/// costs. Plain data, already resolved (a framework preset has been applied) and validated.
-struct StepConfig {
+/// What is fed to the model, and how its forward is run.
+struct ModelRun {
   std::int64_t batch = 1;  ///< sequences per rank and micro-batch
   std::int64_t seq = 2048;
   std::int64_t grad_accum = 1;
-  std::int64_t world = 1;
-  std::int64_t threads = 1;  ///< CPU threads a rank, where the device is a CPU
-  std::string gpu = "h100-80gb";
-  std::string framework = "hf";
+  Attention attention = Attention::automatic;
+  double dropout = 0.0;
+  double capacity_factor = 1.0;
+  bool operator==(const ModelRun&) const = default;
+};
 
+/// What is kept, recomputed, fused or never made.
+struct MemoryTechniques {
+  AcMode ac = AcMode::none;
+  std::int64_t ac_arg = 0;  ///< K of grouped:K and every:K, bytes of budget:SIZE
+  /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
+  std::vector<AcMode> block_modes;
+  AcScope scope = AcScope::block;
+  LossKind loss = LossKind::ce;
+  std::int64_t chunk_tokens = 0;  ///< T of chunked:T
+  bool hold_output = true;
+  Kernels kernels = Kernels::eager;
+  bool operator==(const MemoryTechniques&) const = default;
+};
+
+/// How the step is laid out over ranks.
+struct Layout {
+  std::int64_t world = 1;
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;  ///< N of hsdp:N
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
   bool no_sync = false;
 
-  AcMode ac = AcMode::none;
-  std::int64_t ac_arg = 0;  ///< K of grouped:K and every:K, bytes of budget:SIZE
-  /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
-  std::vector<AcMode> block_modes;
-  AcScope scope = AcScope::block;
+  /// FSDP2, whose units are gathered before use.
+  [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
+  bool operator==(const Layout&) const = default;
+};
 
-  LossKind loss = LossKind::ce;
-  std::int64_t chunk_tokens = 0;  ///< T of chunked:T
-  bool hold_output = true;
-
-  Kernels kernels = Kernels::eager;
-  Optimizer optimizer = Optimizer::adamw;
-  Attention attention = Attention::automatic;
-  CudaGraph cuda_graph = CudaGraph::off;
+struct Precision {
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
   DType reduce_dtype = DType::bf16;
   bool autocast = false;
-  double dropout = 0.0;
-  double capacity_factor = 1.0;
-  bool expandable_segments = false;
-  Runtime runtime = Runtime::pytorch;
-  bool force = false;
+  bool operator==(const Precision&) const = default;
+};
 
+struct OptimizerChoice {
+  Optimizer kind = Optimizer::adamw;
+  bool operator==(const OptimizerChoice&) const = default;
+};
+
+/// Whose step it is, and what runs it.
+struct RuntimeChoice {
+  Runtime kind = Runtime::pytorch;
+  std::string framework = "hf";
+  CudaGraph cuda_graph = CudaGraph::off;
+  bool expandable_segments = false;
+  bool force = false;
   /// Under a TorchDispatchMode PyTorch's engine adds gradients out of place, and a few formulas
   /// write out of place. Only the comparison with references taken that way sets this.
   bool under_dispatch_mode = false;
+  bool operator==(const RuntimeChoice&) const = default;
+};
+
+struct DeviceChoice {
+  std::string gpu = "h100-80gb";
+  std::int64_t threads = 1;  ///< CPU threads a rank, where the device is a CPU
+  bool operator==(const DeviceChoice&) const = default;
+};
+
+/// One configuration of a training step: every option that changes what it holds, launches or
+/// costs, by concern. Plain data, already resolved (a framework preset has been applied) and
+/// validated. A pass takes the concerns that it reads.
+struct StepConfig {
+  ModelRun run;
+  MemoryTechniques memory;
+  Layout layout;
+  Precision precision;
+  OptimizerChoice optimizer;
+  RuntimeChoice runtime;
+  DeviceChoice device;
 
   bool operator==(const StepConfig&) const = default;
 };

@@ -18,6 +18,30 @@ struct Parameter {
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
 };
 
+/// A linear layer's parameters; no bias: no_id.
+struct LinearValues {
+  ir::ValueId weight = ir::no_id;
+  ir::ValueId bias = ir::no_id;
+};
+
+/// What one block reads, by the names of transformers' modules; no_id where it has none.
+struct BlockValues {
+  ir::ValueId norm1 = ir::no_id, norm2 = ir::no_id;
+  ir::ValueId post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
+  LinearValues q, k, v, o, qkv, gate, up, gate_up, down;
+  ir::ValueId q_norm = ir::no_id, k_norm = ir::no_id;
+  ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
+};
+
+/// What exists before the step, by name. Made by the pass `declare`.
+struct ModelValues {
+  ir::ValueId ids = ir::no_id, labels = ir::no_id;
+  ir::ValueId embed = ir::no_id, final_norm = ir::no_id, lm_head = ir::no_id;
+  ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding
+  std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
+  std::vector<BlockValues> blocks;
+};
+
 /// What the optimizer updates, whole parameters, shards or a flat partition, and what it reads.
 struct OptimizedTensor {
   ir::ValueId parameter = ir::no_id;
@@ -32,13 +56,13 @@ struct Chain {
   std::vector<ir::ValueId> inputs;
   ir::ValueId output = ir::no_id;
   ir::ValueId second_output = ir::no_id;  ///< k of a rotated (q, k) pair
-  std::int32_t variant = 0;  ///< `dim` of the fused op: 1 for Gemma's (1 + weight), for gelu
-  double scalar = 0.0;       ///< its epsilon
+  ir::Attributes attributes;              ///< of the fused op
 };
 
 /// The program of a step on its way through the passes, with what they need to know of the model.
 struct StepProgram {
   ir::Program program;
+  ModelValues model;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
   std::vector<ir::ValueId> inputs;     ///< token ids and labels
@@ -53,7 +77,9 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  double loss_scale = 1.0;  ///< what backward starts from: 1 / grad_accum
+  std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
+  ir::ValueId averaged = ir::no_id;  ///< zero1, zero2: the gradient of this rank's partition
+  double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and

@@ -1,16 +1,15 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 
 namespace ac_advisor::profile {
 
-using FieldValue = std::variant<bool, std::int64_t, double, std::string>;
+using FieldValue = OptionValue;
 
 /// One resolved option or one figure of a model, under the name that JSON, CSV and diffs use: the
 /// option's name without its dashes, `_` for `-`.
@@ -32,7 +31,8 @@ bool set_config_field(StepConfig& config, const Field& field);
 /// "true", "8", "0.1", "grouped:2"
 [[nodiscard]] std::string to_string(const FieldValue& value);
 
-/// An option that the first files of version 1 do not have, at its default: JSON leaves it out.
-[[nodiscard]] bool is_newer_default(const Field& field);
+/// The fields that files and fingerprints hold: all but options that the first files of version 1
+/// do not have, at their defaults.
+[[nodiscard]] std::vector<Field> saved_config_fields(const StepConfig& config);
 
 }  // namespace ac_advisor::profile

@@ -43,12 +43,13 @@ Finish finish_of(Backend& backend) {
 void measure_model(const Calibration& c, const CalibrationSet::Model& m, const Effort& effort,
                    Samples& samples) {
   OptionList options = m.options;
-  options.emplace_back("--gpu", c.config.gpu);
+  options.emplace_back("--gpu", c.config.device.gpu);
   StepConfig config = resolve_options(options);
-  config.runtime = Runtime::ac_trainer;
-  config.threads = c.config.threads;
+  config.runtime.kind = Runtime::ac_trainer;
+  config.device.threads = c.config.device.threads;
   const auto built = build(m.spec, config);
-  const auto collectives = config.world > 1 ? make_emulated(config.world) : make_single();
+  const auto collectives =
+      config.layout.world > 1 ? make_emulated(config.layout.world) : make_single();
   OpTimer* timer = nullptr;
   const Data data = random_tokens(m.spec.vocab, [&] {
     if (timer != nullptr) timer->begin();
@@ -114,9 +115,9 @@ void measure_lists(const Calibration& c, std::int64_t elements, DType dtype, con
 }  // namespace
 
 simulate::Measurements calibrate(const Calibration& c) {
-  const simulate::Device& device = simulate::find_device(c.config.gpu);
+  const simulate::Device& device = simulate::find_device(c.config.device.gpu);
   const CalibrationSet set = calibration_set(c.extent, device.cuda);
-  if (!device.cuda) at::set_num_threads(static_cast<int>(c.config.threads));
+  if (!device.cuda) at::set_num_threads(static_cast<int>(c.config.device.threads));
   const DType usual = device.cuda ? DType::bf16 : DType::f32;
   Samples samples;
   const auto seconds = [&](std::size_t n, double each) { return static_cast<double>(n) * each; };
@@ -154,7 +155,7 @@ simulate::Measurements calibrate(const Calibration& c) {
       });
     }
   simulate::Measurements result;
-  result.threads = c.config.threads;
+  result.threads = c.config.device.threads;
   result.series = samples.series();
   return result;
 }

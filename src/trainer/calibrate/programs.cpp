@@ -157,9 +157,8 @@ passes::StepProgram product_program(const CalibrationSet::Product& s, DType dtyp
     const auto w = p.make(right, dtype, ir::Role::parameter, {});
     step.resident.push_back(w);
     const auto y = p.make({s.m, s.n}, dtype, ir::Role::activation, {});
-    ir::Op& op = p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}));
-    op.form = s.form;
-    op.dim = static_cast<std::int32_t>(s.k);
+    p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y},
+           ir::Product{static_cast<std::int32_t>(s.k), s.form});
   }
   return step;
 }
@@ -176,8 +175,7 @@ passes::StepProgram list_program(Optimizer optimizer, DType dtype, std::int64_t 
     step.resident.insert(step.resident.end(), {t.parameter, t.gradient});
     step.optimized.push_back(t);
   }
-  step.optimizer_states = passes::add_optimizer_state(step, optimizer, step.optimized);
-  passes::append_optimizer(step, optimizer, step.optimized, step.optimizer_states);
+  passes::append_optimizer(step, optimizer);
   return step;
 }
 

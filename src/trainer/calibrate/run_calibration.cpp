@@ -13,6 +13,7 @@
 #include "trainer/calibrate/calibrate.hpp"
 #include "trainer/rank.hpp"
 #include "trainer/run.hpp"
+#include "trainer/stop.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -42,14 +43,14 @@ std::string run_calibration(const profile::RunSpec& spec) {
   Calibration c;
   c.extent = spec.calibrate;
   c.config = resolve_options(spec.configs.front());
-  c.config.runtime = Runtime::ac_trainer;
-  const bool cuda = simulate::find_device(c.config.gpu).cuda;
+  c.config.runtime.kind = Runtime::ac_trainer;
+  const bool cuda = simulate::find_device(c.config.device.gpu).cuda;
   c.backend = [cuda] { return cuda ? make_cuda_backend(0) : make_cpu_backend(); };
   const std::string name = cuda ? c.backend()->name() : cpu_name();
   MemoryTracker::install();
   const bool terminal = isatty(STDERR_FILENO) != 0;
   c.progress = [&](const std::string& what, double share) {
-    if (stopping()) throw Failure{130, "stopped"};
+    if (stopping()) throw Failure{stopped_exit_code(), "stopped"};
     if (terminal) draw(what, share);
   };
   simulate::Measurements measurements = calibrate(c);

@@ -59,6 +59,9 @@ class Collectives {
   /// Returns when `done` (a CUDA event's query) says so. Ends with a RankFailure instead of waiting
   /// for a device that waits for a rank that is gone.
   virtual void wait_for_device(const std::function<bool()>& done);
+  /// After the last collective: returns when every rank has ended its own. A rank that is gone
+  /// earlier takes with its connections what a slower one has not read yet.
+  virtual void leave() {}
   /// This rank cannot go on: its peers' waiting calls end with a RankFailure that names it.
   virtual void abort(const std::string& why) = 0;
 };

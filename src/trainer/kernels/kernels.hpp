@@ -17,6 +17,10 @@ class Call {
   Call(Executor& executor, const ir::Op& op) : executor_(executor), op_(op) {}
 
   [[nodiscard]] const ir::Op& op() const { return op_; }
+  template <typename A>
+  [[nodiscard]] const A& attributes() const {
+    return ir::attributes<A>(op_);
+  }
   [[nodiscard]] std::size_t inputs() const { return op_.inputs; }
   [[nodiscard]] std::size_t outputs() const { return op_.outputs; }
   [[nodiscard]] at::Tensor in(std::size_t i) const;
@@ -51,5 +55,6 @@ using KernelTable = std::array<Kernel, ir::op_kind_count>;
 inline constexpr std::int64_t ignored_label = -100;
 
 [[nodiscard]] at::ScalarType scalar_type(DType dtype);
+[[nodiscard]] at::IntArrayRef sizes(const ir::Shape& shape);
 
 }  // namespace ac_advisor::trainer

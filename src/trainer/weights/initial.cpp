@@ -58,24 +58,4 @@ void initial_parameter(const model::ModelSpec& spec, const std::string& name, st
     fill_normal(flat.mutable_data_ptr<at::BFloat16>(), key, begin, end);
 }
 
-void check_weights(const SafetensorsFile& file, const std::vector<std::string>& names,
-                   const std::vector<std::vector<std::int64_t>>& shapes) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto found = file.entries().find(names[i]);
-    if (found == file.entries().end())
-      throw UserError(
-          fmt::format("{}: no tensor \"{}\"; the model's configuration has one of "
-                      "shape [{}]",
-                      file.path(), names[i], fmt::join(shapes[i], ", ")));
-    if (found->second.shape != shapes[i])
-      throw UserError(fmt::format(
-          "{}: tensor \"{}\" has shape [{}], the model's configuration "
-          "says [{}]",
-          file.path(), names[i], fmt::join(found->second.shape, ", "), fmt::join(shapes[i], ", ")));
-    if (!at::isFloatingType(found->second.dtype))
-      throw UserError(file.path() + ": tensor \"" + names[i] +
-                      "\" is not of a floating-point type");
-  }
-}
-
 }  // namespace ac_advisor::trainer

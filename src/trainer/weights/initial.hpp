@@ -6,7 +6,6 @@
 #include <string>
 
 #include "ac_advisor/model/spec.hpp"
-#include "trainer/weights/safetensors.hpp"
 
 namespace ac_advisor::trainer {
 
@@ -16,9 +15,5 @@ namespace ac_advisor::trainer {
 /// 0 for biases.
 void initial_parameter(const model::ModelSpec& spec, const std::string& name, std::uint64_t seed,
                        std::int64_t begin, std::int64_t end, at::Tensor to);
-
-/// Every parameter is there with its shape: throws UserError naming the first that is not.
-void check_weights(const SafetensorsFile& file, const std::vector<std::string>& names,
-                   const std::vector<std::vector<std::int64_t>>& shapes);
 
 }  // namespace ac_advisor::trainer

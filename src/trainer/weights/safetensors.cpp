@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "trainer/stop.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -166,6 +167,7 @@ void write_safetensors(const std::string& path,
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  const auto not_cut_off = writing_a_file();
   const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (file == nullptr) fail(path, std::string("cannot be written: ") + std::strerror(errno));

@@ -117,6 +117,23 @@ void C10d::wait_for_device(const std::function<bool()>& done) {
   watch_->end();
 }
 
+/// By the store: a barrier of the group's own would end as unevenly as what came before it.
+void C10d::leave() {
+  const MemoryTracker::Scope outside(nullptr);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_);
+  const auto pause = std::chrono::milliseconds(2 + where_.world / 16);  // many share one store
+  const std::int64_t all = where_.world * ++left_;
+  try {
+    std::int64_t count = store_->add("left", 1);
+    while (count < all && !watch_->failed() && std::chrono::steady_clock::now() < give_up) {
+      std::this_thread::sleep_for(pause);
+      count = store_->add("left", 0);
+    }
+  } catch (const std::exception&) {
+    // The store ends with the rank that holds it: what there was to wait for is over.
+  }
+}
+
 void C10d::abort(const std::string& why) { watch_->fail(why); }
 
 void C10d::abort_groups() {

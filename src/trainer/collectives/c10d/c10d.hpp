@@ -29,6 +29,7 @@ class C10d : public Collectives {
   std::unique_ptr<Pending> all_reduce(at::Tensor buffer, std::int64_t stride) final;
   void barrier() final;
   void wait_for_device(const std::function<bool()>& done) final;
+  void leave() final;
   void abort(const std::string& why) final;
 
  protected:
@@ -73,6 +74,7 @@ class C10d : public Collectives {
   std::mutex groups_mutex_;
   std::map<std::string, Group> groups_;
   std::unique_ptr<Watch> watch_;
+  std::int64_t left_ = 0;  ///< calls of leave()
 };
 
 }  // namespace ac_advisor::trainer

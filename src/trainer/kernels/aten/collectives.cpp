@@ -9,7 +9,7 @@ namespace {
 /// Ranks that a parameter is cut over.
 std::int64_t shards(const Call& c) {
   const StepConfig& config = c.executor().config();
-  return config.shard == Sharding::hsdp ? config.hsdp_shards : config.world;
+  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : config.layout.world;
 }
 
 /// The parameter rows that rank r of the group has; fewer, or none, at the end.
@@ -124,8 +124,8 @@ void all_reduce(const Call& c) {
   Executor& executor = c.executor();
   const StepConfig& config = executor.config();
   const at::Tensor buffer = c.in(0);
-  const bool hsdp = config.shard == Sharding::hsdp;
-  auto begun = executor.collectives().all_reduce(buffer, hsdp ? config.hsdp_shards : 1);
+  const bool hsdp = config.layout.shard == Sharding::hsdp;
+  auto begun = executor.collectives().all_reduce(buffer, hsdp ? config.layout.hsdp_shards : 1);
   if (c.inputs() < 2) {
     executor.begin(std::move(begun), {storage_in(c, 0)});
     return;
@@ -152,9 +152,10 @@ void bucket_copy(const Call& c) {
   const at::Tensor place = c.in(0), gradient = c.in(1);
   place.copy_(gradient.reshape(place.sizes()));
   const StepConfig& config = c.executor().config();
-  if (config.shard != Sharding::zero1 && config.shard != Sharding::zero2) return;
+  if (config.layout.shard != Sharding::zero1 && config.layout.shard != Sharding::zero2) return;
   c.executor().bucket().push_back(
-      {static_cast<std::size_t>(c.op().dim), place.storage_offset(), place.numel()});
+      {static_cast<std::size_t>(c.attributes<ir::BucketCopy>().parameter), place.storage_offset(),
+       place.numel()});
 }
 
 }  // namespace ac_advisor::trainer::aten

@@ -14,9 +14,9 @@ void compare(const Call& c) {
   const at::Tensor a = c.in(0), y = c.out();
   const at::Tensor b = c.inputs() > 1 ? c.in(1) : a;
   at::Tensor flat = y.view(at::infer_size(a.sizes(), b.sizes()));
-  switch (static_cast<ir::Comparison>(c.op().dim)) {
+  switch (c.attributes<ir::Compare>().how) {
     case ir::Comparison::not_equal:
-      at::ne_out(flat, a, static_cast<std::int64_t>(c.op().scalar));
+      at::ne_out(flat, a, static_cast<std::int64_t>(c.attributes<ir::Compare>().number));
       return;
     case ir::Comparison::less_equal:
       at::le_out(flat, a, b);
@@ -43,7 +43,7 @@ void cumsum(const Call& c) {
 
 void topk(const Call& c) {
   at::Tensor values = c.out(0), indices = c.out(1);
-  at::topk_out(values, indices, c.in(0), c.op().dim, -1);
+  at::topk_out(values, indices, c.in(0), c.attributes<ir::TopK>().k, -1);
 }
 
 void sort(const Call& c) {
@@ -54,7 +54,7 @@ void sort(const Call& c) {
 void floor_divide(const Call& c) {
   at::Tensor y = c.out();
   y.copy_(c.in(0));
-  y.floor_divide_(c.op().dim);
+  y.floor_divide_(c.attributes<ir::FloorDivide>().divisor);
 }
 
 }  // namespace ac_advisor::trainer::aten

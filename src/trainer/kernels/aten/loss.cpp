@@ -22,7 +22,9 @@ void log_softmax_backward(const Call& c) {
 
 void nll_loss(const Call& c) {
   at::Tensor loss = c.out(0), weight = c.out(1);
-  const auto reduction = c.op().dim == 1 ? at::Reduction::Sum : at::Reduction::Mean;
+  const auto reduction = c.attributes<ir::NllLoss>().reduction == ir::Reduction::sum
+                             ? at::Reduction::Sum
+                             : at::Reduction::Mean;
   at::nll_loss_forward_out(loss, weight, c.in(0), c.in(1).view({-1}), {}, reduction, ignored_label);
 }
 

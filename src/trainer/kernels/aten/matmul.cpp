@@ -25,7 +25,7 @@ void product(at::Tensor& y, const at::Tensor& a, const at::Tensor& b, ir::Form f
 void mm(const Call& c) {
   const at::Tensor a = rows(c.in(0)), b = rows(c.in(1));
   at::Tensor y = rows(c.out());
-  product(y, a, b, c.op().form);
+  product(y, a, b, c.attributes<ir::Product>().form);
 }
 
 void addmm(const Call& c) {
@@ -43,7 +43,7 @@ void bmm(const Call& c) {
   const auto folded = [](const at::Tensor& x) { return x.reshape({-1, x.size(-2), x.size(-1)}); };
   const at::Tensor a = folded(c.in(0)), b = folded(c.in(1));
   at::Tensor y = folded(c.out());
-  switch (c.op().form) {
+  switch (c.attributes<ir::Product>().form) {
     case ir::Form::nt:
       at::bmm_out(y, a, b.transpose(1, 2));
       return;

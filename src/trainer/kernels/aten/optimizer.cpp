@@ -40,7 +40,7 @@ void sgd_fused(const Call& c) {
                   /*maximize=*/false, /*is_first_step=*/false);
 }
 
-/// _multi_tensor_adamw, stage by stage (`dim`; passes/optimizer.cpp lists them).
+/// _multi_tensor_adamw, stage by stage (passes/optimizer.cpp lists them).
 void foreach (const Call& c) {
   if (c.inputs() == 0) return;                 // step counters of the fused form: with the update
   if (c.op().phase != ir::Phase::optimizer) {  // FSDP's copy of shards to the compute dtype
@@ -59,7 +59,7 @@ void foreach (const Call& c) {
   const auto each = [](const std::vector<at::Tensor>& list, auto f) {
     for (std::size_t i = 0; i < list.size(); ++i) f(i);
   };
-  switch (c.op().dim) {
+  switch (c.attributes<ir::Foreach>().stage) {
     case 0:
       return each(t.steps, [&](std::size_t i) { t.steps[i].add_(number(1.0, t.steps[i])); });
     case 1:

@@ -26,18 +26,17 @@ void clone(const Call& c) {
 
 void add(const Call& c) {
   at::Tensor y = c.out();
-  // `scalar` is what the second operand is multiplied by, 0 for 1 (a difference has -1)
-  const double factor = c.op().scalar == 0.0 ? 1.0 : c.op().scalar;
+  const double alpha = c.attributes<ir::Add>().alpha;
   at::add_out(
       y, c.in(0), c.in(1),
-      y.is_floating_point() ? at::Scalar(factor) : at::Scalar(static_cast<std::int64_t>(factor)));
+      y.is_floating_point() ? at::Scalar(alpha) : at::Scalar(static_cast<std::int64_t>(alpha)));
 }
 
 void add_scalar(const Call& c) {
   at::Tensor y = c.out();
   const at::Tensor x = c.in(0);
   y.copy_(x.numel() == y.numel() ? x.view_as(y) : x.expand_as(y));
-  at::add_out(y, y, number(c.op().scalar, y));
+  at::add_out(y, y, number(c.attributes<ir::Number>().value, y));
 }
 
 void mul(const Call& c) {
@@ -51,13 +50,13 @@ void mul(const Call& c) {
 
 void mul_scalar(const Call& c) {
   at::Tensor y = c.out();
-  at::mul_out(y, c.in(0), number(c.op().scalar, y));
+  at::mul_out(y, c.in(0), number(c.attributes<ir::Number>().value, y));
 }
 
 void div(const Call& c) {
   at::Tensor y = c.out();
   if (c.inputs() == 1)
-    at::div_out(y, c.in(0).expand_as(y), number(c.op().scalar, y));
+    at::div_out(y, c.in(0).expand_as(y), number(c.attributes<ir::Number>().value, y));
   else
     at::div_out(y, c.in(0), c.in(1));
 }
@@ -68,7 +67,7 @@ void neg(const Call& c) {
 }
 void pow(const Call& c) {
   at::Tensor y = c.out();
-  at::pow_out(y, c.in(0), c.op().scalar);
+  at::pow_out(y, c.in(0), c.attributes<ir::Power>().exponent);
 }
 void rsqrt(const Call& c) {
   at::Tensor y = c.out();
@@ -111,7 +110,7 @@ void tanh_backward(const Call& c) {
   at::tanh_backward_out(y, c.in(0), c.in(1));
 }
 
-void fill(const Call& c) { c.out().fill_(c.op().scalar); }
+void fill(const Call& c) { c.out().fill_(c.attributes<ir::Number>().value); }
 
 void copy(const Call& c) {
   c.in(0).copy_(c.in(1));

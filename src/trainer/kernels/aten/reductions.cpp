@@ -10,15 +10,15 @@ void mean(const Call& c) {
   at::div_out(y, y, number(static_cast<double>(x.size(-1)), y));
 }
 
-/// To the output's shape, whose sizes are the input's or 1; `dim` 1: over the middle of
-/// [rows, k, columns]; `dim` 2: over the groups of [B, kv, groups, S, D].
+/// To the output's shape, whose sizes are the input's or 1, or as SumOver says.
 void sum(const Call& c) {
   at::Tensor x = c.in(0), y = c.out();
-  if (c.op().dim == 1) {
+  const ir::SumOver over = c.attributes<ir::Sum>().over;
+  if (over == ir::SumOver::experts) {
     at::sum_out(y, x.view({y.size(0), -1, y.size(1)}), {1});
     return;
   }
-  if (c.op().dim == 2) {
+  if (over == ir::SumOver::groups) {
     at::sum_out(y, x, {2});
     return;
   }

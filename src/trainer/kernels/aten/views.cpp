@@ -19,13 +19,13 @@ void view(const Call& c) {
 }
 
 void slice(const Call& c) {
-  c.set_view(0, c.in(0).narrow(-1, c.op().dim, c.out_value(0).shape.back()));
+  c.set_view(0, c.in(0).narrow(-1, c.attributes<ir::Slice>().start, c.out_value(0).shape.back()));
 }
 
 void slice_backward(const Call& c) {
   const at::Tensor dx = c.out(), g = c.in(0);
   dx.zero_();
-  dx.narrow(-1, c.op().dim, g.size(-1)).copy_(g);
+  dx.narrow(-1, c.attributes<ir::Slice>().start, g.size(-1)).copy_(g);
 }
 
 void split(const Call& c) {

@@ -11,15 +11,17 @@ void dropout(const Call& c) {
   if (c.outputs() > 1) {
     at::Tensor mask = c.out(1);
     mask.fill_(1);
-    apply_dropout(mask, c.op().scalar, 1.0, c.dropout_key());
+    apply_dropout(mask, c.attributes<ir::Dropout>().probability, 1.0, c.dropout_key());
   }
-  apply_dropout(y, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
+  apply_dropout(y, c.attributes<ir::Dropout>().probability,
+                1.0 / (1.0 - c.attributes<ir::Dropout>().probability), c.dropout_key());
 }
 
 void dropout_backward(const Call& c) {
   at::Tensor dx = c.out();
   dx.copy_(c.in(0));
-  apply_dropout(dx, c.op().scalar, 1.0 / (1.0 - c.op().scalar), c.dropout_key());
+  apply_dropout(dx, c.attributes<ir::Dropout>().probability,
+                1.0 / (1.0 - c.attributes<ir::Dropout>().probability), c.dropout_key());
 }
 
 }  // namespace ac_advisor::trainer::cpu

@@ -11,7 +11,8 @@ void grouped_mm(const Call& c) {
   std::int64_t begin = 0;
   for (std::int64_t e = 0; e < offsets.size(0); ++e) {
     const std::int64_t size = ends[e] - begin;
-    const bool weight = c.op().form == ir::Form::tn;  // b holds rows, y is a weight's gradient
+    const bool weight =
+        c.attributes<ir::Product>().form == ir::Form::tn;  // b holds rows, y is a weight's gradient
     if (size == 0) {
       if (weight) y[e].zero_();
       continue;
@@ -22,7 +23,7 @@ void grouped_mm(const Call& c) {
     if (weight)
       at::mm_out(part, left.t(), right);
     else
-      at::mm_out(part, left, c.op().form == ir::Form::nt ? right.t() : right);
+      at::mm_out(part, left, c.attributes<ir::Product>().form == ir::Form::nt ? right.t() : right);
     begin = ends[e];
   }
 }

@@ -76,7 +76,7 @@ float log_add_exp(float a, float b) {
 /// loss = mean over counted tokens of logsumexp(h Wᵀ) - (h Wᵀ)[target]
 void linear_cross_entropy(const Call& c) {
   const at::Tensor hidden = c.in(0), targets = c.in(2), loss = c.out(0), log_sum_exp = c.out(1);
-  const auto cap = static_cast<float>(c.op().scale);
+  const auto cap = static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap);
   const auto* target = targets.const_data_ptr<std::int64_t>();
   auto* sums = log_sum_exp.mutable_data_ptr<float>();
   std::fill(sums, sums + log_sum_exp.numel(), -INFINITY);
@@ -108,7 +108,7 @@ void linear_cross_entropy(const Call& c) {
 void linear_cross_entropy_backward(const Call& c) {
   const at::Tensor hidden = c.in(1), weight = c.in(2), targets = c.in(3);
   const at::Tensor dh = c.out(0), dw = c.out(1);
-  const auto cap = static_cast<float>(c.op().scale);
+  const auto cap = static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap);
   const auto scale =
       static_cast<float>(c.in(0).item<double>() / static_cast<double>(counted(targets)));
   const auto* target = targets.const_data_ptr<std::int64_t>();

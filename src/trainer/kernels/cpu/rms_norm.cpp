@@ -13,7 +13,6 @@ namespace ac_advisor::trainer::cpu {
 namespace {
 
 constexpr std::int64_t grain = 16;
-constexpr std::int32_t unit_offset = 1;  // Op::dim: Gemma's (1 + weight)
 
 /// The factor of each column, as fp32.
 const float* factors(const at::Tensor& w, bool plus_one, float* scratch, std::int64_t n) {
@@ -25,13 +24,13 @@ const float* factors(const at::Tensor& w, bool plus_one, float* scratch, std::in
 
 /// `sum` receives a + b where b is given; the norm is of that.
 void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, const at::Tensor& y,
-             const at::Tensor& inverse_rms, const at::Tensor& sum, const ir::Op& op) {
+             const at::Tensor& inverse_rms, const at::Tensor& sum, const ir::RmsNorm& norm) {
   const std::int64_t n = a.size(-1);
   const RowOffsets a_row(a), y_row(y), sum_row(sum.defined() ? sum : a), b_row(b.defined() ? b : a);
   float* scales = inverse_rms.mutable_data_ptr<float>();
-  const bool rounds = y.scalar_type() != at::kFloat && op.dim != unit_offset;
+  const bool rounds = y.scalar_type() != at::kFloat && !norm.unit_offset;
   at::parallel_for(0, a_row.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
-    const float* weight = factors(w, op.dim == unit_offset, thread_scratch(n, 0), n);
+    const float* weight = factors(w, norm.unit_offset, thread_scratch(n, 0), n);
     for (std::int64_t r = begin; r < end; ++r) {
       const float* x = load(a, a_row(r), thread_scratch(n, 1), n);
       if (b.defined()) {
@@ -42,7 +41,7 @@ void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, cons
         x = load(sum, sum_row(r), thread_scratch(n, 1), n);  // as rounded as the stored sum
       }
       const float scale =
-          1.0F / std::sqrt(dot(x, x, n) / static_cast<float>(n) + static_cast<float>(op.scalar));
+          1.0F / std::sqrt(dot(x, x, n) / static_cast<float>(n) + static_cast<float>(norm.epsilon));
       scales[r] = scale;
       float* out = target(y, y_row(r), thread_scratch(n, 4));
       if (rounds) {  // transformers: the normalized value is cast back before the weight
@@ -62,7 +61,7 @@ void forward(const at::Tensor& a, const at::Tensor& b, const at::Tensor& w, cons
 /// dx may lie where g does; `other` (where defined) is the gradient that the sum itself has.
 void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x,
               const at::Tensor& w, const at::Tensor& inverse_rms, const at::Tensor& other,
-              const at::Tensor& dw, const ir::Op& op) {
+              const at::Tensor& dw, const ir::RmsNorm& norm) {
   const std::int64_t n = x.size(-1);
   const RowOffsets g_row(g), dx_row(dx_out), x_row(x), other_row(other.defined() ? other : g);
   const float* scales = inverse_rms.const_data_ptr<float>();
@@ -81,7 +80,7 @@ void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x
                      store(dw, begin, out, width);
                    });
   at::parallel_for(0, x_row.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
-    const float* weight = factors(w, op.dim == unit_offset, thread_scratch(n, 0), n);
+    const float* weight = factors(w, norm.unit_offset, thread_scratch(n, 0), n);
     for (std::int64_t r = begin; r < end; ++r) {
       const float* gradient = load(g, g_row(r), thread_scratch(n, 1), n);
       const float* row = load(x, x_row(r), thread_scratch(n, 2), n);
@@ -99,18 +98,21 @@ void backward(const at::Tensor& g, const at::Tensor& dx_out, const at::Tensor& x
 
 }  // namespace
 
-void rms_norm(const Call& c) { forward(c.in(0), {}, c.in(1), c.out(0), c.out(1), {}, c.op()); }
+void rms_norm(const Call& c) {
+  forward(c.in(0), {}, c.in(1), c.out(0), c.out(1), {}, c.attributes<ir::RmsNorm>());
+}
 
 void add_rms_norm(const Call& c) {
-  forward(c.in(0), c.in(1), c.in(2), c.out(0), c.out(1), c.out(2), c.op());
+  forward(c.in(0), c.in(1), c.in(2), c.out(0), c.out(1), c.out(2), c.attributes<ir::RmsNorm>());
 }
 
 void rms_norm_backward(const Call& c) {
-  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), {}, c.out(1), c.op());
+  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), {}, c.out(1), c.attributes<ir::RmsNorm>());
 }
 
 void add_rms_norm_backward(const Call& c) {
-  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), c.in(4), c.out(1), c.op());
+  backward(c.in(0), c.out(0), c.in(1), c.in(2), c.in(3), c.in(4), c.out(1),
+           c.attributes<ir::RmsNorm>());
 }
 
 }  // namespace ac_advisor::trainer::cpu

@@ -11,7 +11,7 @@ void swiglu(const Call& c) {
   const at::Tensor gate = c.in(0), up = c.in(1), y = c.out();
   const std::int64_t n = gate.size(-1);
   const RowOffsets gate_row(gate), up_row(up), y_row(y);
-  const auto combine = c.op().dim == 1 ? gelu_mul : silu_mul;
+  const auto combine = c.attributes<ir::SwiGlu>().gate == ir::Gate::gelu_tanh ? gelu_mul : silu_mul;
   at::parallel_for(0, gate_row.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       float* out = target(y, y_row(r), thread_scratch(n, 2));
@@ -26,7 +26,8 @@ void swiglu_backward(const Call& c) {
   const at::Tensor g = c.in(0), gate = c.in(1), up = c.in(2), dgate = c.out(0), dup = c.out(1);
   const std::int64_t n = gate.size(-1);
   const RowOffsets g_row(g), gate_row(gate), up_row(up), dgate_row(dgate), dup_row(dup);
-  const auto combine = c.op().dim == 1 ? gelu_mul_gradient : silu_mul_gradient;
+  const auto combine = c.attributes<ir::SwiGlu>().gate == ir::Gate::gelu_tanh ? gelu_mul_gradient
+                                                                              : silu_mul_gradient;
   at::parallel_for(0, gate_row.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       float* into_gate = target(dgate, dgate_row(r), thread_scratch(n, 3));

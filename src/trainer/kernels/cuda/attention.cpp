@@ -19,7 +19,8 @@ void put(const Call& c, std::size_t i, const at::Tensor& made) {
 }  // namespace
 
 void sdpa(const Call& c) {
-  const FlashAttention made = flash_attention(c.in(0), c.in(1), c.in(2), c.op().scale);
+  const FlashAttention made =
+      flash_attention(c.in(0), c.in(1), c.in(2), c.attributes<ir::Sdpa>().scale);
   put(c, 0, made.output);
   put(c, 1, made.log_sum_exp);
 }
@@ -27,7 +28,7 @@ void sdpa(const Call& c) {
 void sdpa_backward(const Call& c) {
   // inputs: gradient, q, k, v, output, log-sum-exp
   const auto made = flash_attention_backward(c.in(0), c.in(1), c.in(2), c.in(3), {c.in(4), c.in(5)},
-                                             c.op().scale);
+                                             c.attributes<ir::Sdpa>().scale);
   for (std::size_t i = 0; i < 3; ++i) put(c, i, made[i]);
 }
 

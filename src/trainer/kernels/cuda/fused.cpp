@@ -10,9 +10,6 @@
 namespace ac_advisor::trainer::cuda {
 namespace {
 
-constexpr std::int32_t unit_offset = 1;  // Op::dim of a norm: Gemma's (1 + weight)
-constexpr std::int32_t gelu = 1;         // Op::dim of swiglu: GELU's tanh form for SiLU
-
 device::Rows rows(const at::Tensor& x) {
   TORCH_INTERNAL_ASSERT(x.dim() <= 4 && x.stride(-1) == 1, "rows are contiguous");
   device::Rows r;
@@ -41,8 +38,8 @@ void norm(const Call& c, const at::Tensor& added, const at::Tensor& sum, const a
   f.inverse_rms = c.out(1).mutable_data_ptr<float>();
   f.rows = row_count(x);
   f.columns = x.size(-1);
-  f.epsilon = static_cast<float>(c.op().scalar);
-  f.unit_offset = c.op().dim == unit_offset;
+  f.epsilon = static_cast<float>(c.attributes<ir::RmsNorm>().epsilon);
+  f.unit_offset = c.attributes<ir::RmsNorm>().unit_offset;
   device::rms_norm(f, stream());
 }
 
@@ -59,7 +56,7 @@ void norm_backward(const Call& c, const at::Tensor& other) {
   b.dweight = dweight.mutable_data_ptr();
   b.rows = row_count(x);
   b.columns = x.size(-1);
-  b.unit_offset = c.op().dim == unit_offset;
+  b.unit_offset = c.attributes<ir::RmsNorm>().unit_offset;
   b.partial_rows = ir::norm_partial_rows(b.rows, b.columns);
   const at::Tensor partials = at::empty({b.partial_rows, b.columns}, x.options().dtype(at::kFloat));
   b.partials = partials.mutable_data_ptr<float>();
@@ -96,8 +93,8 @@ void drop(const Call& c, const at::Tensor& y, std::uint8_t* mask) {
   d.data = y.mutable_data_ptr();
   d.mask = mask;
   d.elements = y.numel();
-  d.p = c.op().scalar;
-  d.scale = static_cast<float>(1.0 / (1.0 - c.op().scalar));
+  d.p = c.attributes<ir::Dropout>().probability;
+  d.scale = static_cast<float>(1.0 / (1.0 - c.attributes<ir::Dropout>().probability));
   d.step_key = executor.backend().step_scalars().dropout_key;
   d.micro = static_cast<std::uint64_t>(executor.micro());
   d.rank = static_cast<std::uint64_t>(executor.collectives().rank());
@@ -124,7 +121,7 @@ void swiglu(const Call& c) {
   s.y = rows(c.out());
   s.rows = row_count(gate);
   s.columns = gate.size(-1);
-  s.gelu = c.op().dim == gelu;
+  s.gelu = c.attributes<ir::SwiGlu>().gate == ir::Gate::gelu_tanh;
   device::swiglu(s, stream());
 }
 
@@ -139,7 +136,7 @@ void swiglu_backward(const Call& c) {
   s.dup = rows(c.out(1));
   s.rows = row_count(gate);
   s.columns = gate.size(-1);
-  s.gelu = c.op().dim == gelu;
+  s.gelu = c.attributes<ir::SwiGlu>().gate == ir::Gate::gelu_tanh;
   device::swiglu_backward(s, stream());
 }
 

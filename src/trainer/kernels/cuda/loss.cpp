@@ -52,7 +52,7 @@ void linear_cross_entropy(const Call& c) {
   auto* sums = log_sum_exp.mutable_data_ptr<float>();
   auto* picked = target_logit.mutable_data_ptr<float>();
   walk(
-      hidden, c.in(1), targets, static_cast<float>(c.op().scale),
+      hidden, c.in(1), targets, static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap),
       [&](const device::LossTile& tile, std::int64_t t, const at::Tensor&, const at::Tensor&,
           const at::Tensor&) { device::loss_forward(tile, sums + t, picked + t, stream()); },
       [](std::int64_t, std::int64_t) {});
@@ -78,7 +78,7 @@ void linear_cross_entropy_backward(const Call& c) {
   const at::Tensor dw_sum = wide ? dw : at::empty({words, weight.size(1)}, floats);
   const at::Tensor narrow = wide ? at::Tensor() : at::empty({tokens * words}, hidden.options());
   walk(
-      hidden, weight, targets, static_cast<float>(c.op().scale),
+      hidden, weight, targets, static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap),
       [&](const device::LossTile& tile, std::int64_t t, const at::Tensor& h, const at::Tensor& w,
           const at::Tensor& logits) {
         const std::int64_t v = tile.first_word, nt = tile.tokens, nv = tile.words;

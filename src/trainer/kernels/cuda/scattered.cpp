@@ -34,7 +34,7 @@ void scatter(const Call& c) {
 /// Rows [begin, end) of expert e times its weight; offsets [E] are the ends.
 void grouped_mm(const Call& c) {
   const at::Tensor a = c.in(0), b = c.in(1), offsets = c.in(2);
-  const ir::Form form = c.op().form;
+  const ir::Form form = c.attributes<ir::Product>().form;
   const at::Tensor made = at::_grouped_mm(form == ir::Form::tn ? a.t() : a,
                                           form == ir::Form::nt ? b.transpose(-2, -1) : b, offsets);
   // Its rows begin at multiples of 16 bytes, with gaps between them where they must.

@@ -1,12 +1,11 @@
 // Activation checkpointing as PyTorch's non-reentrant torch.utils.checkpoint does it (v2.11): saved
 // tensors of a region are dropped in forward, its ops run again at the first unpack in backward, in
 // order from the start, and stop early at the last tensor that backward unpacks.
-#include "checkpoint.hpp"
-
 #include <algorithm>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -27,7 +26,7 @@ struct Region {
 
 class Checkpointer {
  public:
-  Checkpointer(StepProgram& step, const std::vector<bool>& keep) : p_(step.program), keep_(keep) {}
+  explicit Checkpointer(StepProgram& step) : p_(step.program) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -180,9 +179,10 @@ class Checkpointer {
       const std::vector<ValueId> out(p_.outputs(source).begin(), p_.outputs(source).end());
       op.group = next_group_--;
       op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-      if (!keep_.empty() && keep_[static_cast<std::size_t>(id)]) {
+      if (source.kept) {
         // Selective: the cached output is taken out here instead of being computed.
         op.kind = OpKind::hold;
+        op.attributes = {};
         op.inputs = op.outputs;
         op.outputs = 0;
         p_.operands.insert(p_.operands.end(), out.begin(), out.end());
@@ -211,11 +211,12 @@ class Checkpointer {
         if (!inside && producer != no_id && std::find(held.begin(), held.end(), root) == held.end())
           held.push_back(root);
       }
-      if (id >= region.stop && !keep_.empty() && keep_[static_cast<std::size_t>(id)])
+      if (id >= region.stop && op.kept)
         for (ValueId v : p_.outputs(op)) held.push_back(v);
     }
     Op op = last;
     op.kind = OpKind::hold;
+    op.attributes = {};
     op.inputs = static_cast<std::uint16_t>(held.size());
     op.outputs = 0;
     op.first_operand = static_cast<std::int32_t>(p_.operands.size());
@@ -224,7 +225,6 @@ class Checkpointer {
   }
 
   ir::Program& p_;
-  const std::vector<bool>& keep_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<ValueId> remap_;
@@ -234,10 +234,20 @@ class Checkpointer {
   std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
 };
 
+bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  Checkpointer(step).run(step.micro_begin.back());
+}
+
 }  // namespace
 
-void recompute_regions(StepProgram& step, OpId first, const std::vector<bool>& keep) {
-  Checkpointer(step, keep).run(first);
-}
+extern const Pass recompute_pass;
+const Pass recompute_pass{"recompute",
+                          Stage::micro_batch,
+                          "a region's ops again, before the first backward op that needs them",
+                          applies,
+                          run,
+                          {}};
 
 }  // namespace ac_advisor::passes

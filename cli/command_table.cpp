@@ -1,0 +1,170 @@
+#include "cli/command_table.hpp"
+
+#include <algorithm>
+
+#include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/version.hpp"
+#include "cli/output.hpp"
+
+namespace ac_advisor::cli {
+namespace {
+
+constexpr Operands model_operand = {
+    1, "MODEL",
+    "a config.json (- for standard input), a folder that has one, the name of a sample, or "
+    "org/name "
+    "in Hugging Face's local cache",
+    "MODEL: a config.json, a folder that has one, the name of a sample (see ac-advisor models), or "
+    "org/name in Hugging Face's local cache",
+    "one MODEL"};
+constexpr Operands no_operands = {};
+
+/// A command whose result is text alone.
+template <auto Run>
+Result text_of(const Arguments& a) {
+  return {Run(a)};
+}
+
+constexpr CommandRow table[] = {
+    {"plan", "one configuration: its predicted profile",
+     "ac-advisor plan llama-3.2-1b --batch 8 --seq 2048 --ac full", model_operand, true, false,
+     text_of<run_plan>},
+    {"advise", "sweep, rank, savings table, recommendation",
+     "ac-advisor advise llama-3.2-1b --batch 8 --seq 2048 --world 8", model_operand, true, false,
+     [](const Arguments& a) { return a.measured ? run_measured_sweep(a) : Result{run_advise(a)}; }},
+    {"measure", "the step run for real on this machine, beside its prediction",
+     "ac-advisor measure tiny-llama --batch 2 --seq 64 --ac full", model_operand, true, false,
+     run_measure, true},
+    {"compare",
+     "two saved profiles: what differs, by category and module",
+     "ac-advisor compare a.json b.json",
+     {2, "FILES", "two profiles that `plan --format json` wrote",
+      "two files that plan or advise --format json wrote", "two files"},
+     false,
+     false,
+     text_of<run_compare>},
+    {"report",
+     "saved results as one HTML page, Markdown or CSV",
+     "ac-advisor report a.json b.json --output report.html",
+     {any_number, "FILES",
+      "what plan, measure, advise, compare, trace FILE or diagnose --format json wrote, or traces",
+      "FILE: what plan, measure, advise, compare or diagnose --format json wrote, or a trace", ""},
+     false,
+     false,
+     text_of<run_report>},
+    {"explain", "where the peak comes from, why a mode costs what it costs",
+     "ac-advisor explain llama-3.2-1b --batch 8 --seq 2048 --ac full --trace", model_operand, true,
+     false, text_of<run_explain>},
+    {"export", "the setting in a framework's own words",
+     "ac-advisor export llama-3.2-1b --to torchtitan --framework torchtitan --world 8",
+     model_operand, true, false, text_of<run_export>},
+    {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded",
+     "ac-advisor check --format junit --output gate.xml", no_operands, false, false, run_check},
+    {"trace",
+     "what a trace tells; or, with -- CMD, run any CUDA program and record its kernels",
+     "ac-advisor trace --output none.json -- python train.py",
+     {any_number, "FILES",
+      "a trace (as diagnose takes), packed by gzip or zstd or not, - for standard input; a folder, "
+      "or several files: one of each rank. Or, after --, a program and its arguments",
+      "a command after --: ac-advisor trace -- python train.py; or a trace that was recorded: "
+      "ac-advisor trace FILE",
+      "", true, true},
+     false,
+     true,
+     [](const Arguments& a) {
+       if (a.runs_program)
+         run_trace(a);
+       else
+         write_output(run_read_trace(a), a.output);
+       return Result{};
+     },
+     true},
+    {"diagnose",
+     "two traces, without and with checkpointing: what it costs, and why",
+     "ac-advisor diagnose none.json full.json",
+     {2, "FILES",
+      "two traces, without and with checkpointing: of ac-advisor trace, of torch.profiler "
+      "(export_chrome_trace) or of nsys export --type sqlite",
+      "two traces: A without checkpointing, B with it", "two files"},
+     true,
+     false,
+     text_of<run_diagnose>},
+    {"doctor", "what this machine can measure, and how to enable what it cannot",
+     "ac-advisor doctor", no_operands, false, false, text_of<run_doctor>},
+    {"calibrate", "measure this machine's ops and write a device file for --gpu",
+     "ac-advisor calibrate --quick --output here.json", no_operands, false, true, run_calibrate,
+     true},
+    {"models", "the sample models that are built in", "ac-advisor models", no_operands, false,
+     false, [](const Arguments&) { return Result{run_models()}; }},
+    {"devices", "the devices that are known", "ac-advisor devices", no_operands, false, false,
+     [](const Arguments&) { return Result{run_devices()}; }},
+    {"generate",
+     "shell completion, the man page, the options' JSON schema",
+     "ac-advisor generate bash --output ac-advisor.bash",
+     {1, "WHAT", "bash, zsh, fish, man or schema", "WHAT: bash, zsh, fish, man or schema",
+      "one of bash, zsh, fish, man and schema"},
+     false,
+     false,
+     text_of<run_generate>},
+    {"help",
+     "this text, or a command's",
+     "ac-advisor help plan",
+     {1, "COMMAND", "a command's name", "", "one command"},
+     false,
+     false,
+     [](const Arguments& a) { return Result{a.help}; }},
+    {"version", "the program's version", "ac-advisor version", no_operands, false, false,
+     [](const Arguments&) { return Result{"ac-advisor " + std::string(version) + "\n"}; }},
+};
+
+}  // namespace
+
+std::span<const CommandRow> command_table() { return table; }
+
+const CommandRow* find_command(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(table), std::end(table),
+                                         [&](const CommandRow& row) { return row.name == name; });
+  return found == std::end(table) ? nullptr : found;
+}
+
+bool ProgramOption::is_of(std::string_view command) const {
+  for (std::string_view rest = commands; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(' '));
+    if (one == command) return true;
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+  }
+  return false;
+}
+
+std::vector<ShownOption> shown_options(const CommandRow& command) {
+  std::vector<ShownOption> shown;
+  const auto step_option = [&](const OptionRow& row) {
+    shown.push_back({row.name, row.metavar, row.help, title_of(row.group), row.words});
+    if (!row.off.empty()) shown.push_back({row.off, {}, "the opposite", title_of(row.group), {}});
+  };
+  if (command.step)
+    for (std::size_t group = 0; group < option_group_count; ++group)
+      for (const OptionRow& row : option_table())
+        if (row.on_command_line() && row.group == static_cast<OptionGroup>(group)) step_option(row);
+  std::vector<std::string_view> groups;
+  for (const ProgramOption& option : program_options())
+    if (option.is_of(command.name) &&
+        std::find(groups.begin(), groups.end(), option.group) == groups.end())
+      groups.push_back(option.group);
+  for (const std::string_view group : groups)
+    for (const ProgramOption& option : program_options())
+      if (option.is_of(command.name) && option.group == group)
+        shown.push_back({option.name, option.metavar, option.help, option.group, option.words});
+  // A step's group may have options of the program's too: they stand together.
+  std::vector<std::string_view> order;
+  for (const ShownOption& option : shown)
+    if (std::find(order.begin(), order.end(), option.group) == order.end())
+      order.push_back(option.group);
+  std::stable_sort(shown.begin(), shown.end(), [&](const auto& a, const auto& b) {
+    return std::find(order.begin(), order.end(), a.group) <
+           std::find(order.begin(), order.end(), b.group);
+  });
+  return shown;
+}
+
+}  // namespace ac_advisor::cli

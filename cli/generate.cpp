@@ -1,0 +1,26 @@
+#include "cli/generate.hpp"
+
+#include "cli/commands.hpp"
+#include "model/options_parse.hpp"
+
+namespace ac_advisor::cli {
+
+std::string run_generate(const Arguments& a) {
+  struct Kind {
+    std::string_view name;
+    std::string (*text)();
+  };
+  constexpr Kind kinds[] = {{"bash", bash_completion},
+                            {"zsh", zsh_completion},
+                            {"fish", fish_completion},
+                            {"man", man_page},
+                            {"schema", options_schema}};
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kinds) {
+    if (kind.name == a.positional.at(0)) return kind.text();
+    names.push_back(kind.name);
+  }
+  options::refuse_choice({"generate", a.positional.at(0)}, names);
+}
+
+}  // namespace ac_advisor::cli

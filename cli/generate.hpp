@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+/// Texts made from the tables of commands and options.
+namespace ac_advisor::cli {
+
+[[nodiscard]] std::string bash_completion();
+[[nodiscard]] std::string zsh_completion();
+[[nodiscard]] std::string fish_completion();
+/// groff's man macros: ac-advisor(1).
+[[nodiscard]] std::string man_page();
+/// docs/schema/config-1.json.
+[[nodiscard]] std::string options_schema();
+
+}  // namespace ac_advisor::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// Text of --help, from the tables, within `columns` (at least 40).
+namespace ac_advisor::cli {
+
+/// The commands, a line each.
+[[nodiscard]] std::string program_help(int columns);
+/// A command's operands and options, in groups.
+[[nodiscard]] std::string command_help(std::string_view command, int columns);
+/// Columns of the terminal that stdout is; 80 where it is none. COLUMNS wins.
+[[nodiscard]] int terminal_columns();
+
+}  // namespace ac_advisor::cli

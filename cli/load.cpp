@@ -1,0 +1,23 @@
+#include "cli/load.hpp"
+
+#include <cstdio>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+
+namespace ac_advisor::cli {
+
+model::ModelSpec load_model(const Arguments& arguments) {
+  if (arguments.positional.at(0) == "-" && (arguments.command == "measure" || arguments.measured))
+    throw UserError("measure -: the trainer reads the configuration too; give it as a file");
+  return model::load_model(arguments.positional.at(0), arguments.as);
+}
+
+void tell_warnings(const model::ModelSpec& model, const StepConfig& config) {
+  for (const std::string& warning : advise::model_warnings(model, config))
+    std::fprintf(stderr, "ac-advisor: warning: %s\n", warning.c_str());
+  if (model.reading.as)
+    std::fprintf(stderr, "ac-advisor: note: %s\n", model::reading_note(model).c_str());
+}
+
+}  // namespace ac_advisor::cli

@@ -1,0 +1,178 @@
+// Options of the program that say nothing of the training step, one row each.
+#include "cli/command_table.hpp"
+#include "model/options_parse.hpp"
+
+namespace ac_advisor::cli {
+namespace {
+
+using Text = std::string_view;
+
+/// A row whose value is a text, a flag or a number: `M` is a member of Arguments.
+template <auto M>
+void set_text(Arguments& a, Text, Text text) {
+  a.*M = text;
+}
+template <auto M>
+void set_flag(Arguments& a, Text, Text) {
+  a.*M = true;
+}
+template <auto M>
+void measure_text(Arguments& a, Text, Text text) {
+  a.measure.*M = text;
+}
+template <auto M>
+void measure_flag(Arguments& a, Text, Text) {
+  a.measure.*M = true;
+}
+template <auto M, std::int64_t Least, std::int64_t Most>
+void measure_whole(Arguments& a, Text name, Text text) {
+  a.measure.*M = options::parse_whole({name, text}, text, {"N", Least, Most});
+}
+
+/// A decimal from `least` to `most`.
+double decimal(Text name, Text text, double least, double most, const char* example) {
+  const double value = options::parse_decimal({name, text}, example);
+  if (value < least || value > most)
+    options::refuse({name, text}, "must be from " + std::to_string(least) + " to " +
+                                      std::to_string(most) + ", such as " + example);
+  return value;
+}
+
+constexpr std::int64_t many = 1'000'000'000;
+constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
+constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
+constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
+constexpr Text targets[] = {"automodel", "torchtitan", "megatron", "hf", "deepspeed"};
+constexpr Text device[] = {"cpu"};
+
+constexpr const char* rendered =
+    "plan advise measure compare report explain export trace diagnose doctor";
+constexpr const char* measuring = "measure advise";
+using M = MeasureArguments;
+
+constexpr ProgramOption table[] = {
+    {"plan advise measure explain export diagnose", "--as", "FAMILY",
+     "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
+    {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
+     set_flag<&Arguments::measured>},
+    {measuring, "--collectives", "KIND",
+     "auto (threads), local, emulate (rank 0 alone), procs (a process a rank) or nccl (a process a "
+     "GPU)",
+     "Measuring",
+     [](Arguments& a, Text name, Text text) {
+       for (const Text word : collectives)
+         if (word == text) return void(a.measure.collectives = text);
+       options::refuse_choice({name, text}, collectives);
+     },
+     collectives},
+    {measuring, "--procs", "N", "--world N --collectives procs", "Measuring",
+     measure_whole<&M::procs, 2, 4096>},
+    {measuring, "--steps", "N", "steps to run (3; 10 on a GPU)", "Measuring",
+     measure_whole<&M::steps, 1, many>},
+    {measuring, "--seed", "N", "of the weights, the data and dropout (0)", "Measuring",
+     [](Arguments& a, Text name, Text text) {
+       a.measure.seed = static_cast<std::uint64_t>(
+           options::parse_whole({name, text}, text, {"N", 0, std::int64_t{1} << 62}));
+     }},
+    {measuring, "--data", "FILE", "a text file; its bytes are the tokens (seventeen sonnets)",
+     "Measuring", measure_text<&M::data>},
+    {measuring, "--weights", "PATH",
+     "a model.safetensors in Hugging Face's layout, the index of its shards, or the folder of "
+     "either",
+     "Measuring", measure_text<&M::weights>},
+    {measuring, "--checkpoint", "FOLDER", "write here when interrupted or done", "Measuring",
+     measure_text<&M::checkpoint>},
+    {measuring, "--resume", "", "go on from --checkpoint", "Measuring", measure_flag<&M::resume>},
+    {measuring, "--lr", "RATE", "learning rate (0.001)", "Measuring",
+     [](Arguments& a, Text name, Text text) {
+       a.measure.learning_rate = decimal(name, text, 0, 1000, "0.001");
+     }},
+    {measuring, "--warmup", "N", "steps of linear warm-up (0)", "Measuring",
+     measure_whole<&M::warmup, 0, many>},
+    {measuring, "--memory-limit", "SIZE", "out of memory beyond this, a rank (none)", "Measuring",
+     measure_text<&M::memory_limit>},
+    {measuring, "--timeout", "S", "seconds that ranks wait for each other (60)", "Measuring",
+     [](Arguments& a, Text name, Text text) {
+       a.measure.timeout = decimal(name, text, 0.1, 86400, "60");
+     }},
+    {measuring, "--trace", "",
+     "on a GPU: run again under CUPTI's activity records (launches, gaps)", "Measuring",
+     measure_flag<&M::trace>},
+    {measuring, "--counters", "",
+     "on a GPU: run again with hardware counters (bytes of device memory)", "Measuring",
+     measure_flag<&M::counters>},
+    {measuring, "--no-parity", "", "do not compare the gradients with a reference step",
+     "Measuring", measure_flag<&M::no_parity>},
+    {measuring, "--log-steps", "", "a line a step to stderr: loss, memory, time", "Measuring",
+     measure_flag<&M::log_steps>},
+    {"explain", "--trace", "", "SAVE, RECOMPUTE or ALTERNATE for each unique op", "Explaining",
+     set_flag<&Arguments::trace>},
+    {"explain", "--schedule", "", "the schedule, op by op", "Explaining",
+     set_flag<&Arguments::schedule>},
+    {"explain", "--program", "", "the step as text to read and to diff", "Explaining",
+     set_flag<&Arguments::program>},
+    {"explain", "--passes", "", "the passes, and what each changed", "Explaining",
+     set_flag<&Arguments::passes>},
+    {"export", "--to", "TARGET", "automodel, torchtitan, megatron, hf or deepspeed", "Output",
+     set_text<&Arguments::target>, targets},
+    {"check", "--config", "FILE", "the gate's file (ac-advisor.json)", "The gate",
+     set_text<&Arguments::config>},
+    {"check",
+     "--only",
+     "CASE",
+     "this case alone; may be given again",
+     "The gate",
+     [](Arguments& a, Text, Text text) { a.only.emplace_back(text); },
+     {},
+     true},
+    {"check", "--init", "", "write a first file", "The gate", set_flag<&Arguments::init>},
+    {"check", "--update", "", "write the baselines anew", "The gate", set_flag<&Arguments::update>},
+    {"check", "--tighten", "", "suggest new baselines where less is needed now", "The gate",
+     set_flag<&Arguments::tighten>},
+    {"check", "--today", "YYYY-MM-DD", "the day that waivers are judged on (today)", "The gate",
+     set_text<&Arguments::today>},
+    {"diagnose",
+     "--plan",
+     "FILE",
+     "what `plan --format json` wrote for B's step, to compare with (its recomputed bytes stand in "
+     "for DRAM counters); twice: for A's, then for B's",
+     "Traces",
+     [](Arguments& a, Text, Text text) { a.plans.emplace_back(text); },
+     {},
+     true},
+    {"diagnose", "--model", "MODEL",
+     "or plan B's step here, of this MODEL with the options of a step, and A's with --ac none",
+     "Traces", set_text<&Arguments::model>},
+    {"calibrate", "--gpu", "NAME", "the device that is measured (cpu)", "Device",
+     [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }, device},
+    {"calibrate", "--threads", "N", "CPU threads (1)", "Device",
+     [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
+    {"calibrate", "--quick", "", "fewer sizes: half a minute instead of three", "Device",
+     set_flag<&Arguments::quick>},
+    {"advise compare", "--rows", "N", "rows shown before [N others] (15)", "Output",
+     [](Arguments& a, Text name, Text text) {
+       a.rows =
+           static_cast<std::size_t>(options::parse_whole({name, text}, text, {"N", 1, 1'000'000}));
+     }},
+    {rendered, "--format", "FORMAT", "table, json, csv, md or html (table; of report: html)",
+     "Output", set_text<&Arguments::format>, formats},
+    {"check", "--format", "FORMAT",
+     "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format) (table)", "Output",
+     set_text<&Arguments::format>, check_formats},
+    {rendered, "--output", "FILE", "write to FILE instead of stdout (-)", "Output",
+     set_text<&Arguments::output>},
+    {"check", "--output", "FILE", "write to FILE; the table then goes to stderr", "Output",
+     set_text<&Arguments::output>},
+    {"trace", "--output", "FILE", "write the trace to FILE", "Output",
+     set_text<&Arguments::output>},
+    {"calibrate", "--output", "FILE", "the device file (named after the device)", "Output",
+     set_text<&Arguments::output>},
+    {"generate", "--output", "FILE", "write to FILE instead of stdout", "Output",
+     set_text<&Arguments::output>},
+};
+
+}  // namespace
+
+std::span<const ProgramOption> program_options() { return table; }
+
+}  // namespace ac_advisor::cli

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace ac_advisor::ir {
+
+/// Which operand of a matrix product is transposed: nt is `x wᵀ` (a linear layer), nn is `g w` (the
+/// gradient of its input), tn is `gᵀ x` (the gradient of its weight).
+enum class Form : std::uint8_t { nt, nn, tn };
+/// How a `compare` op combines its operands.
+enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both };
+/// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
+/// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D].
+enum class SumOver : std::uint8_t { broadcast, experts, groups };
+enum class Reduction : std::uint8_t { mean, sum };
+enum class Gate : std::uint8_t { silu, gelu_tanh };
+
+// One struct for each kind of op that has attributes, by the names that PyTorch gives them.
+
+struct RecordFunction {
+  std::int32_t ranges = 1;  ///< profiler ranges: each begins and ends by a dispatched op
+};
+struct Product {           ///< mm, addmm, bmm, baddbmm, grouped_mm
+  std::int32_t inner = 0;  ///< K: multiply-adds an output element
+  Form form = Form::nt;
+};
+struct LinearCrossEntropy {
+  double soft_cap = 0;  ///< of the logits; 0: none
+  std::int32_t hidden = 0;
+};
+struct Sdpa {
+  double scale = 1;         ///< of the scores
+  std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it
+};
+struct Slice {
+  std::int32_t start = 0;  ///< along the last dimension
+};
+struct Add {
+  double alpha = 1;  ///< what the second operand is multiplied by
+};
+struct Number {  ///< add_scalar, mul_scalar, div by a number, fill
+  double value = 0;
+};
+struct Power {
+  double exponent = 0;
+};
+struct Sum {
+  SumOver over = SumOver::broadcast;
+};
+struct Dropout {
+  double probability = 0;
+  std::int32_t block = 0;  ///< a part of the generator's key
+};
+struct Compare {
+  double number = 0;  ///< where there is one operand
+  Comparison how = Comparison::not_equal;
+};
+struct NllLoss {
+  Reduction reduction = Reduction::mean;
+};
+struct TopK {
+  std::int32_t k = 0;
+};
+struct Histc {
+  std::int32_t bins = 0;
+};
+struct FloorDivide {
+  std::int32_t divisor = 1;
+};
+struct RmsNorm {
+  double epsilon = 0;
+  bool unit_offset = false;  ///< Gemma's: multiplies by (1 + weight)
+};
+struct SwiGlu {
+  Gate gate = Gate::silu;
+};
+struct Foreach {
+  std::int32_t stage = 0;  ///< of torch.optim's multi-tensor form; passes/optimizer.cpp lists them
+};
+struct BucketCopy {
+  std::int32_t parameter = 0;  ///< whose gradient it is
+};
+
+/// What an op has beside its operands: the struct of its kind, none where its kind has none.
+/// Trivially copyable, 24 bytes.
+using Attributes = std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa,
+                                Slice, Add, Number, Power, Sum, Dropout, Compare, NllLoss, TopK,
+                                Histc, FloorDivide, RmsNorm, SwiGlu, Foreach, BucketCopy>;
+
+/// "inner=2048 form=nt"; empty where there are none.
+[[nodiscard]] std::string to_string(const Attributes& attributes);
+[[nodiscard]] const char* to_string(Form form);
+
+}  // namespace ac_advisor::ir

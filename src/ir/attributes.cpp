@@ -1,0 +1,64 @@
+#include "ac_advisor/ir/attributes.hpp"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+namespace ac_advisor::ir {
+namespace {
+
+// A row for each struct: its fields by name, in the order in which a dump has them.
+
+std::string text(std::monostate) { return {}; }
+std::string text(const RecordFunction& a) { return fmt::format("ranges={}", a.ranges); }
+std::string text(const Product& a) {
+  return fmt::format("inner={} form={}", a.inner, to_string(a.form));
+}
+std::string text(const LinearCrossEntropy& a) {
+  return fmt::format("hidden={} soft_cap={}", a.hidden, a.soft_cap);
+}
+std::string text(const Sdpa& a) { return fmt::format("scale={} window={}", a.scale, a.window); }
+std::string text(const Slice& a) { return fmt::format("start={}", a.start); }
+std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }
+std::string text(const Number& a) { return fmt::format("value={}", a.value); }
+std::string text(const Power& a) { return fmt::format("exponent={}", a.exponent); }
+std::string text(const Sum& a) {
+  constexpr const char* names[] = {"broadcast", "experts", "groups"};
+  return fmt::format("over={}", names[static_cast<std::size_t>(a.over)]);
+}
+std::string text(const Dropout& a) {
+  return fmt::format("probability={} block={}", a.probability, a.block);
+}
+std::string text(const Compare& a) {
+  constexpr const char* names[] = {"not_equal", "less_equal", "greater", "both"};
+  return fmt::format("how={} number={}", names[static_cast<std::size_t>(a.how)], a.number);
+}
+std::string text(const NllLoss& a) {
+  return fmt::format("reduction={}", a.reduction == Reduction::mean ? "mean" : "sum");
+}
+std::string text(const TopK& a) { return fmt::format("k={}", a.k); }
+std::string text(const Histc& a) { return fmt::format("bins={}", a.bins); }
+std::string text(const FloorDivide& a) { return fmt::format("divisor={}", a.divisor); }
+std::string text(const RmsNorm& a) {
+  return fmt::format("epsilon={} unit_offset={}", a.epsilon, a.unit_offset);
+}
+std::string text(const SwiGlu& a) {
+  return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
+}
+std::string text(const Foreach& a) { return fmt::format("stage={}", a.stage); }
+std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
+
+}  // namespace
+
+static_assert(std::is_trivially_copyable_v<Attributes> && sizeof(Attributes) <= 24);
+
+std::string to_string(const Attributes& attributes) {
+  return std::visit([](const auto& a) { return text(a); }, attributes);
+}
+
+const char* to_string(Form form) {
+  constexpr const char* names[] = {"nt", "nn", "tn"};
+  return names[static_cast<std::size_t>(form)];
+}
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,210 @@
+// Every option of a training step, one row each (design, sections 8 and 11).
+#include "ac_advisor/model/option_table.hpp"
+
+#include "ac_advisor/model/options.hpp"
+#include "option_rows.hpp"
+#include "options_choices.hpp"
+
+namespace ac_advisor {
+namespace options {
+namespace {
+
+constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
+constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096;
+
+double parse_dropout(const Given& given) {
+  const double p = parse_decimal(given, "0.1");
+  if (p < 0 || p >= 1)
+    refuse(given, std::string("P must be at least 0 and below 1; the nearest is ") +
+                      (p < 0 ? "0" : "0.99"));
+  return p;
+}
+
+double parse_capacity_factor(const Given& given) {
+  constexpr double least = 0.01, most = 1024;
+  const double factor = parse_decimal(given, "1.25");
+  if (factor < least || factor > most)
+    refuse(given, std::string("F must be from 0.01 to 1024; the nearest is ") +
+                      (factor < least ? "0.01" : "1024"));
+  return factor;
+}
+
+std::string shard_conflict(const StepConfig& c) { return "--shard " + shard_option(c); }
+std::string ac_conflict(const StepConfig& c) { return "--ac " + ac_option(c); }
+
+constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layout.gathers(); },
+                                        shard_conflict, "only fsdp2 and hsdp:N gather blocks",
+                                        "use --shard fsdp2 --world N"};
+constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
+                                   shard_conflict, "only fsdp2 and hsdp:N have units",
+                                   "use --shard fsdp2 --world N"};
+// A preset's scope is kept where nothing is checkpointed: savings add checkpointing later.
+constexpr Requirement has_scope = {
+    [](const StepConfig& c) {
+      return c.memory.ac == AcMode::full || c.memory.ac == AcMode::every ||
+             c.memory.ac == AcMode::none;
+    },
+    ac_conflict, "goes with full and every:K only, the other modes name their own regions",
+    "use --ac full or --ac-scope block"};
+
+constexpr OptionRow needing(OptionRow row, const Requirement& needs) {
+  row.needs = &needs;
+  return row;
+}
+constexpr OptionRow newer(OptionRow row) {
+  row.newer = true;
+  return row;
+}
+
+using enum OptionGroup;
+using S = StepConfig;
+constexpr OptionRow table[] = {
+    name<&S::runtime, &RuntimeChoice::framework>(
+        {"--framework", "framework", "NAME",
+         "hf, liger, automodel, torchtitan, megatron or deepspeed: a preset of the options below; "
+         "options by hand win (hf)",
+         model}),
+    whole<&S::run, &ModelRun::batch>(
+        {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
+    whole<&S::run, &ModelRun::seq>({"--seq", "seq", "N", "tokens per sequence (2048)", model}, 1,
+                                   most_tokens),
+    whole<&S::run, &ModelRun::grad_accum>(
+        {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
+    name<&S::device, &DeviceChoice::gpu>(
+        {"--gpu", "gpu", "NAME",
+         "h100-80gb, h200, a100-80gb, … (see ac-advisor devices), cpu (exact bytes), or a device "
+         "file that calibrate wrote (h100-80gb)",
+         device}),
+    whole<&S::layout, &Layout::world>(
+        {"--world", "world", "N", "data-parallel ranks (1)", parallelism}, 1, most_ranks),
+    newer(whole<&S::device, &DeviceChoice::threads>(
+        {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
+        most_threads)),
+    mode<apply_shard, shard_option>(
+        {"--shard", "shard", "MODE",
+         "none, ddp, zero1, zero2, fsdp2 or hsdp:N (N ranks a shard group); several ranks: fsdp2 "
+         "or the preset's (none)",
+         parallelism},
+        shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+    needing(choice<&S::layout, &Layout::fsdp_unit, fsdp_units>(
+                {"--fsdp-unit", "fsdp_unit", "UNIT",
+                 "block or segment: what one fully_shard wraps (block)", parallelism}),
+            has_units),
+    needing(flag<&S::layout, &Layout::keep_last_block>(
+                {"--keep-last-block", "keep_last_block", "",
+                 "fsdp2: the last block is not resharded after forward", parallelism}),
+            gathers_blocks),
+    flag<&S::layout, &Layout::no_sync>({"--no-sync", "no_sync", "",
+                                        "gradients are reduced after the last micro-batch only",
+                                        parallelism}),
+    mode<apply_ac, ac_option>(
+        {"--ac", "ac", "MODE",
+         "activation checkpointing: none, full, selective, attention, grouped:K (K blocks a "
+         "segment), every:K (every K-th block), sqrt or budget:SIZE (40GiB; the cheapest that "
+         "fits) (none)",
+         memory},
+        ac_mode_words,
+        "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|budget:[0-9]+([KMGT]iB|["
+        "kMGT]B)?)$"),
+    mode<apply_block_modes, block_modes_text>(
+        {"", "block_modes", "", "what budget: chose, a mode a block; empty otherwise", internal},
+        {}, ""),
+    needing(choice<&S::memory, &MemoryTechniques::scope, scopes>(
+                {"--ac-scope", "ac_scope", "SCOPE",
+                 "block or submodule: what one checkpoint wraps, with --ac full and every:K "
+                 "(block)",
+                 memory}),
+            has_scope),
+    mode<apply_loss, loss_option>(
+        {"--loss", "loss", "LOSS",
+         "ce, lc-ce (no logits in memory) or chunked:TOKENS (of TOKENS tokens at a time) (ce)",
+         memory},
+        loss_words, "^(ce|lc-ce|chunked:[0-9]+)$"),
+    flag<&S::memory, &MemoryTechniques::hold_output>(
+        {"--hold-output", "hold_output", "",
+         "the loop keeps the model's output through backward (default, but for chunked)", memory},
+        "--no-hold-output"),
+    choice<&S::memory, &MemoryTechniques::kernels, kernels>(
+        {"--kernels", "kernels", "KIND", "eager or fused (eager)", memory}),
+    choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
+        {"--optimizer", "optimizer", "NAME", "adamw (fused), adamw-foreach or sgd (adamw)",
+         memory}),
+    choice<&S::run, &ModelRun::attention, attentions>(
+        {"--attn", "attn", "BACKEND", "auto, flash, cudnn, efficient, math or eager (auto)",
+         model}),
+    newer(choice<&S::runtime, &RuntimeChoice::cuda_graph, cuda_graphs>(
+        {"--cuda-graph", "cuda_graph", "WHAT",
+         "off, step or segments: captured and replayed by the trainer (off)", device})),
+    choice<&S::precision, &Precision::param_dtype, dtypes>(
+        {"--param-dtype", "param_dtype", "TYPE", "bf16 or fp32: parameters as stored (bf16)",
+         precision}),
+    choice<&S::precision, &Precision::compute_dtype, dtypes>(
+        {"--compute-dtype", "compute_dtype", "TYPE",
+         "bf16 or fp32: of the computation (the parameters'; bf16 under fsdp2)", precision}),
+    choice<&S::precision, &Precision::reduce_dtype, dtypes>(
+        {"--reduce-dtype", "reduce_dtype", "TYPE",
+         "bf16 or fp32: gradients between ranks (the computation's)", precision}),
+    flag<&S::precision, &Precision::autocast>(
+        {"--autocast", "autocast", "", "not planned yet", precision}),
+    decimal<&S::run, &ModelRun::dropout, parse_dropout>(
+        {"--dropout", "dropout", "P", "attention dropout (0: the model's)", model}),
+    decimal<&S::run, &ModelRun::capacity_factor, parse_capacity_factor>(
+        {"--capacity-factor", "capacity_factor", "F",
+         "mixture of experts: an expert's load over the balanced one (1)", model}),
+    choice<&S::runtime, &RuntimeChoice::expandable_segments, alloc_confs>(
+        {"--alloc-conf", "expandable_segments", "CONF",
+         "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True or :False (:False)", device}),
+    choice<&S::runtime, &RuntimeChoice::kind, runtimes>(
+        {"", "runtime", "", "whose step it is: PyTorch's or the trainer's", internal}),
+    flag<&S::runtime, &RuntimeChoice::force>(
+        {"--force", "force", "", "plan a combination that a framework refuses", model}),
+    flag<&S::runtime, &RuntimeChoice::under_dispatch_mode>(
+        {"", "under_dispatch_mode", "", "references were taken under a TorchDispatchMode",
+         internal}),
+};
+
+constexpr OutOfScope out_of_scope[] = {
+    {"--tp", "tensor parallelism splits the matrices of a block, which no pass here does"},
+    {"--pp", "pipeline parallelism has a schedule of its own, which no pass here makes"},
+    {"--cp", "context parallelism splits the sequence, which no pass here does"},
+    {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
+    {"--lora", "adapters with frozen weights are not modelled"},
+    {"--offload", "copies to the host and back are not modelled"},
+    {"--fp8", "the scales and casts of FP8 are not modelled"},
+    {"--packing", "packed sequences are not modelled"},
+    {"--clip-grad", "the temporaries of gradient clipping are not modelled"},
+};
+
+}  // namespace
+}  // namespace options
+
+bool OptionRow::is_default(const StepConfig& config) const {
+  static const StepConfig plain;
+  return get(config) == get(plain);
+}
+
+const char* title_of(OptionGroup group) {
+  constexpr const char* titles[] = {
+      "Model and batch", "Memory techniques", "Parallelism", "Precision", "Device", "Internal"};
+  static_assert(std::size(titles) == option_group_count);
+  return titles[static_cast<std::size_t>(group)];
+}
+
+std::span<const OptionRow> option_table() { return options::table; }
+
+const OptionRow* find_option(std::string_view name) {
+  for (const OptionRow& row : options::table)
+    if (row.on_command_line() && (row.name == name || (!row.off.empty() && row.off == name)))
+      return &row;
+  return nullptr;
+}
+
+const OptionRow* find_option_key(std::string_view key) {
+  for (const OptionRow& row : options::table)
+    if (row.key == key) return &row;
+  return nullptr;
+}
+
+std::span<const OutOfScope> options_out_of_scope() { return options::out_of_scope; }
+
+}  // namespace ac_advisor

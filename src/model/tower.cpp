@@ -1,0 +1,265 @@
+// transformers 5.23.0: what an image encoder and its projector hold, from
+// models/{gemma3,llava,mistral3}/ and models/{siglip,clip,pixtral}/, modeling_*.py for the tensors,
+// configuration_*.py for absent fields.
+#include "tower.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+
+#include "in_quotes.hpp"
+#include "sizes.hpp"
+#include "unread_fields.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+struct Sizes {
+  std::int64_t hidden, intermediate, layers, heads, image, patch;
+  std::int64_t channels = 3;
+};
+
+/// What the projector needs to know of the wrapper.
+struct Projection {
+  std::int64_t text = 0;      ///< the decoder's hidden size
+  std::int64_t features = 1;  ///< encoder layers whose outputs are joined
+  bool bias = false;
+  std::int64_t merge = 1;  ///< patches a side that become one
+};
+
+using Groups = std::vector<TensorGroup>;
+using Shape = std::vector<std::int64_t>;
+
+void add_linear(TensorGroup& group, std::int64_t in, std::int64_t out, bool bias) {
+  group.shapes.push_back({out, in});
+  if (bias) group.shapes.push_back({out});
+}
+
+void add_layer_norm(TensorGroup& group, std::int64_t width) {
+  group.shapes.push_back({width});
+  group.shapes.push_back({width});
+}
+
+// CLIPEncoderLayer and SiglipEncoderLayer: biases everywhere, two LayerNorms, an MLP without a
+// gate.
+TensorGroup encoder_layers(const Sizes& s) {
+  TensorGroup layer{s.layers, {}};
+  add_layer_norm(layer, s.hidden);
+  for (int i = 0; i < 4; ++i) add_linear(layer, s.hidden, s.hidden, true);
+  add_layer_norm(layer, s.hidden);
+  add_linear(layer, s.hidden, s.intermediate, true);
+  add_linear(layer, s.intermediate, s.hidden, true);
+  return layer;
+}
+
+std::int64_t patches(const Sizes& s) { return (s.image / s.patch) * (s.image / s.patch); }
+
+Groups siglip(const Sizes& s, bool pooling_head) {
+  TensorGroup rest{1, {{s.hidden, s.channels, s.patch, s.patch}, {s.hidden}}};
+  rest.shapes.push_back({patches(s), s.hidden});
+  add_layer_norm(rest, s.hidden);
+  if (pooling_head) {  // SiglipMultiheadAttentionPoolingHead
+    rest.shapes.push_back({1, 1, s.hidden});
+    add_linear(rest, s.hidden, 3 * s.hidden, true);
+    add_linear(rest, s.hidden, s.hidden, true);
+    add_layer_norm(rest, s.hidden);
+    add_linear(rest, s.hidden, s.intermediate, true);
+    add_linear(rest, s.intermediate, s.hidden, true);
+  }
+  return {rest, encoder_layers(s)};
+}
+
+Groups clip(const Sizes& s) {
+  TensorGroup rest{1, {{s.hidden}, {s.hidden, s.channels, s.patch, s.patch}}};
+  rest.shapes.push_back({patches(s) + 1, s.hidden});
+  add_layer_norm(rest, s.hidden);
+  add_layer_norm(rest, s.hidden);
+  return {rest, encoder_layers(s)};
+}
+
+Groups pixtral(const Sizes& s) {
+  const TensorGroup rest{1, {{s.hidden, s.channels, s.patch, s.patch}, {s.hidden}}};
+  TensorGroup layer{s.layers, {{s.hidden}, {s.hidden}}};
+  for (int i = 0; i < 4; ++i) add_linear(layer, s.hidden, s.hidden, false);
+  add_linear(layer, s.hidden, s.intermediate, false);
+  add_linear(layer, s.hidden, s.intermediate, false);
+  add_linear(layer, s.intermediate, s.hidden, false);
+  return {rest, layer};
+}
+
+TensorGroup gemma3_projector(const Sizes& s, const Projection& p) {
+  return {1, {{s.hidden, p.text}, {s.hidden}}};
+}
+
+TensorGroup llava_projector(const Sizes& s, const Projection& p) {
+  TensorGroup group{1, {}};
+  add_linear(group, s.hidden * p.features, p.text, p.bias);
+  add_linear(group, p.text, p.text, p.bias);
+  return group;
+}
+
+TensorGroup mistral3_projector(const Sizes& s, const Projection& p) {
+  TensorGroup group{1, {{s.hidden}}};
+  add_linear(group, s.hidden * p.merge * p.merge, s.hidden, false);
+  add_linear(group, s.hidden * p.features, p.text, p.bias);
+  add_linear(group, p.text, p.text, p.bias);
+  return group;
+}
+
+/// A wrapper, its usual encoder, and what their configuration classes take for absent fields.
+struct Wrapper {
+  std::string_view name;
+  std::string_view text;     ///< model_type of a decoder that gives none
+  std::string_view encoder;  ///< model_type of an absent one
+  Sizes own;                 ///< of an absent "vision_config"
+  bool tied_embeddings;      ///< of an absent "tie_word_embeddings"
+  bool projector_bias;
+  std::int64_t merge;
+  TensorGroup (*projector)(const Sizes&, const Projection&);
+};
+
+constexpr Sizes siglip_sizes{768, 3072, 12, 12, 224, 16};
+constexpr Sizes clip_sizes{768, 3072, 12, 12, 224, 32};
+constexpr Sizes pixtral_sizes{1024, 4096, 24, 16, 1024, 16};
+
+constexpr Wrapper wrappers[] = {
+    {"gemma3", "gemma3_text", "siglip_vision_model", siglip_sizes, true, false, 1,
+     gemma3_projector},
+    {"llava",
+     "llama",
+     "clip_vision_model",
+     {1024, 4096, 24, 16, 336, 14},
+     false,
+     true,
+     1,
+     llava_projector},
+    {"mistral3",
+     "mistral",
+     "pixtral",
+     {1024, 4096, 24, 16, 1540, 14},
+     true,
+     false,
+     2,
+     mistral3_projector},
+};
+
+const Sizes* encoder_sizes(std::string_view model_type) {
+  if (model_type == "siglip_vision_model") return &siglip_sizes;
+  if (model_type == "clip_vision_model") return &clip_sizes;
+  if (model_type == "pixtral") return &pixtral_sizes;
+  return nullptr;
+}
+
+const Wrapper* find_wrapper(std::string_view name) {
+  for (const Wrapper& wrapper : wrappers)
+    if (wrapper.name == name) return &wrapper;
+  return nullptr;
+}
+
+Sizes read_sizes(const Fields& vision, const Sizes& absent) {
+  constexpr std::int64_t largest_image = 1 << 16;
+  Sizes s = absent;
+  const auto read = [&](const char* name, std::int64_t limit, std::int64_t& member) {
+    member = vision.maybe_size(name, limit).value_or(member);
+  };
+  read("hidden_size", sizes::hidden, s.hidden);
+  read("intermediate_size", sizes::intermediate, s.intermediate);
+  read("num_hidden_layers", sizes::layers, s.layers);
+  read("num_attention_heads", sizes::heads, s.heads);
+  read("image_size", largest_image, s.image);
+  read("patch_size", largest_image, s.patch);
+  read("num_channels", sizes::heads, s.channels);
+  return s;
+}
+
+// "vision_feature_layer": one layer, or a list whose outputs the projector reads together.
+std::int64_t feature_layers(const Fields& outer) {
+  const JsonValue* value = outer.find("vision_feature_layer");
+  const auto* list = value != nullptr ? std::get_if<JsonValue::List>(&value->data) : nullptr;
+  if (list == nullptr) return 1;
+  constexpr std::size_t most = 64;
+  if (list->empty() || list->size() > most)
+    outer.fail("vision_feature_layer", "has no or too many entries; expected layers, up to 64");
+  return static_cast<std::int64_t>(list->size());
+}
+
+void check(const Fields& vision, const Sizes& s) {
+  if (s.hidden % s.heads != 0)
+    vision.fail(vision.has("num_attention_heads") ? "num_attention_heads" : "hidden_size",
+                fmt::format("does not go with {} heads of {} together: one must divide the other",
+                            s.heads, s.hidden));
+  if (s.image < s.patch)
+    vision.fail("patch_size", fmt::format("is larger than an image of {} pixels", s.image));
+}
+
+void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
+  const JsonValue::Object none;
+  const JsonValue::Object* given = outer.maybe_object("vision_config");
+  const Fields vision = outer.inside("vision_config", given != nullptr ? *given : none);
+  const std::string encoder =
+      vision.maybe_text("model_type").value_or(std::string(wrapper.encoder));
+  const Sizes* absent = given != nullptr ? encoder_sizes(encoder) : &wrapper.own;
+  if (absent == nullptr) {
+    spec.reading.warnings.push_back(fmt::format(
+        "the decoder alone is planned: vision_config is an encoder of another kind ({}), whose "
+        "parameters are not counted",
+        in_quotes(encoder)));
+    return;
+  }
+  Sizes s = read_sizes(vision, *absent);
+  if (s.hidden % s.heads != 0 && s.hidden == wrapper.own.hidden &&
+      !vision.has("num_attention_heads")) {
+    // transformers takes no such file; the wrapper's own encoder is meant.
+    s = read_sizes(vision, wrapper.own);
+    spec.reading.warnings.push_back(
+        fmt::format("vision_config gives a hidden size and no heads, which transformers refuses; "
+                    "absent sizes are those of {}'s own encoder: {} layers of {}",
+                    wrapper.name, s.layers, s.hidden));
+  }
+  check(vision, s);
+  Projection projection{spec.hidden, feature_layers(outer), false, wrapper.merge};
+  projection.bias = outer.flag("multimodal_projector_bias", wrapper.projector_bias);
+  if (wrapper.merge > 1)
+    projection.merge = outer.maybe_size("spatial_merge_size", 64).value_or(wrapper.merge);
+  Tower tower;
+  tower.encoder = encoder;
+  if (encoder == "pixtral")
+    tower.groups = pixtral(s);
+  else if (encoder == "clip_vision_model")
+    tower.groups = clip(s);
+  else
+    tower.groups = siglip(s, vision.flag("vision_use_head", true));
+  tower.groups.push_back(wrapper.projector(s, projection));
+  spec.tower = std::move(tower);
+  if (given != nullptr) list_unread_fields(vision, spec);
+}
+
+}  // namespace
+
+std::string_view default_text_type(std::string_view wrapper) {
+  const Wrapper* known = find_wrapper(wrapper);
+  return known != nullptr ? known->text : std::string_view();
+}
+
+void read_wrapper(const Fields& outer, ModelSpec& spec) {
+  const auto name = outer.maybe_text("model_type");
+  const Wrapper* wrapper = name ? find_wrapper(*name) : nullptr;
+  static_cast<void>(outer.maybe_object("text_config"));
+  if (wrapper != nullptr) {
+    const bool tied = outer.flag("tie_word_embeddings", wrapper->tied_embeddings);
+    // LlavaConfig takes its decoder's where its own says no.
+    spec.tied_embeddings = tied || (!wrapper->tied_embeddings && spec.tied_embeddings);
+    read_tower(*wrapper, outer, spec);
+  } else if (outer.maybe_object("vision_config") != nullptr) {
+    spec.reading.warnings.push_back(
+        "the decoder alone is planned: what vision_config describes is not counted");
+  }
+  for (const char* other : {"audio_config", "speech_config"})
+    if (outer.maybe_object(other) != nullptr)
+      spec.reading.warnings.push_back(
+          fmt::format("the decoder alone is planned: what {} describes is not counted", other));
+  list_unread_fields(outer, spec);
+}
+
+}  // namespace ac_advisor::model

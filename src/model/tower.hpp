@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "ac_advisor/model/spec.hpp"
+#include "fields.hpp"
+
+namespace ac_advisor::model {
+
+/// Reads a multimodal wrapper's own fields, `outer`, after the decoder's: `spec.tower` gets what
+/// its "vision_config" describes, `tied_embeddings` what the wrapper says. Encoders without a row
+/// in tower.cpp are told as a warning, and not counted. Throws UserError naming the field.
+void read_wrapper(const Fields& outer, ModelSpec& spec);
+
+/// The `model_type` of a wrapper's "text_config" that gives none; empty where no wrapper is known.
+[[nodiscard]] std::string_view default_text_type(std::string_view wrapper);
+
+}  // namespace ac_advisor::model

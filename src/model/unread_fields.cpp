@@ -1,0 +1,101 @@
+#include "unread_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "field_effects.hpp"
+#include "in_quotes.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+// The configuration class stores it and the modelling code applies it nowhere.
+bool unused(const Family& family, std::string_view name) {
+  for (std::string_view rest = family.unused_fields; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, end) == name) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
+
+std::string neutral_value(const FieldEffect& field, const JsonValue& value) {
+  if (!field.neutral_text.empty()) return in_quotes(field.neutral_text);
+  if (std::holds_alternative<bool>(value.data)) return field.neutral == 1.0 ? "true" : "false";
+  if (field.neutral != 0.0) return fmt::format("{}", field.neutral);
+  return "null";
+}
+
+[[noreturn]] void refuse(const Family& family, const Fields& fields, const FieldEffect& field,
+                         const JsonValue& value) {
+  fields.fail(field.name,
+              fmt::format("changes shapes or ops ({}), and {} does not read it; expected {}, or "
+                          "the field left out",
+                          field.what, family.name, neutral_value(field, value)));
+}
+
+// Of rope_scaling and rope_parameters only the rotated share changes shapes.
+void judge_rotary(const Family& family, const Fields& fields) {
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const JsonValue* value = fields.object().find(name);
+    const auto* object = value != nullptr ? std::get_if<JsonValue::Object>(&value->data) : nullptr;
+    if (object == nullptr) continue;
+    const JsonValue* share = object->find("partial_rotary_factor");
+    if (share == nullptr || fields.was_read(*share)) continue;
+    const FieldEffect& field = *find_field_effect("partial_rotary_factor");
+    if (!is_neutral(field, *share)) refuse(family, fields.inside(name, *object), field, *share);
+  }
+}
+
+// Calls `visit` with name and value of each field that was not read; a repeated key's last counts.
+template <typename Visit>
+void for_each_unread(const Fields& fields, Visit visit) {
+  const JsonValue::Object& object = fields.object();
+  std::map<std::string_view, std::size_t> last;
+  for (std::size_t i = 0; i < object.keys.size(); ++i) last[object.keys[i]] = i;
+  for (std::size_t i = 0; i < object.keys.size(); ++i)
+    if (last[object.keys[i]] == i && !fields.was_read(object.values[i]))
+      visit(object.keys[i], object.values[i]);
+}
+
+void list(const Fields& fields, const std::string& name, Reading& reading) {
+  if (name == "model_type") return;  // read to find the family
+  const FieldEffect* field = find_field_effect(name);
+  const bool known = field != nullptr || name.starts_with('_');
+  const std::string path = fields.prefix() + name;
+  (known ? reading.ignored : reading.unknown).push_back(field != nullptr ? path : in_quotes(path));
+}
+
+// A window that "use_sliding_window" switches off.
+bool switched_off(const Fields& fields, std::string_view name) {
+  const JsonValue* used = fields.object().find("use_sliding_window");
+  return name == "sliding_window" && used != nullptr && std::holds_alternative<bool>(used->data) &&
+         !std::get<bool>(used->data);
+}
+
+}  // namespace
+
+void judge_unread_fields(const Family& family, const Fields& fields, ModelSpec& spec) {
+  for_each_unread(fields, [&](const std::string& name, const JsonValue& value) {
+    const FieldEffect* field = find_field_effect(name);
+    const Effect effect = field != nullptr ? field->effect : Effect::none;
+    if (effect == Effect::structure && !unused(family, name) && !switched_off(fields, name) &&
+        !is_neutral(*field, value))
+      refuse(family, fields, *field, value);
+    list(fields, name, spec.reading);
+    if (effect == Effect::elsewhere)
+      spec.reading.warnings.push_back(fmt::format(
+          "\"{}\" is of other programs: transformers does not have it, and it is not planned",
+          name));
+  });
+  judge_rotary(family, fields);
+}
+
+void list_unread_fields(const Fields& fields, ModelSpec& spec) {
+  for_each_unread(
+      fields, [&](const std::string& name, const JsonValue&) { list(fields, name, spec.reading); });
+}
+
+}  // namespace ac_advisor::model

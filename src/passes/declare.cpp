@@ -1,0 +1,163 @@
+// The pass that declares what exists before the step, and what sizes and dtypes are refused.
+#include <string>
+
+#include "ac_advisor/passes/pass.hpp"
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::Role;
+using ir::Shape;
+
+ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
+  const V v = p_.make(shape, config_.precision.compute_dtype, Role::parameter, at(leaf), true);
+  s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
+  return v;
+}
+
+Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
+                                             Module leaf) {
+  Linear l;
+  l.weight = parameter({out, in}, leaf);
+  if (bias) l.bias = parameter({out}, leaf);
+  return l;
+}
+
+void Lowering::declare_block(std::int16_t index) {
+  block_ = index;
+  const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim,
+                     kv = spec_.kv_heads * spec_.head_dim;
+  Block b;
+  if (spec_.fused_qkv) {
+    b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
+    b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
+  } else {
+    b.q = linear_parameters(h, q, spec_.qkv_bias, Module::q_proj);
+    b.k = linear_parameters(h, kv, spec_.qkv_bias, Module::k_proj);
+    b.v = linear_parameters(h, kv, spec_.qkv_bias, Module::v_proj);
+    b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
+  }
+  if (spec_.qk_norm) {
+    b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
+    b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
+  }
+  const auto i = static_cast<std::size_t>(index);
+  if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
+    const auto& moe = *spec_.moe;
+    b.router = parameter({moe.experts, h}, Module::router);
+    b.experts_gate_up = parameter({moe.experts, 2 * moe.intermediate, h}, Module::experts);
+    b.experts_down = parameter({moe.experts, h, moe.intermediate}, Module::experts);
+  } else if (spec_.fused_gate_up) {
+    b.gate_up = linear_parameters(h, 2 * spec_.intermediate, spec_.mlp_bias, Module::gate_up_proj);
+    b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
+  } else {
+    b.gate = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::gate_proj);
+    b.up = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::up_proj);
+    b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
+  }
+  const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
+  if (before) b.norm1 = parameter({h}, Module::norm1);
+  if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
+  if (before) b.norm2 = parameter({h}, Module::norm2);
+  if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
+  m_.blocks.push_back(b);
+  block_ = -1;
+}
+
+void Lowering::declare() {
+  const Shape tokens{config_.run.batch, config_.run.seq};
+  m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+  m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+  s_.inputs = {m_.ids, m_.labels};
+  m_.embed = parameter({spec_.vocab, spec_.hidden}, Module::embed);
+  for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
+  m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
+  m_.lm_head =
+      spec_.tied_embeddings ? m_.embed : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
+  // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
+  for (std::int64_t i = 0; i < spec_.rotary_tables; ++i) {
+    m_.inv_freq.push_back(
+        p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
+    s_.buffers.push_back(m_.inv_freq.back());
+    s_.buffers.push_back(
+        p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
+  }
+  if (spec_.scaled_embedding) {
+    m_.embed_scale = p_.make({}, config_.precision.compute_dtype, Role::buffer, at(Module::embed));
+    s_.buffers.push_back(m_.embed_scale);
+  }
+  s_.blocks = static_cast<std::int32_t>(spec_.layers);
+}
+
+namespace {
+
+using model::ModelSpec;
+
+constexpr std::int64_t most = std::int64_t{1} << 31, most_ranks = 1 << 20, most_layers = 4096;
+
+bool outside(std::int64_t value, std::int64_t limit) { return value < 1 || value > limit; }
+
+std::string option(const char* name, std::int64_t value) {
+  return std::string(name) + " " + std::to_string(value);
+}
+
+bool gathers(const StepConfig& c) { return c.layout.gathers(); }
+
+constexpr Exclusion exclusions_of_declare[] = {
+    {"--batch N", "must be between 1 and 2147483648", "give a size in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.batch, most); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--batch", c.run.batch); }},
+    {"--seq N", "must be between 1 and 2147483648", "give a size in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.seq, most); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--seq", c.run.seq); }},
+    {"--grad-accum N", "must be between 1 and 2147483648", "give a number in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.grad_accum, most); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return option("--grad-accum", c.run.grad_accum);
+     }},
+    {"--world N", "must be between 1 and 1048576", "give a number in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.layout.world, most_ranks); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--world", c.layout.world); }},
+    {"--batch B --seq S", "more than 2^31 tokens on one rank", "use a smaller --batch or --seq",
+     [](const ModelSpec&, const StepConfig& c) {
+       return ir::checked_mul(c.run.batch, c.run.seq) > most;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return option("--batch", c.run.batch) + " " + option("--seq", c.run.seq);
+     }},
+    {"MODEL of more than 4096 blocks", "at most 4096", "give a model of fewer blocks",
+     [](const ModelSpec& m, const StepConfig&) { return m.layers > most_layers; },
+     [](const ModelSpec& m, const StepConfig&) { return option("num_hidden_layers", m.layers); }},
+    {"--compute-dtype fp32 --param-dtype bf16",
+     "computing in more bits than are stored gains nothing", "use --param-dtype fp32",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.param_dtype == DType::bf16 && c.precision.compute_dtype == DType::f32;
+     }},
+    {"--autocast", "not planned yet, its cast cache follows rules of its own",
+     "use --shard fsdp2 with --compute-dtype bf16, or --param-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) { return c.precision.autocast; }},
+    {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
+     "only their gathered copies are in the compute dtype", "use --shard fsdp2 or hsdp:N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c);
+     },
+     [](const ModelSpec&, const StepConfig&) {
+       return std::string("--param-dtype fp32 --compute-dtype bf16");
+     }},
+};
+
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
+  Lowering(spec, config, step).declare();
+}
+
+}  // namespace
+
+extern const Pass declare_pass;
+const Pass declare_pass{"declare", Stage::before, "parameters, inputs and rotary buffers",
+                        always,    run,           exclusions_of_declare};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,188 @@
+#include "fsdp2_buffers.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::no_id;
+using ir::OpId;
+using ir::OpKind;
+using ir::Role;
+using ir::ValueId;
+
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::int64_t fsdp_shards(const StepConfig& config) {
+  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : config.layout.world;
+}
+
+std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
+  return ceil_div(shape[0], shards) * (shape.numel() / shape[0]);
+}
+
+Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
+    : s_(step), p_(step.program), c_(config), shards_(fsdp_shards(config)) {
+  const std::int64_t blocks = s_.blocks;
+  const std::int64_t per_unit =
+      c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
+                                                                                  : 1;
+  const std::int64_t count = ceil_div(blocks, per_unit);
+  groups_.resize(static_cast<std::size_t>(count) + 1);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
+  for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+    const std::int16_t block = s_.parameters[i].module.block;
+    ParamGroup& unit = block < 0 ? root() : group(group_of_block_[static_cast<std::size_t>(block)]);
+    unit.parameters.push_back(i);
+    unit.shard_numel += p_.value(shard(i)).shape[0];
+  }
+  root().reshard_after_forward = false;
+  if (c_.layout.keep_last_block && count > 0)
+    groups_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
+  for (const Parameter& parameter : s_.parameters)
+    if (instance_.size() <= static_cast<std::size_t>(parameter.value))
+      instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
+}
+
+OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const ValueId> in,
+                        std::span<const ValueId> out) {
+  const OpId id = p_.emit(kind, phase_, module, in, out);
+  p_.op(id).group = next_group_--;
+  return id;
+}
+
+void Fsdp2Buffers::hold(ValueId v) {
+  const ValueId list[] = {v};
+  emit(OpKind::hold, {-1, ir::Module::fsdp}, list, {});
+}
+
+void Fsdp2Buffers::record(std::int32_t ranges) {
+  p_.op(emit(OpKind::record_function, {-1, ir::Module::fsdp}, {}, {})).attributes =
+      ir::RecordFunction{ranges};
+}
+
+ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::ModulePath module) {
+  return p_.make({numel}, dtype, role, module);
+}
+
+void Fsdp2Buffers::unshard(ParamGroup& group) {
+  if (group.unsharded || group.all_gather_output != no_id) return;
+  const ir::ModulePath module = module_of(group);
+  record(1);  // FSDP::all_gather
+  std::vector<ValueId> inputs;
+  for (std::size_t i : group.parameters) inputs.push_back(shard(i));
+  if (c_.precision.param_dtype !=
+      c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
+    const ValueId flat[] = {
+        buffer(group.shard_numel, c_.precision.compute_dtype, Role::communication, module)};
+    emit(OpKind::foreach, module, inputs, flat);
+    inputs.assign(flat, flat + 1);
+  }
+  group.all_gather_output = buffer(ir::checked_mul(group.shard_numel, shards_),
+                                   c_.precision.compute_dtype, Role::communication, module);
+  const ValueId out[] = {group.all_gather_output};
+  emit(OpKind::all_gather_copy_in, module, inputs, out);
+  emit(OpKind::all_gather, module, out, {});
+}
+
+void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
+  if (group.all_gather_output == no_id) return;
+  const ir::ModulePath module = module_of(group);
+  record(1);  // FSDP::all_gather_copy_out
+  const ValueId in[] = {group.all_gather_output};
+  for (std::size_t i : group.parameters) {
+    const ValueId parameter = s_.parameters[i].value;
+    const ir::Shape shape = p_.value(parameter).shape;
+    const std::int64_t padded = fsdp_shard_numel(shape, shards_) * shards_;
+    const ValueId whole =
+        buffer(padded, c_.precision.compute_dtype, Role::gathered, s_.parameters[i].module);
+    p_.value(whole).shape = shape;
+    p_.value(whole).requires_grad = true;
+    group.gathered.push_back(whole);
+    instance_[static_cast<std::size_t>(parameter)] = whole;
+  }
+  emit(OpKind::all_gather_copy_out, module, in, group.gathered);
+  if (forward) {
+    // The one before was kept to overlap its copy-out with this all-gather; the local
+    // `prev_all_gather_state` keeps it to the function's end.
+    if (held_all_gather_ != no_id) hold(held_all_gather_);
+    held_all_gather_ = group.all_gather_output;
+  }
+  group.all_gather_output = no_id;
+  group.unsharded = true;
+}
+
+void Fsdp2Buffers::reshard(ParamGroup& group) {
+  if (!group.unsharded) return;
+  emit(OpKind::hold, module_of(group), group.gathered, {});
+  for (std::size_t i : group.parameters)
+    instance_[static_cast<std::size_t>(s_.parameters[i].value)] = no_id;
+  group.gathered.clear();
+  group.unsharded = false;
+}
+
+void Fsdp2Buffers::reduce(ParamGroup& group) {
+  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
+  const ir::ModulePath module = module_of(group);
+  std::vector<ValueId> gradients;
+  for (std::size_t i : group.parameters)
+    if (s_.parameters[i].gradient != no_id) gradients.push_back(s_.parameters[i].gradient);
+  if (gradients.empty()) return;
+  const ValueId input[] = {buffer(ir::checked_mul(group.shard_numel, shards_),
+                                  c_.precision.reduce_dtype, Role::communication, module)};
+  emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
+  const ValueId output[] = {buffer(
+      group.shard_numel, c_.precision.reduce_dtype,
+      c_.precision.reduce_dtype == c_.precision.param_dtype ? Role::gradient : Role::communication,
+      module)};
+  emit(OpKind::reduce_scatter, module, input, output);
+  if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
+  ValueId sharded = output[0];
+  if (c_.precision.reduce_dtype != c_.precision.param_dtype) {
+    const ValueId cast[] = {
+        buffer(group.shard_numel, c_.precision.param_dtype, Role::gradient, module)};
+    emit(OpKind::cast, module, output, cast);
+    sharded = cast[0];
+    if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
+  }
+  store(group, sharded);
+  hold(gradients.back());  // foreach_reduce's loop variable
+  held_reduce_scatter_ = input[0];
+}
+
+/// The shards' gradients are views of the reduce-scatter's output; a later micro-batch adds to
+/// them, one parameter at a time.
+void Fsdp2Buffers::store(ParamGroup& group, ValueId sharded) {
+  std::int64_t start = 0;
+  for (std::size_t i : group.parameters) {
+    const std::int64_t numel = p_.value(shard(i)).shape[0];
+    const ValueId part = p_.narrow(sharded, 0, start, numel);
+    start += numel;
+    ValueId& gradient = s_.optimized[i].gradient;
+    if (gradient == no_id) {
+      gradient = part;
+      s_.surviving.push_back(sharded);
+      continue;
+    }
+    const ValueId in[] = {gradient, part};
+    emit(OpKind::accumulate_inplace, module_of(group), in, {});
+  }
+  hold(sharded);
+  for (std::size_t i : group.parameters) s_.parameters[i].gradient = no_id;
+}
+
+void Fsdp2Buffers::release_all_gather() {
+  if (held_all_gather_ != no_id) hold(held_all_gather_);
+  held_all_gather_ = no_id;
+}
+
+void Fsdp2Buffers::release_reductions() {
+  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
+  held_reduce_scatter_ = no_id;
+  for (ValueId v : held_all_reduce_) hold(v);
+  held_all_reduce_.clear();
+}
+
+}  // namespace ac_advisor::passes

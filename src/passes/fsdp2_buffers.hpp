@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+
+namespace ac_advisor::passes {
+
+/// FSDPParamGroup: the parameters that one fully_shard call gathers together.
+struct ParamGroup {
+  std::vector<std::size_t> parameters;  ///< indices into StepProgram::parameters
+  std::int64_t shard_numel = 0;         ///< padded elements on one rank
+  bool reshard_after_forward = true;
+  bool unsharded = false;
+  ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet
+  std::vector<ir::ValueId> gathered;          ///< unsharded parameters, while they are
+  std::vector<std::int32_t> post_forward_indices;
+};
+
+/// Ranks that share one copy of the parameters.
+[[nodiscard]] std::int64_t fsdp_shards(const StepConfig& config);
+/// Elements of one rank's dim-0 shard of `shape`, padded.
+[[nodiscard]] std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards);
+
+/// The groups of a micro-batch and what they allocate: PyTorch v2.11,
+/// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. The ops go to the end of the program.
+class Fsdp2Buffers {
+ public:
+  Fsdp2Buffers(StepProgram& step, const StepConfig& config);
+
+  ParamGroup& root() { return groups_.back(); }
+  ParamGroup& group(std::int32_t index) { return groups_[static_cast<std::size_t>(index)]; }
+  std::vector<ParamGroup>& groups() { return groups_; }
+  /// Of the block that the op is in; -1: the root's.
+  [[nodiscard]] std::int32_t group_of(const ir::Op& op) const {
+    return op.module.block < 0 ? -1 : group_of_block_[static_cast<std::size_t>(op.module.block)];
+  }
+
+  void set_phase(ir::Phase phase) { phase_ = phase; }
+  /// A parameter's gathered copy, while there is one; else the value itself.
+  [[nodiscard]] ir::ValueId instance(ir::ValueId v) const {
+    const auto i = static_cast<std::size_t>(v);
+    return i < instance_.size() && instance_[i] != ir::no_id ? instance_[i] : v;
+  }
+  void hold(ir::ValueId v);
+  /// Profiler ranges, whose begin and end PyTorch dispatches as ops.
+  void record(std::int32_t ranges);
+
+  /// Issues the all-gather.
+  void unshard(ParamGroup& group);
+  /// Copies out what was gathered. `forward`: its buffer is kept for the next group's overlap.
+  void wait_for_unshard(ParamGroup& group, bool forward);
+  void reshard(ParamGroup& group);
+  /// Reduces the group's gradients to this rank's shards.
+  void reduce(ParamGroup& group);
+  void release_all_gather();
+  void release_reductions();
+
+ private:
+  ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::span<const ir::ValueId> in,
+                std::span<const ir::ValueId> out);
+  ir::ValueId buffer(std::int64_t numel, DType dtype, ir::Role role, ir::ModulePath module);
+  [[nodiscard]] ir::ModulePath module_of(const ParamGroup& group) const {
+    return {s_.parameters[group.parameters.front()].module.block, ir::Module::fsdp};
+  }
+  [[nodiscard]] ir::ValueId shard(std::size_t parameter) const {
+    return s_.parameters[parameter].stored;
+  }
+  void store(ParamGroup& group, ir::ValueId sharded);
+
+  StepProgram& s_;
+  ir::Program& p_;
+  const StepConfig& c_;
+  std::int64_t shards_;
+  std::vector<ParamGroup> groups_;  ///< blocks or segments, then the root
+  std::vector<std::int32_t> group_of_block_;
+  std::vector<ir::ValueId> instance_;
+  ir::ValueId held_all_gather_ = ir::no_id, held_reduce_scatter_ = ir::no_id;
+  std::vector<ir::ValueId> held_all_reduce_;
+  std::int32_t next_group_ = -1'000'000'000;
+  ir::Phase phase_ = ir::Phase::forward;
+};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,44 @@
+// The passes in the order in which they run. A new pass is a file and a line in each of these two
+// lists; what it refuses comes with it.
+#include <array>
+
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+
+extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
+    zero_partition_pass;
+extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
+extern const Pass fsdp2_pass, ddp_pass, zero_pass;
+extern const Pass residents_pass, optimizer_pass, zero_gather_pass, survivors_pass;
+
+namespace {
+
+constexpr std::array table{
+    // before
+    &declare_pass,
+    &tower_pass,
+    &fsdp2_shards_pass,
+    &ddp_buckets_pass,
+    &zero_partition_pass,
+    // each micro-batch
+    &lower_pass,
+    &regions_pass,
+    &fuse_pass,
+    &differentiate_pass,
+    &recompute_pass,
+    &fsdp2_pass,
+    &ddp_pass,
+    &zero_pass,
+    // the step
+    &residents_pass,
+    &optimizer_pass,
+    &zero_gather_pass,
+    &survivors_pass,
+};
+
+}  // namespace
+
+std::span<const Pass* const> passes() { return table; }
+
+}  // namespace ac_advisor::passes

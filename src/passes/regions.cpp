@@ -1,0 +1,163 @@
+// The pass that decides what is recomputed: each forward op's checkpoint region, and under
+// selective checkpointing the outputs that a region keeps.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+/// Balanced contiguous segments: the first `blocks % segments` have one block more.
+std::int32_t segment_of(std::int32_t block, std::int32_t blocks, std::int32_t segments) {
+  const std::int32_t size = blocks / segments, longer = blocks % segments;
+  const std::int32_t boundary = longer * (size + 1);
+  return block < boundary ? block / (size + 1) : longer + (block - boundary) / size;
+}
+
+/// Regions of one scope unit: 0 for the block, 1–4 for its sub-modules, -1 for what is in none.
+std::int32_t submodule_index(ir::Module leaf) {
+  switch (ir::submodule_of(leaf)) {
+    case ir::Module::norm1:
+      return 0;
+    case ir::Module::attention:
+      return 1;
+    case ir::Module::post_attention_norm:
+      return 2;
+    case ir::Module::norm2:
+      return 3;
+    case ir::Module::mlp:
+      return 4;
+    case ir::Module::post_mlp_norm:
+      return 5;
+    default:
+      return -1;
+  }
+}
+constexpr std::int32_t submodules = 6;
+
+/// The mode that a block runs in: the configuration's, or what budget: chose for it.
+AcMode mode_of(const StepConfig& config, std::int32_t block) {
+  if (config.memory.ac != AcMode::budget) return config.memory.ac;
+  const auto i = static_cast<std::size_t>(block);
+  return i < config.memory.block_modes.size() ? config.memory.block_modes[i] : AcMode::none;
+}
+
+std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
+  const std::int32_t block = op.module.block;
+  if (block < 0) return -1;
+  const auto scoped = [&](std::int32_t b) {
+    if (config.memory.scope == AcScope::block) return b;
+    const std::int32_t part = submodule_index(op.module.leaf);
+    return part < 0 ? -1 : b * submodules + part;
+  };
+  switch (mode_of(config, block)) {
+    case AcMode::none:
+      return -1;
+    case AcMode::full:
+      return scoped(block);
+    case AcMode::every:
+      return block % config.memory.ac_arg == 0 ? scoped(block) : -1;
+    case AcMode::selective:
+      return block;
+    case AcMode::attention:
+      return op.module.leaf == ir::Module::attention_core ? block : -1;
+    case AcMode::grouped:
+      return block / static_cast<std::int32_t>(config.memory.ac_arg);
+    case AcMode::sqrt:
+      return segment_of(
+          block, blocks,
+          static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
+    case AcMode::budget:
+      break;
+  }
+  return -1;
+}
+
+/// TorchTitan's policy keeps flash attention, collectives' results, and matrix products 1, 3, 5, …
+/// of each region; `addmm` is not `mm`.
+bool policy_keeps(const ir::Op& op, std::int32_t& products) {
+  if (op.kind == ir::OpKind::mm) return ++products % 2 == 1;
+  return op.kind == ir::OpKind::sdpa || ir::row(op.kind).cost == ir::CostClass::collective;
+}
+
+bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  const std::int32_t base = step.regions;
+  std::int32_t last = ir::no_id, products = 0;
+  for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
+       ++id) {
+    ir::Op& op = step.program.ops[id];
+    const std::int32_t region = region_of(op, config, step.blocks);
+    if (region < 0) continue;
+    op.region = base + region;
+    step.regions = std::max(step.regions, op.region + 1);
+    if (mode_of(config, op.module.block) != AcMode::selective) continue;
+    if (op.region != last) products = 0;
+    last = op.region;
+    op.kept = policy_keeps(op, products);
+  }
+}
+
+using model::ModelSpec;
+
+std::string mode_with_k(const ModelSpec&, const StepConfig& c) {
+  return std::string("--ac ") + (c.memory.ac == AcMode::grouped ? "grouped:" : "every:") +
+         std::to_string(c.memory.ac_arg);
+}
+bool takes_k(const StepConfig& c) {
+  return c.memory.ac == AcMode::grouped || c.memory.ac == AcMode::every;
+}
+
+constexpr Exclusion exclusions_of_regions[] = {
+    {"--ac budget:SIZE", "the size must be positive", "give one, such as budget:40GiB",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.ac == AcMode::budget && c.memory.ac_arg < 1;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--ac budget:" + std::to_string(c.memory.ac_arg);
+     }},
+    {"--ac grouped:K, --ac every:K", "K must be at least 1", "give one, such as 2",
+     [](const ModelSpec&, const StepConfig& c) { return takes_k(c) && c.memory.ac_arg < 1; },
+     mode_with_k},
+    {"--ac grouped:K or every:K, K above the model's blocks", "the model has fewer blocks than K",
+     "give a K of at most its blocks",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return takes_k(c) && c.memory.ac_arg > m.layers;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return mode_with_k(m, c) + " of " + std::to_string(m.layers) + " blocks";
+     }},
+    {"--ac-scope submodule, --ac neither full nor every:K",
+     "the other modes name their own regions", "use --ac full or every:K, or --ac-scope block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::full &&
+              c.memory.ac != AcMode::every && c.memory.ac != AcMode::none;
+     }},
+    {"--ac selective --shard ddp", "needs --shard fsdp2, as in NeMo AutoModel",
+     "use that, or --force to plan it all the same",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.ac == AcMode::selective && c.layout.shard == Sharding::ddp &&
+              !c.runtime.force;
+     }},
+    {"--ac selective, a model that shares keys and values between blocks",
+     "a block cannot be recomputed alone", "use --ac full --ac-scope submodule",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.ac == AcMode::selective && m.kv_sharing;
+     }},
+};
+
+}  // namespace
+
+extern const Pass regions_pass;
+const Pass regions_pass{"regions",
+                        Stage::micro_batch,
+                        "which ops --ac recomputes together, and what selective keeps",
+                        applies,
+                        run,
+                        exclusions_of_regions};
+
+}  // namespace ac_advisor::passes

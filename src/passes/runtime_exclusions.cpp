@@ -1,0 +1,89 @@
+// What cannot be run, though the planner can plan it for PyTorch: by ac-trainer, and in a CUDA
+// graph.
+#include <algorithm>
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+constexpr Exclusion of_cuda_graph[] = {
+    // A graph is captured once: what it holds must not change from step to step.
+    {"--cuda-graph of any kind --optimizer other than adamw",
+     "its learning rate is a number of the host's, which a graph would repeat", "use adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.runtime.cuda_graph != CudaGraph::off && c.optimizer.kind != Optimizer::adamw;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--cuda-graph ") + to_option(c.runtime.cuda_graph) +
+              " with --optimizer " + to_option(c.optimizer.kind);
+     }},
+};
+
+bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
+bool eager(const ModelSpec& m, const StepConfig& c) {
+  return c.run.attention == Attention::eager ||
+         (c.run.attention == Attention::automatic && m.eager_attention_only);
+}
+/// The first sliding window that is shorter than the sequence; 0: none is.
+std::int64_t short_window(const ModelSpec& m, const StepConfig& c) {
+  const auto found = std::find_if(m.window.begin(), m.window.end(),
+                                  [&](std::int64_t w) { return w > 0 && w < c.run.seq; });
+  return found == m.window.end() ? 0 : *found;
+}
+
+constexpr Exclusion of_trainer[] = {
+    {"--seq 1", "leaves no next token to predict", "give 2 or more",
+     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.run.seq < 2; }},
+    {"--dropout with flash attention", "the trainer's has no dropout", "use --attn eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained(c) && (c.run.dropout > 0.0 || m.attention_dropout > 0.0) && !eager(m, c);
+     }},
+    {"--attn cudnn", "the trainer has flash and eager attention", "use flash, eager or auto",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.run.attention == Attention::cudnn;
+     }},
+    {"a sliding window below --seq with flash attention", "the trainer's has no windows",
+     "use --attn eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained(c) && short_window(m, c) > 0 && !eager(m, c);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "a sliding window of " + std::to_string(short_window(m, c)) + " tokens below --seq " +
+              std::to_string(c.run.seq) + " with flash attention";
+     }},
+    {"--loss chunked:TOKENS, a model that soft-caps its logits", "the chunked loss does not",
+     "use ce or lc-ce",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained(c) && c.memory.loss == LossKind::chunked && m.final_softcap.has_value();
+     }},
+    {"--capacity-factor", "the trainer routes tokens as the router says", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.run.capacity_factor != 1.0;
+     }},
+    {"num_kv_shared_layers", "the trainer has no shared keys and values", "plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) { return trained(c) && m.kv_sharing; }},
+    {"vision_config", "the trainer has no encoder of images", "give it the decoder's configuration",
+     [](const ModelSpec& m, const StepConfig& c) { return trained(c) && m.tower.has_value(); }},
+    {"rope_scaling of another type", "the trainer has default, linear and llama3",
+     "plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained(c) && m.rope_scaling && m.rope_scaling->type != "linear" &&
+              m.rope_scaling->type != "llama3";
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "rope_scaling \"" + m.rope_scaling->type + "\"";
+     }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup cuda_graph_exclusions, trainer_exclusions;
+const ExclusionGroup cuda_graph_exclusions{"--cuda-graph", of_cuda_graph};
+const ExclusionGroup trainer_exclusions{"ac-trainer", of_trainer};
+
+}  // namespace ac_advisor::passes

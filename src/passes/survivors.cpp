@@ -1,0 +1,25 @@
+// The pass that says what outlives the step: the loss, and what the training loop holds.
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  step.surviving.push_back(step.loss);
+  if (config.memory.hold_output)
+    step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
+}
+
+}  // namespace
+
+extern const Pass survivors_pass;
+const Pass survivors_pass{"survivors",
+                          Stage::step,
+                          "what outlives the step: the loss, and the output that the loop holds",
+                          always,
+                          run,
+                          {}};
+
+}  // namespace ac_advisor::passes

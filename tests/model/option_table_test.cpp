@@ -1,0 +1,219 @@
+// A walk along the table of options: no row without each of the places that are made from it.
+#include "ac_advisor/model/option_table.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/profile/config_fields.hpp"
+#include "cli/command_table.hpp"
+#include "cli/generate.hpp"
+#include "cli/help.hpp"
+#include "gate/compare.hpp"
+#include "reports/command_line.hpp"
+#include "test_paths.hpp"
+
+using namespace ac_advisor;
+
+namespace {
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// "grouped:2" of "grouped:K", "budget:1GiB" of "budget:SIZE".
+std::string example(std::string_view word) {
+  const std::size_t colon = word.find(':');
+  if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
+  return std::string(word.substr(0, colon)) + (word.ends_with("SIZE") ? ":1GiB" : ":2");
+}
+
+/// Texts that the option takes beside its default.
+std::vector<std::string> examples(const OptionRow& row) {
+  if (row.metavar.empty()) return {""};
+  std::vector<std::string> texts;
+  for (const std::string_view word : row.words) texts.push_back(example(word));
+  if (!texts.empty()) return texts;
+  if (row.most > 0) return {std::to_string(row.least), std::to_string(row.least + 1)};
+  if (row.name == "--framework") return {"liger", "hf"};
+  if (row.name == "--gpu") return {"a100-80gb", "cpu"};
+  if (row.name == "--dropout") return {"0.25"};
+  if (row.name == "--capacity-factor") return {"1.25"};
+  FAIL("no example of " << row.name << ": add one here");
+  return {};
+}
+
+/// The example among others that it may need.
+OptionList given(const OptionRow& row, const std::string& text) {
+  OptionList list;
+  if (row.name != "--world") list.emplace_back("--world", "8");
+  if (row.name == "--world" && text != "1") list.emplace_back("--shard", "fsdp2");
+  if (row.name == "--shard" && text == "none") list.clear();
+  if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
+  list.emplace_back(row.name, text);
+  return list;
+}
+
+std::string file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(test::source_dir) + "/" + path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("every row of the option table has its name, key, help, group, reader and printer") {
+  std::set<std::string_view> names, keys;
+  for (const OptionRow& row : option_table()) {
+    CAPTURE(std::string(row.key));
+    CHECK(keys.insert(row.key).second);
+    CHECK_FALSE(row.help.empty());
+    CHECK(
+        (row.parse != nullptr && row.get != nullptr && row.text != nullptr && row.set != nullptr));
+    CHECK(row.on_command_line() == (row.group != OptionGroup::internal));
+    CHECK(find_option_key(row.key) == &row);
+    if (!row.on_command_line()) continue;
+    CHECK(names.insert(row.name).second);
+    CHECK(row.name.starts_with("--"));
+    CHECK(find_option(row.name) == &row);
+    if (!row.off.empty()) CHECK(find_option(row.off) == &row);
+    // A value's default is said where it is explained.
+    if (!row.metavar.empty()) CHECK_MESSAGE(row.help.ends_with(")"), row.help);
+    if (row.needs == nullptr) continue;
+    CHECK_FALSE(row.needs->because.empty());
+    CHECK_FALSE(row.needs->instead.empty());
+    CHECK(row.is_default(StepConfig{}));
+  }
+}
+
+TEST_CASE("every option is in help, completion, the man page and the schema") {
+  const std::string help = cli::command_help("plan", 80), bash = cli::bash_completion(),
+                    zsh = cli::zsh_completion(), fish = cli::fish_completion(),
+                    man = cli::man_page();
+  const nlohmann::json schema = nlohmann::json::parse(cli::options_schema());
+  for (const OptionRow& row : option_table()) {
+    const std::string name(row.name);
+    CAPTURE(name);
+    CHECK(schema.at("properties").contains(row.key));
+    if (!row.on_command_line()) continue;
+    CHECK(
+        contains(help, "  " + name + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
+    CHECK(contains(help, title_of(row.group)));
+    CHECK(contains(bash, name));
+    CHECK(contains(zsh, "'" + name + "["));
+    CHECK(contains(fish, " -l " + name.substr(2) + " "));
+    std::string roff;
+    for (const char c : name) roff += c == '-' ? "\\-" : std::string(1, c);
+    CHECK(contains(man, roff));
+    CHECK(contains(help, row.off));
+  }
+  for (const cli::CommandRow& command : cli::command_table()) {
+    CAPTURE(std::string(command.name));
+    CHECK((command.run != nullptr));
+    CHECK(command.example.starts_with("ac-advisor " + std::string(command.name)));
+    CHECK(contains(man, command.name));
+  }
+}
+
+TEST_CASE("docs/schema/config-1.json is what generate schema writes") {
+  // ac-advisor generate schema --output docs/schema/config-1.json
+  CHECK(file("docs/schema/config-1.json") == cli::options_schema());
+}
+
+TEST_CASE("every value of every option is printed as it is read, and goes through JSON") {
+  for (const OptionRow& row : option_table()) {
+    if (!row.on_command_line()) continue;
+    for (const std::string& text : examples(row)) {
+      CAPTURE(std::string(row.name));
+      CAPTURE(text);
+      StepConfig config;
+      row.parse(row, row.name, text, config);
+      if (!row.metavar.empty() && text != "zero3") CHECK(row.text(config) == text);
+      StepConfig from_text;
+      row.parse(row, row.name, row.metavar.empty() ? "" : row.text(config), from_text);
+      CHECK(from_text == config);
+      StepConfig from_json;
+      row.set(row, row.get(config), from_json);
+      CHECK(from_json == config);
+    }
+  }
+}
+
+TEST_CASE("every option comes back from the command to plan it again, and from a baseline") {
+  for (const OptionRow& row : option_table()) {
+    if (!row.on_command_line() || row.name == "--autocast") continue;  // refused: not planned yet
+    for (const std::string& text : examples(row)) {
+      CAPTURE(std::string(row.name));
+      CAPTURE(text);
+      const StepConfig config = resolve_options(given(row, text));
+      const auto again = reports::options_of(config);
+      REQUIRE(again);
+      CHECK(profile::config_fields(resolve_options(*again)) == profile::config_fields(config));
+      CHECK(gate::option_of_field(std::string(row.key)) == row.name);
+    }
+  }
+}
+
+TEST_CASE("an option at its default is in a file only if files of version 1 had it") {
+  std::set<std::string> saved;
+  for (const profile::Field& field : profile::saved_config_fields({})) saved.insert(field.name);
+  for (const OptionRow& row : option_table())
+    CHECK((saved.count(std::string(row.key)) == 1) == !row.newer);
+  StepConfig config;
+  config.device.threads = 2;
+  saved.clear();
+  for (const profile::Field& field : profile::saved_config_fields(config)) saved.insert(field.name);
+  CHECK(saved.count("threads") == 1);
+  CHECK(saved.count("cuda_graph") == 0);
+}
+
+TEST_CASE("every option of the step can be the axis of a sweep") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  for (const OptionRow& row : option_table()) {
+    if (!row.on_command_line() || row.metavar.empty()) continue;
+    CAPTURE(std::string(row.name));
+    advise::Space space;
+    space.set(std::string(row.name), examples(row));
+    for (const StepConfig& config : advise::combinations(model, StepConfig{}, space)) {
+      const std::vector<std::string> all = examples(row);
+      CHECK((std::find(all.begin(), all.end(), row.text(config)) != all.end()));
+    }
+    space = {};
+    space.keep(std::string(row.name), StepConfig{});
+    REQUIRE(space.axes.size() == 1);
+    CHECK(space.axes[0].values == std::vector<std::string>{row.text(StepConfig{})});
+  }
+}
+
+TEST_CASE("what an option needs is refused by hand with the conflict, and dropped from a preset") {
+  for (const OptionRow& row : option_table()) {
+    if (row.needs == nullptr) continue;
+    CAPTURE(std::string(row.name));
+    bool refused = false;
+    for (const char* shard : {"ddp"})
+      for (const char* ac : {"selective", "full"}) {
+        StepConfig like;
+        like.layout.shard = Sharding::ddp;
+        like.memory.ac = ac == std::string("full") ? AcMode::full : AcMode::selective;
+        if (row.needs->holds(like)) continue;
+        OptionList list{{"--world", "2"}, {"--shard", shard}, {"--ac", ac}};
+        list.emplace_back(row.name, row.metavar.empty() ? "" : examples(row).back());
+        try {
+          static_cast<void>(resolve_options(list));
+        } catch (const UserError& error) {
+          refused = true;
+          const std::string what = error.what();
+          CHECK(contains(what, row.needs->conflict(like)));
+          CHECK(contains(what, row.needs->because));
+          CHECK(contains(what, "drop " + std::string(row.name)));
+        }
+      }
+    CHECK(refused);
+  }
+}

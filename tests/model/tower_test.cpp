@@ -1,0 +1,123 @@
+// A wrapper's encoder of images is counted. Expected counts are those of transformers 5.23.0's own
+// modules, built on the meta device from the same configurations.
+#include <doctest/doctest.h>
+
+#include "config_text.hpp"
+
+using namespace ac_advisor;
+using test::error_of;
+using test::parse;
+
+namespace {
+
+// google/gemma-3-27b-it's sizes; "vocab_size" is Gemma3TextConfig's own.
+nlohmann::json gemma3_27b() {
+  return {{"model_type", "gemma3"},
+          {"text_config",
+           {{"model_type", "gemma3_text"},
+            {"hidden_size", 5376},
+            {"intermediate_size", 21504},
+            {"num_attention_heads", 32},
+            {"num_key_value_heads", 16},
+            {"head_dim", 128},
+            {"num_hidden_layers", 62},
+            {"query_pre_attn_scalar", 168},
+            {"sliding_window", 1024}}},
+          {"vision_config",
+           {{"model_type", "siglip_vision_model"},
+            {"hidden_size", 1152},
+            {"intermediate_size", 4304},
+            {"num_hidden_layers", 27},
+            {"num_attention_heads", 16},
+            {"image_size", 896},
+            {"patch_size", 14},
+            {"vision_use_head", false}}}};
+}
+
+nlohmann::json llava() {
+  return {{"model_type", "llava"},
+          {"text_config", {{"model_type", "llama"}, {"vocab_size", 32064}}},
+          {"vision_config",
+           {{"model_type", "clip_vision_model"},
+            {"hidden_size", 1024},
+            {"intermediate_size", 4096},
+            {"num_hidden_layers", 24},
+            {"num_attention_heads", 16},
+            {"image_size", 336},
+            {"patch_size", 14}}}};
+}
+
+nlohmann::json mistral_small() {
+  return {{"model_type", "mistral3"},
+          {"text_config",
+           {{"model_type", "mistral"},
+            {"hidden_size", 5120},
+            {"intermediate_size", 32768},
+            {"num_attention_heads", 32},
+            {"num_key_value_heads", 8},
+            {"head_dim", 128},
+            {"num_hidden_layers", 40},
+            {"sliding_window", nullptr},
+            {"vocab_size", 131072}}},
+          {"vision_config", {{"model_type", "pixtral"}, {"hidden_size", 1024}}}};
+}
+
+}  // namespace
+
+TEST_CASE("gemma3: decoder, SigLIP and projector make the published 27 432 406 640 parameters") {
+  const auto spec = parse(gemma3_27b());
+  CHECK(spec.vocab == 262208);
+  CHECK(model::parameter_count(spec) == 27'432'406'640);
+  CHECK(model::tower_parameter_count(spec) == 27'432'406'640 - 27'009'346'304);
+  auto config = gemma3_27b();
+  config["vision_config"] = {{"model_type", "siglip_vision_model"}, {"hidden_size", 1152}};
+  CHECK(model::parameter_count(parse(config)) == 27'177'850'112);  // with its pooling head
+}
+
+TEST_CASE("llava: the published 7 063 427 072 parameters, its decoder a llama of absent fields") {
+  CHECK(model::parameter_count(parse(llava())) == 7'063'427'072);
+  auto config = llava();
+  config["text_config"].erase("model_type");
+  CHECK(parse(config).family == "llama");
+  config.erase("vision_config");  // LlavaConfig's own
+  CHECK(model::parameter_count(parse(config)) == 7'063'427'072);
+  // Two layers' features: the projector's first product is twice as wide.
+  config["vision_feature_layer"] = {-2, -5};
+  CHECK(model::parameter_count(parse(config)) == 7'063'427'072 + 1024 * 4096);
+}
+
+TEST_CASE("mistral3: the wrapper says whether the head is tied, its class says yes") {
+  CHECK(model::parameter_count(parse(mistral_small())) == 23'340'456'960);
+  auto config = mistral_small();
+  config["tie_word_embeddings"] = false;
+  CHECK(model::parameter_count(parse(config)) == 23'340'456'960 + 5120LL * 131072);
+}
+
+TEST_CASE("an encoder that cannot be counted is told, not dropped") {
+  auto config = gemma3_27b();
+  config["vision_config"]["model_type"] = "our_vit";
+  const auto spec = parse(config);
+  CHECK_FALSE(spec.tower.has_value());
+  REQUIRE(spec.reading.warnings.size() == 1);
+  CHECK(
+      spec.reading.warnings[0].find("the decoder alone is planned: vision_config is an encoder of "
+                                    "another kind (\"our_vit\")") == 0);
+  config = gemma3_27b();
+  config["model_type"] = "our_wrapper";
+  config["audio_config"] = {{"hidden_size", 1}};
+  CHECK(parse(config).reading.warnings.size() == 2);
+}
+
+TEST_CASE("sizes of an encoder are checked like the decoder's") {
+  auto config = gemma3_27b();
+  config["vision_config"]["num_hidden_layers"] = -1;
+  CHECK(error_of(config).find("\"vision_config.num_hidden_layers\": -1 is negative") !=
+        std::string::npos);
+  config = gemma3_27b();
+  config["vision_config"]["num_attention_heads"] = 7;
+  CHECK(error_of(config).find("\"vision_config.num_attention_heads\": 7 does not go with") !=
+        std::string::npos);
+  config = gemma3_27b();
+  config["vision_config"]["patch_size"] = 1000;
+  CHECK(error_of(config).find("is larger than an image of 896 pixels") != std::string::npos);
+}

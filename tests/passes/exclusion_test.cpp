@@ -1,0 +1,225 @@
+#include "ac_advisor/passes/exclusion.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "ac_advisor/model/error.hpp"
+#include "small_model.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+std::string page_file() { return std::string(source_dir) + "/docs/exclusions.md"; }
+
+std::string refused(const model::ModelSpec& spec, const StepConfig& config) {
+  try {
+    passes::validate(spec, config);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// A configuration for each row, by what the row names.
+struct Case {
+  const char* options;
+  std::function<void(model::ModelSpec&, StepConfig&)> change;
+  const char* says;
+};
+
+const Case cases[] = {
+    {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
+    {"--seq N", [](auto&, StepConfig& c) { c.run.seq = -1; }, "--seq -1"},
+    {"--grad-accum N", [](auto&, StepConfig& c) { c.run.grad_accum = 0; }, "--grad-accum 0"},
+    {"--world N", [](auto&, StepConfig& c) { c.layout.world = 0; }, "--world 0"},
+    {"--batch B --seq S", [](auto&, StepConfig& c) { c.run.batch = c.run.seq = 1 << 16; },
+     "--batch 65536 --seq 65536"},
+    {"MODEL of more than 4096 blocks", [](model::ModelSpec& m, auto&) { m.layers = 5000; },
+     "num_hidden_layers 5000: at most 4096"},
+    {"--compute-dtype fp32 --param-dtype bf16",
+     [](auto&, StepConfig& c) { c.precision.compute_dtype = DType::f32; }, "--param-dtype fp32"},
+    {"--autocast", [](auto&, StepConfig& c) { c.precision.autocast = true; }, "not planned yet"},
+    {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "use --shard fsdp2"},
+    {"--loss chunked:TOKENS", [](auto&, StepConfig& c) { c.memory.loss = LossKind::chunked; },
+     "--loss chunked:0"},
+    {"--loss chunked:TOKENS --batch B --seq S",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 1;
+       c.run.seq = 1 << 17;
+     },
+     "use larger ones"},
+    {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
+    {"--attn efficient, --attn math",
+     [](auto&, StepConfig& c) { c.run.attention = Attention::math; }, "use flash, eager or auto"},
+    {"--attn flash or cudnn, where scores are soft-capped",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.eager_attention_only = true;
+       c.run.attention = Attention::flash;
+     },
+     "use --attn eager or auto"},
+    {"--ac budget:SIZE", [](auto&, StepConfig& c) { c.memory.ac = AcMode::budget; },
+     "the size must be positive"},
+    {"--ac grouped:K, --ac every:K", [](auto&, StepConfig& c) { c.memory.ac = AcMode::every; },
+     "--ac every:0: K must be at least 1"},
+    {"--ac grouped:K or every:K, K above the model's blocks",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::grouped;
+       c.memory.ac_arg = 5;
+     },
+     "--ac grouped:5 of 4 blocks"},
+    {"--ac-scope submodule, --ac neither full nor every:K",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::sqrt;
+       c.memory.scope = AcScope::submodule;
+     },
+     "name their own regions"},
+    {"--ac selective --shard ddp",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::selective;
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+     },
+     "--force"},
+    {"--ac selective, a model that shares keys and values between blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.kv_sharing = true;
+       c.memory.ac = AcMode::selective;
+     },
+     "--ac full --ac-scope submodule"},
+    {"--shard none --world N, N above 1", [](auto&, StepConfig& c) { c.layout.world = 8; },
+     "--shard none --world 8"},
+    {"--shard of any kind --world 1", [](auto&, StepConfig& c) { c.layout.shard = Sharding::ddp; },
+     "--shard ddp: needs --world 2"},
+    {"--shard hsdp:N --world W",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 3;
+       c.layout.world = 8;
+     },
+     "--shard hsdp:3 --world 8: N must divide"},
+    {"--shard fsdp2 --no-sync --reduce-dtype other than the compute dtype",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
+       c.layout.no_sync = true;
+       c.precision.reduce_dtype = DType::f32;
+     },
+     "widened copy"},
+    {"--keep-last-block, neither fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.layout.keep_last_block = true; }, "resharding"},
+    {"--no-sync --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::zero1;
+       c.layout.world = 2;
+       c.layout.no_sync = true;
+     },
+     "--no-sync --shard zero1: DeepSpeed"},
+    {"--cuda-graph of any kind --optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::step;
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "--optimizer sgd"},
+    {"--seq 1",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.seq = 1;
+     },
+     "no next token"},
+    {"--dropout with flash attention",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.dropout = 0.5;
+     },
+     "--attn eager"},
+    {"--attn cudnn",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.attention = Attention::cudnn;
+     },
+     "the trainer has flash and eager"},
+    {"a sliding window below --seq with flash attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       m.window[1] = 16;
+     },
+     "a sliding window of 16 tokens below --seq 32"},
+    {"--loss chunked:TOKENS, a model that soft-caps its logits",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 16;
+       m.final_softcap = 30.0;
+     },
+     "use ce or lc-ce"},
+    {"--capacity-factor",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.capacity_factor = 2.0;
+     },
+     "leave it out"},
+    {"num_kv_shared_layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       m.kv_sharing = true;
+     },
+     "shared keys and values"},
+    {"rope_scaling of another type",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       m.rope_scaling = model::RopeScaling{.type = "yarn"};
+     },
+     "rope_scaling \"yarn\""},
+};
+
+}  // namespace
+
+TEST_CASE("each exclusion refuses its configuration, and says what, why and what instead") {
+  for (const Case& one : cases) {
+    INFO(one.options);
+    model::ModelSpec spec = small_model();
+    StepConfig config = small_config();
+    CHECK(refused(spec, config) == "accepted");
+    one.change(spec, config);
+    const std::string said = refused(spec, config);
+    CHECK(said.find(one.says) != std::string::npos);
+    const passes::Exclusion* row = nullptr;
+    for (const passes::ExclusionGroup& group : passes::exclusions())
+      for (const passes::Exclusion& e : group.exclusions)
+        if (e.options == std::string(one.options)) row = &e;
+    REQUIRE(row != nullptr);
+    CHECK(said == passes::message(*row, spec, config));
+    CHECK(said.find(row->reason) != std::string::npos);
+    CHECK(said.find(row->instead) != std::string::npos);
+  }
+}
+
+TEST_CASE("no exclusion is without a case here, and none stands twice") {
+  std::set<std::string> tried, rows;
+  for (const Case& one : cases) tried.insert(one.options);
+  for (const passes::ExclusionGroup& group : passes::exclusions())
+    for (const passes::Exclusion& e : group.exclusions) {
+      CHECK(rows.insert(e.options).second);
+      INFO(e.options);
+      CHECK(tried.contains(e.options));
+    }
+}
+
+TEST_CASE("docs/exclusions.md is the table of exclusions (AC_ADVISOR_UPDATE_DOCS=1 writes it)") {
+  if (std::getenv("AC_ADVISOR_UPDATE_DOCS") != nullptr)
+    std::ofstream(page_file()) << passes::exclusions_page();
+  std::stringstream page;
+  page << std::ifstream(page_file()).rdbuf();
+  CHECK(page.str() == passes::exclusions_page());
+}
+
+}  // namespace ac_advisor::test
