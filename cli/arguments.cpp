@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 
 #include "ac_advisor/model/error.hpp"
@@ -67,7 +68,7 @@ void declare_command(CLI::App& app, const CommandRow& command, Arguments& argume
     arguments.command = command.name;
     if (command.name == "report" && sub->count("--format") == 0) arguments.format = "html";
   });
-  if (command.operands.count > 0 && !command.operands.program)
+  if (command.operands.count > 0 && (!command.operands.program || command.operands.files))
     sub->add_option(std::string(command.operands.metavar), arguments.positional)
         ->expected(-1);  // counted by check_operands, whose words are plainer
   if (command.step) declare_step_options(*sub, arguments);
@@ -114,6 +115,11 @@ void check_operands(const Arguments& a) {
   const Operands& o = command.operands;
   if (!o.lacks.empty() && a.positional.size() < (o.count == any_number ? 1 : o.count))
     throw UserError(a.command + " needs " + std::string(o.lacks));
+  std::error_code none;
+  if (o.files && !a.runs_program && a.positional.front() != "-" &&
+      !std::filesystem::exists(a.positional.front(), none))
+    throw UserError(a.positional.front() + ": No such file or directory; " + a.command +
+                    " takes the program after --: " + std::string(command.example));
   if (a.positional.size() > o.count)
     throw UserError(a.positional[o.count] + ": one argument too many; " + a.command + " takes " +
                     std::string(o.words));
@@ -124,7 +130,7 @@ void check_operands(const Arguments& a) {
 /// `--output -` is stdout, except where that is another's or the file is one of its own.
 void settle_output(Arguments& a) {
   if (a.output != "-") return;
-  if (a.command == "trace")
+  if (a.command == "trace" && a.runs_program)
     throw UserError("trace --output -: stdout is the traced program's; name a file");
   if (a.command == "calibrate")
     throw UserError("calibrate --output -: --gpu reads a device file; name one");
@@ -194,7 +200,10 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
     // What follows -- is another program's.
     const auto* const end = argv + argc;
     const auto* const mark = std::find(argv + 2, end, std::string_view("--"));
-    if (mark != end) arguments.positional.assign(mark + 1, end);
+    if (mark != end) {
+      arguments.positional.assign(mark + 1, end);
+      arguments.runs_program = true;
+    }
     argc = static_cast<int>(mark - argv);
   }
   const std::vector<std::string> words(argv + 2, argv + argc);

@@ -32,6 +32,7 @@ struct Arguments {
   std::string target;                                  ///< export --to
   std::size_t rows = 15;                               ///< advise --rows
   bool trace = false;                                  ///< explain --trace
+  bool runs_program = false;                           ///< trace -- CMD, not trace FILE
   bool schedule = false;                               ///< explain --schedule
   bool program = false;                                ///< explain --program
   bool passes = false;                                 ///< explain --passes
@@ -40,10 +41,11 @@ struct Arguments {
   std::string today;                                   ///< check --today YYYY-MM-DD
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
-  bool measured = false;  ///< advise --measure
-  bool quick = false;     ///< calibrate --quick
-  std::string plan;       ///< diagnose --plan
-  std::string help;       ///< text of --help
+  bool measured = false;           ///< advise --measure
+  bool quick = false;              ///< calibrate --quick
+  std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
+  std::string model;               ///< diagnose --model
+  std::string help;                ///< text of --help
 };
 
 /// Whether an option was given by hand.

@@ -4,6 +4,7 @@
 
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/version.hpp"
+#include "cli/output.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -45,8 +46,9 @@ constexpr CommandRow table[] = {
     {"report",
      "saved results as one HTML page, Markdown or CSV",
      "ac-advisor report a.json b.json --output report.html",
-     {any_number, "FILES", "what plan, measure, advise or compare --format json wrote",
-      "FILE: what plan, measure, advise or compare --format json wrote", ""},
+     {any_number, "FILES",
+      "what plan, measure, advise, compare, trace FILE or diagnose --format json wrote, or traces",
+      "FILE: what plan, measure, advise, compare or diagnose --format json wrote, or a trace", ""},
      false,
      false,
      text_of<run_report>},
@@ -59,15 +61,21 @@ constexpr CommandRow table[] = {
     {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded",
      "ac-advisor check --format junit --output gate.xml", no_operands, false, false, run_check},
     {"trace",
-     "run any CUDA program and record its kernels",
+     "what a trace tells; or, with -- CMD, run any CUDA program and record its kernels",
      "ac-advisor trace --output none.json -- python train.py",
-     {any_number, "CMD", "the program and its arguments, after --",
-      "a command after --: ac-advisor trace -- python train.py",
-      "its command after --: ac-advisor trace -- CMD…", true},
+     {any_number, "FILES",
+      "a trace (as diagnose takes), packed by gzip or zstd or not, - for standard input; a folder, "
+      "or several files: one of each rank. Or, after --, a program and its arguments",
+      "a command after --: ac-advisor trace -- python train.py; or a trace that was recorded: "
+      "ac-advisor trace FILE",
+      "", true, true},
      false,
      true,
      [](const Arguments& a) {
-       run_trace(a);
+       if (a.runs_program)
+         run_trace(a);
+       else
+         write_output(run_read_trace(a), a.output);
        return Result{};
      },
      true},
@@ -78,7 +86,7 @@ constexpr CommandRow table[] = {
       "two traces, without and with checkpointing: of ac-advisor trace, of torch.profiler "
       "(export_chrome_trace) or of nsys export --type sqlite",
       "two traces: A without checkpointing, B with it", "two files"},
-     false,
+     true,
      false,
      text_of<run_diagnose>},
     {"doctor", "what this machine can measure, and how to enable what it cannot",

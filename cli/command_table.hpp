@@ -21,6 +21,7 @@ struct Operands {
   std::string_view lacks = {};              ///< "plan needs …"
   std::string_view words = "no arguments";  ///< "plan takes …"
   bool program = false;                     ///< another program's command line, after --
+  bool files = false;                       ///< or files, without --
 };
 
 struct CommandRow {

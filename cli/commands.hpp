@@ -20,7 +20,9 @@ struct Result {
 [[nodiscard]] Result run_check(const Arguments& arguments);
 [[nodiscard]] Result run_measure(const Arguments& arguments);
 [[nodiscard]] Result run_measured_sweep(const Arguments& arguments);
-/// Writes its own file; also throws NotMeasured.
+/// `trace FILE…`: what was recorded.
+[[nodiscard]] std::string run_read_trace(const Arguments& arguments);
+/// `trace -- CMD…`. Writes its own file; also throws NotMeasured.
 void run_trace(const Arguments& arguments);
 /// Writes its own file; the text is what was measured. Also throws NotMeasured.
 [[nodiscard]] Result run_calibrate(const Arguments& arguments);

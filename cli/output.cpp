@@ -108,8 +108,8 @@ std::string render(const Value& value, const std::string& format, const reports:
   if (format == "md") return reports::markdown(value);
   if (format == "html")
     throw UserError(
-        "--format html: of plan, advise, compare and report; plan's page explains the "
-        "peak too");
+        "--format html: of plan, advise, compare, trace FILE, diagnose and report; plan's page "
+        "explains the peak too");
   throw UserError("--format " + format + ": must be table, json, csv, md or html");
 }
 
@@ -122,6 +122,9 @@ template std::string render(const profile::Diff&, const std::string&, const repo
 template std::string render(const reports::SweepDiff&, const std::string&, const reports::Style&);
 template std::string render(const reports::Explanation&, const std::string&, const reports::Style&);
 template std::string render(const reports::Trace&, const std::string&, const reports::Style&);
+template std::string render(const trace::Summary&, const std::string&, const reports::Style&);
+template std::string render(const reports::RankSummaries&, const std::string&,
+                            const reports::Style&);
 template std::string render(const trace::Diagnosis&, const std::string&, const reports::Style&);
 template std::string render(const trace::Examination&, const std::string&, const reports::Style&);
 

@@ -46,12 +46,12 @@ constexpr Text targets[] = {"automodel", "torchtitan", "megatron", "hf", "deepsp
 constexpr Text device[] = {"cpu"};
 
 constexpr const char* rendered =
-    "plan advise measure compare report explain export diagnose doctor";
+    "plan advise measure compare report explain export trace diagnose doctor";
 constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
 constexpr ProgramOption table[] = {
-    {"plan advise measure explain export", "--as", "FAMILY",
+    {"plan advise measure explain export diagnose", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
      set_flag<&Arguments::measured>},
@@ -131,10 +131,18 @@ constexpr ProgramOption table[] = {
      set_flag<&Arguments::tighten>},
     {"check", "--today", "YYYY-MM-DD", "the day that waivers are judged on (today)", "The gate",
      set_text<&Arguments::today>},
-    {"diagnose", "--plan", "FILE",
-     "what `plan --format json` wrote for B's step: its recomputed bytes stand in for DRAM "
-     "counters",
-     "Traces", set_text<&Arguments::plan>},
+    {"diagnose",
+     "--plan",
+     "FILE",
+     "what `plan --format json` wrote for B's step, to compare with (its recomputed bytes stand in "
+     "for DRAM counters); twice: for A's, then for B's",
+     "Traces",
+     [](Arguments& a, Text, Text text) { a.plans.emplace_back(text); },
+     {},
+     true},
+    {"diagnose", "--model", "MODEL",
+     "or plan B's step here, of this MODEL with the options of a step, and A's with --ac none",
+     "Traces", set_text<&Arguments::model>},
     {"calibrate", "--gpu", "NAME", "the device that is measured (cpu)", "Device",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }, device},
     {"calibrate", "--threads", "N", "CPU threads (1)", "Device",

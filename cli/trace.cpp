@@ -4,11 +4,14 @@
 #include <set>
 
 #include "ac_advisor/reports/diagnosis.hpp"
+#include "ac_advisor/reports/trace_summary.hpp"
 #include "ac_advisor/trace/machine.hpp"
 #include "ac_advisor/trace/run_traced.hpp"
+#include "ac_advisor/trace/summary.hpp"
 #include "cli/commands.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "cli/read_traces.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -41,6 +44,14 @@ std::string notes(const trace::TracedRun& run) {
 
 }  // namespace
 
+std::string run_read_trace(const Arguments& a) {
+  reports::Document document = read_traces(a.positional);
+  if (a.format == "html") return reports::html({{std::move(document)}, {}, ""});
+  return std::visit(
+      [&](const auto& value) { return render(value, a.format, terminal_style(a.output, a.rows)); },
+      document.value);
+}
+
 void run_trace(const Arguments& a) {
   // Known before, and worth knowing before a long run.
   const std::string missing = missing_here();
@@ -59,7 +70,7 @@ void run_trace(const Arguments& a) {
       a.output.empty() ? "ac-advisor-trace." + std::to_string(::getpid()) + ".json" : a.output;
   write_output(trace::to_json(run.file), file);
   run.file.origin = file;
-  say(reports::table(trace::summarize(run.file), trace::busiest(run.file), {}));
+  say(reports::table(trace::summary_of(run.file), {}));
   say("ac-advisor: written to " + file + "; two such files go into ac-advisor diagnose\n");
   if (run.file.exit_code != 0)
     throw NotMeasured("the command ended with " + run.ended + "; " + file +

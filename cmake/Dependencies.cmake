@@ -7,6 +7,12 @@ find_package(CLI11 2.1 REQUIRED)
 # The archive where there is one: loading the shared library would be a fifth of the program's start.
 find_library(SQLite3_LIBRARY NAMES libsqlite3.a sqlite3)
 find_package(SQLite3 3.36 REQUIRED)  # sqlite3_deserialize
+find_library(ZLIB_LIBRARY NAMES libz.a z)
+find_package(ZLIB REQUIRED)
+# Optional: without it a trace that zstd has packed is refused with the way out.
+find_path(AC_ADVISOR_ZSTD_INCLUDE zstd.h)
+find_library(AC_ADVISOR_ZSTD_LIBRARY NAMES libzstd.a zstd)
+mark_as_advanced(AC_ADVISOR_ZSTD_INCLUDE AC_ADVISOR_ZSTD_LIBRARY)
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

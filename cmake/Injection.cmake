@@ -52,6 +52,8 @@ add_library(ac_advisor_injection SHARED
   "${PROJECT_SOURCE_DIR}/src/injection/library/process.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/collector.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/json.cpp"
+  "${PROJECT_SOURCE_DIR}/src/trace/kernel_kinds.cpp"
+  "${PROJECT_SOURCE_DIR}/src/trace/open_ranges.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/range_tree.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/recorder.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/timeline.cpp")

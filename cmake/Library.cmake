@@ -6,6 +6,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
 
 # src/trainer/ needs LibTorch and is a program of its own: the core never links it.
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/src/files/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/process/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
@@ -16,6 +17,14 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
+list(FILTER core_sources EXCLUDE REGEX "/src/files/(with|no)_zstd/")
+if(AC_ADVISOR_ZSTD_INCLUDE AND AC_ADVISOR_ZSTD_LIBRARY)
+  set(AC_ADVISOR_HAS_ZSTD TRUE)
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/with_zstd/zstd.cpp")
+else()
+  message(STATUS "libzstd is not found: traces that zstd has packed will be refused")
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/no_zstd/zstd.cpp")
+endif()
 
 add_library(ac_advisor STATIC ${core_sources})
 add_library(ac_advisor::ac_advisor ALIAS ac_advisor)
@@ -31,7 +40,11 @@ target_include_directories(ac_advisor
     "${PROJECT_SOURCE_DIR}/src"
     "${PROJECT_SOURCE_DIR}")
 target_link_libraries(ac_advisor PRIVATE
-  fmt::fmt SQLite::SQLite3 $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  fmt::fmt SQLite::SQLite3 ZLIB::ZLIB $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+if(AC_ADVISOR_HAS_ZSTD)
+  target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_ZSTD_INCLUDE}")
+  target_link_libraries(ac_advisor PRIVATE "${AC_ADVISOR_ZSTD_LIBRARY}")
+endif()
 
 # All of cli/ but main.cpp, so that tests and fuzz targets can link it.
 file(GLOB_RECURSE cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.cpp")

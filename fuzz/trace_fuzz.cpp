@@ -1,10 +1,12 @@
-// Whatever the bytes, a trace is read or refused by UserError; what is read can be written, read
-// again, and diagnosed.
+// Whatever the bytes, packed or not, a trace is read or refused by UserError; what is read can be
+// written, read again, summarised and diagnosed, and so can its summary and its diagnosis.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/diagnosis.hpp"
+#include "ac_advisor/reports/trace_summary.hpp"
 #include "ac_advisor/trace/diagnose.hpp"
 #include "ac_advisor/trace/read.hpp"
 
@@ -16,7 +18,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string text = trace::to_json(file);
     if (trace::read_trace_bytes(text, "again").processes.size() != file.processes.size())
       __builtin_trap();
-    static_cast<void>(trace::diagnose(file, file));
+    const std::string summary = reports::json(trace::summary_of(file));
+    static_cast<void>(reports::summary_from_json(summary, "again"));
+    static_cast<void>(reports::table(trace::summary_of(file), {}));
+    const std::string diagnosis = reports::json(trace::diagnose(file, file));
+    static_cast<void>(reports::diagnosis_from_json(diagnosis, "again"));
   } catch (const UserError&) {
     // the answer to bad input
   }

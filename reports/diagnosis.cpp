@@ -5,12 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "reports/grid.hpp"
+#include "reports/check_saved.hpp"
+#include "reports/json_node.hpp"
+#include "reports/trace_grids.hpp"
 
 namespace ac_advisor::reports {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using trace::Diagnosis;
 using trace::Finding;
 
@@ -81,23 +82,45 @@ Grid overhead_grid(const Diagnosis& d) {
   return grid;
 }
 
+Grid hotspot_grid(const Diagnosis& d) {
+  constexpr std::size_t most = 8;
+  Grid grid({"recomputed in B", "op", "kernels", "ms a step", "of it"});
+  double all = 0;
+  for (const trace::Hotspot& h : d.hotspots) all += h.seconds;
+  for (const trace::Hotspot& h : d.hotspots) {
+    if (grid.rows().size() == most) break;
+    grid.row({h.module.empty() ? "(no module told)" : h.module,
+              h.op.empty() ? "(no op told)" : h.op, fmt::format("{:.4g}", h.kernels),
+              fmt::format("{:.3g}", 1e3 * h.seconds), share_of(h.seconds, all)});
+  }
+  return grid;
+}
+
+Grid compared_grid(const Diagnosis& d) {
+  Grid grid({"ms a step", "measured", "predicted", "difference", "of predicted"});
+  for (const trace::Compared& c : d.compared)
+    grid.row(
+        {c.name, fmt::format("{:.4g}", 1e3 * c.measured), fmt::format("{:.4g}", 1e3 * c.predicted),
+         signed_ms(c.measured - c.predicted),
+         c.predicted > 0 ? fmt::format("{:+.0f} %", 100 * (c.measured / c.predicted - 1)) : ""});
+  return grid;
+}
+
+/// "most of the recomputation is in LlamaDecoderLayer.LlamaMLP, aten::mm"
+std::string hottest(const Diagnosis& d) {
+  const trace::Hotspot& h = d.hotspots.front();
+  double all = 0;
+  for (const trace::Hotspot& each : d.hotspots) all += each.seconds;
+  return fmt::format("of the recomputation's {} of kernels a step, most is in {}{}: {} ({})",
+                     duration(all), h.module.empty() ? "" : h.module + ", ",
+                     h.op.empty() ? "ops that the trace does not tell" : h.op, duration(h.seconds),
+                     share_of(h.seconds, all));
+}
+
 /// Worth a word: more than a tenth of the overhead, and of the step a hundredth.
 bool matters(const trace::OverheadPart& part, const Diagnosis& d) {
   return !part.advice.empty() && part.seconds > 0.1 * d.overhead_seconds &&
          part.seconds > 0.01 * d.a.seconds;
-}
-
-std::vector<std::string> sentences(const Diagnosis& d) {
-  std::vector<std::string> lines;
-  for (const Finding& f : d.findings) {
-    lines.push_back(f.name + ": " + f.how);
-    if (!f.advice.empty()) lines.push_back("what to do: " + f.advice);
-  }
-  for (const trace::OverheadPart& part : d.overhead)
-    if (matters(part, d))
-      lines.push_back(part.name + ": " + part.how + ". What to do: " + part.advice);
-  for (const std::string& note : d.notes) lines.push_back("note: " + note);
-  return lines;
 }
 
 std::string heading(const trace::Side& side, const char* name) {
@@ -121,6 +144,7 @@ Json side_json(const trace::Side& s) {
     out["kernels"][trace::phase_names[i]] = s.kernels[i];
     out["launches"][trace::phase_names[i]] = s.launches[i];
     out["kernel_seconds"][trace::phase_names[i]] = s.kernel_seconds[i];
+    out["graph_executions"][trace::phase_names[i]] = s.graphs[i];
   }
   const auto bytes = [](const std::optional<std::int64_t>& b) { return b ? Json(*b) : Json(); };
   out["peak_memory"] = {{"allocated_bytes", bytes(s.memory.allocated)},
@@ -132,19 +156,49 @@ Json side_json(const trace::Side& s) {
 
 }  // namespace
 
+std::vector<std::string> sentences(const Diagnosis& d) {
+  std::vector<std::string> lines;
+  for (const Finding& f : d.findings) {
+    lines.push_back(f.name + ": " + f.how);
+    if (!f.advice.empty()) lines.push_back("what to do: " + f.advice);
+  }
+  for (const trace::OverheadPart& part : d.overhead)
+    if (matters(part, d))
+      lines.push_back(part.name + ": " + part.how + ". What to do: " + part.advice);
+  if (!d.hotspots.empty()) lines.push_back(hottest(d));
+  if (!d.prediction.empty() && !d.compared.empty()) {
+    const trace::Compared& last = d.compared.back();
+    lines.push_back(fmt::format("{}: measured {}, predicted {} by {}", last.name,
+                                duration(last.measured), duration(last.predicted), d.prediction));
+  }
+  for (const std::string& note : d.notes) lines.push_back("note: " + note);
+  return lines;
+}
+
+std::vector<TitledGrid> grids(const Diagnosis& d) {
+  std::vector<TitledGrid> list{{"The two steps", side_grid(d)},
+                               {"Findings", finding_grid(d)},
+                               {"Overhead, by cause", overhead_grid(d)}};
+  if (!d.hotspots.empty()) list.push_back({"What runs again", hotspot_grid(d)});
+  if (!d.compared.empty())
+    list.push_back({"Measured and predicted by " + d.prediction, compared_grid(d)});
+  return list;
+}
+
 std::string table(const Diagnosis& d, const Style& style) {
   std::string text =
-      wrap(printable(heading(d.a, "A")) + "\n" + printable(heading(d.b, "B")) + "\n", 80) + "\n";
-  text += side_grid(d).text(style.color) + "\n" + finding_grid(d).text(style.color) + "\n" +
-          overhead_grid(d).text(style.color) + "\n";
+      wrap(printable(heading(d.a, "A")) + "\n" + printable(heading(d.b, "B")) + "\n", 80);
+  for (const TitledGrid& table : grids(d)) text += "\n" + table.grid.text(style.color);
+  text += "\n";
   for (const std::string& line : sentences(d)) text += wrap("- " + printable(line) + "\n", 80);
   return text;
 }
 
 std::string markdown(const Diagnosis& d) {
-  std::string text = escape_markdown(heading(d.a, "A")) + "  \n" +
-                     escape_markdown(heading(d.b, "B")) + "\n\n" + side_grid(d).markdown() + "\n" +
-                     finding_grid(d).markdown() + "\n" + overhead_grid(d).markdown() + "\n";
+  std::string text =
+      escape_markdown(heading(d.a, "A")) + "  \n" + escape_markdown(heading(d.b, "B")) + "\n";
+  for (const TitledGrid& table : grids(d)) text += "\n" + table.grid.markdown();
+  text += "\n";
   for (const std::string& line : sentences(d)) text += "- " + escape_markdown(line) + "\n";
   return text;
 }
@@ -157,12 +211,21 @@ std::string csv(const Diagnosis& d) {
   for (const trace::OverheadPart& part : d.overhead)
     grid.row({"overhead", part.name, fmt::format("{}", part.seconds), "seconds", "", "", "no",
               part.how, part.advice});
+  for (const trace::Hotspot& h : d.hotspots)
+    grid.row({"recomputation", h.module + " " + h.op, fmt::format("{}", h.seconds), "seconds", "",
+              "", "no", "", ""});
+  for (const trace::Compared& c : d.compared) {
+    grid.row({"measured", c.name, fmt::format("{}", c.measured), "seconds", "", "", "no", "", ""});
+    grid.row({"predicted", c.name, fmt::format("{}", c.predicted), "seconds", "", "", "yes",
+              d.prediction, ""});
+  }
+  for (const std::string& note : d.notes) grid.row({"note", "", "", "", "", "", "", note, ""});
   return grid.csv();
 }
 
 std::string json(const Diagnosis& d) {
   Json out;
-  out["schema"] = "ac-advisor/diagnosis/1";
+  out["schema"] = diagnosis_schema;
   out["a"] = side_json(d.a);
   out["b"] = side_json(d.b);
   out["findings"] = Json::array();
@@ -183,6 +246,15 @@ std::string json(const Diagnosis& d) {
                                {"seconds", part.seconds},
                                {"how", part.how},
                                {"advice", part.advice}});
+  out["recomputation"] = Json::array();
+  for (const trace::Hotspot& h : d.hotspots)
+    out["recomputation"].push_back(
+        {{"module", h.module}, {"op", h.op}, {"kernels", h.kernels}, {"seconds", h.seconds}});
+  out["prediction"] = d.prediction.empty() ? Json() : Json(d.prediction);
+  out["compared"] = Json::array();
+  for (const trace::Compared& c : d.compared)
+    out["compared"].push_back(
+        {{"name", c.name}, {"measured_seconds", c.measured}, {"predicted_seconds", c.predicted}});
   out["notes"] = d.notes;
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -8,12 +8,15 @@
 #include "reports/command_line.hpp"
 #include "reports/grids.hpp"
 #include "reports/html_row.hpp"
+#include "reports/trace_bars.hpp"
+#include "reports/trace_grids.hpp"
 #include "reports/verdict.hpp"
 
 namespace ac_advisor::reports {
 namespace {
 
 constexpr std::size_t most_rows = 1000;
+constexpr std::size_t rows_of_lists = 25;  ///< kernels, ops, ranges of a trace
 constexpr std::size_t most_detail_bytes = 400'000;
 
 /// Gathers the page's data, a document at a time.
@@ -25,7 +28,7 @@ class Data {
     out_["categories"] = Json::array();
     for (std::size_t c = 0; c < profile::category_count; ++c)
       out_["categories"].push_back(to_string(static_cast<profile::Category>(c)));
-    for (const char* list : {"files", "rows", "savings", "tables", "sentences"})
+    for (const char* list : {"files", "rows", "savings", "tables", "sentences", "bars", "about"})
       out_[list] = Json::array();
     out_["base"] = Json::object();
   }
@@ -122,6 +125,37 @@ class Data {
   void add(const Trace& trace) {
     add_table("What checkpointing does with each op", trace_grid(trace));
     for (const std::string& reason : trace_reasons(trace)) out_["sentences"].push_back(reason);
+  }
+
+  void add(const trace::Summary& s) {
+    const std::string file = s.origin.empty() ? origin_ : s.origin;
+    out_["about"].push_back(
+        fmt::format("{} ({}{})", file, s.source, s.device.empty() ? "" : ", " + s.device));
+    add_trace(s, grids(s, rows_of_lists));
+  }
+
+  void add(const RankSummaries& ranks) {
+    out_["about"].push_back(fmt::format("{}: {} ranks", ranks.origin, ranks.each.size()));
+    add_trace(ranks.together, grids(ranks.together));
+  }
+
+  void add(const trace::Diagnosis& d) {
+    for (const trace::Side* side : {&d.a, &d.b})
+      out_["about"].push_back(fmt::format("{}: {} ({}{})", side == &d.a ? "A" : "B", side->origin,
+                                          side->source,
+                                          side->device.empty() ? "" : ", " + side->device));
+    add_trace(d, grids(d));
+  }
+
+  template <typename Value>
+  void add_trace(const Value& value, const std::vector<TitledGrid>& tables) {
+    out_["traces"] = true;
+    for (const Bars& bars : trace_bars(value)) out_["bars"].push_back(bars_json(bars));
+    for (const std::string& sentence : sentences(value)) out_["sentences"].push_back(sentence);
+    for (const TitledGrid& table : tables) {
+      add_table(table.title, table.grid);
+      if (table.left_out > 0) out_["tables"].back()["leftOut"] = table.left_out;
+    }
   }
 
   void add_table(const std::string& title, const Grid& grid) {
@@ -247,6 +281,10 @@ std::string page_title(const Page& page) {
     std::string name = document.origin;
     if (const profile::Profile* p = profile_of(document)) name = p->model.name;
     if (const auto* sweep = std::get_if<advise::Sweep>(&document.value)) name = sweep->model.name;
+    if (const auto* d = std::get_if<trace::Diagnosis>(&document.value))
+      name = d->a.origin + " and " + d->b.origin;
+    if (const auto* s = std::get_if<trace::Summary>(&document.value)) name = s->origin;
+    if (const auto* r = std::get_if<RankSummaries>(&document.value)) name = r->origin;
     if (text.find(name) == std::string::npos) text += (text.empty() ? "" : ", ") + name;
   }
   return text;

@@ -1,6 +1,7 @@
 // Any JSON that this program writes, read back by its schema.
 #include <utility>
 
+#include "ac_advisor/reports/diagnosis.hpp"
 #include "ac_advisor/reports/page.hpp"
 #include "reports/check_saved.hpp"
 
@@ -125,11 +126,15 @@ Document read_document(const std::string& text, const std::string& origin) {
   if (schema == "ac-advisor/diff/1") return {origin, read_diff(root)};
   if (schema == "ac-advisor/sweep-diff/1") return {origin, read_sweep_diff(root)};
   if (schema == "ac-advisor/trace/1") return {origin, read_trace(root)};
+  if (schema == trace::summary_schema) return {origin, summary_from_json(text, origin)};
+  if (schema == trace::ranks_schema) return {origin, ranks_from_json(text, origin)};
+  if (schema == diagnosis_schema) return {origin, diagnosis_from_json(text, origin)};
   if (schema != profile::schema)
     throw UserError(
         fmt::format("{}: \"schema\" is {}; this version reads {}, {}, "
-                    "ac-advisor/diff/1, ac-advisor/sweep-diff/1 and ac-advisor/trace/1",
-                    origin, schema.substr(0, 60), profile::schema, sweep_schema));
+                    "ac-advisor/diff/1, ac-advisor/sweep-diff/1, ac-advisor/trace/1, {}, {} and {}",
+                    origin, schema.substr(0, 60), profile::schema, sweep_schema,
+                    trace::summary_schema, trace::ranks_schema, diagnosis_schema));
   check_model(root.child("model"));
   profile::Profile profile = profile::from_json(text, origin);
   check_profile(profile, origin);

@@ -1,117 +1,172 @@
-// What one trace says, for the terminal.
+// What one trace says, and what those of a run's ranks say together.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
-#include "ac_advisor/reports/diagnosis.hpp"
-#include "reports/grid.hpp"
+#include "ac_advisor/reports/trace_summary.hpp"
+#include "reports/trace_grids.hpp"
 
 namespace ac_advisor::reports {
 namespace {
 
+using trace::Figures;
+using trace::Summary;
+
 constexpr std::size_t rows_shown = 8;
 
-double a_step(std::int64_t total, const trace::Side& side) {
-  return static_cast<double>(total) / static_cast<double>(side.steps);
+std::string heading(const Summary& s) {
+  std::string text = s.origin.empty() ? s.source : fmt::format("{} ({})", s.origin, s.source);
+  if (!s.device.empty()) text += ", " + s.device;
+  if (s.rank) text += fmt::format(", rank {}", *s.rank);
+  return text;
 }
 
-std::string ms(std::int64_t ns, const trace::Side& side) {
-  return fmt::format("{:.4g}", 1e-6 * a_step(ns, side));
-}
-
-std::string times(std::int64_t count, const trace::Side& side) {
-  return fmt::format("{:.4g}", a_step(count, side));
-}
-
-/// The longest first.
-template <typename Total>
-std::vector<std::pair<std::string, Total>> sorted(const std::map<std::string, Total>& totals,
-                                                  std::int64_t Total::*by) {
-  std::vector<std::pair<std::string, Total>> list(totals.begin(), totals.end());
-  std::stable_sort(list.begin(), list.end(),
-                   [by](const auto& a, const auto& b) { return a.second.*by > b.second.*by; });
-  return list;
-}
-
-Grid phase_grid(const trace::Side& side) {
-  Grid grid({"phase, a step", "launches", "kernels", "kernel ms"});
-  for (std::size_t i = 0; i < trace::phase_names.size(); ++i)
-    if (side.kernels[i] > 0)
-      grid.row({trace::phase_names[i], fmt::format("{:.4g}", side.launches[i]),
-                fmt::format("{:.4g}", side.kernels[i]),
-                fmt::format("{:.4g}", 1e3 * side.kernel_seconds[i])});
-  return grid;
-}
-
-/// Over all phases.
-std::map<std::string, trace::KernelTotal> kernels_by_name(const trace::Side& side,
-                                                          const trace::Trace& trace) {
-  std::map<std::string, trace::KernelTotal> totals;
-  for (const trace::KernelTotal& kernel : trace.kernels)
-    if (kernel.window == side.window) {
-      totals[kernel.name].count += kernel.count;
-      totals[kernel.name].ns += kernel.ns;
-    }
-  return totals;
-}
-
-Grid kernel_grid(const trace::Side& side,
-                 const std::map<std::string, trace::KernelTotal>& kernels) {
-  Grid grid({"kernel, a step", "times", "ms"});
-  std::size_t shown = 0;
-  for (const auto& [name, total] : sorted(kernels, &trace::KernelTotal::ns)) {
-    if (shown++ == rows_shown) break;
-    grid.row({name, times(total.count, side), ms(total.ns, side)});
+template <typename Value>
+std::string as_table(const Value& value, const std::vector<TitledGrid>& tables,
+                     const std::string& head, const Style& style) {
+  std::string text = wrap(printable(head) + "\n", 80);
+  for (const std::string& line : sentences(value)) text += wrap(printable(line) + "\n", 80);
+  for (const TitledGrid& table : tables) {
+    text += "\n" + bold(table.title, style.color) + "\n" + table.grid.text(style.color);
+    if (table.left_out > 0) text += fmt::format("  [{} others]\n", table.left_out);
   }
-  return grid;
+  return text;
 }
 
-Grid range_grid(const trace::Side& side, const trace::Trace& trace) {
-  std::map<std::string, trace::Work> totals;
-  for (const trace::RangeTotal& range : trace.ranges)
-    if (range.window == side.window && !range.path.empty())
-      trace::add(totals[range.path], range.work);
-  Grid grid({"range, a step", "launches", "kernel ms", "gaps > 50 us", "copied MB"});
-  std::size_t shown = 0;
-  for (const auto& [path, work] : sorted(totals, &trace::Work::kernel_ns)) {
-    if (shown++ == rows_shown) break;
-    grid.row({path, times(work.launches, side), ms(work.kernel_ns, side),
-              times(work.long_gaps, side),
-              fmt::format("{:.4g}", 1e-6 * a_step(work.copy_bytes, side))});
+template <typename Value>
+std::string as_markdown(const Value& value, const std::vector<TitledGrid>& tables,
+                        const std::string& head) {
+  std::string text = escape_markdown(head) + "\n\n";
+  for (const std::string& line : sentences(value)) text += "- " + escape_markdown(line) + "\n";
+  for (const TitledGrid& table : tables) {
+    text += "\n### " + escape_markdown(table.title) + "\n\n" + table.grid.markdown();
+    if (table.left_out > 0) text += fmt::format("\n{} others are left out.\n", table.left_out);
   }
-  return grid;
+  return text;
+}
+
+std::string notes_and(const std::vector<Summary>& summaries, const Style& style) {
+  std::string text;
+  for (const Summary& s : summaries)
+    for (const std::string& note : s.notes)
+      if (note.find("left out") != note.npos || note.find("not valid JSON") != note.npos)
+        text += wrap(printable(s.origin + ": " + note) + "\n", 80);
+  return text.empty() ? text : "\n" + bold("Notes", style.color) + "\n" + text;
 }
 
 }  // namespace
 
-std::string table(const trace::Side& side, const trace::Trace& trace, const Style& style) {
-  std::string text =
-      wrap(printable(fmt::format(
-               "{}{}: {:.4g} ms {}, the device busy for {:.4g} ms", side.source,
-               side.device.empty() ? "" : ", " + side.device, 1e3 * side.seconds,
-               side.steps_known ? fmt::format("a step over {}", side.steps) : std::string("in all"),
-               1e3 * side.busy_seconds)) +
-               "\n",
-           80);
+std::vector<std::string> sentences(const Summary& s) {
+  std::vector<std::string> list;
+  const Figures& f = s.shown();
+  if (s.on_gpu) {
+    list.push_back(
+        fmt::format("{}: {}; the device is busy for {} ({}) and idles for {}",
+                    s.step ? fmt::format("{} steps, a step (mean of {})", s.steps, s.step_count)
+                           : std::string("in all"),
+                    duration(f.seconds()), duration(f.busy_seconds),
+                    share(f.busy_seconds, f.seconds()), duration(f.idle_seconds)));
+    list.push_back(fmt::format(
+        "in all: busy for {}, {} kernels{}{}, {:.4g} MB copied", duration(s.whole.busy_seconds),
+        grouped(static_cast<std::int64_t>(s.whole.kernels)),
+        s.whole.graphs > 0 ? fmt::format(" and {:.0f} executions of CUDA graphs", s.whole.graphs)
+                           : std::string(),
+        s.launches_recorded
+            ? fmt::format(", {} launches", grouped(static_cast<std::int64_t>(s.whole.launches)))
+            : std::string(),
+        1e-6 * s.whole.memcpy_bytes));
+  } else {
+    list.push_back(
+        fmt::format("{} dispatches{}", grouped(static_cast<std::int64_t>(s.whole.dispatches)),
+                    s.step ? fmt::format(" in {} steps, {:.4g} a step", s.steps, f.dispatches)
+                           : std::string()));
+  }
+  if (f.communication_seconds > 0)
+    list.push_back(fmt::format("communication: {}, of which {} with no other kernel beside it",
+                               duration(f.communication_seconds),
+                               duration(f.exposed_communication_seconds)));
+  if (s.recomputation && s.recomputation->seconds > 0) {
+    const trace::SummaryRow& most = s.recomputation->by_module_and_op.front();
+    list.push_back(
+        fmt::format("recomputation: {} of kernels ({} of the kernel time), most of it in {}, {}",
+                    duration(s.recomputation->seconds),
+                    share(s.recomputation->seconds, s.whole.kernel_seconds), most.name, most.kind));
+  }
   const auto peak = [&](const char* what, const std::optional<std::int64_t>& bytes) {
-    if (bytes) text += fmt::format("peak memory {}: {} GiB\n", what, gib(*bytes));
+    if (bytes) list.push_back(fmt::format("peak memory {}: {} GiB", what, gib(*bytes)));
   };
-  peak("allocated", side.memory.allocated);
-  peak("reserved", side.memory.reserved);
-  peak("of the process", side.memory.process);
-  peak("of the device, sampled", side.memory.device_used);
-  const auto kernels = kernels_by_name(side, trace);
-  text += "\n" + phase_grid(side).text(style.color) + "\n" +
-          kernel_grid(side, kernels).text(style.color);
-  if (kernels.size() > rows_shown)
-    text += fmt::format("  [{} others]\n", kernels.size() - rows_shown);
-  const bool in_ranges = std::any_of(
-      trace.ranges.begin(), trace.ranges.end(),
-      [&](const trace::RangeTotal& r) { return r.window == side.window && !r.path.empty(); });
-  if (in_ranges) text += "\n" + range_grid(side, trace).text(style.color);
-  for (const std::string& note : trace.notes) text += wrap("note: " + printable(note) + "\n", 80);
-  return text;
+  peak("allocated", s.memory.allocated);
+  peak("reserved", s.memory.reserved);
+  peak("of the process", s.memory.process);
+  peak("of the device, sampled", s.memory.device_used);
+  if (s.processes > 1)
+    list.push_back(fmt::format("{} processes; pid {} is told of", s.processes, s.pid));
+  for (const std::string& note : s.notes) list.push_back("note: " + note);
+  return list;
+}
+
+std::vector<std::string> sentences(const trace::Ranks& ranks) {
+  std::vector<std::string> list;
+  const trace::RankSummary& slowest = ranks.ranks[ranks.slowest];
+  list.push_back(fmt::format(
+      "skew over {} ranks, (most - least) / mean: {:.1f} % of the step's time, {:.1f} % of the "
+      "time in kernels that compute",
+      ranks.ranks.size(), 100 * ranks.step_skew, 100 * ranks.compute_skew));
+  list.push_back(fmt::format("rank {} computes longest ({}): the others wait for it in collectives",
+                             slowest.rank ? std::to_string(*slowest.rank) : slowest.origin,
+                             duration(slowest.step.compute_seconds())));
+  for (const std::string& note : ranks.notes) list.push_back("note: " + note);
+  return list;
+}
+
+std::string table(const Summary& s, const Style& style) {
+  return as_table(s, grids(s, rows_shown), heading(s), style);
+}
+
+std::string markdown(const Summary& s) { return as_markdown(s, grids(s, rows_shown), heading(s)); }
+
+std::string csv(const Summary& s) {
+  Grid grid({"list", "name", "kind", "count", "seconds", "host_seconds", "bytes"});
+  const auto add = [&](const char* list, const std::vector<trace::SummaryRow>& rows) {
+    for (const trace::SummaryRow& row : rows)
+      grid.row({list, row.name, row.kind, std::to_string(row.count), fmt::format("{}", row.seconds),
+                fmt::format("{}", row.host_seconds), std::to_string(row.bytes)});
+  };
+  for (const trace::FigureField& field : trace::figure_fields)
+    grid.row({"total", field.key, "", "", fmt::format("{}", s.whole.*field.member), "", ""});
+  add("kernel", s.kernels);
+  add("op", s.ops);
+  add("module", s.modules);
+  add("range", s.ranges);
+  add("memcpy", s.copies);
+  if (s.recomputation) add("recomputation", s.recomputation->by_module_and_op);
+  return grid.csv();
+}
+
+std::string table(const RankSummaries& ranks, const Style& style) {
+  return as_table(ranks.together, grids(ranks.together),
+                  fmt::format("{}: {} ranks", ranks.origin, ranks.each.size()), style) +
+         notes_and(ranks.each, style);
+}
+
+std::string markdown(const RankSummaries& ranks) {
+  return as_markdown(ranks.together, grids(ranks.together),
+                     fmt::format("{}: {} ranks", ranks.origin, ranks.each.size()));
+}
+
+std::string csv(const RankSummaries& ranks) {
+  std::vector<std::string> head{"rank", "file", "steps", "seconds", "compute_seconds"};
+  for (const trace::FigureField& field : trace::figure_fields) head.emplace_back(field.key);
+  Grid grid(head);
+  for (const trace::RankSummary& r : ranks.together.ranks) {
+    std::vector<std::string> cells{r.rank ? std::to_string(*r.rank) : "", r.origin,
+                                   std::to_string(r.steps), fmt::format("{}", r.step.seconds()),
+                                   fmt::format("{}", r.step.compute_seconds())};
+    for (const trace::FigureField& field : trace::figure_fields)
+      cells.push_back(fmt::format("{}", r.step.*field.member));
+    grid.row(std::move(cells));
+  }
+  return grid.csv();
 }
 
 }  // namespace ac_advisor::reports

@@ -16,6 +16,11 @@ namespace ac_advisor::reports {
 [[nodiscard]] std::string verdict(const profile::Diff& diff);
 [[nodiscard]] std::string verdict(const SweepDiff& diff);
 [[nodiscard]] std::string verdict(const Trace& trace);
+/// Where a step's time goes.
+[[nodiscard]] std::string verdict(const trace::Summary& summary);
+[[nodiscard]] std::string verdict(const RankSummaries& ranks);
+/// What checkpointing costs, and on what.
+[[nodiscard]] std::string verdict(const trace::Diagnosis& diagnosis);
 
 /// The row that `row` saves and costs against: same batch and sharding, nothing saved. Null where
 /// the sweep has none.

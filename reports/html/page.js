@@ -103,7 +103,7 @@ function start() {
   const about = data.files.map(
       (file) => `${file.name ? `${file.name}: ${file.model}, ` : ''}${
           large(file.parameters).replace('G', 'B').trim()} parameters, on ${file.device}`);
-  byId('about').textContent = [...new Set(about)].slice(0, 4).join('; ');
+  byId('about').textContent = [...new Set([...about, ...data.about])].slice(0, 4).join('; ');
   byId('foot').textContent = `Made by ac-advisor ${data.version}. This file needs no network.`;
   const ranked =
       data.rows.filter((row) => row.ranked || data.rows.length > 1 && !data.savings.length);
@@ -175,8 +175,13 @@ function start() {
     reveal('comparison');
     comparison(byId('comparison-body'), pair);
   }
+  if (data.bars.length) {
+    reveal('bars');
+    byId('bars-body').append(...data.bars.map((list) => bars(list.title, list.rows)));
+  }
   if (data.tables.length || data.sentences.length) {
     reveal('tables');
+    if (data.traces) byId('tables-title').textContent = 'What the trace tells';
     if (!data.tables.length) byId('tables-title').textContent = 'Why';
     byId('tables-body')
         .append(

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ac_advisor/simulate/device.hpp"
+#include "ac_advisor/trace/summary.hpp"
 #include "trace/kernel_kinds.hpp"
 #include "trace/overhead.hpp"
 
@@ -22,7 +23,9 @@ const char* const tell_phases =
     "around the phases (torch.cuda.nvtx.range_push), or trace under "
     "torch.autograd.profiler.emit_nvtx()";
 
-bool has_phase(const Side& side, std::size_t phase) { return side.kernels[phase] > 0; }
+bool has_phase(const Side& side, std::size_t phase) {
+  return side.kernels[phase] + side.graphs[phase] > 0;
+}
 
 /// The phase that stands for the recomputation: itself, or what it runs in, or everything.
 struct Scope {
@@ -61,6 +64,13 @@ Finding launch_ratio(const Side& a, const Side& b) {
   if (!has_phase(reference, forward)) {
     f.how = "not measured: no range and no thread's name tells the forward's kernels";
     f.advice = tell_phases;
+    return f;
+  }
+  if (reference.graphs[forward] + b.graphs[recompute] > 0 ||
+      (!has_phase(b, recompute) && sum(a.graphs) + sum(b.graphs) > 0)) {
+    f.how =
+        "not measured: CUDA graphs were recorded as a whole, so that their kernels are not counted";
+    f.advice = "profile with nsys --cuda-graph-trace=node";
     return f;
   }
   const double base = reference.kernels[forward];
@@ -103,7 +113,7 @@ std::string why_no_counters(const Trace& trace) {
 }
 
 Finding recompute_bandwidth(const Trace& b_trace, const Side& b,
-                            const std::optional<PredictedTraffic>& predicted) {
+                            const std::optional<Prediction>& predicted) {
   Finding f;
   f.name = "bandwidth utilisation in recomputation";
   f.limit = 100 * bandwidth_limit;
@@ -158,7 +168,16 @@ Finding gaps(const Trace& a_trace, const Side& a, const Trace& b_trace, const Si
       f.how += fmt::format("; the longest is before {}", gap.after.substr(0, 60));
       break;
     }
-  if (f.verdict == Verdict::flagged)
+  const double captured = work.kernel_ns > 0 ? static_cast<double>(work.captured_ns) /
+                                                   static_cast<double>(work.kernel_ns)
+                                             : 0;
+  if (f.verdict == Verdict::flagged && captured > 0.5)
+    f.advice = fmt::format(
+        "the device waits for the host between CUDA graphs ({:.0f} % of the kernel time is in "
+        "them): make the graphs larger, or look for what synchronises between them (.item(), "
+        "print, copies to the host)",
+        100 * captured);
+  else if (f.verdict == Verdict::flagged)
     f.advice =
         "the device waits for the host: a captured graph has no such gaps, so capture fails or is "
         "not used. Look for synchronisation (.item(), print, RNG state that "
@@ -174,7 +193,7 @@ Finding fused_share(const Trace& b_trace, const Side& b) {
   f.flagged_below = true;
   f.unit = "%";
   const Scope scope = scope_of(b);
-  double total = 0, captured = 0, fused = 0, library = 0;
+  double total = 0, captured = 0, fused = 0, library = 0, unknown = 0;
   for (const KernelTotal& kernel : b_trace.kernels) {
     const KernelKind kind = kind_of(kernel.name);
     if (kernel.window != b.window || !within(scope, kernel.phase) ||
@@ -184,14 +203,24 @@ Finding fused_share(const Trace& b_trace, const Side& b) {
     const double inside = kernel.count > 0 ? time * static_cast<double>(kernel.captured) /
                                                  static_cast<double>(kernel.count)
                                            : 0;
-    total += time;
+    if (kind == KernelKind::unknown) {  // in a graph or not is known all the same
+      unknown += time - inside;
+      total += inside;
+    } else {
+      total += time;
+    }
     captured += inside;
     if (is_arithmetic(kind)) library += time - inside;
     if (kind == KernelKind::fused) fused += time - inside;
   }
-  if (!(total > 0)) {
+  if (!(total + unknown > 0)) {
     f.how = "not measured: no kernel ran in " + scope.name;
     f.advice = tell_phases;
+    return f;
+  }
+  if (unknown > total) {
+    f.how = fmt::format("not measured: {:.0f} % of the kernel time is in kernels of unknown names",
+                        100 * unknown / (total + unknown));
     return f;
   }
   f.value = 100 * (captured + fused + library) / total;
@@ -200,11 +229,62 @@ Finding fused_share(const Trace& b_trace, const Side& b) {
       "{}: {:.1f} % in CUDA graphs, {:.1f} % in fused kernels, {:.1f} % in matrix products and "
       "attention; the rest in single element-wise kernels, by their names",
       scope.name, 100 * captured / total, 100 * fused / total, 100 * library / total);
+  if (unknown > 0)
+    f.how += fmt::format("; {:.3g} ms a step in kernels of unknown names are left out",
+                         1e-6 * unknown / static_cast<double>(b.steps));
   if (f.verdict == Verdict::flagged)
     f.advice =
         "fuse the element-wise kernels (torch.compile inside the checkpoint, Liger, Transformer "
         "Engine), or capture the blocks in CUDA graphs";
   return f;
+}
+
+/// The kinds of modules and the ops that B computes again.
+std::vector<Hotspot> hotspots(const Trace& trace, const Side& b) {
+  std::vector<Hotspot> list;
+  for (const RecomputedTotal& r : trace.recomputed) {
+    if (r.window != b.window) continue;
+    const std::string module = module_kind(module_of(r.path));
+    const auto known = std::find_if(list.begin(), list.end(), [&](const Hotspot& h) {
+      return h.module == module && h.op == r.op;
+    });
+    Hotspot& spot = known == list.end() ? list.emplace_back(Hotspot{module, r.op}) : *known;
+    spot.kernels += static_cast<double>(r.kernels) / static_cast<double>(b.steps);
+    spot.seconds += 1e-9 * static_cast<double>(r.kernel_ns) / static_cast<double>(b.steps);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Hotspot& a, const Hotspot& z) { return a.seconds > z.seconds; });
+  return list;
+}
+
+/// What was measured beside what was predicted.
+void compare(Diagnosis& d, const Prediction& p) {
+  d.prediction = p.origin + " (" + p.basis + ")";
+  if (!d.a.steps_known || !d.b.steps_known) {
+    d.notes.push_back(
+        "the prediction is of a step, and a trace does not tell its steps: they are not compared");
+    return;
+  }
+  if (p.step_seconds > 0) d.compared.push_back({"B's step", d.b.seconds, p.step_seconds});
+  if (has_phase(d.b, recompute) && p.recompute_seconds > 0)
+    d.compared.push_back(
+        {"kernels of the recomputation", d.b.kernel_seconds[recompute], p.recompute_seconds});
+  // Without A's plan, recomputing is all that checkpointing is predicted to cost.
+  const double overhead = p.overhead_seconds.value_or(p.recompute_seconds);
+  if (overhead > 0 || p.overhead_seconds)
+    d.compared.push_back({p.overhead_seconds ? "overhead" : "overhead, against recomputation alone",
+                          d.overhead_seconds, overhead});
+}
+
+/// What the readers noted, each once.
+void reader_notes(Diagnosis& d, const Trace& a, const Trace& b) {
+  const auto has = [](const Trace& trace, const std::string& note) {
+    return std::find(trace.notes.begin(), trace.notes.end(), note) != trace.notes.end();
+  };
+  for (const std::string& note : a.notes)
+    d.notes.push_back((has(b, note) ? "A and B: " : "A: ") + note);
+  for (const std::string& note : b.notes)
+    if (!has(a, note)) d.notes.push_back("B: " + note);
 }
 
 void note(Diagnosis& d, const Trace& trace, const Side& side, const char* which) {
@@ -233,7 +313,7 @@ void note(Diagnosis& d, const Trace& trace, const Side& side, const char* which)
 }  // namespace
 
 Diagnosis diagnose(const TraceFile& a_file, const TraceFile& b_file,
-                   const std::optional<PredictedTraffic>& predicted) {
+                   const std::optional<Prediction>& predicted) {
   const Trace &a = busiest(a_file), &b = busiest(b_file);
   Diagnosis d;
   d.a = summarize(a_file);
@@ -242,6 +322,8 @@ Diagnosis diagnose(const TraceFile& a_file, const TraceFile& b_file,
                 gaps(a, d.a, b, d.b), fused_share(b, d.b)};
   d.overhead_seconds = d.b.seconds - d.a.seconds;
   d.overhead = split_overhead(a, d.a, b, d.b);
+  d.hotspots = hotspots(b, d.b);
+  if (predicted) compare(d, *predicted);
   note(d, a, d.a, "A");
   note(d, b, d.b, "B");
   if (d.a.source != d.b.source)
@@ -256,6 +338,7 @@ Diagnosis diagnose(const TraceFile& a_file, const TraceFile& b_file,
     d.notes.push_back("B's step is shorter than A's: is A the trace without checkpointing?");
   if (has_phase(d.a, recompute))
     d.notes.push_back("A has recomputation: it should be the trace without checkpointing");
+  reader_notes(d, a, b);
   return d;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/trace.hpp"
+#include "trace/saturating.hpp"
 
 namespace ac_advisor::trace {
 namespace {
@@ -15,14 +16,27 @@ struct WorkField {
   std::int64_t Work::*member;
 };
 constexpr WorkField work_fields[] = {
-    {"launches", &Work::launches},         {"kernels", &Work::kernels},
-    {"kernel_ns", &Work::kernel_ns},       {"captured_kernels", &Work::captured_kernels},
-    {"captured_ns", &Work::captured_ns},   {"copies", &Work::copies},
-    {"copy_ns", &Work::copy_ns},           {"copy_bytes", &Work::copy_bytes},
-    {"memsets", &Work::memsets},           {"memset_ns", &Work::memset_ns},
-    {"memset_bytes", &Work::memset_bytes}, {"busy_ns", &Work::busy_ns},
-    {"idle_ns", &Work::idle_ns},           {"long_gaps", &Work::long_gaps},
-    {"long_gap_ns", &Work::long_gap_ns},   {"longest_gap_ns", &Work::longest_gap_ns},
+    {"launches", &Work::launches},
+    {"kernels", &Work::kernels},
+    {"kernel_ns", &Work::kernel_ns},
+    {"captured_kernels", &Work::captured_kernels},
+    {"captured_ns", &Work::captured_ns},
+    {"copies", &Work::copies},
+    {"copy_ns", &Work::copy_ns},
+    {"copy_bytes", &Work::copy_bytes},
+    {"memsets", &Work::memsets},
+    {"memset_ns", &Work::memset_ns},
+    {"memset_bytes", &Work::memset_bytes},
+    {"busy_ns", &Work::busy_ns},
+    {"idle_ns", &Work::idle_ns},
+    {"long_gaps", &Work::long_gaps},
+    {"long_gap_ns", &Work::long_gap_ns},
+    {"longest_gap_ns", &Work::longest_gap_ns},
+    {"graphs", &Work::graphs},
+    {"idle_host_ns", &Work::idle_host_ns},
+    {"dispatches", &Work::dispatches},
+    {"idle_kernel_ns", &Work::idle_kernel_ns},
+    {"idle_other_ns", &Work::idle_other_ns},
 };
 
 struct StepField {
@@ -70,6 +84,40 @@ Json place(Window window, Phase phase) {
 void put(Json& json, const Work& work) {
   for (const WorkField& field : work_fields)
     if (work.*field.member != 0) json[field.key] = work.*field.member;
+}
+
+void put_totals(Json& out, const Trace& trace) {
+  out["copies"] = Json::array();
+  for (const CopyTotal& c : trace.copies)
+    out["copies"].push_back({{"window", window_names[static_cast<std::size_t>(c.window)]},
+                             {"name", c.name},
+                             {"count", c.count},
+                             {"ns", c.ns},
+                             {"bytes", c.bytes}});
+  for (std::size_t w = 0; w < window_names.size(); ++w)
+    out["communication"][window_names[w]] = {{"kernels", trace.communication[w].kernels},
+                                             {"ns", trace.communication[w].ns},
+                                             {"exposed_ns", trace.communication[w].exposed_ns}};
+  out["ops"] = Json::array();
+  for (const OpTotal& o : trace.ops) {
+    Json& json = out["ops"].emplace_back(place(o.window, o.phase));
+    json["name"] = o.name;
+    json["calls"] = o.calls;
+    json["host_ns"] = o.host_ns;
+    json["kernels"] = o.kernels;
+    json["kernel_ns"] = o.kernel_ns;
+  }
+  out["recomputed"] = Json::array();
+  for (const RecomputedTotal& r : trace.recomputed)
+    out["recomputed"].push_back({{"window", window_names[static_cast<std::size_t>(r.window)]},
+                                 {"path", r.path},
+                                 {"op", r.op},
+                                 {"kernels", r.kernels},
+                                 {"kernel_ns", r.kernel_ns}});
+  out["rank"] = or_null(trace.rank);
+  out["world"] = or_null(trace.world);
+  out["launches_recorded"] = trace.launches_recorded;
+  out["unlinked_work"] = trace.unlinked_work;
 }
 
 Json trace_json(const Trace& trace) {
@@ -122,6 +170,7 @@ Json trace_json(const Trace& trace) {
     json["before"] = g.before;
     json["after"] = g.after;
   }
+  put_totals(out, trace);
   return out;
 }
 
@@ -156,6 +205,10 @@ class Reader {
     const std::int64_t value = integer();
     if (value < 0) fail("must not be negative");
     return value;
+  }
+  [[nodiscard]] bool truth() const {
+    if (!node_.is_boolean()) fail("must be true or false");
+    return node_.get<bool>();
   }
   [[nodiscard]] std::string text() const {
     if (!node_.is_string()) fail("must be a string");
@@ -194,6 +247,36 @@ Work read_work(const Reader& r) {
   for (const WorkField& field : work_fields)
     if (r.has(field.key)) work.*field.member = r.at(field.key).amount();
   return work;
+}
+
+/// What files of the first versions have not.
+void read_totals(const Reader& r, Trace& trace) {
+  if (r.has("copies"))
+    r.at("copies").each([&](const Reader& c) {
+      trace.copies.push_back({c.at("name").text(), window_of(c), c.at("count").amount(),
+                              c.at("ns").amount(), c.at("bytes").amount()});
+    });
+  if (r.has("communication"))
+    for (std::size_t w = 0; w < window_names.size(); ++w) {
+      const Reader c = r.at("communication").at(window_names[w]);
+      trace.communication[w] = {c.at("kernels").amount(), c.at("ns").amount(),
+                                c.at("exposed_ns").amount()};
+    }
+  if (r.has("ops"))
+    r.at("ops").each([&](const Reader& o) {
+      trace.ops.push_back({o.at("name").text(), window_of(o), phase_of(o), o.at("calls").amount(),
+                           o.at("host_ns").amount(), o.at("kernels").amount(),
+                           o.at("kernel_ns").amount()});
+    });
+  if (r.has("recomputed"))
+    r.at("recomputed").each([&](const Reader& again) {
+      trace.recomputed.push_back({again.at("path").text(), again.at("op").text(), window_of(again),
+                                  again.at("kernels").amount(), again.at("kernel_ns").amount()});
+    });
+  if (r.has("rank") && !r.at("rank").is_null()) trace.rank = r.at("rank").integer();
+  if (r.has("world") && !r.at("world").is_null()) trace.world = r.at("world").integer();
+  if (r.has("launches_recorded")) trace.launches_recorded = r.at("launches_recorded").truth();
+  if (r.has("unlinked_work")) trace.unlinked_work = r.at("unlinked_work").amount();
 }
 
 Trace read_trace(const Reader& r) {
@@ -236,6 +319,7 @@ Trace read_trace(const Reader& r) {
                           window_of(g), phase_of(g), g.at("range").text(), g.at("before").text(),
                           g.at("after").text()});
   });
+  read_totals(r, trace);
   return trace;
 }
 
@@ -244,6 +328,7 @@ Trace read_trace(const Reader& r) {
 std::int64_t Trace::kernel_count() const {
   Work total;
   for (const Slice& slice : slices) add(total, slice.work);
+  add_to(total.kernels, total.graphs);
   return total.kernels;
 }
 
@@ -282,7 +367,11 @@ const Trace& busiest(const TraceFile& file) {
       std::max_element(file.processes.begin(), file.processes.end(),
                        [&](const Trace& a, const Trace& b) { return kernel_ns(a) < kernel_ns(b); });
   if (most == file.processes.end() || most->kernel_count() == 0)
-    throw UserError(file.origin + ": no kernel ran on a GPU in this trace");
+    throw UserError(
+        file.origin +
+        ": no kernel ran on a GPU in this trace; record one of a GPU: torch.profiler.profile("
+        "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), ac-advisor trace -- CMD, or "
+        "nsys profile --trace=cuda,nvtx");
   return *most;
 }
 

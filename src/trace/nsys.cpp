@@ -66,10 +66,12 @@ class Export {
   void read_dram();
   [[nodiscard]] std::vector<Device> devices_of(std::int64_t pid) const;
   void put_dram(const Timeline& process, Trace& trace) const;
-  [[nodiscard]] std::string string(std::int64_t id) const {
+  [[nodiscard]] const std::string& string(std::int64_t id) const {
+    static const std::string none;
     const auto found = strings_.find(id);
-    return found == strings_.end() ? std::string() : found->second;
+    return found == strings_.end() ? none : found->second;
   }
+  [[nodiscard]] std::string work_name(const Rows& r, DeviceWork::Kind kind) const;
 
   const Database& db_;
   std::string origin_;
@@ -97,40 +99,63 @@ void Export::read_threads() {
 }
 
 void Export::read_ranges() {
-  const bool there = each(
-      "NVTX_EVENTS", {"start", "end", "globalTid"}, {"eventType", "text", "textId"},
-      [&](const Rows& r) {
-        const std::int64_t type = r.is_null(3) ? push_pop : r.integer(3);
-        if (type != push_pop && type != start_end) return;
-        const std::int64_t start = on_clock(r.integer(0));
-        // A range that was open when the capture ended has no end.
-        const std::int64_t end = r.is_null(1) ? clock_limit : on_clock(r.integer(1));
-        if (end < start) return;
-        Timeline& process = processes_[process_of(r.integer(2))];
-        const std::string name =
-            r.is_null(4) ? string(r.integer(5)) : std::string(r.text(4).substr(0, max_name));
-        process.intervals.push_back(
-            {start, end, type == start_end ? Timeline::process_thread : thread_of(r.integer(2)),
-             process.names.id(name), false, false});
-      });
+  const bool there =
+      each("NVTX_EVENTS", {"start", "end", "globalTid"}, {"eventType", "text", "textId"},
+           [&](const Rows& r) {
+             const std::int64_t type = r.is_null(3) ? push_pop : r.integer(3);
+             if (type != push_pop && type != start_end) return;
+             const std::int64_t start = on_clock(r.integer(0));
+             // A range that was open when the capture ended has no end.
+             const std::int64_t end = r.is_null(1) ? clock_limit : on_clock(r.integer(1));
+             if (end < start) return;
+             Timeline& process = processes_[process_of(r.integer(2))];
+             const std::string name =
+                 r.is_null(4) ? string(r.integer(5)) : std::string(r.text(4).substr(0, max_name));
+             process.interval(
+                 start, end, type == start_end ? Timeline::process_thread : thread_of(r.integer(2)),
+                 name);
+           });
   if (!there) notes_.push_back("ranges: none in this export; profile with --trace=cuda,nvtx");
 }
 
 void Export::read_calls() {
-  const bool there = each(
-      "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"}, {"nameId"},
-      [&](const Rows& r) {
-        const std::string name = string(r.integer(3));
-        processes_[process_of(r.integer(1))].calls.push_back(
-            {on_clock(r.integer(0)), thread_of(r.integer(1)),
-             static_cast<std::uint64_t>(r.integer(2)), is_launch(name), is_graph_launch(name)});
-      });
+  const bool there = each("CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "globalTid", "correlationId"},
+                          {"nameId"}, [&](const Rows& r) {
+                            processes_[process_of(r.integer(1))].call(
+                                on_clock(r.integer(0)), thread_of(r.integer(1)),
+                                static_cast<std::uint64_t>(r.integer(2)), string(r.integer(3)));
+                          });
   if (!there)
     notes_.push_back(
         "launches and ranges of kernels: no CUDA API calls in this export; profile "
         "with --trace=cuda,nvtx");
 }
 
+// ENUM_CUDA_MEMCPY_OPER
+std::string copy_name(std::int64_t kind) {
+  static constexpr const char* names[] = {nullptr, "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                          "AtoD",  "DtoA", "DtoD", "HtoH", "PtoP"};
+  const bool known = kind > 0 && kind < static_cast<std::int64_t>(std::size(names));
+  return std::string("Memcpy") + (known ? std::string(" ") + names[kind] : "");
+}
+
+// Of columns 5 to 7 and 10.
+std::string Export::work_name(const Rows& r, DeviceWork::Kind kind) const {
+  switch (kind) {
+    case DeviceWork::Kind::kernel:
+      return string(r.is_null(5) ? r.integer(6) : r.integer(5));
+    case DeviceWork::Kind::copy:
+      return copy_name(r.integer(10));
+    case DeviceWork::Kind::memset:
+      return "Memset";
+    case DeviceWork::Kind::graph:
+      return "[CUDA graph " + std::to_string(r.integer(7)) + "]";
+  }
+  return {};
+}
+
+// With --cuda-graph-trace=graph, the default, what a graph executes is one row of GRAPH_TRACE, and
+// in no other table.
 bool Export::read_work() {
   struct Table {
     const char* name;
@@ -140,32 +165,32 @@ bool Export::read_work() {
       {"CUPTI_ACTIVITY_KIND_KERNEL", DeviceWork::Kind::kernel},
       {"CUPTI_ACTIVITY_KIND_MEMCPY", DeviceWork::Kind::copy},
       {"CUPTI_ACTIVITY_KIND_MEMSET", DeviceWork::Kind::memset},
+      {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", DeviceWork::Kind::graph},
   };
   bool any = false;
+  std::int64_t negative = 0;
   for (const Table& table : tables)
-    any |= each(
-        table.name, {"start", "end", "deviceId"},
-        {"correlationId", "globalPid", "demangledName", "shortName", "graphId", "graphNodeId",
-         "bytes"},
-        [&](const Rows& r) {
-          // An old export has no process: what it holds is of one.
-          const bool alone = r.is_null(4) && processes_.size() == 1;
-          const std::int64_t pid = alone ? processes_.begin()->first : process_of(r.integer(4));
-          Timeline& process = processes_[pid];
-          const bool kernel = table.kind == DeviceWork::Kind::kernel;
-          const std::string name =
-              kernel ? string(r.is_null(5) ? r.integer(6) : r.integer(5))
-                     : std::string(table.kind == DeviceWork::Kind::copy ? "[memcpy]" : "[memset]");
-          const std::int64_t start = on_clock(r.integer(0));
-          process.work.push_back({table.kind, process.names.id(name), start,
-                                  std::max(start, on_clock(r.integer(1))), r.integer(2),
-                                  static_cast<std::uint64_t>(r.integer(3)), r.integer(9),
-                                  r.integer(7) > 0 || r.integer(8) > 0});
-        });
-  if (!db_.columns("CUPTI_ACTIVITY_KIND_GRAPH_TRACE").empty())
-    notes_.push_back(
-        "kernels inside CUDA graphs: not in this export; profile with "
-        "--cuda-graph-trace=node");
+    any |= each(table.name, {"start", "end", "deviceId"},
+                {"correlationId", "globalPid", "demangledName", "shortName", "graphId",
+                 "graphNodeId", "bytes", "copyKind"},
+                [&](const Rows& r) {
+                  const std::int64_t start = on_clock(r.integer(0)), end = on_clock(r.integer(1));
+                  if (end < start) {
+                    ++negative;
+                    return;
+                  }
+                  // An old export has no process: what it holds is of one.
+                  const bool alone = r.is_null(4) && processes_.size() == 1;
+                  const std::int64_t pid =
+                      alone ? processes_.begin()->first : process_of(r.integer(4));
+                  Timeline& process = processes_[pid];
+                  process.work.push_back({start, end, static_cast<std::uint64_t>(r.integer(3)),
+                                          r.integer(9), process.names.id(work_name(r, table.kind)),
+                                          process.devices.index(r.integer(2)), table.kind,
+                                          r.integer(7) > 0 || r.integer(8) > 0});
+                });
+  if (negative > 0)
+    notes_.push_back(std::to_string(negative) + " records of a negative duration were left out");
   return any;
 }
 
@@ -278,9 +303,10 @@ TraceFile Export::read() {
   read_ranges();
   read_calls();
   if (!read_work())
-    throw UserError(origin_ +
-                    ": no table CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY or _MEMSET; is this "
-                    "an export of Nsight Systems, profiled with --trace=cuda,nvtx?");
+    throw UserError(
+        origin_ +
+        ": no table CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET or _GRAPH_TRACE; is this "
+        "an export of Nsight Systems, profiled with --trace=cuda,nvtx?");
   read_devices();
   read_memory();
   read_dram();
@@ -292,11 +318,12 @@ TraceFile Export::read() {
     trace.source = "nsight-systems";
     trace.devices = devices_of(pid);
     process.pid = pid;
+    process.keep_stretches = !dram_.empty();
     process.totals(trace);
     put_dram(process, trace);
     if (const auto peak = peak_of_process_.find(pid); peak != peak_of_process_.end())
       trace.memory.process = peak->second;
-    trace.notes = notes_;
+    trace.notes.insert(trace.notes.end(), notes_.begin(), notes_.end());
     trace.notes.push_back(
         "memory of PyTorch's caching allocator: not in an export of Nsight "
         "Systems");

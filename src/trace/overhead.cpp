@@ -7,7 +7,7 @@
 namespace ac_advisor::trace {
 namespace {
 
-enum Part { latency, arithmetic, traffic, fusion, communication, rest, part_count };
+enum Part { latency, arithmetic, traffic, fusion, communication, unknown, rest, part_count };
 
 struct PartText {
   const char* name;
@@ -30,6 +30,8 @@ constexpr PartText texts[part_count] = {
      "recomputation runs the compiled kernels too"},
     {"communication", "collectives that take longer, or run again",
      "keep parameters gathered through the recomputation, or prefetch the next block's all-gather"},
+    {"kernels of unknown kind",
+     "their names do not tell what they do, so that nothing is concluded from them", ""},
     {"not explained", "kernels that overlap more or less than before", ""},
 };
 
@@ -58,6 +60,7 @@ double copy_seconds(const Trace& trace, const Side& side) {
 Part part_of(const std::string& name, bool in_both) {
   const KernelKind kind = kind_of(name);
   if (kind == KernelKind::communication) return communication;
+  if (kind == KernelKind::unknown) return unknown;
   if (is_arithmetic(kind)) return arithmetic;
   return in_both ? traffic : fusion;
 }

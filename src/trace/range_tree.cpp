@@ -74,16 +74,26 @@ Phase phase_of_words(const std::string& name) {
   return forward || name == "loss" ? Phase::forward : Phase::other;
 }
 
+/// "nn.Module: Linear" of "nn.Module: Linear_27".
+std::string_view class_of(std::string_view module) {
+  const std::size_t number = module.find_last_not_of("0123456789");
+  return number != module.npos && module[number] == '_' ? module.substr(0, number) : module;
+}
+
 bool in_backward(Phase phase) { return phase == Phase::backward || phase == Phase::recompute; }
 
 }  // namespace
+
+bool names_step(std::string_view range) { return !step_name(range).empty(); }
+bool names_engine(std::string_view op) { return op.starts_with(engine); }
 
 RangeTree::RangeTree() {
   nodes_.reserve(max_nodes);
   nodes_.emplace_back();
   for (std::size_t w = 0; w < window_names.size(); ++w)
     for (std::size_t p = 0; p < phase_names.size(); ++p)
-      nodes_.push_back({root, "[others]", static_cast<Phase>(p), static_cast<Window>(w)});
+      nodes_.push_back(
+          {.name = "[others]", .phase = static_cast<Phase>(p), .window = static_cast<Window>(w)});
 }
 
 NodeId RangeTree::child(NodeId parent, std::string_view name, Phase phase, Window window,
@@ -97,12 +107,15 @@ NodeId RangeTree::child(NodeId parent, std::string_view name, Phase phase, Windo
                                static_cast<std::size_t>(phase));
   const auto id = static_cast<NodeId>(nodes_.size());
   nodes_.push_back({parent, std::string(name.substr(0, max_name)), phase, window, in_engine,
-                    nodes_[parent].told || name == trainer});
+                    nodes_[parent].told || name == trainer,
+                    nodes_[parent].in_module || name.starts_with(module_prefix),
+                    nodes_[parent].block});
   ids_.emplace(std::move(key), id);
   return id;
 }
 
 NodeId RangeTree::variant(NodeId parent, Phase phase, bool in_engine) {
+  if (phase == Phase::recompute && nodes_[parent].block != 0) parent = nodes_[parent].block;
   const Node& node = nodes_[parent];
   const bool same = node.phase == phase && node.in_engine == in_engine;
   return same ? parent : child(parent, "", phase, node.window, in_engine);
@@ -183,9 +196,57 @@ NodeId RangeTree::enter(NodeId parent, std::string_view text) {
 void RangeTree::left(NodeId id, std::int64_t host_ns) {
   Node& node = nodes_[id];
   add_to(node.host_ns, host_ns);
-  const bool is_step = id >= reserved_nodes && nodes_[node.parent].window == Window::outside;
-  if (is_step && node.window == Window::first_step) add_to(steps_.first_host_ns, host_ns);
-  if (is_step && node.window == Window::later_steps) add_to(steps_.later_host_ns, host_ns);
+  if (!is_step(id)) return;
+  add_to(node.window == Window::first_step ? steps_.first_host_ns : steps_.later_host_ns, host_ns);
+}
+
+bool RangeTree::is_step(NodeId id) const {
+  return id >= reserved_nodes && nodes_[id].window != Window::outside &&
+         nodes_[nodes_[id].parent].window == Window::outside;
+}
+
+// It had no work: nothing was added up for the window that it was given.
+void RangeTree::not_a_step(NodeId id) {
+  std::int64_t& steps = nodes_[id].window == Window::first_step ? steps_.first : steps_.later;
+  steps = std::max<std::int64_t>(steps - 1, 0);
+}
+
+std::vector<std::string> RangeTree::modules(NodeId id) const {
+  std::vector<std::string> names;
+  for (; id != root && nodes_[id].in_module; id = nodes_[id].parent)
+    if (nodes_[id].name.starts_with(module_prefix)) names.push_back(nodes_[id].name);
+  std::reverse(names.begin(), names.end());
+  return names;
+}
+
+void RangeTree::module_ran(NodeId id) {
+  if (!nodes_[id].in_module || !modules_seen_.insert(id).second) return;
+  std::string above;
+  for (const std::string& name : modules(id)) {
+    siblings_[above + '/' + std::string(class_of(name))].insert(name);
+    above += '/' + name;
+  }
+}
+
+NodeId RangeTree::graft(NodeId parent, NodeId forward) {
+  const std::vector<std::string> names = modules(forward);
+  // A wrapper of torch.distributed's around the module that it checkpoints.
+  static constexpr std::string_view wrapper = "nn.Module: CheckpointWrapper";
+  NodeId node = parent, outermost = 0, block = 0;
+  std::string above;
+  for (const std::string& name : names) {
+    const Node& outer = nodes_[node];
+    node = child(node, name, outer.phase, outer.window, outer.in_engine);
+    const auto same_class = siblings_.find(above + '/' + std::string(class_of(name)));
+    const bool repeated = same_class != siblings_.end() && same_class->second.size() > 1;
+    const bool wrapped = block != 0 && class_of(nodes_[block].name) == wrapper;
+    if (outermost == 0) outermost = node;
+    if ((block == 0 && repeated) || wrapped) block = node;
+    above += '/' + name;
+  }
+  // A model of one block has no siblings to tell it by: its whole is all that is known.
+  if (node >= reserved_nodes && node != parent) nodes_[node].block = block == 0 ? outermost : block;
+  return node;
 }
 
 std::string RangeTree::path(NodeId id) const {

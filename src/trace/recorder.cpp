@@ -58,6 +58,13 @@ Recorder::Place Recorder::place(const Thread* thread) {
   return backward == place.node ? place : Place{backward, &Attribution::thread_name};
 }
 
+void Recorder::left(const Open& open) {
+  if (launch_count_ == open.launches_before && ranges_.is_step(open.node))
+    ranges_.not_a_step(open.node);
+  else
+    ranges_.left(open.node, now_ns() - open.since);
+}
+
 int Recorder::push(std::string_view name) {
   const std::lock_guard lock(mutex_);
   Thread* const thread = this_thread();
@@ -70,7 +77,7 @@ int Recorder::push(std::string_view name) {
   // The process's first thread, or else the first that opens a range.
   if (main_thread_ == 0 || thread_id() == pid_) main_thread_ = thread_id();
   const NodeId node = ranges_.enter(place(thread).node, name);
-  thread->stack.push_back({node, now_ns()});
+  thread->stack.push_back({node, now_ns(), launch_count_});
   return static_cast<int>(depth);
 }
 
@@ -84,7 +91,7 @@ int Recorder::pop() {
     if (thread->stack.empty()) return -1;
     const Open open = thread->stack.back();
     thread->stack.pop_back();
-    ranges_.left(open.node, now_ns() - open.since);
+    left(open);
   }
   return static_cast<int>(thread->stack.size() + thread->too_deep);
 }
@@ -93,7 +100,7 @@ std::uint64_t Recorder::start(std::string_view name) {
   const std::lock_guard lock(mutex_);
   if (started_.size() == max_started) return 0;
   const NodeId node = ranges_.enter(place(this_thread()).node, name);
-  started_.emplace(next_started_, Open{node, now_ns()});
+  started_.emplace(next_started_, Open{node, now_ns(), launch_count_});
   return next_started_++;
 }
 
@@ -101,7 +108,7 @@ void Recorder::end(std::uint64_t range) {
   const std::lock_guard lock(mutex_);
   const auto found = started_.find(range);
   if (found == started_.end()) return;
-  ranges_.left(found->second.node, now_ns() - found->second.since);
+  left(found->second);
   started_.erase(found);
 }
 

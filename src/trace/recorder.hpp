@@ -50,6 +50,7 @@ class Recorder {
   struct Open {
     NodeId node = RangeTree::root;
     std::int64_t since = 0;
+    std::int64_t launches_before = 0;
   };
   struct Thread {
     std::vector<Open> stack;
@@ -66,6 +67,7 @@ class Recorder {
   };
 
   Thread* this_thread();
+  void left(const Open& open);
   Place place(const Thread* thread);
 
   std::mutex mutex_;

@@ -118,33 +118,37 @@ void Database::harden() {
   sqlite3_exec(db, "PRAGMA mmap_size=0", nullptr, nullptr, nullptr);
 }
 
-Database::Database(const std::string& file) : origin_(file) {
+Database::Database(const std::string& file, const std::string& origin)
+    : origin_(origin.empty() ? file : origin) {
   std::error_code none;
-  check_size(header_of(file), std::filesystem::file_size(file, none), file);
+  check_size(header_of(file), std::filesystem::file_size(file, none), origin_);
   sqlite3* database = nullptr;
   const int result = sqlite3_open_v2(immutable_uri(file).c_str(), &database,
                                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   database_.reset(database);
-  if (database == nullptr) throw UserError(file + ": cannot be opened: out of memory");
+  if (database == nullptr) throw UserError(origin_ + ": cannot be opened: out of memory");
   if (result != SQLITE_OK) fail(database, origin_);
   harden();
 }
 
-Database::Database(std::string_view bytes, const std::string& origin) : origin_(origin) {
+Database Database::in_memory(std::string_view bytes, const std::string& origin) {
+  Database made;
+  made.origin_ = origin;
   check_size(bytes.substr(0, 100), bytes.size(), origin);
   sqlite3* database = nullptr;
   const int result = sqlite3_open_v2(":memory:", &database, SQLITE_OPEN_READWRITE, nullptr);
-  database_.reset(database);
+  made.database_.reset(database);
   if (database == nullptr) throw UserError(origin + ": cannot be opened: out of memory");
-  if (result != SQLITE_OK) fail(database, origin_);
+  if (result != SQLITE_OK) fail(database, origin);
   // SQLite takes the bytes as not const, but a read-only database is only read.
   auto* const memory =
       static_cast<unsigned char*>(const_cast<void*>(static_cast<const void*>(bytes.data())));
   if (sqlite3_deserialize(database, "main", memory, static_cast<std::int64_t>(bytes.size()),
                           static_cast<std::int64_t>(bytes.size()),
                           SQLITE_DESERIALIZE_READONLY) != SQLITE_OK)
-    fail(database, origin_);
-  harden();
+    fail(database, origin);
+  made.harden();
+  return made;
 }
 
 std::set<std::string> Database::columns(const std::string& table) const {

@@ -35,9 +35,10 @@ class Rows {
 
 class Database {
  public:
-  explicit Database(const std::string& file);
+  /// Messages call the file `origin`; empty: by its own name.
+  explicit Database(const std::string& file, const std::string& origin = "");
   /// A database that is in memory: `bytes` must outlive it.
-  Database(std::string_view bytes, const std::string& origin);
+  [[nodiscard]] static Database in_memory(std::string_view bytes, const std::string& origin);
 
   /// Columns of the table; none where it is no plain table.
   [[nodiscard]] std::set<std::string> columns(const std::string& table) const;
@@ -47,6 +48,7 @@ class Database {
   struct Close {
     void operator()(sqlite3* database) const;
   };
+  Database() = default;
   void harden();
   std::string origin_;
   std::unique_ptr<sqlite3, Close> database_;

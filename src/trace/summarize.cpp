@@ -67,6 +67,7 @@ Side summarize(const TraceFile& file) {
     if (slice.window != side.window) continue;
     const auto phase = static_cast<std::size_t>(slice.phase);
     side.kernels[phase] += per_step(slice.work.kernels);
+    side.graphs[phase] += per_step(slice.work.graphs);
     side.launches[phase] += per_step(slice.work.launches);
     side.kernel_seconds[phase] += 1e-9 * per_step(slice.work.kernel_ns);
     side.busy_seconds += 1e-9 * per_step(slice.work.busy_ns);

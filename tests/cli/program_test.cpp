@@ -192,3 +192,32 @@ TEST_CASE("a model's folder with a hostile name is planned and shown harmlessly"
       if (std::string(format) != "csv") CHECK_FALSE(contains(result.text, "\033"));
     }
 }
+
+TEST_CASE("trace FILE, diagnose and report read what profilers wrote") {
+  const std::string data = std::string(ac_advisor::test::source_dir) + "/tests/trace/data/";
+  const std::string a = data + "kineto_none.json", b = data + "kineto_full.json";
+  const Result summary = run("trace " + b + " --format json");
+  CHECK(summary.code == 0);
+  CHECK(contains(summary.text, "\"busy_seconds\""));
+  CHECK(contains(run("trace - --format md < " + b).text, "Phases of a step"));
+  CHECK(contains(run("trace " + data).text, "Ranks, milliseconds a step"));
+  for (const std::string& command :
+       {"report " + b, "trace " + b + " --format html",
+        "diagnose " + a + " " + b + " --format html", "report " + data}) {
+    CAPTURE(command);
+    const Result page = run(command);
+    CHECK(page.code == 0);
+    CHECK(contains(page.text, "<!doctype html>"));
+  }
+  const Result compared = run("diagnose " + a + " " + b + " --model tiny-llama --ac full");
+  CHECK(compared.code == 0);
+  CHECK(contains(compared.text, "predicted"));
+  for (const char* bad :
+       {" --plan x.json --model tiny-llama", " --ac full", " --model tiny-llama"}) {
+    CAPTURE(bad);
+    CHECK(run("diagnose " + a + " " + b + bad + " 2>/dev/null").code == 2);
+  }
+  const std::string saved = scratch("diagnosis.json").string();
+  CHECK(run("diagnose " + a + " " + b + " --format json --output " + saved).code == 0);
+  CHECK(contains(run("report " + saved + " --format md").text, "launch ratio"));
+}

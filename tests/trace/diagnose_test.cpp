@@ -4,8 +4,10 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
+#include "ac_advisor/reports/trace_summary.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/trace/read.hpp"
+#include "ac_advisor/trace/summary.hpp"
 #include "reports/grid.hpp"
 #include "trace/find.hpp"
 #include "trace/kernel_kinds.hpp"
@@ -157,7 +159,7 @@ TEST_CASE("bandwidth is measured by counters, estimated from a plan, or not at a
   b.processes[0].devices = {{.id = 0, .name = "NVIDIA H200"}};
   const double peak = simulate::find_device("h200").bandwidth;
   const Finding estimated =
-      finding(diagnose(file(plain(), 0), b, PredictedTraffic{"plan.json", 1.2e9}), bandwidth);
+      finding(diagnose(file(plain(), 0), b, Prediction{"plan.json", 1.2e9}), bandwidth);
   CHECK(estimated.estimate);
   CHECK(*estimated.value == doctest::Approx(100 * 1.2e9 / 1e-3 / peak));
   CHECK(test::has(estimated.how, "estimated"));
@@ -246,12 +248,169 @@ TEST_CASE("kernels are told by their names") {
        KernelKind::pointwise},
       {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp>(P)", KernelKind::pointwise},
       {"ncclDevKernel_AllGather_RING_LL(P)", KernelKind::communication},
-      {"", KernelKind::pointwise},
+      {"", KernelKind::unknown},
+      // rocBLAS and hipBLASLt; AOTriton and Triton's tutorial; MIOpen; Composable Kernel
+      {"Cijk_Ailk_Bljk_BBS_BH_MT128x128x32_MI32x32x8x1_SN_1LDSB0", KernelKind::matrix_product},
+      {"attn_fwd.kd", KernelKind::attention},
+      {"_attn_bwd", KernelKind::attention},
+      {"bwd_kernel_dk_dv", KernelKind::attention},
+      {"miopenSp3AsmConv_v21_1_2_gfx9_fp32_stride1", KernelKind::matrix_product},
+      {"void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<P>>(A)", KernelKind::attention},
+      {"void ck::kernel_gemm_xdl_cshuffle_v3<G>(A)", KernelKind::matrix_product},
+      {"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_"
+       "11FillFunctorIfEESt5arrayIPcLm1EEEEviT0_"
+       "T1_",
+       KernelKind::pointwise},
+      {"__amd_rocclr_copyBuffer", KernelKind::pointwise},
+      // cuBLAS: what it returns has template arguments too
+      {"std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, "
+       "(bool)0>(cublasGemvParamsEx<int>)",
+       KernelKind::matrix_product},
+      {"nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNN", KernelKind::matrix_product},
+      {"cutlass3x_sm100_tensorop_s128x256x16gemm_bf16", KernelKind::matrix_product},
+      {"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<S>>(P)",
+       KernelKind::matrix_product},
+      {"void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnBwdSm90<M>>>(P)",
+       KernelKind::attention},
+      {"void cutlass::device_kernel<somebody::ElseKernel>(P)", KernelKind::unknown},
+      // cuDNN
+      {"volta_scudnn_128x64_relu_interior_nn_v1", KernelKind::matrix_product},
+      {"void cudnn::winograd_nonfused::winogradForwardData4x4<float>(P)",
+       KernelKind::matrix_product},
+      {"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3", KernelKind::attention},
+      {"void cudnn::ops::nchwToNhwcKernel<float>(P)", KernelKind::pointwise},
+      // TensorRT-LLM, DeepEP, vLLM
+      {"bmm_E4m3_E4m3_Fp32_t128x8x128_s6_et64x8_m64x8x32", KernelKind::matrix_product},
+      {"void deep_ep::internode::dispatch<true, 8>(P)", KernelKind::communication},
+      {"void deep_ep::intranode::combine<__nv_bfloat16, 8>(P)", KernelKind::communication},
+      {"void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(P)", KernelKind::communication},
+      // Inductor: named after what was fused, or after its template
+      {"triton_red_fused__to_copy_add_mm_rms_norm_3", KernelKind::fused},
+      {"triton_poi_fused__scaled_dot_product_flash_attention_clone_2", KernelKind::fused},
+      {"triton_tem_fused_mm_t_7", KernelKind::matrix_product},
+      {"triton_tem_fused_flex_attention_backward_1", KernelKind::attention},
+      // Transformer Engine
+      {"void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel<K>(P)", KernelKind::fused},
+      {"void transformer_engine::scaled_upper_triang_masked_softmax_warp_forward<h>(P)",
+       KernelKind::fused},
+      {"my_own_kernel(float*)", KernelKind::unknown},
   };
   for (const auto& c : cases) {
     CAPTURE(std::string(c.name));
     CHECK(kind_of(c.name) == c.kind);
   }
+}
+
+TEST_CASE("nothing is concluded from kernels of unknown names, and nothing advised") {
+  // Only B has it: it might be anything.
+  const Diagnosis d = diagnose(
+      file(plain(), 0), file(with(plain(), {{"my_own_kernel", Phase::recompute, 5, 300'000}}), 0));
+  CHECK(part(d, "kernels of unknown kind") == doctest::Approx(0.3e-3));
+  for (const char* other : {"lost fusion", "extra memory traffic", "recomputed arithmetic"})
+    CHECK(part(d, other) == doctest::Approx(0));
+  for (const OverheadPart& p : d.overhead)
+    if (p.name == "kernels of unknown kind") CHECK(p.advice.empty());
+  CHECK(finding(d, fusion).verdict == Finding::Verdict::not_measured);
+  CHECK(finding(d, fusion).advice.empty());
+  // Beside others it is left out, and said: a third of 0.9 ms is matrix products, all that is
+  // known.
+  const Diagnosis part_of_it = diagnose(
+      file(plain(), 0), file(with(plain(), {{gemm, Phase::recompute, 5, 600'000},
+                                            {"my_own_kernel", Phase::recompute, 5, 300'000}}),
+                             0));
+  CHECK(finding(part_of_it, fusion).value == doctest::Approx(100));
+  CHECK(test::has(finding(part_of_it, fusion).how, "0.3 ms a step in kernels of unknown names"));
+}
+
+TEST_CASE("graphs that were recorded as a whole are no reason to capture graphs") {
+  // B's recomputation: 10 executions, 1 ms, none of their kernels told; a gap of 70 us before.
+  TraceFile b = file(plain(), 0);
+  Trace& trace = b.processes[0];
+  Work work;
+  work.graphs = work.launches = 20;
+  work.kernel_ns = work.busy_ns = work.captured_ns = 2'000'000;
+  work.long_gaps = 2;
+  work.idle_ns = work.long_gap_ns = 140'000;
+  work.longest_gap_ns = 70'000;
+  trace.slices.push_back({Window::later_steps, Phase::recompute, work});
+  trace.kernels.push_back(
+      {"[CUDA graph 3]", Window::later_steps, Phase::recompute, 20, 2'000'000, 100'000, 20});
+  const Diagnosis d = diagnose(file(plain(), 0), b);
+  CHECK(finding(d, ratio).verdict == Finding::Verdict::not_measured);
+  CHECK(test::has(finding(d, ratio).advice, "--cuda-graph-trace=node"));
+  CHECK(finding(d, fusion).value == doctest::Approx(100));
+  CHECK(finding(d, gap).verdict == Finding::Verdict::flagged);
+  CHECK(test::has(finding(d, gap).advice, "100 % of the kernel time is in them"));
+  CHECK_FALSE(test::has(finding(d, gap).advice, "capture the block"));
+}
+
+TEST_CASE("diagnose names the module and the op that recomputation spends its time in") {
+  TraceFile b = file(with(plain(), {{gemm, Phase::recompute, 8, 1'000'000}}), 0);
+  const std::string layers = "ProfilerStep/nn.Module: Llama_0/nn.Module: LlamaLayer_";
+  const Window later = Window::later_steps;
+  // Two steps: layers 0 and 1 together take 0.6 ms a step in aten::mm, 0.4 ms in aten::silu.
+  b.processes[0].recomputed = {{layers + "0", "aten::mm", later, 8, 800'000},
+                               {layers + "1", "aten::mm", later, 4, 400'000},
+                               {layers + "0", "aten::silu", later, 4, 800'000},
+                               {layers + "0", "aten::mm", Window::first_step, 9, 9'000'000}};
+  const Diagnosis d = diagnose(file(plain(), 0), b);
+  REQUIRE(d.hotspots.size() == 2);
+  CHECK(d.hotspots[0].module == "Llama.LlamaLayer");
+  CHECK(d.hotspots[0].op == "aten::mm");
+  CHECK(d.hotspots[0].kernels == 6);
+  CHECK(d.hotspots[0].seconds == doctest::Approx(0.6e-3));
+  const std::string text = reports::table(d, {});
+  CHECK(test::has(text, "most is in"));
+  CHECK(test::has(text, "aten::mm"));
+}
+
+TEST_CASE("the overhead is set beside what was planned") {
+  const TraceFile a = file(plain(), 0);
+  const TraceFile b = file(with(plain(), {{gemm, Phase::recompute, 10, 1'000'000}}), 0);
+  Prediction p;
+  p.origin = "plan.json";
+  p.recompute_seconds = 0.8e-3;
+  p.step_seconds = 4e-3;
+  const auto compared = [&](const Diagnosis& d, const std::string& name) {
+    for (const Compared& c : d.compared)
+      if (c.name == name) return c;
+    FAIL(name);
+    return Compared{};
+  };
+  const Diagnosis alone = diagnose(a, b, p);
+  CHECK(compared(alone, "B's step").measured == doctest::Approx(4.6e-3));
+  CHECK(compared(alone, "kernels of the recomputation").measured == doctest::Approx(1e-3));
+  CHECK(compared(alone, "overhead, against recomputation alone").predicted ==
+        doctest::Approx(0.8e-3));
+  p.overhead_seconds = 0.5e-3;
+  const Diagnosis both = diagnose(a, b, p);
+  CHECK(compared(both, "overhead").measured == doctest::Approx(1e-3));
+  CHECK(compared(both, "overhead").predicted == doctest::Approx(0.5e-3));
+  CHECK(test::has(reports::table(both, {}), "+100 %"));
+  CHECK(diagnose(a, b).compared.empty());
+}
+
+TEST_CASE("what the readers noted reaches whoever reads the diagnosis") {
+  TraceFile a = file(plain(), 0), b = a;
+  a.processes[0].notes = {"7 events of a negative duration were left out", "of both"};
+  b.processes[0].notes = {"of both"};
+  const Diagnosis d = diagnose(a, b);
+  CHECK(d.notes == std::vector<std::string>{"A: 7 events of a negative duration were left out",
+                                            "A and B: of both"});
+  for (const std::string& text :
+       {reports::table(d, {}), reports::markdown(d), reports::csv(d), reports::json(d)})
+    CHECK(test::has(text, "negative duration"));
+}
+
+TEST_CASE("a diagnosis survives its own JSON") {
+  TraceFile b = file(with(plain(), {{slow, Phase::recompute, 31, 600'000}}), 0, 70'000);
+  b.processes[0].recomputed = {{"step/blocks.3", "aten::mm", Window::later_steps, 4, 400'000}};
+  b.processes[0].notes = {"a note"};
+  Prediction p{"plan.json", 1e9, 1e-3, 4e-3, {}, "estimated"};
+  const std::string text = reports::json(diagnose(file(plain(), 0), b, p));
+  CHECK(reports::json(reports::diagnosis_from_json(text, "d.json")) == text);
+  CHECK_THROWS_WITH_AS(static_cast<void>(reports::diagnosis_from_json("{}", "d.json")),
+                       doctest::Contains("d.json lacks \"a\""), UserError);
 }
 
 TEST_CASE("names of the driver lead to the device files, whose bandwidth they have") {
@@ -286,7 +445,7 @@ TEST_CASE("a diagnosis is rendered whole, in 80 columns, and harmless") {
   for (const std::string& text : {table, reports::markdown(d), reports::json(d)})
     CHECK_FALSE(test::has(text, "\033"));
   CHECK(test::has(reports::csv(d), "launch ratio"));
-  const std::string summary = reports::table(summarize(b), b.processes[0], {});
+  const std::string summary = reports::table(summary_of(b), {});
   CHECK_FALSE(test::has(summary, "\033"));
   CHECK(test::has(summary, "recompute"));
 }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ac_advisor/model/error.hpp"
@@ -83,6 +84,50 @@ TEST_CASE("nsys: gaps, memory, devices and DRAM samples") {
   REQUIRE(share(Phase::forward));
   CHECK(*share(Phase::forward) == doctest::Approx(0.60));
   CHECK_FALSE(share(Phase::backward));
+}
+
+TEST_CASE("nsys: graphs that were recorded as a whole are busy time, and told") {
+  // --cuda-graph-trace=graph, the default: one execution of 300 us from 1,400,000 in place of the
+  // fixture's two kernels of graph nodes; it is in no other table.
+  const TraceFile file = read_trace(database(
+      "graphs.sqlite",
+      test::fixture("nsys.sql") +
+          "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE graphNodeId IS NOT NULL;"
+          "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER NOT NULL, end INTEGER NOT "
+          "NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER, "
+          "streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, graphId INTEGER "
+          "NOT "
+          "NULL, graphExecId INTEGER);"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1410000, 1710000, 0, 1, NULL, 7, "
+          "14, "
+          "(1 << 56) + (100 << 24), 9, 10);"));
+  REQUIRE(file.processes.size() == 1);
+  const Trace& trace = file.processes[0];
+  const Work backward = test::work_of(trace, Window::later_steps, Phase::backward);
+  CHECK(backward.graphs == 1);
+  CHECK(backward.kernels == 0);
+  CHECK(backward.launches == 1);
+  CHECK(backward.busy_ns == 300'000);
+  CHECK(backward.kernel_ns == 300'000);
+  CHECK(backward.captured_ns == 300'000);
+  std::string notes;
+  for (const std::string& note : trace.notes) notes += note + "\n";
+  CHECK(test::has(notes, "1 executions of CUDA graphs were recorded as a whole"));
+  const bool named = std::any_of(trace.kernels.begin(), trace.kernels.end(),
+                                 [](const KernelTotal& k) { return k.name == "[CUDA graph 9]"; });
+  CHECK(named);
+}
+
+TEST_CASE("nsys: an export of graphs alone is a trace") {
+  const TraceFile file = read_trace(
+      database("graph_only.sqlite",
+               "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT, deviceId INT, "
+               "graphId INT); INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (0, 10, 0, 1), "
+               "(20, 30, 0, 1), (50, 40, 0, 1);"));
+  CHECK(busiest(file).kernel_count() == 2);
+  std::string notes;
+  for (const std::string& note : busiest(file).notes) notes += note + "\n";
+  CHECK(test::has(notes, "1 records of a negative duration were left out"));
 }
 
 TEST_CASE("nsys: an export with the kernels alone is read, and what it lacks is said") {

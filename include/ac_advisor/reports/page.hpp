@@ -6,14 +6,18 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/category_timeline.hpp"
+#include "ac_advisor/reports/diagnosis.hpp"
 #include "ac_advisor/reports/reports.hpp"
+#include "ac_advisor/reports/trace_summary.hpp"
 
 namespace ac_advisor::reports {
 
 /// One result: what a command has made, or what a file holds.
 struct Document {
   std::string origin;  ///< the file's name; empty: made now
-  std::variant<profile::Profile, advise::Sweep, profile::Diff, SweepDiff, Explanation, Trace> value;
+  std::variant<profile::Profile, advise::Sweep, profile::Diff, SweepDiff, Explanation, Trace,
+               trace::Summary, RankSummaries, trace::Diagnosis>
+      value;
 };
 
 /// Of plan, measure and explain; null where it is something else.

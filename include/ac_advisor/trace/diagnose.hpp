@@ -28,6 +28,7 @@ struct Side {
   std::array<double, phase_names.size()> kernels{};
   std::array<double, phase_names.size()> launches{};
   std::array<double, phase_names.size()> kernel_seconds{};
+  std::array<double, phase_names.size()> graphs{};  ///< recorded as a whole: kernels not told
   MemoryPeaks memory;
 };
 
@@ -52,23 +53,43 @@ struct OverheadPart {
   std::string advice;  ///< empty where there is nothing to do about it
 };
 
+/// Where recomputation spends its time: a kind of module, and the op of PyTorch.
+struct Hotspot {
+  std::string module, op;
+  double kernels = 0, seconds = 0;  ///< a step
+};
+
+/// What `ac-advisor plan` predicts of B's step, and, where A's was planned too, of their
+/// difference.
+struct Prediction {
+  std::string origin;
+  double recompute_bytes = 0;              ///< that the recomputation of one step moves
+  double recompute_seconds = 0;            ///< 0: not predicted
+  double step_seconds = 0;                 ///< of B
+  std::optional<double> overhead_seconds;  ///< B's step minus A's; empty: A was not planned
+  std::string basis = "estimated";         ///< "estimated", "calibrated", "measured"
+};
+
+/// A figure of the two traces, and what was predicted of it. Seconds a step.
+struct Compared {
+  std::string name;
+  double measured = 0, predicted = 0;
+};
+
 struct Diagnosis {
   Side a, b;
   std::vector<Finding> findings;
   double overhead_seconds = 0;         ///< B's step minus A's
   std::vector<OverheadPart> overhead;  ///< sums to `overhead_seconds`
+  std::vector<Hotspot> hotspots;       ///< of B's recomputation, most time first
+  std::vector<Compared> compared;      ///< with the prediction; empty where none was given
+  std::string prediction;              ///< where it came from
   std::vector<std::string> notes;
-};
-
-/// Bytes that the recomputation of one step moves, as `ac-advisor plan` predicts them.
-struct PredictedTraffic {
-  std::string origin;
-  double recompute_bytes = 0;
 };
 
 /// `a`: without checkpointing, `b`: with it. Throws UserError where a trace has no kernels.
 [[nodiscard]] Diagnosis diagnose(const TraceFile& a, const TraceFile& b,
-                                 const std::optional<PredictedTraffic>& predicted = {});
+                                 const std::optional<Prediction>& predicted = {});
 
 /// What a trace says of one step.
 [[nodiscard]] Side summarize(const TraceFile& file);

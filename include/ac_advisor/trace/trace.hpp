@@ -15,6 +15,10 @@ inline constexpr const char* schema = "ac-advisor/gpu-trace/1";
 /// A device that waits longer than this between two pieces of work waits for the host.
 inline constexpr std::int64_t long_gap_ns = 50'000;
 
+/// From one kernel's end to the next one's start where both are queued: 1 to 2 us on data-centre
+/// GPUs, more behind large grids. An estimate; it only names the cause of idling.
+inline constexpr std::int64_t queue_gap_ns = 5'000;
+
 /// What of a training step the work belongs to; `other` where neither a range nor a thread says.
 enum class Phase : std::uint8_t { forward, backward, recompute, optimizer, other };
 inline constexpr std::array<const char*, 5> phase_names{"forward", "backward", "recompute",
@@ -42,6 +46,12 @@ struct Work {
   std::int64_t long_gaps = 0;
   std::int64_t long_gap_ns = 0;
   std::int64_t longest_gap_ns = 0;
+  std::int64_t graphs = 0;  ///< executions of CUDA graphs that were recorded as a whole
+  // Parts of idle_ns; the rest has no launch in the trace.
+  std::int64_t idle_host_ns = 0;    ///< the work was launched after the device had run dry
+  std::int64_t idle_kernel_ns = 0;  ///< it was queued, and began at most `queue_gap_ns` later
+  std::int64_t idle_other_ns = 0;  ///< it was queued, and waited longer: for another stream or rank
+  std::int64_t dispatches = 0;     ///< ops of PyTorch that call no other, views not counted
 };
 void add(Work& total, const Work& part);
 
@@ -59,6 +69,34 @@ struct KernelTotal {
   std::int64_t ns = 0;
   std::int64_t longest_ns = 0;
   std::int64_t captured = 0;
+};
+
+/// Copies of one direction: "Memcpy HtoD (Pinned -> Device)".
+struct CopyTotal {
+  std::string name;
+  Window window{};
+  std::int64_t count = 0, ns = 0, bytes = 0;
+};
+
+/// Kernels that communicate; exposed: while no other kernel of the device runs.
+struct Communication {
+  std::int64_t kernels = 0, ns = 0, exposed_ns = 0;
+};
+
+/// One op of PyTorch: its calls, and the kernels that it launches itself, not by an op inside it.
+struct OpTotal {
+  std::string name;
+  Window window{};
+  Phase phase{};
+  std::int64_t calls = 0, host_ns = 0;  ///< without the ops inside it
+  std::int64_t kernels = 0, kernel_ns = 0;
+};
+
+/// Kernels that run again, by the range and the op that launched them.
+struct RecomputedTotal {
+  std::string path, op;
+  Window window{};
+  std::int64_t kernels = 0, kernel_ns = 0;
 };
 
 /// One NVTX range or annotation, by its path: "step/forward/layers.3".
@@ -124,12 +162,20 @@ struct Trace {
   std::vector<KernelTotal> kernels;  ///< most time first
   std::vector<RangeTotal> ranges;
   std::vector<Gap> gaps;  ///< the longest, longest first
+  std::vector<CopyTotal> copies;
+  std::array<Communication, window_names.size()> communication{};
+  std::vector<OpTotal> ops;  ///< most time first
+  std::vector<RecomputedTotal> recomputed;
+  std::optional<std::int64_t> rank, world;  ///< of a distributed run
+  bool launches_recorded = true;            ///< false: the trace has no calls of the CUDA API
+  std::int64_t unlinked_work = 0;           ///< work whose launch is not in the trace
   MemoryPeaks memory;
   /// Share of the peak DRAM bandwidth while kernels of the phase ran; empty: no counters.
   std::array<std::optional<double>, phase_names.size()> dram_utilisation;
   std::int64_t dropped_records = 0;
   std::vector<std::string> notes;  ///< what was not measured, and why
 
+  /// Kernels, and graphs that were recorded as a whole.
   [[nodiscard]] std::int64_t kernel_count() const;
 };
 
@@ -145,7 +191,7 @@ struct TraceFile {
 [[nodiscard]] TraceFile from_json(const std::string& text, const std::string& origin);
 
 /// The process with most kernel time, which a diagnosis is about. Throws UserError where there is
-/// none that ran a kernel.
+/// none that ran a kernel, with how to record one that did.
 [[nodiscard]] const Trace& busiest(const TraceFile& file);
 
 }  // namespace ac_advisor::trace

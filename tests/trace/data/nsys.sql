@@ -27,6 +27,8 @@ CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NO
   returnValue INTEGER NOT NULL, callchainId INTEGER);
 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME
   (start, end, eventClass, globalTid, correlationId, nameId, returnValue) VALUES
+  -- a launch of the first step, its kernel not in the capture
+  (500000, 504000, 0, (1 << 56) + (100 << 24) + 100, 10, 1, 0),
   (1020000, 1024000, 0, (1 << 56) + (100 << 24) + 100, 11, 1, 0),
   (1110000, 1114000, 0, (1 << 56) + (100 << 24) + 100, 12, 1, 0),
   (1220000, 1224000, 0, (1 << 56) + (100 << 24) + 101, 13, 1, 0),
