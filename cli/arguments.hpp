@@ -40,10 +40,12 @@ struct Arguments {
   std::string today;                                   ///< check --today YYYY-MM-DD
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
-  bool measured = false;  ///< advise --measure
-  bool quick = false;     ///< calibrate --quick
-  std::string plan;       ///< diagnose --plan
-  std::string help;       ///< text of --help
+  bool measured = false;       ///< advise --measure
+  bool quick = false;          ///< calibrate --quick
+  std::string plan;            ///< diagnose --plan
+  std::int64_t device = -1;    ///< snapshot --device; -1: the one with the highest peak
+  std::string against, model;  ///< snapshot --against, --model
+  std::string help;            ///< text of --help
 };
 
 /// Whether an option was given by hand.

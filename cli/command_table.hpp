@@ -21,6 +21,7 @@ struct Operands {
   std::string_view lacks = {};              ///< "plan needs …"
   std::string_view words = "no arguments";  ///< "plan takes …"
   bool program = false;                     ///< another program's command line, after --
+  bool one_suffices = false;                ///< `count` is the most, one the least
 };
 
 struct CommandRow {

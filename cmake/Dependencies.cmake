@@ -7,6 +7,7 @@ find_package(CLI11 2.1 REQUIRED)
 # The archive where there is one: loading the shared library would be a fifth of the program's start.
 find_library(SQLite3_LIBRARY NAMES libsqlite3.a sqlite3)
 find_package(SQLite3 3.36 REQUIRED)  # sqlite3_deserialize
+find_package(ZLIB REQUIRED)  # .gz
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

@@ -14,6 +14,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
 
@@ -31,7 +32,7 @@ target_include_directories(ac_advisor
     "${PROJECT_SOURCE_DIR}/src"
     "${PROJECT_SOURCE_DIR}")
 target_link_libraries(ac_advisor PRIVATE
-  fmt::fmt SQLite::SQLite3 $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  fmt::fmt SQLite::SQLite3 ZLIB::ZLIB $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 
 # All of cli/ but main.cpp, so that tests and fuzz targets can link it.
 file(GLOB_RECURSE cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cli/*.cpp")

@@ -125,12 +125,13 @@ Document read_document(const std::string& text, const std::string& origin) {
   if (schema == "ac-advisor/diff/1") return {origin, read_diff(root)};
   if (schema == "ac-advisor/sweep-diff/1") return {origin, read_sweep_diff(root)};
   if (schema == "ac-advisor/trace/1") return {origin, read_trace(root)};
-  if (schema != profile::schema)
-    throw UserError(
-        fmt::format("{}: \"schema\" is {}; this version reads {}, {}, "
-                    "ac-advisor/diff/1, ac-advisor/sweep-diff/1 and ac-advisor/trace/1",
-                    origin, schema.substr(0, 60), profile::schema, sweep_schema));
-  check_model(root.child("model"));
+  if (schema != profile::schema && schema != profile::schema_2)
+    throw UserError(fmt::format(
+        "{}: \"schema\" is {}; this version reads {}, {}, {}, "
+        "ac-advisor/diff/1, ac-advisor/sweep-diff/1 and ac-advisor/trace/1",
+        origin, schema.substr(0, 60), profile::schema, profile::schema_2, sweep_schema));
+  const bool without_model = schema == profile::schema_2 && root.at("model").is_null();
+  if (!without_model) check_model(root.child("model"));
   profile::Profile profile = profile::from_json(text, origin);
   check_profile(profile, origin);
   if (!json.contains("explanation")) return {origin, std::move(profile)};

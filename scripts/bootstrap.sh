@@ -20,6 +20,7 @@ libfmt-dev           build,test,ci            <fmt/format.h>
 nlohmann-json3-dev   build,test,ci            <nlohmann/json.hpp>
 libcli11-dev         build,test,ci            <CLI/CLI.hpp>
 libsqlite3-dev       build,test,ci            <sqlite3.h>
+zlib1g-dev           build,test,ci            <zlib.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
 procps               test,ci                  pgrep
 ccache               build,test,ci,optional   ccache
