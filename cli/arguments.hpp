@@ -44,7 +44,9 @@ struct Arguments {
   bool measured = false;           ///< advise --measure
   bool quick = false;              ///< calibrate --quick
   std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
-  std::string model;               ///< diagnose --model
+  std::int64_t device = -1;        ///< snapshot --device; -1: the one with the highest peak
+  std::string against;             ///< snapshot --against
+  std::string model;               ///< diagnose --model, snapshot --model
   std::string help;                ///< text of --help
 };
 

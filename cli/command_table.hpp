@@ -22,6 +22,7 @@ struct Operands {
   std::string_view words = "no arguments";  ///< "plan takes …"
   bool program = false;                     ///< another program's command line, after --
   bool files = false;                       ///< or files, without --
+  bool one_suffices = false;                ///< `count` is the most, one the least
 };
 
 struct CommandRow {

@@ -27,6 +27,7 @@ void run_trace(const Arguments& arguments);
 /// Writes its own file; the text is what was measured. Also throws NotMeasured.
 [[nodiscard]] Result run_calibrate(const Arguments& arguments);
 [[nodiscard]] std::string run_diagnose(const Arguments& arguments);
+[[nodiscard]] std::string run_snapshot(const Arguments& arguments);
 [[nodiscard]] std::string run_doctor(const Arguments& arguments);
 [[nodiscard]] std::string run_generate(const Arguments& arguments);
 [[nodiscard]] std::string run_models();

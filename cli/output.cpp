@@ -13,6 +13,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
+#include "ac_advisor/reports/snapshot.hpp"
 #include "process/ending_signals.hpp"
 
 namespace ac_advisor::cli {
@@ -125,6 +126,9 @@ template std::string render(const reports::Trace&, const std::string&, const rep
 template std::string render(const trace::Summary&, const std::string&, const reports::Style&);
 template std::string render(const reports::RankSummaries&, const std::string&,
                             const reports::Style&);
+template std::string render(const snapshot::Analysis&, const std::string&, const reports::Style&);
+template std::string render(const snapshot::Against&, const std::string&, const reports::Style&);
+template std::string render(const snapshot::Growth&, const std::string&, const reports::Style&);
 template std::string render(const trace::Diagnosis&, const std::string&, const reports::Style&);
 template std::string render(const trace::Examination&, const std::string&, const reports::Style&);
 

@@ -1,3 +1,7 @@
+#include <unistd.h>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/snapshot/write_plan.hpp"
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
@@ -8,6 +12,11 @@ std::string run_plan(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
   const StepConfig config = resolve_options(a.options);
   if (a.format != "table") tell_warnings(model, config);
+  if (a.format == "snapshot") {
+    if (a.output.empty() && isatty(STDOUT_FILENO) == 1)
+      throw UserError("--format snapshot is not text: give --output FILE.pickle");
+    return snapshot::plan_snapshot(model, config);
+  }
   if (a.format == "html") {
     reports::Detail detail = reports::detail(model, config, model.name);
     return reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)});

@@ -46,12 +46,12 @@ constexpr Text targets[] = {"automodel", "torchtitan", "megatron", "hf", "deepsp
 constexpr Text device[] = {"cpu"};
 
 constexpr const char* rendered =
-    "plan advise measure compare report explain export trace diagnose doctor";
+    "plan advise measure compare report explain export trace diagnose doctor snapshot";
 constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
 constexpr ProgramOption table[] = {
-    {"plan advise measure explain export diagnose", "--as", "FAMILY",
+    {"plan advise measure explain export diagnose snapshot", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
      set_flag<&Arguments::measured>},
@@ -143,18 +143,28 @@ constexpr ProgramOption table[] = {
     {"diagnose", "--model", "MODEL",
      "or plan B's step here, of this MODEL with the options of a step, and A's with --ac none",
      "Traces", set_text<&Arguments::model>},
+    {"snapshot", "--device", "N", "of several (the one with the highest peak)", "Snapshots",
+     [](Arguments& a, Text name, Text text) {
+       a.device = options::parse_whole({name, text}, text, {"N", 0, 1023});
+     }},
+    {"snapshot", "--against", "PLAN", "what `plan --format json` wrote, laid beside", "Snapshots",
+     set_text<&Arguments::against>},
+    {"snapshot", "--model", "MODEL", "plan this model with the step's options, and lay it beside",
+     "Snapshots", set_text<&Arguments::model>},
     {"calibrate", "--gpu", "NAME", "the device that is measured (cpu)", "Device",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }, device},
     {"calibrate", "--threads", "N", "CPU threads (1)", "Device",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
     {"calibrate", "--quick", "", "fewer sizes: half a minute instead of three", "Device",
      set_flag<&Arguments::quick>},
-    {"advise compare", "--rows", "N", "rows shown before [N others] (15)", "Output",
+    {"advise compare snapshot", "--rows", "N", "rows shown before [N others] (15)", "Output",
      [](Arguments& a, Text name, Text text) {
        a.rows =
            static_cast<std::size_t>(options::parse_whole({name, text}, text, {"N", 1, 1'000'000}));
      }},
-    {rendered, "--format", "FORMAT", "table, json, csv, md or html (table; of report: html)",
+    {rendered, "--format", "FORMAT",
+     "table, json, csv, md or html (table; of report: html); of plan also snapshot, for PyTorch's "
+     "memory_viz",
      "Output", set_text<&Arguments::format>, formats},
     {"check", "--format", "FORMAT",
      "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format) (table)", "Output",

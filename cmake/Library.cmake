@@ -15,6 +15,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
 list(FILTER core_sources EXCLUDE REGEX "/src/files/(with|no)_zstd/")

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "reports/grids.hpp"
+#include "reports/without_model.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -31,6 +32,7 @@ std::string comment(std::string text) {
 }  // namespace
 
 std::string markdown(const profile::Profile& p) {
+  if (!p.has("model")) return markdown_without_model(p);
   Grid head(
       {"model", "peak GiB", "reserved GiB", "phase", "fits", time_unit(p.time.basis, "ms/step")});
   const bool reserved = !p.absent.contains("memory.peak_reserved_bytes"),

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "reports/grids.hpp"
+#include "reports/without_model.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -113,6 +114,7 @@ std::string wrap(const std::string& text, std::size_t width) {
 }
 
 std::string table(const profile::Profile& p, const Style& style) {
+  if (!p.has("model")) return table_without_model(p, style);
   std::string text = heading(p, style);
   text += bold(fmt::format("peak allocated {} GiB\n", gib(p.memory.peak_allocated)), style.color);
   text += fmt::format(
@@ -175,6 +177,7 @@ std::string table(const profile::Diff& d, const Style& style) {
   if (shown < d.modules.size()) text += fmt::format("  [{} others]\n", d.modules.size() - shown);
   text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color) + "\n";
   text += change_grid("launches", d.launches, false).text(style.color);
+  if (d.a_step_seconds == 0 && d.b_step_seconds == 0) return text;
   return text + fmt::format("\nestimated step: {} ms, {} ms\n", milliseconds(d.a_step_seconds),
                             milliseconds(d.b_step_seconds));
 }

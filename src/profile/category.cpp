@@ -12,7 +12,7 @@ const char* to_string(Category category) {
       "recomputed",    "activation_gradients",
       "temporaries",   "loss",
       "communication", "held_output",
-      "workspace"};
+      "workspace",     "unknown"};
   return names[static_cast<std::size_t>(category)];
 }
 

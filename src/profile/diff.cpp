@@ -73,24 +73,30 @@ Diff diff(const Profile& a, const Profile& b) {
   };
   if (both("memory.peak_reserved_bytes"))
     add(d.totals, "peak_reserved", a.memory.peak_reserved, b.memory.peak_reserved);
-  add(d.totals, "peak_excluding_workspace", a.memory.peak_excluding_workspace,
-      b.memory.peak_excluding_workspace);
-  add(d.totals, "first_step_peak", a.memory.first_step_peak, b.memory.first_step_peak);
-  add(d.totals, "resident", a.memory.resident, b.memory.resident);
+  if (both("memory.peak_excluding_workspace_bytes"))
+    add(d.totals, "peak_excluding_workspace", a.memory.peak_excluding_workspace,
+        b.memory.peak_excluding_workspace);
+  if (both("memory.first_step_peak_bytes"))
+    add(d.totals, "first_step_peak", a.memory.first_step_peak, b.memory.first_step_peak);
+  if (both("memory.resident_bytes"))
+    add(d.totals, "resident", a.memory.resident, b.memory.resident);
   for (std::size_t i = 0; i < category_count; ++i)
     add(d.categories, to_string(static_cast<Category>(i)), a.memory.at_peak[i],
         b.memory.at_peak[i]);
   d.modules = by_module(a.memory, b.memory);
   d.phases = by_phase(a.memory.peak_by_phase, b.memory.peak_by_phase);
-  d.launches = by_phase(a.kernels.launches, b.kernels.launches);
-  if (both("kernels.dispatches"))
+  if (both("kernels")) d.launches = by_phase(a.kernels.launches, b.kernels.launches);
+  if (both("kernels") && both("kernels.dispatches"))
     d.dispatches = by_phase(a.kernels.dispatches, b.kernels.dispatches);
-  d.a_step_seconds = a.time.step;
-  d.b_step_seconds = b.time.step;
+  if (both("time")) {
+    d.a_step_seconds = a.time.step;
+    d.b_step_seconds = b.time.step;
+  }
   d.a_peak = where(a.memory);
   d.b_peak = where(b.memory);
-  d.fields = diff_fields(a.config, b.config);
-  for (FieldChange& change : diff_fields(a.model, b.model)) d.fields.push_back(std::move(change));
+  if (both("config")) d.fields = diff_fields(a.config, b.config);
+  if (both("model"))
+    for (FieldChange& change : diff_fields(a.model, b.model)) d.fields.push_back(std::move(change));
   const auto note = [&](const char* name, const std::string& x, const std::string& y) {
     if (x != y) d.fields.push_back({name, x, y});
   };

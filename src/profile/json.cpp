@@ -40,7 +40,8 @@ Json memory_json(const Memory& m) {
   out["peak_module"] = m.peak_module;
   out["at_peak"] = Json::object();
   for (std::size_t i = 0; i < category_count; ++i)
-    out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
+    if (static_cast<Category>(i) != Category::unknown || m.at_peak[i] != 0)
+      out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
   out["peak_by_phase"] = by_phase(m.peak_by_phase);
   out["peak_by_phase_excluding_workspace"] = by_phase(m.peak_by_phase_excluding_workspace);
   out["at_peak_by_module"] = m.at_peak_by_module;
@@ -176,8 +177,10 @@ void read_memory(const Reader& r, Memory& m) {
   r.at("peak_step") >> m.peak_step;
   r.at("peak_op") >> m.peak_op;
   r.at("peak_module") >> m.peak_module;
+  const Reader categories = r.at("at_peak");
   for (std::size_t i = 0; i < category_count; ++i)
-    r.at("at_peak").at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
+    if (static_cast<Category>(i) != Category::unknown || categories.json().contains("unknown"))
+      categories.at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
   r.at("peak_by_phase") >> m.peak_by_phase;
   r.at("peak_by_phase_excluding_workspace") >> m.peak_by_phase_excluding_workspace;
   const Reader modules = r.at("at_peak_by_module");
@@ -318,11 +321,22 @@ void read_basis(const Reader& time, TimeBasis& basis) {
                       : "must be measured, where time.estimate is false");
 }
 
+void read_time(const Reader& r, Time& time) {
+  read_basis(r, time.basis);
+  r.at("step_seconds") >> time.step;
+  r.at("by_phase_seconds") >> time.by_phase;
+  r.at("launch_bound_seconds") >> time.launch_bound;
+  r.at("communication_exposed_seconds") >> time.communication_exposed;
+  r.at("recompute_seconds") >> time.recompute;
+  r.at("tokens_per_second") >> time.tokens_per_second;
+  r.at("mfu") >> time.mfu;
+}
+
 }  // namespace
 
 std::string to_json(const Profile& p, int indent) {
   Json out;
-  out["schema"] = schema;
+  out["schema"] = p.has("model") ? schema : schema_2;
   out["source"] = p.source;
   out["tool_version"] = p.tool_version;
   out["model"] = model_json(p.model);
@@ -373,28 +387,24 @@ Profile from_json(const std::string& text, const std::string& origin) {
   }
   std::string written;
   r.at("schema") >> written;
-  if (written != schema)
-    throw UserError(origin + ": \"schema\" is " + written + ", this version reads " + schema);
+  if (written != schema && written != schema_2)
+    throw UserError(origin + ": \"schema\" is " + written + ", this version reads " + schema +
+                    " and " + schema_2);
   r.at("source") >> p.source;
   r.at("tool_version") >> p.tool_version;
-  p.model = read_model(r.at("model").json(), origin);
+  if (const Reader model = r.at("model"); !model.is_absent())
+    p.model = read_model(model.json(), origin);
   r.at("parameters") >> p.parameters;
-  read_config(r.at("config"), p.config);
+  if (const Reader config = r.at("config"); !config.is_absent()) read_config(config, p.config);
   r.at("device") >> p.device_name;
   read_memory(r.at("memory"), p.memory);
-  r.at("kernels").at("launches") >> p.kernels.launches;
-  r.at("kernels").at("dispatches") >> p.kernels.dispatches;
-  r.at("kernels").at("flops") >> p.kernels.flops;
-  r.at("kernels").at("bytes") >> p.kernels.bytes;
-  const Reader time = r.at("time");
-  read_basis(time, p.time.basis);
-  time.at("step_seconds") >> p.time.step;
-  time.at("by_phase_seconds") >> p.time.by_phase;
-  time.at("launch_bound_seconds") >> p.time.launch_bound;
-  time.at("communication_exposed_seconds") >> p.time.communication_exposed;
-  time.at("recompute_seconds") >> p.time.recompute;
-  time.at("tokens_per_second") >> p.time.tokens_per_second;
-  time.at("mfu") >> p.time.mfu;
+  if (const Reader kernels = r.at("kernels"); !kernels.is_absent()) {
+    kernels.at("launches") >> p.kernels.launches;
+    kernels.at("dispatches") >> p.kernels.dispatches;
+    kernels.at("flops") >> p.kernels.flops;
+    kernels.at("bytes") >> p.kernels.bytes;
+  }
+  if (const Reader time = r.at("time"); !time.is_absent()) read_time(time, p.time);
   if (const Reader fit = r.at("fit"); !fit.is_absent()) {
     fit.at("fits") >> p.fit.fits;
     fit.at("required_bytes") >> p.fit.required;

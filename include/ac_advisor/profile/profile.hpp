@@ -14,6 +14,9 @@ namespace ac_advisor::profile {
 
 /// Version of the JSON that `to_json` writes; the major number changes when a reader must.
 inline constexpr const char* schema = "ac-advisor/profile/1";
+/// Of a profile whose model, configuration and times are not known (`absent` has "model"): what a
+/// reader of version 1 cannot read.
+inline constexpr const char* schema_2 = "ac-advisor/profile/2";
 
 /// The phases of a step, in order; index of every per-phase array below.
 inline constexpr std::array<const char*, 5> phase_names{"forward", "loss", "backward", "recompute",
@@ -33,9 +36,10 @@ enum class Category : std::uint8_t {
   loss,  ///< logits and what the loss makes of them
   communication,
   held_output,
-  workspace
+  workspace,
+  unknown  ///< of a snapshot: what nothing tells the purpose of
 };
-inline constexpr std::size_t category_count = 13;
+inline constexpr std::size_t category_count = 14;
 [[nodiscard]] const char* to_string(Category category);
 
 /// One storage alive at the peak.
@@ -176,6 +180,8 @@ struct Profile {
   std::map<std::string, std::string> absent;  ///< field by its path in JSON → why it has no value
   std::vector<std::string> assumptions;       ///< "routing is balanced", …
   std::vector<std::string> warnings;          ///< a fallback that was taken, advice
+
+  [[nodiscard]] bool has(const std::string& field) const { return !absent.contains(field); }
 };
 
 /// `indent` < 0: one line. Bytes are integers, keys carry their unit.

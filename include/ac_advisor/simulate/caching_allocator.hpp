@@ -46,6 +46,7 @@ class CachingAllocator {
     bool small = false, used = false;
     Handle handle = -1;
   };
+  [[nodiscard]] std::int64_t address(Handle handle) const { return at(handle).address; }
   /// Every block that has memory, segment by segment, by address in each.
   [[nodiscard]] std::vector<BlockInfo> snapshot() const;
 

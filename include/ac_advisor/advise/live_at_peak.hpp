@@ -1,0 +1,14 @@
+#pragma once
+
+#include <vector>
+
+#include "ac_advisor/profile/profile.hpp"
+
+namespace ac_advisor::advise {
+
+/// Every tensor that the planned step holds at its peak, in the order in which they are made, with
+/// cuBLAS's workspaces last. Throws UserError.
+[[nodiscard]] std::vector<profile::LiveTensor> live_at_peak(const model::ModelSpec& model,
+                                                            const StepConfig& config);
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,171 @@
+#include "ac_advisor/snapshot/against.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "ac_advisor/advise/live_at_peak.hpp"
+
+namespace ac_advisor::snapshot {
+namespace {
+
+using profile::Category;
+
+/// The category that a snapshot would tell.
+Category seen_as(Category c) {
+  switch (c) {
+    case Category::inputs:
+    case Category::loss:
+    case Category::held_output:
+      return Category::activations;
+    case Category::activation_gradients:
+      return Category::temporaries;
+    default:
+      return c;
+  }
+}
+
+ByCategory seen(const ByCategory& bytes) {
+  ByCategory result{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    result[static_cast<std::size_t>(seen_as(static_cast<Category>(i)))] += bytes[i];
+  return result;
+}
+
+void lay_beside(Against& r) {
+  const profile::Memory& m = r.planned.memory;
+  const Analysis& a = r.analysis;
+  r.totals = {{"peak_allocated", m.peak_allocated, a.peak_allocated},
+              {"peak_reserved", m.peak_reserved, a.peak_reserved}};
+  const ByCategory planned = seen(m.at_peak), measured = seen(a.at_peak);
+  for (std::size_t i = 0; i < planned.size(); ++i)
+    if (planned[i] != 0 || measured[i] != 0)
+      r.categories.push_back(
+          {profile::to_string(static_cast<Category>(i)), planned[i], measured[i]});
+  // A snapshot's forward ends where backward begins: the loss is not told apart everywhere.
+  std::array<Bytes, 5> ours = m.peak_by_phase, theirs = a.peak_by_phase;
+  ours[0] = std::max(ours[0], ours[1]);
+  theirs[0] = std::max(theirs[0], theirs[1]);
+  for (const std::size_t p : {0U, 2U, 3U, 4U})
+    if (ours[p] != 0 || theirs[p] != 0)
+      r.phases.push_back({p == 0 ? "forward, with loss" : profile::phase_names[p], ours[p],
+                          theirs[p], theirs[p] != 0});
+}
+
+/// Blocks of a size on both sides are pairs, first made with first made.
+void match(Against& r, const std::vector<profile::LiveTensor>& planned) {
+  struct Side {
+    std::vector<const profile::LiveTensor*> planned;
+    std::vector<const LiveBlock*> measured;
+  };
+  std::map<Bytes, Side> sizes;
+  for (const profile::LiveTensor& t : planned) sizes[t.bytes].planned.push_back(&t);
+  for (const LiveBlock& b : r.analysis.live) {
+    // What was asked for, rounded: a block can be larger where its rest was not split off.
+    const Bytes asked = std::max<Bytes>(512, (b.requested + 511) / 512 * 512);
+    sizes[asked].measured.push_back(&b);
+  }
+  r.planned_blocks = static_cast<std::int64_t>(planned.size());
+  r.measured_blocks = static_cast<std::int64_t>(r.analysis.live.size());
+  const auto add = [](std::vector<Unmatched>& list, Bytes size, Category category,
+                      const std::string& what) {
+    const char* name = profile::to_string(category);
+    for (Unmatched& u : list)
+      if (u.size == size && u.category == name && u.what == what) {
+        ++u.count;
+        return;
+      }
+    list.push_back({size, 1, name, what});
+  };
+  for (auto& [size, side] : sizes) {
+    std::stable_sort(side.measured.begin(), side.measured.end(),
+                     [](const LiveBlock* x, const LiveBlock* y) {
+                       return x->born != y->born ? x->born < y->born : x->address < y->address;
+                     });
+    // First those whose categories agree, so that what is left over is what differs.
+    std::vector<bool> used(side.measured.size(), false);
+    std::vector<const profile::LiveTensor*> left;
+    const auto pair = [&](const profile::LiveTensor* t, bool same_category) {
+      for (std::size_t i = 0; i < used.size(); ++i) {
+        const bool same = seen_as(side.measured[i]->category) == seen_as(t->category);
+        if (used[i] || same != same_category) continue;
+        used[i] = true;
+        ++r.matched;
+        r.matched_bytes += size;
+        r.matched_category += same ? 1 : 0;
+        return true;
+      }
+      return false;
+    };
+    for (const profile::LiveTensor* t : side.planned)
+      if (!pair(t, true)) left.push_back(t);
+    for (const profile::LiveTensor* t : left)
+      if (!pair(t, false))
+        add(r.only_planned, size, seen_as(t->category),
+            t->module + (t->module.empty() || t->op.empty() ? "" : " ") + t->op +
+                (t->shape.empty() ? "" : " " + t->shape));
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (!used[i])
+        add(r.only_measured, size, seen_as(side.measured[i]->category), side.measured[i]->where);
+  }
+  for (std::vector<Unmatched>* list : {&r.only_planned, &r.only_measured})
+    std::stable_sort(list->begin(), list->end(),
+                     [](const Unmatched& x, const Unmatched& y) { return x.bytes() > y.bytes(); });
+}
+
+std::string mib(Bytes bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void find(Against& r) {
+  const Bytes difference = r.analysis.peak_allocated - r.planned.memory.peak_allocated;
+  const double share = r.planned.memory.peak_allocated > 0
+                           ? 100.0 * static_cast<double>(difference) /
+                                 static_cast<double>(r.planned.memory.peak_allocated)
+                           : 0.0;
+  r.findings.push_back(
+      difference == 0
+          ? "the measured peak is the planned one to the byte"
+          : fmt::format("the measured peak is {} {} than the planned one ({:+.2f} %)",
+                        mib(std::abs(difference)), difference > 0 ? "higher" : "lower", share));
+  std::vector<const Beside*> rows;
+  for (const Beside& b : r.categories)
+    if (b.planned != b.measured) rows.push_back(&b);
+  std::stable_sort(rows.begin(), rows.end(), [](const Beside* x, const Beside* y) {
+    return std::abs(x->measured - x->planned) > std::abs(y->measured - y->planned);
+  });
+  for (std::size_t i = 0; i < rows.size() && i < 4; ++i) {
+    const Bytes d = rows[i]->measured - rows[i]->planned;
+    std::string text = fmt::format("{}: {} {} than planned", rows[i]->name, mib(std::abs(d)),
+                                   d > 0 ? "more" : "less");
+    for (const Unmatched& u : d > 0 ? r.only_measured : r.only_planned)
+      if (u.category == rows[i]->name) {
+        text += fmt::format("; most in {} of {} {}", u.count, mib(u.size),
+                            u.what.empty() ? "without frames" : "at " + u.what);
+        break;
+      }
+    r.findings.push_back(std::move(text));
+  }
+  if (r.planned.memory.peak_phase != r.analysis.peak_phase && !r.analysis.peak_phase.empty())
+    r.findings.push_back("the peaks are not of the same phase: planned in " +
+                         r.planned.memory.peak_phase + ", measured in " + r.analysis.peak_phase);
+  if (r.analysis.steps.empty())
+    r.findings.push_back("the snapshot has no history: its moment need not be the peak");
+}
+
+}  // namespace
+
+Against against(Analysis analysis, const profile::Profile& planned, const std::string& plan) {
+  Against r;
+  r.plan = plan;
+  r.analysis = std::move(analysis);
+  r.planned = planned;
+  lay_beside(r);
+  match(r, advise::live_at_peak(planned.model, planned.config));
+  find(r);
+  return r;
+}
+
+}  // namespace ac_advisor::snapshot
