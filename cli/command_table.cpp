@@ -94,7 +94,7 @@ constexpr CommandRow table[] = {
      "ac-advisor snapshot s.pickle --format html --output s.html",
      {2, "FILES",
       "what torch.cuda.memory._dump_snapshot wrote (also .gz); two: what grew from A to B",
-      "FILE: what torch.cuda.memory._dump_snapshot wrote", "one snapshot, or two", false, true},
+      "FILE: what torch.cuda.memory._dump_snapshot wrote", "one snapshot, or two", false, false, true},
      true,
      false,
      text_of<run_snapshot>},

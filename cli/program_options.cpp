@@ -173,8 +173,6 @@ constexpr ProgramOption table[] = {
      set_text<&Arguments::output>},
     {"check", "--output", "FILE", "write to FILE; the table then goes to stderr", "Output",
      set_text<&Arguments::output>},
-    {"trace", "--output", "FILE", "write the trace to FILE", "Output",
-     set_text<&Arguments::output>},
     {"calibrate", "--output", "FILE", "the device file (named after the device)", "Output",
      set_text<&Arguments::output>},
     {"generate", "--output", "FILE", "write to FILE instead of stdout", "Output",

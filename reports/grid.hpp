@@ -43,4 +43,11 @@ class Grid {
 /// Number of characters on a terminal (UTF-8 code points).
 [[nodiscard]] std::size_t columns(const std::string& text);
 
+/// A table with its heading.
+struct TitledGrid {
+  std::string title;
+  Grid grid;
+  std::size_t left_out = 0;  ///< rows beyond those shown
+};
+
 }  // namespace ac_advisor::reports

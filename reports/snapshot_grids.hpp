@@ -6,11 +6,6 @@
 /// The tables that the renderers of snapshots share.
 namespace ac_advisor::reports {
 
-struct TitledGrid {
-  std::string title;
-  Grid grid;
-};
-
 /// "peak allocated 12.3 GiB, …": what a person wants to know first.
 [[nodiscard]] std::vector<std::string> sentences(const snapshot::Analysis& analysis);
 [[nodiscard]] std::vector<TitledGrid> grids(const snapshot::Analysis& analysis, std::size_t rows);

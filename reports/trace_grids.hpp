@@ -10,12 +10,6 @@
 /// The tables that the renderers of traces share: terminal, Markdown and HTML.
 namespace ac_advisor::reports {
 
-struct TitledGrid {
-  std::string title;
-  Grid grid;
-  std::size_t left_out = 0;  ///< rows beyond those shown
-};
-
 /// Lists hold at most `rows` rows; what a trace lacks has no table.
 [[nodiscard]] std::vector<TitledGrid> grids(const trace::Summary& summary, std::size_t rows);
 [[nodiscard]] std::vector<TitledGrid> grids(const trace::Ranks& ranks);

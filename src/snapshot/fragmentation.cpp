@@ -90,12 +90,26 @@ Bytes replay(const Snapshot& snapshot, const History& history, bool expandable) 
   return allocator.peak_reserved();
 }
 
+/// When an allocation failed last, if one did while most was reserved; else when most was reserved.
+std::int64_t judged_event(const Snapshot& snapshot, const History& history, const Walk& walk) {
+  std::int64_t event = walk.peak_reserved_event;
+  const auto d = static_cast<std::size_t>(history.device);
+  if (d >= snapshot.traces.size()) return event;
+  std::int64_t i = 0;
+  for (const Event& e : snapshot.traces[d]) {
+    if (e.action == Action::oom && walk.reserved[static_cast<std::size_t>(i)] == walk.peak_reserved)
+      event = i;
+    ++i;
+  }
+  return event;
+}
+
 }  // namespace
 
 Fragmentation fragmentation(const Snapshot& snapshot, const History& history, const Walk& walk) {
   Fragmentation f;
   f.peak_reserved = walk.peak_reserved;
-  const std::int64_t event = walk.peak_reserved_event;
+  const std::int64_t event = judged_event(snapshot, history, walk);
   for (const Allocation* a : live_at(history, event)) f.allocated_then += a->size;
   f.free_then = f.peak_reserved - f.allocated_then;
   const std::vector<Filled> segments =

@@ -137,7 +137,7 @@ TEST_CASE("formats: the four, html of whole pages only, and others refused") {
   for (const char* format : {"table", "json", "csv", "md"})
     CHECK_FALSE(cli::render(p, format, {}).empty());
   CHECK_THROWS_WITH_AS(static_cast<void>(cli::render(p, "html", {})),
-                       doctest::Contains("of plan, advise, compare and report"), UserError);
+                       doctest::Contains("--format html: of plan, advise, compare"), UserError);
   CHECK_THROWS_WITH_AS(static_cast<void>(cli::render(p, "xml", {})),
                        doctest::Contains("must be table, json, csv, md or html"), UserError);
 }

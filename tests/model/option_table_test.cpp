@@ -118,6 +118,9 @@ TEST_CASE("every option is in help, completion, the man page and the schema") {
     CHECK((command.run != nullptr));
     CHECK(command.example.starts_with("ac-advisor " + std::string(command.name)));
     CHECK(contains(man, command.name));
+    std::set<std::string_view> own;
+    for (const cli::ShownOption& option : cli::shown_options(command))
+      CHECK_MESSAGE(own.insert(option.name).second, option.name);
   }
 }
 
