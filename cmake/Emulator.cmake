@@ -1,0 +1,54 @@
+# The library that `ac-advisor dryrun` preloads into a program: a CUDA device that is not there.
+# It links nothing of CUDA and needs only its headers, of a toolkit or of PyPI's nvidia-cuda-runtime;
+# where CUDA 13's are not found, dryrun says so.
+
+find_package(CUDAToolkit QUIET)
+find_path(AC_ADVISOR_EMULATOR_INCLUDE cuda_runtime_api.h
+  HINTS "$ENV{HOME}/.cache/ac-advisor/python-2.11/lib/python3.12/site-packages/nvidia/cu13/include"
+    "$ENV{HOME}/.cache/ac-advisor/libtorch-2.11.0/nvidia/cu13/include"
+    ${CUDAToolkit_INCLUDE_DIRS}
+  PATHS /usr/local/cuda/include)
+mark_as_advanced(AC_ADVISOR_EMULATOR_INCLUDE)
+set(AC_ADVISOR_EMULATOR_CUDART 0)
+if(AC_ADVISOR_EMULATOR_INCLUDE)
+  file(STRINGS "${AC_ADVISOR_EMULATOR_INCLUDE}/cuda_runtime_api.h" line
+    REGEX "#define CUDART_VERSION +[0-9]+")
+  string(REGEX MATCH "[0-9]+" AC_ADVISOR_EMULATOR_CUDART "${line}")
+endif()
+if(AC_ADVISOR_EMULATOR_CUDART LESS 13000 OR NOT AC_ADVISOR_EMULATOR_CUDART LESS 14000)
+  message(STATUS "Headers of CUDA 13 are not found: the emulated device of `ac-advisor dryrun` is left out")
+  return()
+endif()
+
+# A function that nothing answers for ends the run with its name: a weak definition for each name in
+# names/, which a real one replaces.
+set(names_dir "${PROJECT_SOURCE_DIR}/src/emulator/names")
+file(GLOB name_files CONFIGURE_DEPENDS "${names_dir}/*.txt")
+set(unanswered_source "${PROJECT_BINARY_DIR}/generated/emulator/unanswered.cpp")
+add_custom_command(OUTPUT "${unanswered_source}"
+  COMMAND "${CMAKE_COMMAND}" "-DNAMES=${name_files}" "-DOUTPUT=${unanswered_source}"
+    -P "${PROJECT_SOURCE_DIR}/cmake/generate_unanswered.cmake"
+  DEPENDS ${name_files} "${PROJECT_SOURCE_DIR}/cmake/generate_unanswered.cmake"
+  VERBATIM)
+
+file(GLOB_RECURSE emulator_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/emulator/*.cpp")
+add_library(ac_advisor_emulator SHARED ${emulator_sources} "${unanswered_source}")
+# Into programs that are not instrumented: the warnings of every target, but no sanitizer.
+get_target_property(options ac_advisor_flags INTERFACE_COMPILE_OPTIONS)
+list(FILTER options EXCLUDE REGEX "sanitize|old-style-cast|cast-qual|pedantic")
+target_compile_options(ac_advisor_emulator PRIVATE ${options} -Wno-pedantic)
+target_include_directories(ac_advisor_emulator PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(ac_advisor_emulator SYSTEM PRIVATE "${AC_ADVISOR_EMULATOR_INCLUDE}")
+target_link_libraries(ac_advisor_emulator PRIVATE ${CMAKE_DL_LIBS})
+target_link_options(ac_advisor_emulator PRIVATE
+  -static-libstdc++ -static-libgcc "LINKER:-z,nodelete"
+  "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/emulator/exports.map"
+  "LINKER:--no-undefined")
+set_target_properties(ac_advisor_emulator PROPERTIES
+  CXX_STANDARD 17
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/emulator")
+# Under the names that programs open it by.
+add_custom_command(TARGET ac_advisor_emulator POST_BUILD
+  COMMAND "${CMAKE_COMMAND}" -E create_symlink libac_advisor_emulator.so libcuda.so.1
+  COMMAND "${CMAKE_COMMAND}" -E create_symlink libac_advisor_emulator.so libnvidia-ml.so.1
+  WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/emulator" VERBATIM)
