@@ -52,3 +52,18 @@ add_custom_command(TARGET ac_advisor_emulator POST_BUILD
   COMMAND "${CMAKE_COMMAND}" -E create_symlink libac_advisor_emulator.so libcuda.so.1
   COMMAND "${CMAKE_COMMAND}" -E create_symlink libac_advisor_emulator.so libnvidia-ml.so.1
   WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/emulator" VERBATIM)
+# What it loads into a program's Python: a package for each subject, and the sitecustomize that
+# installs them. Links, so that an edit needs no build.
+set(python_dir "${PROJECT_BINARY_DIR}/emulator/python")
+file(MAKE_DIRECTORY "${python_dir}")
+file(GLOB python_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/emulator/python/*"
+  "${PROJECT_SOURCE_DIR}/src/emulator/values/python/ac_advisor_*")
+foreach(file IN LISTS python_files)
+  get_filename_component(name "${file}" NAME)
+  if(NOT name STREQUAL "__pycache__")
+    file(CREATE_LINK "${file}" "${python_dir}/${name}" SYMBOLIC)
+  endif()
+endforeach()
+if(TARGET ac-advisor)
+  add_dependencies(ac-advisor ac_advisor_emulator)
+endif()

@@ -31,6 +31,7 @@ struct Kernel {
   std::atomic<bool> resources_known{false};
   Resources resources;
   std::array<std::atomic<std::uint64_t>, record::segment_count> launches{};
+  std::array<std::uint64_t, record::segment_count> before_step{};  ///< of `launches`
 };
 
 /// Registers what stands for a kernel in the program: the host's stub, or nothing (`host` null).

@@ -96,6 +96,12 @@ std::string command_line() {
   return text;
 }
 
+/// As torchrun and its like say it.
+int rank() {
+  const char* text = std::getenv("RANK");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
 }  // namespace
 
 std::string quoted(const std::string& text) {
@@ -144,7 +150,8 @@ void finish() noexcept {
   std::FILE* file = std::fopen((path + ".part").c_str(), "w");
   if (file == nullptr) return;
   std::string text = R"({"kind":"process","format":1,"pid":)" + std::to_string(::getpid()) +
-                     R"(,"command":)" + quoted(command_line()) + "}\n";
+                     R"(,"rank":)" + std::to_string(rank()) + R"(,"command":)" +
+                     quoted(command_line()) + "}\n";
   text += devices() + activities() + kernels();
   {
     Lines& l = lines();
@@ -207,6 +214,25 @@ ANSWER void ac_advisor_emulator_fold(int from, int to) {
     if (k.launches[f] != 0) k.launches[t] += k.launches[f].exchange(0);
   });
 }
+
+/// The kernels of a step that ended, for the first two steps: what launched since the last call.
+ANSWER void ac_advisor_emulator_step(int index) {
+  using namespace emulator::record;
+  constexpr int steady = 1;
+  emulator::for_each_kernel([&](emulator::Kernel& k) {
+    for (int s = 0; s < segment_count - 1; ++s) {
+      const auto at = static_cast<std::size_t>(s);
+      const std::uint64_t all = k.launches[at], times = all - k.before_step[at];
+      k.before_step[at] = all;
+      if (times > 0 && index <= steady)
+        add_line(R"({"kind":"step_kernel","step":)" + std::to_string(index) + R"(,"segment":")" +
+                 segment_names[s] + R"(","name":)" + quoted(k.name) + R"(,"times":)" +
+                 std::to_string(times) + "}");
+    }
+  });
+}
+
+ANSWER void ac_advisor_emulator_note(const char* text) { emulator::note_once(text); }
 
 /// Times and bytes of each activity in all segments so far: 2 × 6 numbers.
 ANSWER void ac_advisor_emulator_counts(std::uint64_t* out) {
