@@ -3,10 +3,17 @@
 # where CUDA 13's are not found, dryrun says so.
 
 find_package(CUDAToolkit QUIET)
+# What scripts/bootstrap.sh fetched.
+if(DEFINED ENV{XDG_CACHE_HOME})
+  set(cache_dir "$ENV{XDG_CACHE_HOME}/ac-advisor")
+else()
+  set(cache_dir "$ENV{HOME}/.cache/ac-advisor")
+endif()
+file(GLOB wheel_includes
+  "${cache_dir}/libtorch-2.11.0/nvidia/cu13/include"
+  "${cache_dir}/python-2.11/lib/python3*/site-packages/nvidia/cu13/include")
 find_path(AC_ADVISOR_EMULATOR_INCLUDE cuda_runtime_api.h
-  HINTS "$ENV{HOME}/.cache/ac-advisor/python-2.11/lib/python3.12/site-packages/nvidia/cu13/include"
-    "$ENV{HOME}/.cache/ac-advisor/libtorch-2.11.0/nvidia/cu13/include"
-    ${CUDAToolkit_INCLUDE_DIRS}
+  HINTS ${CUDAToolkit_INCLUDE_DIRS} ${wheel_includes}
   PATHS /usr/local/cuda/include)
 mark_as_advanced(AC_ADVISOR_EMULATOR_INCLUDE)
 set(AC_ADVISOR_EMULATOR_CUDART 0)
@@ -32,20 +39,26 @@ add_custom_command(OUTPUT "${unanswered_source}"
   VERBATIM)
 
 file(GLOB_RECURSE emulator_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/emulator/*.cpp")
-add_library(ac_advisor_emulator SHARED ${emulator_sources} "${unanswered_source}")
+# Its objects are linked into its tests too.
+add_library(ac_advisor_emulator_objects OBJECT ${emulator_sources} "${unanswered_source}")
+add_library(ac_advisor_emulator SHARED $<TARGET_OBJECTS:ac_advisor_emulator_objects>)
 # Into programs that are not instrumented: the warnings of every target, but no sanitizer.
 get_target_property(options ac_advisor_flags INTERFACE_COMPILE_OPTIONS)
 list(FILTER options EXCLUDE REGEX "sanitize|old-style-cast|cast-qual|pedantic")
-target_compile_options(ac_advisor_emulator PRIVATE ${options} -Wno-pedantic)
-target_include_directories(ac_advisor_emulator PRIVATE "${PROJECT_SOURCE_DIR}/src")
-target_include_directories(ac_advisor_emulator SYSTEM PRIVATE "${AC_ADVISOR_EMULATOR_INCLUDE}")
+target_compile_options(ac_advisor_emulator_objects PRIVATE ${options} -Wno-pedantic)
+target_include_directories(ac_advisor_emulator_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(ac_advisor_emulator_objects SYSTEM PRIVATE
+  "${AC_ADVISOR_EMULATOR_INCLUDE}")
+set_target_properties(ac_advisor_emulator_objects PROPERTIES
+  CXX_STANDARD 17
+  POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(ac_advisor_emulator PRIVATE ${CMAKE_DL_LIBS})
 target_link_options(ac_advisor_emulator PRIVATE
   -static-libstdc++ -static-libgcc "LINKER:-z,nodelete"
   "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/emulator/exports.map"
   "LINKER:--no-undefined")
 set_target_properties(ac_advisor_emulator PROPERTIES
-  CXX_STANDARD 17
+  LINKER_LANGUAGE CXX
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/emulator")
 # Under the names that programs open it by.
 add_custom_command(TARGET ac_advisor_emulator POST_BUILD

@@ -86,6 +86,10 @@ void stand_for_rank(process::Environment& all, const Request& r) {
                          {"GROUP_RANK", std::to_string(r.rank / ranks_of_node)},
                          {"MASTER_ADDR", "127.0.0.1"},
                          {"MASTER_PORT", "29500"},
+                         // Threads that would ask the store for news of the other ranks.
+                         {"TORCH_NCCL_ENABLE_MONITORING", "0"},
+                         {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
+                         {"TORCH_NCCL_PROPAGATE_ERROR", "0"},
                          {"AC_ADVISOR_EMULATOR_WORLD", std::to_string(r.world)}});
 }
 
@@ -115,6 +119,8 @@ process::Environment environment_for(const Request& r, const Folder& records) {
       {"AC_ADVISOR_EMULATOR_DEVICE", records / "device"},
       {"AC_ADVISOR_EMULATOR_DEVICES", std::to_string(devices)},
   };
+  // Inductor's pool of processes outlives the program that is told of.
+  set_unless_set(all, "TORCHINDUCTOR_COMPILE_THREADS", "1");
   if (!fs::exists(fs::path(folder) / "cudnn"))
     set_unless_set(all, "TORCH_CUDNN_SDPA_DEPRIORITIZED", "1");
   if (r.world > 1) stand_for_rank(all, r);

@@ -10,13 +10,7 @@ namespace emulator {
 namespace {
 
 /// Captures that ended stay allocated: streams and events that had joined may still name them.
-struct Ended {
-  std::atomic<std::uint64_t> next{1};
-};
-Ended& ended() {
-  static auto* e = new Ended;
-  return *e;
-}
+std::atomic<std::uint64_t> next_capture{1};
 
 }  // namespace
 
@@ -33,7 +27,7 @@ void add_node(Capture& capture, Node node) {
 
 Capture* begin_capture(void* stream, int mode, Graph* into) {
   auto* c = new Capture;
-  c->id = ended().next++;
+  c->id = next_capture++;
   c->mode = mode;
   c->graph = into != nullptr ? into : new Graph;
   c->given = into != nullptr;

@@ -5,7 +5,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "emulator/code_object.hpp"
+#include "emulator/code/code_object.hpp"
 #include "emulator/device.hpp"
 #include "emulator/graph.hpp"
 #include "emulator/pacing.hpp"

@@ -232,6 +232,18 @@ ANSWER void ac_advisor_emulator_step(int index) {
   });
 }
 
+/// The interpreter is about to end: once it has, the process ends too, without the destructors of
+/// libraries whose threads may still wait for the interpreter.
+ANSWER void ac_advisor_emulator_last() {
+  ::on_exit(
+      [](int status, void*) {
+        std::fflush(nullptr);
+        emulator::record::finish();
+        ::syscall(SYS_exit_group, status);
+      },
+      nullptr);
+}
+
 ANSWER void ac_advisor_emulator_note(const char* text) { emulator::note_once(text); }
 
 /// Times and bytes of each activity in all segments so far: 2 × 6 numbers.

@@ -64,7 +64,12 @@ std::vector<FieldChange> diff_fields(const model::ModelSpec& a, const model::Mod
 
 namespace {
 
-bool has(const Profile& p, const char* path) { return !p.absent.contains(path); }
+/// Neither the field nor what holds it is absent.
+bool has(const Profile& p, const std::string& path) {
+  for (std::size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1))
+    if (!p.has(path.substr(0, end))) return false;
+  return p.has(path);
+}
 
 /// Where one profile does not tell the loss from the forward, or what is computed again from the
 /// backward, the other's are put together too.
@@ -73,7 +78,7 @@ Profile with_told_phases(const Profile& p, const Profile& other) {
   Profile out = p;
   const auto join = [&](std::size_t part, std::size_t whole) {
     const std::string peaks = std::string("memory.peak_by_phase.") + phase_names[part];
-    if (has(p, peaks.c_str()) && has(other, peaks.c_str())) return;
+    if (has(p, peaks) && has(other, peaks)) return;
     auto& peak = out.memory.peak_by_phase;
     auto& launches = out.kernels.launches;
     peak[whole] = std::max(peak[whole], peak[part]);

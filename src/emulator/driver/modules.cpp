@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "emulator/code_object.hpp"
+#include "emulator/code/code_object.hpp"
 #include "emulator/device.hpp"
 #include "emulator/driver/api.hpp"
 #include "emulator/kernel.hpp"

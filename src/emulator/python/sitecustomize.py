@@ -16,16 +16,21 @@ _PACKAGES = ("ac_advisor_values", "ac_advisor_dryrun")  # in this order
 
 
 class _AfterTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Stands before the finders for the one name, and steps aside once it is found."""
+    """Stands before the finders for the one name, until it is imported: who asks whether PyTorch
+    is there (importlib.util.find_spec) does not import it yet."""
 
     def __init__(self):
         self.loader = None
+        self.asking = False
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
+        if name != "torch" or self.asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.asking = False
         if spec is not None and spec.loader is not None:
             self.loader, spec.loader = spec.loader, self
         return spec
@@ -34,6 +39,8 @@ class _AfterTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
         for package in _PACKAGES:

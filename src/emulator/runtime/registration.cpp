@@ -2,7 +2,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "emulator/code_object.hpp"
+#include "emulator/code/code_object.hpp"
 #include "emulator/kernel.hpp"
 #include "emulator/runtime/api.hpp"
 #include "emulator/runtime/symbols.hpp"

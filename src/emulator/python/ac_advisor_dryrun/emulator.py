@@ -42,6 +42,11 @@ def step_ends(index):
     _library.ac_advisor_emulator_step(index)
 
 
+def last():
+    """The program has ended: what follows is the process's own end."""
+    _library.ac_advisor_emulator_last()
+
+
 def line(**fields):
     """Into the record, as it is."""
     _library.ac_advisor_emulator_line(json.dumps(fields).encode())

@@ -1,8 +1,10 @@
 """One process as rank R of N: a store that answers for the ranks that are not there."""
 
+import importlib
 import os
 
 UNIQUE_ID_BYTES = 128  # of NCCL
+_alive = []  # stores: C++ that holds one does not keep its Python half
 
 
 def install():
@@ -13,7 +15,9 @@ def install():
 
     if not dist.is_available():
         return
-    from torch.distributed import distributed_c10d, rendezvous
+    distributed_c10d = importlib.import_module("torch.distributed.distributed_c10d")
+    # The attribute of that name is a function.
+    rendezvous = importlib.import_module("torch.distributed.rendezvous")
 
     class Store(dist.Store):
         """Everybody has come to every barrier; what another rank would have set is zeros."""
@@ -21,6 +25,7 @@ def install():
         def __init__(self, *_, **__):
             super().__init__()
             self.values = {}
+            _alive.append(self)
 
         def set(self, key, value):
             self.values[key] = value.encode() if isinstance(value, str) else bytes(value)

@@ -178,6 +178,7 @@ def _at_exit():
     _run.close(None if _run.segment == "undecided" else _run.segment)
     _run.tell_life()
     emulator.line(kind="torch", version=torch.__version__, steps=_run.step)
+    emulator.last()
 
 
 def install():
