@@ -17,7 +17,8 @@ using nlohmann::json;
 namespace {
 
 /// What the preloaded library and its Python leave of two steps.
-constexpr const char* two_steps = R"({"kind":"process","format":1,"pid":7,"rank":0,"command":"python train.py"}
+constexpr const char* two_steps =
+    R"({"kind":"process","format":1,"pid":7,"rank":0,"command":"python train.py"}
 {"kind":"device","index":0,"in_use_bytes":100,"peak_bytes":4096,"failures":0,"failed_bytes":0,"total_bytes":100000,"context_bytes":1000}
 {"kind":"activity","segment":"forward","activity":"copy_from_host","times":2,"bytes":64}
 {"kind":"step_kernel","step":1,"segment":"forward","name":"_Z3addv","times":3}
@@ -112,6 +113,7 @@ TEST_CASE("dryrun: beside a plan, the loss counts as forward and recomputation a
 }
 
 TEST_CASE("dryrun: a line that is none is named") {
-  CHECK_THROWS_WITH_AS(static_cast<void>(dryrun::parse_record("{\"kind\":\"device\"}\n", "7.jsonl")),
-                       doctest::Contains("7.jsonl:1: "), UserError);
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(dryrun::parse_record("{\"kind\":\"device\"}\n", "7.jsonl")),
+      doctest::Contains("7.jsonl:1: "), UserError);
 }

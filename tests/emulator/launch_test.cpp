@@ -104,7 +104,6 @@ TEST_CASE("occupancy is what NVIDIA's calculator says") {
 TEST_CASE("the driver's entry points are found by their plain names") {
   void* function = nullptr;
   CUdriverProcAddressQueryResult status{};
-  CHECK(cuGetProcAddress("cuNoSuchFunction", &function, 13000, 0, &status) ==
-        CUDA_ERROR_NOT_FOUND);
+  CHECK(cuGetProcAddress("cuNoSuchFunction", &function, 13000, 0, &status) == CUDA_ERROR_NOT_FOUND);
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }

@@ -47,7 +47,10 @@ assert dryrun(python, "-c", "pass")[0].returncode == 3
 
 # Out of memory is what PyTorch says on such a device.
 done, profile = dryrun(
-    python, "-c", "import torch; torch.empty(100 << 30, device='cuda')", options=["--gpu", "l40s"]
+    python,
+    "-c",
+    "import torch; torch.empty(100 << 30, dtype=torch.uint8, device='cuda')",
+    options=["--gpu", "l40s"],
 )
 assert done.returncode == 1 and "OutOfMemoryError" in done.stderr, done.stderr
 assert profile["emulation"]["out_of_memory"]["requested_bytes"] == 100 << 30

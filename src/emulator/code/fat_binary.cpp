@@ -10,8 +10,8 @@
 namespace emulator {
 namespace {
 
-// As nvcc of CUDA 12 and 13 writes it (fatbinary_section.h tells of the wrapper; the rest is seen in
-// libraries): a header, then entries, each a header with its payload behind it.
+// As nvcc of CUDA 12 and 13 writes it (fatbinary_section.h tells of the wrapper; the rest is seen
+// in libraries): a header, then entries, each a header with its payload behind it.
 struct Header {
   std::uint32_t magic;
   std::uint16_t version, header_bytes;
@@ -46,8 +46,9 @@ std::string payload(const Entry& e) {
   const char* data = reinterpret_cast<const char*>(&e) + e.header_bytes;
   if ((e.flags & (lz4_flag | zstd_flag)) == 0) return {data, e.bytes};
   if ((e.flags & zstd_flag) == 0 || zstd() == nullptr) {
-    note_once("kernels' registers are not known: their code is compressed and libzstd.so.1 is not "
-              "there, or it is of before CUDA 12.8; occupancy is that of 32 registers");
+    note_once(
+        "kernels' registers are not known: their code is compressed and libzstd.so.1 is not "
+        "there, or it is of before CUDA 12.8; occupancy is that of 32 registers");
     return {};
   }
   std::string code(e.decompressed_bytes, '\0');
