@@ -21,12 +21,18 @@ struct MeasureArguments {
   bool trace = false, counters = false;  ///< runs of their own on a GPU
 };
 
+struct DryrunArguments {
+  std::string gpu = "h100-80gb";
+  std::int64_t world = 1, rank = 0;
+};
+
 /// The command line, taken apart but not yet resolved.
 struct Arguments {
-  std::string command;                  ///< plan, advise, …; "help", "version"
-  std::vector<std::string> positional;  ///< MODEL, the files of compare, the command of trace
-  OptionList options;                   ///< of the step: --batch, --ac, …
-  std::string as;                       ///< --as FAMILY
+  std::string command;  ///< plan, advise, …; "help", "version"
+  std::vector<std::string>
+      positional;      ///< MODEL, the files of compare, the command of trace, dryrun
+  OptionList options;  ///< of the step: --batch, --ac, …
+  std::string as;      ///< --as FAMILY
   std::string format = "table";
   std::string output;                                  ///< --output FILE; empty: stdout
   std::string target;                                  ///< export --to
@@ -41,6 +47,7 @@ struct Arguments {
   std::string today;                                   ///< check --today YYYY-MM-DD
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
+  DryrunArguments dryrun;
   bool measured = false;           ///< advise --measure
   bool quick = false;              ///< calibrate --quick
   std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's

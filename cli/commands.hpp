@@ -22,6 +22,8 @@ struct Result {
 [[nodiscard]] Result run_measured_sweep(const Arguments& arguments);
 /// `trace FILE…`: what was recorded.
 [[nodiscard]] std::string run_read_trace(const Arguments& arguments);
+/// Writes its own text or file; the exit code is the program's. Also throws NotMeasured.
+[[nodiscard]] Result run_dryrun(const Arguments& arguments);
 /// `trace -- CMD…`. Writes its own file; also throws NotMeasured.
 void run_trace(const Arguments& arguments);
 /// Writes its own file; the text is what was measured. Also throws NotMeasured.

@@ -46,7 +46,7 @@ constexpr Text targets[] = {"automodel", "torchtitan", "megatron", "hf", "deepsp
 constexpr Text device[] = {"cpu"};
 
 constexpr const char* rendered =
-    "plan advise measure compare report explain export trace diagnose doctor snapshot";
+    "plan advise measure compare report explain export trace dryrun diagnose doctor snapshot";
 constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
@@ -151,6 +151,17 @@ constexpr ProgramOption table[] = {
      set_text<&Arguments::against>},
     {"snapshot", "--model", "MODEL", "plan this model with the step's options, and lay it beside",
      "Snapshots", set_text<&Arguments::model>},
+    {"dryrun", "--gpu", "NAME", "the device that is emulated (h100-80gb; see ac-advisor devices)",
+     "Device", [](Arguments& a, Text, Text text) { a.dryrun.gpu = text; }},
+    {"dryrun", "--world", "N",
+     "one process stands for one of N ranks, whose collectives are answered (1)", "Device",
+     [](Arguments& a, Text name, Text text) {
+       a.dryrun.world = options::parse_whole({name, text}, text, {"N", 1, 1'000'000});
+     }},
+    {"dryrun", "--rank", "R", "which of them (0)", "Device",
+     [](Arguments& a, Text name, Text text) {
+       a.dryrun.rank = options::parse_whole({name, text}, text, {"R", 0, 999'999});
+     }},
     {"calibrate", "--gpu", "NAME", "the device that is measured (cpu)", "Device",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }, device},
     {"calibrate", "--threads", "N", "CPU threads (1)", "Device",

@@ -21,6 +21,21 @@ if(TARGET ac_advisor_injection)
   install(TARGETS ac_advisor_injection
     DESTINATION "${root}${AC_ADVISOR_INJECTION_FOLDER}" COMPONENT planner)
 endif()
+if(TARGET ac_advisor_emulator)
+  set(emulator_dir "${root}${AC_ADVISOR_EMULATOR_FOLDER}")
+  install(TARGETS ac_advisor_emulator DESTINATION "${emulator_dir}" COMPONENT planner)
+  install(FILES "${PROJECT_BINARY_DIR}/emulator/libcuda.so.1"
+    "${PROJECT_BINARY_DIR}/emulator/libnvidia-ml.so.1"
+    DESTINATION "${emulator_dir}" COMPONENT planner)
+  foreach(file IN LISTS python_files)
+    if(IS_DIRECTORY "${file}" AND NOT file MATCHES "__pycache__")
+      install(DIRECTORY "${file}" DESTINATION "${emulator_dir}/python" COMPONENT planner
+        FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+    endif()
+  endforeach()
+  install(FILES src/emulator/python/sitecustomize.py
+    DESTINATION "${emulator_dir}/python" COMPONENT planner)
+endif()
 # What the build has made of the options' table.
 install(FILES "${PROJECT_BINARY_DIR}/ac-advisor.1"
   DESTINATION "${root}${CMAKE_INSTALL_MANDIR}/man1" COMPONENT planner OPTIONAL)

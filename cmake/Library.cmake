@@ -16,6 +16,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/trace/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
 list(FILTER core_sources EXCLUDE REGEX "/src/files/(with|no)_zstd/")
@@ -26,6 +27,13 @@ else()
   message(STATUS "libzstd is not found: traces that zstd has packed will be refused")
   list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/no_zstd/zstd.cpp")
 endif()
+
+# Where an installed program has the emulated device: relative to it, so that all of it can be moved.
+set(AC_ADVISOR_EMULATOR_FOLDER "${CMAKE_INSTALL_LIBDIR}/ac-advisor/emulator")
+file(RELATIVE_PATH AC_ADVISOR_EMULATOR_RELATIVE
+  "/${CMAKE_INSTALL_BINDIR}" "/${AC_ADVISOR_EMULATOR_FOLDER}")
+configure_file("${PROJECT_SOURCE_DIR}/src/dryrun/paths.hpp.in"
+  "${PROJECT_BINARY_DIR}/generated/dryrun/paths.hpp" @ONLY)
 
 add_library(ac_advisor STATIC ${core_sources})
 add_library(ac_advisor::ac_advisor ALIAS ac_advisor)
@@ -39,7 +47,8 @@ target_include_directories(ac_advisor
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
   PRIVATE
     "${PROJECT_SOURCE_DIR}/src"
-    "${PROJECT_SOURCE_DIR}")
+    "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_BINARY_DIR}/generated")
 target_link_libraries(ac_advisor PRIVATE
   fmt::fmt SQLite::SQLite3 ZLIB::ZLIB $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 if(AC_ADVISOR_HAS_ZSTD)

@@ -3,6 +3,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/reports/reports.hpp"
+#include "reports/emulated.hpp"
 #include "reports/grid.hpp"
 #include "reports/without_model.hpp"
 
@@ -56,6 +57,7 @@ std::vector<std::string> cells(const profile::Profile& p) {
 }  // namespace
 
 std::string csv(const profile::Profile& p) {
+  if (p.emulation) return emulated_csv(p);
   if (!p.has("model")) return csv_without_model(p);
   Grid grid({head.begin(), head.end() - 2});  // rank and front are of a sweep's rows
   grid.row(cells(p));

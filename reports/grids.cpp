@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ac_advisor/model/options.hpp"
+#include "reports/emulated.hpp"
 
 namespace ac_advisor::reports {
 
@@ -140,6 +141,7 @@ Grid trace_grid(const Trace& trace) {
 }
 
 std::string title(const profile::Profile& p) {
+  if (p.emulation) return emulated_title(p);
   const StepConfig& c = p.config;
   std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
                                  grouped(p.parameters), printable(p.device_name));

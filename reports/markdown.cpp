@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "reports/emulated.hpp"
 #include "reports/grids.hpp"
 #include "reports/without_model.hpp"
 
@@ -32,6 +33,7 @@ std::string comment(std::string text) {
 }  // namespace
 
 std::string markdown(const profile::Profile& p) {
+  if (p.emulation) return comment(emulated_markdown(p));
   if (!p.has("model")) return markdown_without_model(p);
   Grid head(
       {"model", "peak GiB", "reserved GiB", "phase", "fits", time_unit(p.time.basis, "ms/step")});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "reports/emulated.hpp"
 #include "reports/grids.hpp"
 #include "reports/without_model.hpp"
 
@@ -114,6 +115,7 @@ std::string wrap(const std::string& text, std::size_t width) {
 }
 
 std::string table(const profile::Profile& p, const Style& style) {
+  if (p.emulation) return emulated_table(p, style);
   if (!p.has("model")) return table_without_model(p, style);
   std::string text = heading(p, style);
   text += bold(fmt::format("peak allocated {} GiB\n", gib(p.memory.peak_allocated)), style.color);

@@ -1,4 +1,4 @@
-# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci`.
+# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci|python`.
 # Makes the tools and libraries of that stage available, in this order:
 #   1. what is there already (then no network and no root is needed);
 #   2. apt-get install, as root or with sudo;
@@ -221,8 +221,36 @@ fetch_torch_cuda() {
   [ -e "$target/nvidia/nvshmem/lib/libnvshmem_host.so.3" ]
 }
 
+# PyTorch whole, with its CUDA libraries, and what examples/dryrun uses: 6 GB once, in an environment
+# of its own. `dryrun` needs no GPU for it.
+fetch_python() {
+  local target="$AC_ADVISOR_CACHE/python-2.11" python candidate wanted
+  wanted="$(dirname "${BASH_SOURCE[0]}")/../examples/dryrun/requirements.txt"
+  if [ -e "$target/requirements.txt" ] && cmp -s "$wanted" "$target/requirements.txt"; then
+    return 0
+  fi
+  # Those that all of the pinned packages have wheels for.
+  for candidate in python3.12 python3.13 python3; do
+    if "$candidate" -c 'import sys, venv; sys.exit(not (3, 12) <= sys.version_info[:2] <= (3, 13))' \
+      2>/dev/null; then
+      python=$candidate
+      break
+    fi
+  done
+  [ -n "${python:-}" ] || return 1
+  say "PyTorch from PyPI into $target (6 GB, once)"
+  [ -x "$target/bin/python" ] || "$python" -m venv "$target" >&2 || return 1
+  "$target/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 \
+    -r "$wanted" >&2 || return 1
+  cp "$wanted" "$target/requirements.txt"
+}
+
 bootstrap() {
   local stage=$1
+  if [ "$stage" = python ]; then
+    fetch_python || fail "PyTorch could not be fetched from PyPI"
+    return 0
+  fi
   install_tools "$stage"
   if ! fetch_libtorch; then
     [ "$stage" != ci ] || fail "LibTorch could not be fetched from PyPI"

@@ -62,15 +62,46 @@ std::vector<FieldChange> diff_fields(const model::ModelSpec& a, const model::Mod
   return differing(model_fields(a), model_fields(b), "model.");
 }
 
-Diff diff(const Profile& a, const Profile& b) {
+namespace {
+
+/// Neither the field nor what holds it is absent.
+bool has(const Profile& p, const std::string& path) {
+  for (std::size_t end = path.find('.'); end != std::string::npos; end = path.find('.', end + 1))
+    if (!p.has(path.substr(0, end))) return false;
+  return p.has(path);
+}
+
+/// Where one profile does not tell the loss from the forward, or what is computed again from the
+/// backward, the other's are put together too.
+Profile with_told_phases(const Profile& p, const Profile& other) {
+  constexpr std::size_t forward = 0, loss = 1, backward = 2, recompute = 3;
+  Profile out = p;
+  const auto join = [&](std::size_t part, std::size_t whole) {
+    const std::string peaks = std::string("memory.peak_by_phase.") + phase_names[part];
+    if (has(p, peaks) && has(other, peaks)) return;
+    auto& peak = out.memory.peak_by_phase;
+    auto& launches = out.kernels.launches;
+    peak[whole] = std::max(peak[whole], peak[part]);
+    launches[whole] += launches[part];
+    peak[part] = launches[part] = 0;
+  };
+  join(loss, forward);
+  join(recompute, backward);
+  return out;
+}
+
+}  // namespace
+
+Diff diff(const Profile& a_as_written, const Profile& b_as_written) {
+  const Profile a = with_told_phases(a_as_written, b_as_written),
+                b = with_told_phases(b_as_written, a_as_written);
   Diff d;
   d.a_origin = "A";
   d.b_origin = "B";
-  add(d.totals, "peak_allocated", a.memory.peak_allocated, b.memory.peak_allocated);
   // What one of them has not measured has no difference.
-  const auto both = [&](const char* path) {
-    return !a.absent.contains(path) && !b.absent.contains(path);
-  };
+  const auto both = [&](const char* path) { return has(a, path) && has(b, path); };
+  if (both("memory.peak_allocated_bytes"))
+    add(d.totals, "peak_allocated", a.memory.peak_allocated, b.memory.peak_allocated);
   if (both("memory.peak_reserved_bytes"))
     add(d.totals, "peak_reserved", a.memory.peak_reserved, b.memory.peak_reserved);
   if (both("memory.peak_excluding_workspace_bytes"))
@@ -80,13 +111,15 @@ Diff diff(const Profile& a, const Profile& b) {
     add(d.totals, "first_step_peak", a.memory.first_step_peak, b.memory.first_step_peak);
   if (both("memory.resident_bytes"))
     add(d.totals, "resident", a.memory.resident, b.memory.resident);
-  for (std::size_t i = 0; i < category_count; ++i)
-    add(d.categories, to_string(static_cast<Category>(i)), a.memory.at_peak[i],
-        b.memory.at_peak[i]);
-  d.modules = by_module(a.memory, b.memory);
-  d.phases = by_phase(a.memory.peak_by_phase, b.memory.peak_by_phase);
-  if (both("kernels")) d.launches = by_phase(a.kernels.launches, b.kernels.launches);
-  if (both("kernels") && both("kernels.dispatches"))
+  if (both("memory.at_peak"))
+    for (std::size_t i = 0; i < category_count; ++i)
+      add(d.categories, to_string(static_cast<Category>(i)), a.memory.at_peak[i],
+          b.memory.at_peak[i]);
+  if (both("memory.at_peak_by_module")) d.modules = by_module(a.memory, b.memory);
+  if (both("memory.peak_by_phase"))
+    d.phases = by_phase(a.memory.peak_by_phase, b.memory.peak_by_phase);
+  if (both("kernels.launches")) d.launches = by_phase(a.kernels.launches, b.kernels.launches);
+  if (both("kernels.dispatches"))
     d.dispatches = by_phase(a.kernels.dispatches, b.kernels.dispatches);
   if (both("time")) {
     d.a_step_seconds = a.time.step;

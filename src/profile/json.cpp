@@ -5,17 +5,12 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/profile/profile.hpp"
+#include "emulation_json.hpp"
 #include "model_record.hpp"
+#include "reader.hpp"
 
 namespace ac_advisor::profile {
 namespace {
-
-template <typename T>
-Json by_phase(const std::array<T, 5>& values) {
-  Json out = Json::object();
-  for (std::size_t i = 0; i < values.size(); ++i) out[phase_names[i]] = values[i];
-  return out;
-}
 
 Json to_json(const FieldValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
@@ -70,74 +65,8 @@ Json budget_json(const BudgetResult& b) {
           {"plan", b.plan}};
 }
 
-/// Typed access that names the path of what is wrong.
-class Reader {
- public:
-  using Absent = std::map<std::string, std::string>;
-  Reader(const Json& node, std::string origin, std::string path, const Absent& absent)
-      : node_(node), origin_(std::move(origin)), path_(std::move(path)), absent_(absent) {}
-
-  [[nodiscard]] Reader at(const std::string& key) const {
-    if (!node_.is_object()) fail("must be an object");
-    const auto found = node_.find(key);
-    const std::string path = path_.empty() ? key : path_ + "." + key;
-    if (found == node_.end())
-      throw UserError(origin_ + ": \"" + path +
-                      "\" is missing; is this a profile that "
-                      "ac-advisor wrote?");
-    return {*found, origin_, path, absent_};
-  }
-  void operator>>(std::int64_t& v) const {
-    if (is_absent()) return;
-    if (!node_.is_number_integer()) fail("must be an integer");
-    v = node_.get<std::int64_t>();
-  }
-  void operator>>(double& v) const {
-    if (is_absent()) return;
-    if (!node_.is_number()) fail("must be a number");
-    v = node_.get<double>();
-  }
-  void operator>>(bool& v) const {
-    if (!node_.is_boolean()) fail("must be true or false");
-    v = node_.get<bool>();
-  }
-  void operator>>(std::string& v) const {
-    if (!node_.is_string()) fail("must be a string");
-    v = node_.get<std::string>();
-  }
-  template <typename T>
-  void operator>>(std::array<T, 5>& v) const {
-    if (is_absent()) return;
-    for (std::size_t i = 0; i < v.size(); ++i) at(phase_names[i]) >> v[i];
-  }
-  void operator>>(std::vector<std::string>& v) const {
-    for (const Json& item : list()) {
-      v.emplace_back();
-      Reader(item, origin_, path_ + "[]", absent_) >> v.back();
-    }
-  }
-  [[nodiscard]] const Json& list() const {
-    if (!node_.is_array()) fail("must be a list");
-    return node_;
-  }
-  [[nodiscard]] const Json& json() const { return node_; }
-  [[nodiscard]] Reader item(const Json& node) const {
-    return {node, origin_, path_ + "[]", absent_};
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(origin_ + ": \"" + path_ + "\" " + what);
-  }
-
-  /// Null, with its reason among the absent ones.
-  [[nodiscard]] bool is_absent() const { return node_.is_null() && absent_.contains(path_); }
-
- private:
-  const Json& node_;
-  std::string origin_, path_;
-  const Absent& absent_;
-};
-
 void read_config(const Reader& reader, StepConfig& config) {
+  if (reader.is_absent()) return;
   if (!reader.json().is_object()) reader.fail("must be an object");
   for (const auto& [name, value] : reader.json().items()) {
     Field field{name, false};
@@ -157,6 +86,13 @@ void read_config(const Reader& reader, StepConfig& config) {
       reader.at(name).fail(error.what());
     }
   }
+}
+
+/// Bytes by name, where the field is there.
+void read_modules(const Reader& modules, std::map<std::string, std::int64_t>& bytes) {
+  if (modules.is_absent()) return;
+  if (!modules.json().is_object()) modules.fail("must be an object");
+  for (const auto& [name, value] : modules.json().items()) modules.at(name) >> bytes[name];
 }
 
 Category category_of(const Reader& reader) {
@@ -183,10 +119,7 @@ void read_memory(const Reader& r, Memory& m) {
       categories.at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
   r.at("peak_by_phase") >> m.peak_by_phase;
   r.at("peak_by_phase_excluding_workspace") >> m.peak_by_phase_excluding_workspace;
-  const Reader modules = r.at("at_peak_by_module");
-  if (!modules.json().is_object()) modules.fail("must be an object");
-  for (const auto& [name, bytes] : modules.json().items())
-    modules.at(name) >> m.at_peak_by_module[name];
+  read_modules(r.at("at_peak_by_module"), m.at_peak_by_module);
   const Reader largest = r.at("largest");
   for (const Json& item : largest.list()) {
     const Reader t = largest.item(item);
@@ -305,6 +238,7 @@ void set_absent(Json& out, const std::string& path) {
 
 /// Older files have `estimate` alone.
 void read_basis(const Reader& time, TimeBasis& basis) {
+  if (time.is_absent()) return;
   bool estimate = true;
   time.at("estimate") >> estimate;
   basis = estimate ? TimeBasis::estimate : TimeBasis::measured;
@@ -366,6 +300,10 @@ std::string to_json(const Profile& p, int indent) {
   if (p.budget) out["budget"] = budget_json(*p.budget);
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
   if (p.instruments) out["instruments"] = instruments_json(*p.instruments);
+  if (p.emulation) {
+    out["steps"] = steps_json(p.emulation->steps);
+    out["emulation"] = emulation_json(*p.emulation);
+  }
   if (!p.absent.empty()) out["absent"] = p.absent;
   for (const auto& [path, reason] : p.absent) set_absent(out, path);
   out["assumptions"] = p.assumptions;
@@ -420,6 +358,10 @@ Profile from_json(const std::string& text, const std::string& origin) {
   if (root.contains("instruments"))
     if (const Reader all = r.at("instruments"); !all.is_absent())
       read_instruments(all, p.instruments.emplace());
+  if (root.contains("emulation")) {
+    read_emulation(r.at("emulation"), p.emulation.emplace());
+    read_steps(r.at("steps"), p.emulation->steps);
+  }
   r.at("assumptions") >> p.assumptions;
   r.at("warnings") >> p.warnings;
   return p;

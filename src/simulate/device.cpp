@@ -105,6 +105,7 @@ Device parse_device(const std::string& text, const std::string& origin) {
   d.bandwidth = f.number("bandwidth_bytes_per_second");
   d.bf16_flops = f.number("peak_flops_per_second.bf16");
   d.fp32_flops = f.number("peak_flops_per_second.fp32");
+  d.l2_bytes = f.integer("l2_bytes");
   d.sm_count = f.integer("sm_count");
   d.compute_capability = f.capability("compute_capability");
   d.link_bandwidth = f.number("link.bandwidth_bytes_per_second");

@@ -162,9 +162,43 @@ inline constexpr std::array<const char*, 3> counted_fields{"instruments.dram_rea
                                                            "instruments.dram_write_bytes",
                                                            "instruments.dram_percent_of_peak"};
 
+/// A step of a program that ran on an emulated device; a step ends with an optimizer step.
+struct EmulatedStep {
+  std::int64_t index = 0;
+  std::int64_t peak_allocated = 0, peak_reserved = 0;
+  std::array<std::int64_t, 5> peak_by_phase{};
+  std::array<std::int64_t, 5> launches{};             ///< kernels, memsets and copies on the device
+  std::int64_t host_copies = 0, host_copy_bytes = 0;  ///< between host and device
+};
+
+/// A kernel of the step that the profile is of.
+struct KernelCount {
+  std::string name;  ///< as the library registered it, mangled
+  std::array<std::int64_t, 5> launches{};
+};
+
+/// The allocation that the program was refused.
+struct OutOfMemory {
+  std::int64_t requested = 0, allocated = 0, reserved = 0, device_free = 0;
+  std::string phase;
+  std::int64_t step = 0;
+};
+
+/// What only an emulated device tells.
+struct Emulation {
+  std::string command;
+  std::int64_t rank = 0, world = 1;
+  std::int64_t device_total = 0, device_context = 0;
+  std::int64_t device_peak = 0;  ///< in use on the device, the context included
+  std::int64_t copied_to_host = 0, copied_from_host = 0, copied_on_device = 0;  ///< bytes
+  std::vector<EmulatedStep> steps;
+  std::vector<KernelCount> kernels;  ///< most launched first
+  std::optional<OutOfMemory> out_of_memory;
+};
+
 /// Where a step's numbers came from, and the numbers: one type for predicted and measured.
 struct Profile {
-  std::string source = "simulated";  ///< or "measured"
+  std::string source = "simulated";  ///< or "emulated", "measured"
   std::string tool_version;
   model::ModelSpec model;
   std::int64_t parameters = 0;
@@ -177,6 +211,7 @@ struct Profile {
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run
   std::optional<Instruments> instruments;     ///< none where neither traced nor counted
+  std::optional<Emulation> emulation;         ///< of a program on an emulated device
   std::map<std::string, std::string> absent;  ///< field by its path in JSON → why it has no value
   std::vector<std::string> assumptions;       ///< "routing is balanced", …
   std::vector<std::string> warnings;          ///< a fallback that was taken, advice

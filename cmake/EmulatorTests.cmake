@@ -1,0 +1,21 @@
+# The emulated device's tests call CUDA's functions, which its own objects define: no CUDA library is
+# linked, and no GPU or PyTorch is needed. Whole programs are run by tests/emulator/programs.cmake.
+add_executable(emulator_tests ${emulator_tests}
+  $<TARGET_OBJECTS:ac_advisor_emulator_objects> $<TARGET_OBJECTS:doctest_main>)
+ac_advisor_target(emulator_tests)
+target_include_directories(emulator_tests PRIVATE "${PROJECT_SOURCE_DIR}/src")
+target_include_directories(emulator_tests SYSTEM PRIVATE "${AC_ADVISOR_EMULATOR_INCLUDE}")
+target_link_libraries(emulator_tests PRIVATE doctest::doctest ${CMAKE_DL_LIBS})
+doctest_discover_tests(emulator_tests
+  TEST_PREFIX "emulated:"
+  PROPERTIES LABELS emulated FAIL_REGULAR_EXPRESSION "test cases: +0 ")
+
+# With PyTorch, where scripts/bootstrap.sh's stage `python` put it.
+file(GLOB AC_ADVISOR_TORCH_PYTHON "${cache_dir}/python-2.11/bin/python")
+if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
+  add_test(NAME "emulated: a tiny model's step in PyTorch is what PyTorch itself counts"
+    COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/tiny_step.py"
+      "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties("emulated: a tiny model's step in PyTorch is what PyTorch itself counts"
+    PROPERTIES LABELS emulated)
+endif()

@@ -1,0 +1,13 @@
+# Writes OUTPUT: for each name in the files NAMES, a weak function that names itself and ends.
+set(text "extern \"C\" [[noreturn]] void ac_advisor_emulator_unanswered(const char* name);\n")
+string(APPEND text "#define UNANSWERED(name) extern \"C\" __attribute__((weak)) void name() \\\n")
+string(APPEND text "  { ac_advisor_emulator_unanswered(#name); }\n")
+set(all "")
+foreach(file IN LISTS NAMES)
+  file(STRINGS "${file}" names)
+  list(APPEND all ${names})
+endforeach()
+list(REMOVE_DUPLICATES all)
+list(TRANSFORM all REPLACE "(.+)" "UNANSWERED(\\1)\n")
+list(JOIN all "" body)
+file(WRITE "${OUTPUT}" "${text}${body}")

@@ -1,0 +1,14 @@
+"""bitsandbytes' 8-bit Adam."""
+
+import bitsandbytes
+
+from model import arguments, model, tokens
+
+args = arguments(batch=4)
+net = model(args.tiny)
+optimizer = bitsandbytes.optim.AdamW8bit(net.parameters(), lr=1e-4)
+ids = tokens(args)
+for _ in range(args.steps):
+    optimizer.zero_grad(set_to_none=True)
+    net(input_ids=ids, labels=ids, use_cache=False).loss.backward()
+    optimizer.step()

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ac_advisor/dryrun/dryrun.hpp"
+#include "ac_advisor/model/error.hpp"
+
+namespace ac_advisor::dryrun {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t format = 1;
+constexpr std::size_t told_phases[] = {0, 2, 4};  ///< forward, backward, optimizer
+
+std::int64_t number(const Json& line, const char* key) { return line.at(key).get<std::int64_t>(); }
+std::string text(const Json& line, const char* key) { return line.at(key).get<std::string>(); }
+
+profile::EmulatedStep step_of(const Json& line) {
+  profile::EmulatedStep step;
+  step.index = number(line, "index");
+  for (const std::size_t i : told_phases) {
+    const Json& phase = line.at("phases").at(profile::phase_names[i]);
+    step.peak_by_phase[i] = number(phase, "peak_allocated_bytes");
+    step.peak_allocated = std::max(step.peak_allocated, step.peak_by_phase[i]);
+    step.peak_reserved = std::max(step.peak_reserved, number(phase, "peak_reserved_bytes"));
+    step.launches[i] = number(phase, "launches");
+    step.host_copies += number(phase, "host_copies");
+    step.host_copy_bytes += number(phase, "host_bytes");
+  }
+  return step;
+}
+
+void add_allocator(Record& record, const Json& line) {
+  const Record::Allocator fresh{number(line, "device"), number(line, "peak_allocated_bytes"),
+                                number(line, "peak_reserved_bytes"), number(line, "peak_step"),
+                                text(line, "peak_phase")};
+  const auto old = std::find_if(record.allocators.begin(), record.allocators.end(),
+                                [&](const auto& a) { return a.device == fresh.device; });
+  if (old == record.allocators.end())
+    record.allocators.push_back(fresh);
+  else
+    *old = fresh;
+}
+
+void add(Record& r, const Json& line) {
+  const std::string kind = text(line, "kind");
+  if (kind == "process") {
+    if (number(line, "format") != format) throw UserError("of another version of ac-advisor");
+    r.pid = number(line, "pid");
+    r.rank = number(line, "rank");
+    r.command = text(line, "command");
+  } else if (kind == "device") {
+    r.devices.push_back({number(line, "index"), number(line, "peak_bytes"),
+                         number(line, "total_bytes"), number(line, "context_bytes"),
+                         number(line, "failures"), number(line, "failed_bytes")});
+  } else if (kind == "activity") {
+    r.activities.push_back({text(line, "segment"), text(line, "activity"), number(line, "times"),
+                            number(line, "bytes")});
+  } else if (kind == "allocator") {
+    add_allocator(r, line);
+  } else if (kind == "step") {
+    r.steps.push_back(step_of(line));
+  } else if (kind == "step_kernel") {
+    r.step_kernels.push_back(
+        {number(line, "step"), number(line, "times"), text(line, "segment"), text(line, "name")});
+  } else if (kind == "out_of_memory") {
+    r.out_of_memory = {
+        number(line, "requested_bytes"),   number(line, "allocated"), number(line, "reserved"),
+        number(line, "device_free_bytes"), text(line, "phase"),       number(line, "step")};
+  } else if (kind == "note") {
+    r.notes.push_back(text(line, "text"));
+  } else if (kind == "unanswered") {
+    r.unanswered.push_back(text(line, "function"));
+  } else if (kind == "torch") {
+    r.torch_version = text(line, "version");
+  }  // what a newer library adds is left alone
+}
+
+}  // namespace
+
+std::int64_t Record::peak() const {
+  std::int64_t most = 0;
+  for (const Device& d : devices) most = std::max(most, d.peak);
+  return most;
+}
+
+Record parse_record(const std::string& text, const std::string& origin) {
+  Record record;
+  std::istringstream lines(text);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    try {
+      add(record, Json::parse(line));
+    } catch (const std::exception& error) {
+      throw UserError(origin + ":" + std::to_string(number) +
+                      ": not a line of the emulated device's record (" + error.what() + ")");
+    }
+  }
+  return record;
+}
+
+}  // namespace ac_advisor::dryrun

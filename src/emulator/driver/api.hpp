@@ -1,0 +1,5 @@
+#pragma once
+
+#include <cuda.h>
+
+#include "emulator/answer.hpp"

@@ -1,0 +1,62 @@
+#include <cuda_runtime_api.h>
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <vector>
+
+// NCCL's functions by their binary interface, as src/emulator/nccl/ defines them.
+struct UniqueId {
+  char bytes[128];
+};
+extern "C" {
+int ncclCommInitRank(void** comm, int ranks, UniqueId id, int rank);
+int ncclCommDestroy(void* comm);
+int ncclAllReduce(const void*, void*, std::size_t, int type, int op, void* comm, void* stream);
+int ncclAllGather(const void*, void*, std::size_t, int type, void* comm, void* stream);
+int ncclReduceScatter(const void*, void*, std::size_t, int type, int op, void* comm, void* stream);
+int ncclGroupStart();
+int ncclGroupEnd();
+void ac_advisor_emulator_counts(std::uint64_t* out);
+}
+
+namespace {
+
+constexpr int int64_type = 4, sum = 0;
+
+std::uint64_t kernels() {
+  std::uint64_t counts[12] = {};
+  ac_advisor_emulator_counts(counts);
+  return counts[0];
+}
+
+}  // namespace
+
+TEST_CASE("small counts are reduced and gathered as if all ranks held the same") {
+  void* comm = nullptr;
+  REQUIRE(ncclCommInitRank(&comm, 4, {}, 2) == 0);
+  std::int64_t* device = nullptr;
+  REQUIRE(cudaMalloc(reinterpret_cast<void**>(&device), 800) == cudaSuccess);
+  for (int i = 0; i < 8; ++i) device[i] = i + 1;
+  REQUIRE(ncclAllReduce(device, device, 2, int64_type, sum, comm, nullptr) == 0);
+  CHECK(device[0] == 4);
+  CHECK(device[1] == 8);
+  REQUIRE(ncclReduceScatter(device, device + 20, 2, int64_type, sum, comm, nullptr) == 0);
+  CHECK(device[20] == 4 * 5);  // rank 2's part begins at the fifth
+  REQUIRE(ncclAllGather(device + 4, device + 40, 1, int64_type, comm, nullptr) == 0);
+  for (int rank = 0; rank < 4; ++rank) CHECK(device[40 + rank] == 5);
+  CHECK(ncclCommInitRank(&comm, 4, {}, 4) != 0);
+  cudaFree(device);
+}
+
+TEST_CASE("the collectives of a group are one kernel") {
+  void* comm = nullptr;
+  REQUIRE(ncclCommInitRank(&comm, 2, {}, 0) == 0);
+  std::vector<std::int64_t> values(4);
+  const std::uint64_t before = kernels();
+  ncclGroupStart();
+  for (int i = 0; i < 3; ++i)
+    ncclAllReduce(values.data(), values.data(), 1, int64_type, sum, comm, nullptr);
+  ncclGroupEnd();
+  CHECK(kernels() == before + 1);
+  CHECK(ncclCommDestroy(comm) == 0);
+}
