@@ -121,8 +121,6 @@ process::Environment environment_for(const Request& r, const Folder& records) {
   };
   // Inductor's pool of processes outlives the program that is told of.
   set_unless_set(all, "TORCHINDUCTOR_COMPILE_THREADS", "1");
-  if (!fs::exists(fs::path(folder) / "cudnn"))
-    set_unless_set(all, "TORCH_CUDNN_SDPA_DEPRIORITIZED", "1");
   if (r.world > 1) stand_for_rank(all, r);
   return all;
 }

@@ -7,6 +7,7 @@
 #include "emulator/graph.hpp"
 #include "emulator/memory.hpp"
 #include "emulator/record.hpp"
+#include "emulator/values/delivery.hpp"
 
 namespace emulator {
 namespace {
@@ -63,6 +64,7 @@ void copy(void* to, const void* from, std::size_t bytes, const void* stream) {
   if (bytes == 0) return;
   const record::Activity activity = kind(to, from);
   if (!count_now(activity, bytes, stream)) return;
+  if (activity == record::Activity::copy_to_host && values::take_delivery(to, bytes)) return;
   if (bytes <= copy_limit() || activity == record::Activity::copy_on_host)
     std::memmove(to, from, bytes);
 }

@@ -39,8 +39,13 @@ ANSWER CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cu
 ANSWER CUresult cuGetExportTable(const void**, const CUuuid*) {
   Dl_info caller{};
   std::string way_out = "a CUDA runtime that is linked statically asks for it";
-  if (::dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr)
+  if (::dladdr(__builtin_return_address(0), &caller) != 0 && caller.dli_fname != nullptr) {
+    // NVRTC asks for a debugger's table, and compiles without.
+    if (std::strstr(caller.dli_fname, "libnvrtc") != nullptr) return CUDA_ERROR_NOT_FOUND;
+    // cuDNN plans for a device that its own runtime cannot find.
+    if (std::strstr(caller.dli_fname, "libcudnn") != nullptr) return CUDA_ERROR_NOT_FOUND;
     way_out += std::string(" (in ") + caller.dli_fname + ")";
+  }
   way_out += "; what is built with nvcc -cudart shared runs";
   unanswered("cuGetExportTable", way_out.c_str());
 }

@@ -77,14 +77,24 @@ def install():
     def _bytes(value):
         return value.encode() if isinstance(value, str) else bytes(value)
 
-    def gloo(store, rank, size, *_, **__):
-        """Gloo would connect to the others; its stand-in moves nothing."""
-        from torch._C._distributed_c10d import FakeProcessGroup
+    from torch._C._distributed_c10d import FakeProcessGroup
 
-        return FakeProcessGroup._create_internal(rank, size)
+    # What is asked of a group of Gloo's, and that the stand-in lacks.
+    for name in ("_set_sequence_number_for_group", "_set_default_timeout"):
+        setattr(FakeProcessGroup, name, lambda *_: None)
+
+    class StandsIn(type):
+        def __call__(cls, store, rank, size, *_, **__):
+            return FakeProcessGroup._create_internal(rank, size)
+
+        def __instancecheck__(cls, group):
+            return isinstance(group, FakeProcessGroup)
+
+    class Gloo(metaclass=StandsIn):
+        """Gloo would connect to the others; its stand-in moves nothing."""
 
     for module in (dist, rendezvous, distributed_c10d):
         for name in ("TCPStore", "FileStore"):
             if hasattr(module, name):
                 setattr(module, name, Store)
-    distributed_c10d.ProcessGroupGloo = gloo
+    distributed_c10d.ProcessGroupGloo = Gloo
