@@ -71,6 +71,38 @@ TEST_CASE("data goes to stdout, messages to stderr") {
   CHECK_FALSE(contains(result.text, "note:"));
 }
 
+TEST_CASE("standard input is a MODEL, and - is stdout") {
+  const std::string sample =
+      std::string(ac_advisor::test::source_dir) + "/sample_models/tiny-llama/config.json";
+  const Result read = run("plan - --format csv < " + sample);
+  CHECK(read.code == 0);
+  CHECK(contains(read.text, "stdin"));
+  CHECK(run("plan tiny-llama --format csv --output -").text ==
+        run("plan tiny-llama --format csv").text);
+  CHECK(contains(run("plan - < /dev/null 2>&1").text, "standard input: the file is empty"));
+  CHECK(contains(run("measure - < " + sample + " 2>&1").text, "measure -: the trainer reads"));
+  CHECK(contains(run("trace --output - -- true 2>&1").text, "stdout is the traced program's"));
+  CHECK(contains(run("calibrate --output - 2>&1").text, "--gpu reads a device file; name one"));
+}
+
+TEST_CASE("what --as ignores is told once: in the table, or on stderr where there is none") {
+  const std::string sample =
+      std::string(ac_advisor::test::source_dir) + "/sample_models/tiny-llama/config.json";
+  const std::string ours = "sed 's/\"llama\"/\"ours\"/' " + sample + " | ";
+  const std::string program(ac_advisor::test::program);
+  const auto piped = [&](const std::string& arguments) {
+    // The shell's own pipe: `run` puts the program first.
+    return run("--version >/dev/null; " + ours + program + " " + arguments);
+  };
+  const std::string note = "note: read as llama; ignored: ";
+  CHECK(contains(piped("plan - --as llama --format json 2>&1 >/dev/null").text, note));
+  CHECK(contains(piped("advise - --as llama 2>&1 >/dev/null").text, note));
+  CHECK(contains(piped("export - --as llama --to hf 2>&1 >/dev/null").text, note));
+  CHECK(piped("plan - --as llama 2>&1 >/dev/null").text.empty());
+  CHECK(contains(piped("plan - --as llama").text, "configuration is read as llama; ignored: "));
+  CHECK(piped("plan - 2>&1").code == 2);
+}
+
 TEST_CASE("no colour in a pipe") {
   CHECK_FALSE(contains(run("plan tiny-llama").text, "\033"));
   CHECK_FALSE(contains(run("advise tiny-llama").text, "\033"));

@@ -43,10 +43,6 @@ TINY_FAMILIES = {
     "olmo2": TINY | UNTIED,
     "olmo3": TINY | UNTIED | {"sliding_window": 16},
     "olmoe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2},
-    "qwen2_moe": TINY | UNTIED | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
-                                  "shared_expert_intermediate_size": 96},
-    "glm4": TINY | UNTIED | {"attention_bias": True, "pad_token_id": 0},
-    "ministral3": TINY | UNTIED | {"sliding_window": None},
 }
 
 
@@ -101,12 +97,13 @@ def case(model, values, batch, seq, ac="none", loss="hf", sharding="single", opt
 
 
 def family_cases(name, values, batch, seq, matrix):
-    """What transformers gives a block depends on its number in gemma and olmo3, so no segments; gemma's chunks lack
-    the softcap, granite's the divisor."""
+    """Of gemma and olmo3 no segments: what transformers gives a block depends on its number. The chunked loss here
+    has neither gemma's softcap nor granite's divisor."""
     model_type = values.get("model_type", name)
-    gemma = "gemma" in model_type or model_type == "olmo3"
+    by_number = "gemma" in model_type or model_type == "olmo3"
+    scaled = "final_logit_softcapping" in values or "logits_scaling" in values
     for ac, loss, sharding in matrix:
-        if not (gemma and (ac.startswith("seg") or loss == "chunk" and ("final_logit_softcapping" in values or model_type == "granite"))):
+        if not (by_number and ac.startswith("seg") or scaled and loss == "chunk"):
             yield case(name, values, batch, seq, ac, loss, sharding)
 
 
