@@ -33,10 +33,6 @@ std::string plain_name(const std::string& mangled) {
   return name.size() > kernel_columns ? name.substr(0, kernel_columns - 1) + "…" : name;
 }
 
-std::int64_t total(const profile::KernelCount& k) {
-  return k.launches[forward] + k.launches[backward] + k.launches[optimizer];
-}
-
 Grid step_grid(const profile::Emulation& e) {
   Grid grid({"step", "allocated GiB", "reserved GiB", "forward", "backward", "optimizer"});
   for (std::size_t i = 0; i < std::min(steps_shown, e.steps.size()); ++i) {
