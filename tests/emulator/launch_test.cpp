@@ -91,7 +91,7 @@ TEST_CASE("occupancy is what NVIDIA's calculator says") {
         attributes.numRegs = registers;
         attributes.sharedSizeBytes = 0;
         attributes.maxDynamicSharedSizeBytes = 48 << 10;
-        cudaOccResult expected;
+        cudaOccResult expected{};
         const auto status = cudaOccMaxActiveBlocksPerMultiprocessor(&expected, &device, &attributes,
                                                                     &state, threads, shared);
         emulator::Resources r;
