@@ -79,7 +79,10 @@ void match(Against& r, const std::vector<profile::LiveTensor>& planned) {
       }
     list.push_back({size, 1, name, what});
   };
-  for (auto& [size, side] : sizes) {
+  for (auto& [bytes_each, both] : sizes) {
+    // Named: clang 14 captures no structured bindings.
+    const auto size = bytes_each;
+    auto& side = both;
     std::stable_sort(side.measured.begin(), side.measured.end(),
                      [](const LiveBlock* x, const LiveBlock* y) {
                        return x->born != y->born ? x->born < y->born : x->address < y->address;

@@ -59,7 +59,9 @@ Recorder::Place Recorder::place(const Thread* thread) {
 }
 
 void Recorder::left(const Open& open) {
-  if (launch_count_ == open.launches_before && ranges_.is_step(open.node))
+  // A program that never launched (on CPUs, say) has steps all the same.
+  const bool idle = launch_count_ > 0 && launch_count_ == open.launches_before;
+  if (idle && ranges_.is_step(open.node))
     ranges_.not_a_step(open.node);
   else
     ranges_.left(open.node, now_ns() - open.since);

@@ -32,7 +32,7 @@ cudaError_t launch(dim3 grid, dim3 block, std::size_t shared = 0, cudaStream_t s
 
 }  // namespace
 
-TEST_CASE("a launch is counted; one with arguments that the driver refuses is not") {
+TEST_CASE("a launch is counted, unless the driver refuses its arguments") {
   const std::uint64_t before = kernels();
   CHECK(launch({1, 1, 1}, {128, 1, 1}) == cudaSuccess);
   CHECK(kernels() == before + 1);

@@ -137,7 +137,7 @@ TEST_CASE("a saved snapshot is rendered and compared with a plan, without what i
   const reports::Document document = reports::read_document(text, "s.json");
   const profile::Profile& measured = *reports::profile_of(document);
   const std::string table = reports::table(measured, {});
-  CHECK(table.find("peak allocated 0.087 GiB") != std::string::npos);
+  CHECK(table.find("0.087") != std::string::npos);
   CHECK(table.find("fits") == std::string::npos);
   CHECK(reports::csv(measured).find("at_peak.gradients,19922432") != std::string::npos);
   const profile::Profile plan = advise::plan(small_model(), resolve_options(configurations[0]));

@@ -98,9 +98,10 @@ TEST_CASE("ranks as processes over Gloo take the steps of ranks as threads") {
 TEST_CASE("ranks that a launcher starts meet by its variables") {
   const int port = 20000 + getpid() % 20000;
   const std::string one = measure("--shard ddp --format json");
-  const Ran ran = shell(fmt::format(
-      "export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2; RANK=1 {} >/dev/null & RANK=0 {}",
-      port, one, one));
+  const Ran ran =
+      shell(fmt::format("export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2; RANK=1 {} "
+                        ">/dev/null & RANK=0 {} 2>/dev/null",
+                        port, one, one));
   REQUIRE(ran.code == 0);
   CHECK(profile::from_json(ran.out, "measure").config.layout.world == 2);
   CHECK(contains(shell("RANK=0 " + one + " --world 2").out, "WORLD_SIZE is not"));
@@ -137,7 +138,7 @@ TEST_CASE("one emulated rank of eight is measured, and its losses are left out w
 }
 
 TEST_CASE("a training that diverges is measured, and its losses are no numbers") {
-  const Ran ran = shell(measure("--steps 6 --lr 1000 --no-parity --format json"));
+  const Ran ran = shell(measure("--steps 6 --lr 1000 --no-parity --format json 2>/dev/null"));
   REQUIRE(ran.code == 0);
   const profile::Profile p = profile::from_json(ran.out, "measure");
   CHECK(std::isfinite(p.numerics->losses.front()));

@@ -51,7 +51,8 @@ Weights::Weights(const std::string& path) : path_(resolve(path)) {
 
 void Weights::open_index() {
   const fs::path folder = fs::path(path_).parent_path();
-  for (const auto& [tensor, shard] : read_index(path_).items()) {
+  const Json index = read_index(path_);  // named: items() does not keep it alive
+  for (const auto& [tensor, shard] : index.items()) {
     const std::string name = shard.is_string() ? shard.get<std::string>() : "";
     // A shard lies beside its index: nothing else is opened.
     if (name.empty() || fs::path(name).filename() != name)
