@@ -67,7 +67,11 @@ void read_parts(const Node& root, profile::Profile& parts) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < profile::category_count; ++i) {
     names.emplace_back(profile::to_string(static_cast<profile::Category>(i)));
-    parts.memory.at_peak[i] = categories.at(std::string(names.back())).integer(0, most);
+    // `unknown` is later than the first baselines, and no plan has bytes of it.
+    const auto bytes = categories.find(std::string(names.back()));
+    const bool may_lack = static_cast<profile::Category>(i) == profile::Category::unknown;
+    if (bytes || !may_lack)
+      parts.memory.at_peak[i] = categories.at(std::string(names.back())).integer(0, most);
   }
   categories.allow_only(names);
   for (const auto& [name, bytes] : root.at("at_peak_by_module_bytes").members())
@@ -116,8 +120,10 @@ std::string to_json(const Baseline& b) {
     out["figures"][row.json] = json_of(row.unit, b.figures[index(row.figure)]);
   out["at_peak_bytes"] = Json::object();
   for (std::size_t i = 0; i < profile::category_count; ++i)
-    out["at_peak_bytes"][profile::to_string(static_cast<profile::Category>(i))] =
-        b.parts.memory.at_peak[i];
+    if (static_cast<profile::Category>(i) != profile::Category::unknown ||
+        b.parts.memory.at_peak[i] > 0)
+      out["at_peak_bytes"][profile::to_string(static_cast<profile::Category>(i))] =
+          b.parts.memory.at_peak[i];
   out["at_peak_by_module_bytes"] = b.parts.memory.at_peak_by_module;
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
     out["launches_by_phase"][profile::phase_names[i]] = b.parts.kernels.launches[i];
