@@ -31,8 +31,7 @@ std::vector<passes::PassChange> changes_of(const StepConfig& config) {
   return changes;
 }
 
-const passes::PassChange& named(const std::vector<passes::PassChange>& changes,
-                                const std::string& name) {
+passes::PassChange named(const std::vector<passes::PassChange>& changes, const std::string& name) {
   for (const passes::PassChange& c : changes)
     if (c.pass->name == name) return c;
   FAIL("no pass is named " << name);
@@ -86,7 +85,7 @@ TEST_CASE("what the passes added and took away is the whole step") {
 TEST_CASE("fuse takes out the 9 norms' ops and puts one op in for each") {
   StepConfig c = small_config();
   c.memory.kernels = Kernels::fused;
-  const passes::PassChange& fuse = named(changes_of(c), "fuse");
+  const passes::PassChange fuse = named(changes_of(c), "fuse");
   // 4 blocks: two norms, rope on q and k, swiglu; the final norm. The four norms after a residual
   // addition in the same block take it in; a norm is 6 ops in bf16 + 2 casts.
   const std::int64_t norms = 9, ropes = 4, swiglus = 4, residuals = 4;
