@@ -99,8 +99,8 @@ TEST_CASE("ranks that a launcher starts meet by its variables") {
   const int port = 20000 + getpid() % 20000;
   const std::string one = measure("--shard ddp --format json");
   const Ran ran =
-      shell(fmt::format("export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2; RANK=1 {} "
-                        ">/dev/null & RANK=0 {} 2>/dev/null",
+      shell(fmt::format("export MASTER_ADDR=127.0.0.1 MASTER_PORT={} WORLD_SIZE=2; "
+                        "RANK=1 {} >/dev/null 2>&1 & RANK=0 {} 2>/dev/null",
                         port, one, one));
   REQUIRE(ran.code == 0);
   CHECK(profile::from_json(ran.out, "measure").config.layout.world == 2);
