@@ -51,12 +51,13 @@ add_library(ac_advisor_injection SHARED
   "${PROJECT_SOURCE_DIR}/src/injection/library/nvtx.cpp"
   "${PROJECT_SOURCE_DIR}/src/injection/library/process.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/collector.cpp"
-  "${PROJECT_SOURCE_DIR}/src/trace/json.cpp"
+  "${PROJECT_SOURCE_DIR}/src/trace/write_json.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/kernel_kinds.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/open_ranges.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/range_tree.cpp"
   "${PROJECT_SOURCE_DIR}/src/trace/recorder.cpp"
-  "${PROJECT_SOURCE_DIR}/src/trace/timeline.cpp")
+  "${PROJECT_SOURCE_DIR}/src/trace/timeline.cpp"
+  "${PROJECT_SOURCE_DIR}/src/trace/trace.cpp")
 # Into programs that are not instrumented: the warnings of every target, but no sanitizer.
 get_target_property(options ac_advisor_flags INTERFACE_COMPILE_OPTIONS)
 list(FILTER options EXCLUDE REGEX "sanitize")

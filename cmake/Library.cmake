@@ -18,6 +18,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/json/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
 list(FILTER core_sources EXCLUDE REGEX "/src/files/(with|no)_zstd/")
 if(AC_ADVISOR_ZSTD_INCLUDE AND AC_ADVISOR_ZSTD_LIBRARY)

@@ -6,10 +6,13 @@
 #include <limits>
 
 #include "ac_advisor/model/error.hpp"
-#include "document.hpp"
+#include "json/node.hpp"
 
 namespace ac_advisor::gate {
 namespace {
+
+using json::Json;
+using json::Node;
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max() / 2;
 
@@ -145,7 +148,7 @@ std::string to_json(const Baseline& b) {
 }
 
 Baseline read_baseline(const std::string& text, const std::string& origin) {
-  const Json json = parse_document(text, origin);
+  const Json json = json::parse_document(text, origin);
   const Node root(json, origin);
   Baseline b;
   b.schema = root.at("schema").text();

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "ac_advisor/model/error.hpp"
-#include "document.hpp"
 #include "message.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "ac_advisor/model/error.hpp"
-#include "document.hpp"
+#include "json/node.hpp"
 #include "limits.hpp"
 #include "line_of.hpp"
 #include "model/in_quotes.hpp"
@@ -37,16 +37,16 @@ void check_name(const Node& node, const std::string& name) {
 OptionList read_options(const Node& node) {
   OptionList options;
   for (const auto& [name, value] : node.members()) {
-    const Json& json = value.json();
+    const json::Json& written = value.json();
     std::string text;
-    if (json.is_string()) {
+    if (written.is_string()) {
       text = value.text();
-    } else if (json.is_number_integer()) {
+    } else if (written.is_number_integer()) {
       text = std::to_string(value.integer(std::numeric_limits<std::int64_t>::min(),
                                           std::numeric_limits<std::int64_t>::max()));
-    } else if (json.is_number()) {
-      text = fmt::format("{}", json.get<double>());
-    } else if (!json.is_boolean() || !json.get<bool>()) {
+    } else if (written.is_number()) {
+      text = fmt::format("{}", written.get<double>());
+    } else if (!written.is_boolean() || !written.get<bool>()) {
       value.fail("must be the option's value, or true for an option without one");
     }
     options.emplace_back("--" + name, text);
@@ -185,8 +185,8 @@ const char* to_string(Level level) {
 }
 
 GateFile parse_gate_file(const std::string& text, const std::string& origin) {
-  const Json json = parse_document(text, origin);
-  const Node root(json, origin);
+  const json::Json document = json::parse_document(text, origin);
+  const Node root(document, origin);
   root.allow_only({"schema", "baselines", "defaults", "cases", "waivers"});
   if (const auto schema = root.find("schema"); schema && schema->text() != gate_schema)
     schema->fail(fmt::format("must be \"{}\", which this version reads", gate_schema));

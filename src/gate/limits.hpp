@@ -1,9 +1,11 @@
 #pragma once
 
 #include "ac_advisor/gate/gate_file.hpp"
-#include "document.hpp"
+#include "json/node.hpp"
 
 namespace ac_advisor::gate {
+
+using json::Node;
 
 [[nodiscard]] Level read_level(const Node& node);
 /// `name` is one of the figure table's; `node` is where it was found.

@@ -5,7 +5,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "compare.hpp"
-#include "document.hpp"
+#include "json/node.hpp"
 #include "model/in_quotes.hpp"
 #include "model_source.hpp"
 #include "read_text.hpp"
@@ -83,7 +83,7 @@ Observation observe_measured(const GateFile& file, const Case& c) {
         model::in_quotes(path), model::in_quotes(path));
     return result;
   }
-  static_cast<void>(parse_document(*text, path));  // bounded, and with lines in its errors
+  static_cast<void>(json::parse_document(*text, path));  // bounded, and with lines in its errors
   const profile::Profile p = profile::from_json(*text, path);
   if (p.source != "measured")
     throw UserError(

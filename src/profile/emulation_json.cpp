@@ -17,6 +17,29 @@ void read_told(const Reader& reader, std::array<std::int64_t, 5>& values) {
   for (const std::size_t i : told_phases) reader.at(phase_names[i]) >> values[i];
 }
 
+template <typename Figures, typename Io>
+void visit_emulation(Figures& e, const Io& io) {
+  io("command", e.command);
+  io("rank", e.rank);
+  io("world", e.world);
+  io("device_total_bytes", e.device_total);
+  io("device_context_bytes", e.device_context);
+  io("device_peak_bytes", e.device_peak);
+  io("copied_to_host_bytes", e.copied_to_host);
+  io("copied_from_host_bytes", e.copied_from_host);
+  io("copied_on_device_bytes", e.copied_on_device);
+}
+
+template <typename Refused, typename Io>
+void visit_out_of_memory(Refused& o, const Io& io) {
+  io("requested_bytes", o.requested);
+  io("allocated_bytes", o.allocated);
+  io("reserved_bytes", o.reserved);
+  io("device_free_bytes", o.device_free);
+  io("phase", o.phase);
+  io("step", o.step);
+}
+
 }  // namespace
 
 Json steps_json(const std::vector<EmulatedStep>& steps) {
@@ -33,31 +56,17 @@ Json steps_json(const std::vector<EmulatedStep>& steps) {
 }
 
 Json emulation_json(const Emulation& e) {
-  Json out = {{"command", e.command},
-              {"rank", e.rank},
-              {"world", e.world},
-              {"device_total_bytes", e.device_total},
-              {"device_context_bytes", e.device_context},
-              {"device_peak_bytes", e.device_peak},
-              {"copied_to_host_bytes", e.copied_to_host},
-              {"copied_from_host_bytes", e.copied_from_host},
-              {"copied_on_device_bytes", e.copied_on_device}};
+  Json out;
+  visit_emulation(e, Writing{out});
   out["kernels"] = Json::array();
   for (const KernelCount& k : e.kernels)
     out["kernels"].push_back({{"name", k.name}, {"launches", told(k.launches)}});
-  if (e.out_of_memory)
-    out["out_of_memory"] = {{"requested_bytes", e.out_of_memory->requested},
-                            {"allocated_bytes", e.out_of_memory->allocated},
-                            {"reserved_bytes", e.out_of_memory->reserved},
-                            {"device_free_bytes", e.out_of_memory->device_free},
-                            {"phase", e.out_of_memory->phase},
-                            {"step", e.out_of_memory->step}};
+  if (e.out_of_memory) visit_out_of_memory(*e.out_of_memory, Writing{out["out_of_memory"]});
   return out;
 }
 
 void read_steps(const Reader& reader, std::vector<EmulatedStep>& steps) {
-  for (const Json& item : reader.list()) {
-    const Reader step = reader.item(item);
+  for (const Reader& step : reader.list()) {
     EmulatedStep& s = steps.emplace_back();
     step.at("index") >> s.index;
     step.at("peak_allocated_bytes") >> s.peak_allocated;
@@ -70,31 +79,14 @@ void read_steps(const Reader& reader, std::vector<EmulatedStep>& steps) {
 }
 
 void read_emulation(const Reader& r, Emulation& e) {
-  r.at("command") >> e.command;
-  r.at("rank") >> e.rank;
-  r.at("world") >> e.world;
-  r.at("device_total_bytes") >> e.device_total;
-  r.at("device_context_bytes") >> e.device_context;
-  r.at("device_peak_bytes") >> e.device_peak;
-  r.at("copied_to_host_bytes") >> e.copied_to_host;
-  r.at("copied_from_host_bytes") >> e.copied_from_host;
-  r.at("copied_on_device_bytes") >> e.copied_on_device;
-  const Reader kernels = r.at("kernels");
-  for (const Json& item : kernels.list()) {
-    const Reader kernel = kernels.item(item);
+  visit_emulation(e, Reading{r});
+  for (const Reader& kernel : r.at("kernels").list()) {
     KernelCount& k = e.kernels.emplace_back();
     kernel.at("name") >> k.name;
     read_told(kernel.at("launches"), k.launches);
   }
-  if (!r.json().contains("out_of_memory")) return;
-  const Reader refused = r.at("out_of_memory");
-  OutOfMemory& o = e.out_of_memory.emplace();
-  refused.at("requested_bytes") >> o.requested;
-  refused.at("allocated_bytes") >> o.allocated;
-  refused.at("reserved_bytes") >> o.reserved;
-  refused.at("device_free_bytes") >> o.device_free;
-  refused.at("phase") >> o.phase;
-  refused.at("step") >> o.step;
+  if (r.has("out_of_memory"))
+    visit_out_of_memory(e.out_of_memory.emplace(), Reading{r.at("out_of_memory")});
 }
 
 }  // namespace ac_advisor::profile

@@ -2,15 +2,15 @@
 
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/profile.hpp"
-#include "model_record.hpp"
+#include "json/node.hpp"
 
 namespace ac_advisor::profile {
+
+using json::Json;
 
 template <typename T>
 Json by_phase(const std::array<T, 5>& values) {
@@ -19,76 +19,85 @@ Json by_phase(const std::array<T, 5>& values) {
   return out;
 }
 
-/// Typed access that names the path of what is wrong.
+/// A part of a saved profile. What was not measured is null there, with its reason under `absent`:
+/// it, and all that it would hold, keeps the value that it has.
 class Reader {
  public:
   using Absent = std::map<std::string, std::string>;
-  Reader(const Json& node, std::string origin, std::string path, const Absent& absent)
-      : node_(node), origin_(std::move(origin)), path_(std::move(path)), absent_(absent) {}
+  /// Both must outlive it.
+  Reader(json::Node node, const Absent& absent) : node_(std::move(node)), absent_(&absent) {}
 
-  [[nodiscard]] Reader at(const std::string& key) const {
-    if (is_absent()) return *this;
-    if (!node_.is_object()) fail("must be an object");
-    const auto found = node_.find(key);
-    const std::string path = path_.empty() ? key : path_ + "." + key;
-    if (found == node_.end())
-      throw UserError(origin_ + ": \"" + path +
-                      "\" is missing; is this a profile that "
-                      "ac-advisor wrote?");
-    return {*found, origin_, path, absent_};
+  [[nodiscard]] bool is_absent() const {
+    return node_.is_null() && absent_->contains(node_.path());
   }
+  [[nodiscard]] bool has(const char* key) const { return node_.has(key); }
+  [[nodiscard]] Reader at(const std::string& key) const {
+    return is_absent() ? *this : Reader(node_.at(key), *absent_);
+  }
+  [[nodiscard]] std::vector<Reader> list() const {
+    std::vector<Reader> items;
+    if (is_absent()) return items;
+    for (json::Node& item : node_.list()) items.emplace_back(std::move(item), *absent_);
+    return items;
+  }
+  [[nodiscard]] std::vector<std::pair<std::string, Reader>> members() const {
+    std::vector<std::pair<std::string, Reader>> items;
+    if (is_absent()) return items;
+    for (auto& [key, item] : node_.members())
+      items.emplace_back(key, Reader(std::move(item), *absent_));
+    return items;
+  }
+
   void operator>>(std::int64_t& v) const {
-    if (is_absent()) return;
-    if (!node_.is_number_integer()) fail("must be an integer");
-    v = node_.get<std::int64_t>();
+    if (!is_absent()) v = node_.integer();
   }
   void operator>>(double& v) const {
-    if (is_absent()) return;
-    if (!node_.is_number()) fail("must be a number");
-    v = node_.get<double>();
+    if (!is_absent()) v = node_.number();
   }
   void operator>>(bool& v) const {
-    if (is_absent()) return;
-    if (!node_.is_boolean()) fail("must be true or false");
-    v = node_.get<bool>();
+    if (!is_absent()) v = node_.truth();
   }
   void operator>>(std::string& v) const {
-    if (is_absent()) return;
-    if (!node_.is_string()) fail("must be a string");
-    v = node_.get<std::string>();
+    if (!is_absent()) v = node_.text();
   }
   template <typename T>
   void operator>>(std::array<T, 5>& v) const {
-    if (is_absent()) return;
     for (std::size_t i = 0; i < v.size(); ++i) at(phase_names[i]) >> v[i];
   }
-  void operator>>(std::vector<std::string>& v) const {
-    for (const Json& item : list()) {
-      v.emplace_back();
-      Reader(item, origin_, path_ + "[]", absent_) >> v.back();
-    }
+  template <typename T>
+  void operator>>(std::vector<T>& v) const {
+    for (const Reader& item : list()) item >> v.emplace_back();
   }
-  [[nodiscard]] const Json& list() const {
-    static const Json none = Json::array();
-    if (is_absent()) return none;
-    if (!node_.is_array()) fail("must be a list");
-    return node_;
-  }
-  [[nodiscard]] const Json& json() const { return node_; }
-  [[nodiscard]] Reader item(const Json& node) const {
-    return {node, origin_, path_ + "[]", absent_};
-  }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(origin_ + ": \"" + path_ + "\" " + what);
+  template <typename T>
+  void operator>>(std::map<std::string, T>& v) const {
+    for (const auto& [key, item] : members()) item >> v[key];
   }
 
-  /// Null, with its reason among the absent ones; so is all that it would hold.
-  [[nodiscard]] bool is_absent() const { return node_.is_null() && absent_.contains(path_); }
+  [[nodiscard]] const json::Node& node() const { return node_; }
 
  private:
-  const Json& node_;
-  std::string origin_, path_;
-  const Absent& absent_;
+  json::Node node_;
+  const Absent* absent_;
+};
+
+/// The two directions of one visit of a struct's fields: `io("step_seconds", time.step)`.
+struct Writing {
+  Json& out;
+  template <typename T>
+  void operator()(const char* key, const T& value) const {
+    out[key] = value;
+  }
+  template <typename T>
+  void operator()(const char* key, const std::array<T, 5>& value) const {
+    out[key] = by_phase(value);
+  }
+};
+struct Reading {
+  const Reader& from;
+  template <typename T>
+  void operator()(const char* key, T& value) const {
+    from.at(key) >> value;
+  }
 };
 
 }  // namespace ac_advisor::profile

@@ -2,20 +2,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/measurements.hpp"
+#include "json/node.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using ir::OpKind;
+using json::Json;
+using json::Node;
 
 constexpr const char* schema = "ac-advisor/measurements/1";
 constexpr std::uint8_t gathered_lists = 255;
@@ -29,39 +29,11 @@ constexpr const char* dtype_names[] = {"bf16", "fp32", "i64", "i32", "u8"};
 /// Seconds to four digits: more is noise, and fewer bytes.
 double rounded(double seconds) { return std::stod(fmt::format("{:.4g}", seconds)); }
 
-class Reader {
- public:
-  explicit Reader(std::string origin) : origin_(std::move(origin)) {}
-
-  [[noreturn]] void refuse(const std::string& path, const std::string& what) const {
-    throw UserError(origin_ + ": \"" + path + "\" " + what);
-  }
-  [[nodiscard]] const Json& at(const Json& node, const char* key, const std::string& path) const {
-    if (!node.is_object() || !node.contains(key)) refuse(path + key, "is missing");
-    return node[key];
-  }
-  [[nodiscard]] std::string text(const Json& node, const char* key, const std::string& path) const {
-    const Json& value = at(node, key, path);
-    if (!value.is_string()) refuse(path + key, "must be a string");
-    return value.get<std::string>();
-  }
-  [[nodiscard]] double number(const Json& value, const std::string& path) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-      refuse(path, "must be a number of at least 0");
-    return value.get<double>();
-  }
-  template <typename Names>
-  [[nodiscard]] std::size_t one_of(const Json& node, const char* key, const std::string& path,
-                                   const Names& names) const {
-    const std::string word = text(node, key, path);
-    const auto* const found = std::find(std::begin(names), std::end(names), word);
-    if (found == std::end(names)) refuse(path + key, "is \"" + word + "\", which is not known");
-    return static_cast<std::size_t>(found - std::begin(names));
-  }
-
- private:
-  std::string origin_;
-};
+double at_least_0(const Node& node) {
+  const double value = node.number();
+  if (value < 0) node.fail("must be a number of at least 0");
+  return value;
+}
 
 std::optional<OpKind> kind_of(const std::string& name) {
   for (std::size_t i = 0; i < ir::op_kind_count; ++i)
@@ -77,45 +49,41 @@ std::optional<std::uint8_t> variant_of(OpKind kind, const std::string& name) {
 }
 
 /// {size…, seconds}: five numbers of a product; else three, or two without surroundings.
-Point read_point(const Reader& r, const Json& node, OpKind kind, const std::string& path) {
+Point read_point(const Node& node, OpKind kind) {
   const bool product = is_product(kind);
-  const std::size_t numbers = node.is_array() ? node.size() : 0;
-  if (product ? numbers != 5 : numbers != 2 && numbers != 3)
-    r.refuse(path, product ? "must be [batch, m, n, k, seconds]"
-                           : "must be [bytes, seconds] or [bytes, surroundings, seconds]");
-  const std::size_t sizes = numbers - 1;
+  const std::vector<Node> numbers = node.list();
+  if (product ? numbers.size() != 5 : numbers.size() != 2 && numbers.size() != 3)
+    node.fail(product ? "must be [batch, m, n, k, seconds]"
+                      : "must be [bytes, seconds] or [bytes, surroundings, seconds]");
+  const std::size_t sizes = numbers.size() - 1;
   Size size{};
-  for (std::size_t i = 0; i < sizes; ++i) size[i] = r.number(node[i], path);
-  const Point point{size, r.number(node[sizes], path)};
-  if (point.seconds <= 0) r.refuse(path, "has no positive time");
-  if (is_product(kind) && *std::min_element(point.size.begin(), point.size.end()) <= 0)
-    r.refuse(path, "has a size of 0");
+  for (std::size_t i = 0; i < sizes; ++i) size[i] = at_least_0(numbers[i]);
+  const Point point{size, at_least_0(numbers[sizes])};
+  if (point.seconds <= 0) node.fail("has no positive time");
+  if (product && *std::min_element(point.size.begin(), point.size.end()) <= 0)
+    node.fail("has a size of 0");
   return point;
 }
 
-Series read_series(const Reader& r, const Json& node, const std::string& path) {
+Series read_series(const Node& node) {
   Series s;
-  const std::string name = r.text(node, "op", path);
-  const auto kind = kind_of(name);
-  if (!kind)
-    r.refuse(path + "op", "is \"" + name + "\", which is no op of this version: calibrate anew");
+  const auto kind = kind_of(node.at("op").text());
+  if (!kind) node.at("op").fail("is no op of this version: calibrate anew");
   s.kind = *kind;
-  s.in = dtypes[r.one_of(node, "in", path, dtype_names)];
-  s.out = dtypes[r.one_of(node, "out", path, dtype_names)];
-  const std::string variant = r.text(node, "variant", path);
-  const auto known = variant_of(s.kind, variant);
-  if (!known) r.refuse(path + "variant", "is \"" + variant + "\", which is not known");
-  s.variant = *known;
-  s.issue_seconds = r.number(r.at(node, "issue_seconds", path), path + "issue_seconds");
-  const Json& points = r.at(node, "points", path);
-  if (!points.is_array() || points.empty()) r.refuse(path + "points", "must be a list of points");
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const std::string here = fmt::format("{}points[{}]", path, i);
-    s.points.push_back(read_point(r, points[i], s.kind, here));
-    if (points[i].size() != points[0].size())
-      r.refuse(here, "is not as long as the first: surroundings are of all points or of none");
-    if (i > 0 && !(s.points[i - 1].size < s.points[i].size))
-      r.refuse(here, "is not larger than the one before it: points go in the order of their sizes");
+  s.in = dtypes[node.at("in").one_of(dtype_names)];
+  s.out = dtypes[node.at("out").one_of(dtype_names)];
+  const auto variant = variant_of(s.kind, node.at("variant").text());
+  if (!variant) node.at("variant").fail("is not known");
+  s.variant = *variant;
+  s.issue_seconds = at_least_0(node.at("issue_seconds"));
+  const std::vector<Node> points = node.at("points").list();
+  if (points.empty()) node.at("points").fail("must be a list of points");
+  for (const Node& point : points) {
+    if (point.list().size() != points[0].list().size())
+      point.fail("is not as long as the first: surroundings are of all points or of none");
+    s.points.push_back(read_point(point, s.kind));
+    if (s.points.size() > 1 && !(s.points[s.points.size() - 2].size < s.points.back().size))
+      point.fail("is not larger than the one before it: points go in the order of their sizes");
   }
   return s;
 }
@@ -166,21 +134,17 @@ std::string to_json(const Measurements& m, int indent) {
 }
 
 Measurements read_measurements(const std::string& text, const std::string& origin) {
-  const Reader r(origin);
   const Json root = Json::parse(text, nullptr, false);
   if (!root.is_object()) throw UserError(origin + ": \"measurements\" must be a JSON object");
-  const std::string path = "measurements.";
-  if (r.text(root, "schema", path) != schema)
-    r.refuse(path + "schema", std::string("must be \"") + schema + "\"");
+  const Node node(root, origin, "measurements");
+  if (node.at("schema").text() != schema)
+    node.at("schema").fail(std::string("must be \"") + schema + "\"");
   Measurements m;
-  m.device = r.text(root, "device", path);
-  m.version = r.text(root, "version", path);
-  m.date = r.text(root, "date", path);
-  m.threads = static_cast<std::int64_t>(r.number(r.at(root, "threads", path), path + "threads"));
-  const Json& series = r.at(root, "series", path);
-  if (!series.is_array()) r.refuse(path + "series", "must be a list");
-  for (std::size_t i = 0; i < series.size(); ++i)
-    m.series.push_back(read_series(r, series[i], fmt::format("{}series[{}].", path, i)));
+  m.device = node.at("device").text();
+  m.version = node.at("version").text();
+  m.date = node.at("date").text();
+  m.threads = node.at("threads").amount();
+  for (const Node& series : node.at("series").list()) m.series.push_back(read_series(series));
   std::sort(m.series.begin(), m.series.end(), before);
   return m;
 }

@@ -169,11 +169,11 @@ TEST_CASE("what is wrong in a device file is named") {
                  "\"usable_bytes\" is missing"));
   CHECK(contains(error_of(replaced(good, "\"kind\": \"cpu\"", "\"kind\": \"tpu\"")), "\"kind\""));
   CHECK(contains(error_of(replaced(good, "\"threads\": 2", "\"threads\": \"two\"")),
-                 "\"measurements.threads\" must be a number"));
+                 "\"measurements.threads\": \"two\" must be an integer"));
   CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[1000,-1e-06]")),
-                 "\"measurements.series[1].points[0]\" must be a number of at least 0"));
+                 "\"measurements.series[1].points[0][1]\": -1e-06 must be a number of at least 0"));
   CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[2000000,1e-06]")),
-                 "points[1]\" is not larger than the one before it"));
+                 "points[1]\": (a list) is not larger than the one before it"));
   CHECK(contains(error_of(replaced(good, "[1000,1e-06]", "[1000]")),
                  "must be [bytes, seconds] or [bytes, surroundings, seconds]"));
   CHECK(

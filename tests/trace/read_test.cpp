@@ -76,13 +76,15 @@ TEST_CASE("a field of the wrong type or range is named") {
   const struct {
     const char *from, *to, *part;
   } cases[] = {
-      {"\"pid\": 100", "\"pid\": \"x\"", "processes[0].pid must be an integer"},
-      {"\"count\": 1,", "\"count\": -1,", "count must not be negative"},
-      {"\"phase\": \"forward\"", "\"phase\": \"sideways\"", "phase is not a name"},
-      {"\"forward\": 0.5", "\"forward\": 1.5", "dram_utilisation.forward must be from 0 to 1"},
+      {"\"pid\": 100", "\"pid\": \"x\"", "\"processes[0].pid\": \"x\" must be an integer"},
+      {"\"count\": 1,", "\"count\": -1,", "count\": -1 must be an integer from 0"},
+      {"\"phase\": \"forward\"", "\"phase\": \"sideways\"",
+       "phase\": \"sideways\" is not known here; known: forward"},
+      {"\"forward\": 0.5", "\"forward\": 1.5",
+       "dram_utilisation.forward\": 1.5 must be a number from 0 to 1"},
       {"\"dropped_records\": 3", "\"dropped_records\": 18446744073709551615",
-       "beyond any measurement"},
-      {"\"notes\"", "\"nodes\"", "lacks \"notes\""},
+       "must be an integer from 0 to 2^61"},
+      {"\"notes\"", "\"nodes\"", "notes\" is missing; is this a trace"},
       {"ac-advisor/gpu-trace/1", "ac-advisor/gpu-trace/1.5", "\"schema\" must be"},
   };
   for (const auto& c : cases) {

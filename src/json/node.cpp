@@ -1,16 +1,17 @@
-#include "document.hpp"
+#include "json/node.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "ac_advisor/model/error.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"
 
-namespace ac_advisor::gate {
+namespace ac_advisor::json {
 namespace {
 
 constexpr int most_levels = 32;
@@ -73,8 +74,12 @@ Json parse_document(const std::string& text, const std::string& origin) {
   }
 }
 
+std::string Node::path_of(const std::string& key) const {
+  return path_.empty() ? key : path_ + "." + key;
+}
+
 Node Node::child(const Json& json, const std::string& key) const {
-  return {json, origin_, path_.empty() ? key : path_ + "." + key};
+  return {json, file_, path_of(key)};
 }
 
 std::optional<Node> Node::find(const std::string& key) const {
@@ -87,7 +92,7 @@ std::optional<Node> Node::find(const std::string& key) const {
 Node Node::at(const std::string& key) const {
   if (std::optional<Node> found = find(key)) return *std::move(found);
   throw UserError(
-      fmt::format("{}: \"{}\" is missing", origin_, path_.empty() ? key : path_ + "." + key));
+      fmt::format("{}: \"{}\" is missing{}", file_->origin, path_of(key), file_->lacking));
 }
 
 void Node::allow_only(const std::vector<std::string_view>& known) const {
@@ -96,11 +101,16 @@ void Node::allow_only(const std::vector<std::string_view>& known) const {
     const std::string& key = item.key();
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string_view near = model::nearest(key, known);
-    throw UserError(fmt::format("{}: {}{} is not a known key; {}", origin_,
+    throw UserError(fmt::format("{}: {}{} is not a known key; {}", file_->origin,
                                 path_.empty() ? "" : "\"" + path_ + "\": ", model::in_quotes(key),
                                 near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
                                              : fmt::format("did you mean \"{}\"?", near)));
   }
+}
+
+bool Node::truth() const {
+  if (!json_->is_boolean()) fail("must be true or false");
+  return json_->get<bool>();
 }
 
 std::string Node::text() const {
@@ -119,6 +129,21 @@ std::int64_t Node::integer(std::int64_t low, std::int64_t high) const {
   return value;
 }
 
+std::int64_t Node::integer() const {
+  using Limits = std::numeric_limits<std::int64_t>;
+  if (!json_->is_number_integer()) fail("must be an integer");
+  return integer(Limits::min(), Limits::max());
+}
+
+std::int64_t Node::amount() const {
+  constexpr std::int64_t most = std::int64_t{1} << 61;
+  if (!json_->is_number_integer()) fail("must be an integer from 0 to 2^61");
+  if (json_->is_number_unsigned() ? json_->get<std::uint64_t>() > std::uint64_t{most}
+                                  : json_->get<std::int64_t>() < 0)
+    fail("must be an integer from 0 to 2^61");
+  return json_->get<std::int64_t>();
+}
+
 double Node::number(double low, double high) const {
   const auto expected = fmt::format("must be a number from {} to {}", low, high);
   if (!json_->is_number()) fail(expected);
@@ -127,12 +152,17 @@ double Node::number(double low, double high) const {
   return value;
 }
 
+double Node::number() const {
+  if (!json_->is_number() || !std::isfinite(json_->get<double>())) fail("must be a number");
+  return json_->get<double>();
+}
+
 std::vector<Node> Node::list() const {
   if (!json_->is_array()) fail("must be a list, in brackets");
   std::vector<Node> nodes;
   nodes.reserve(json_->size());
   for (const Json& item : *json_)
-    nodes.push_back({item, origin_, fmt::format("{}[{}]", path_, nodes.size())});
+    nodes.push_back(Node(item, file_, fmt::format("{}[{}]", path_, nodes.size())));
   return nodes;
 }
 
@@ -144,8 +174,12 @@ std::vector<std::pair<std::string, Node>> Node::members() const {
   return nodes;
 }
 
+void Node::fail_unknown(const std::vector<std::string_view>& known) const {
+  fail(fmt::format("is not known here; known: {}", fmt::join(known, ", ")));
+}
+
 void Node::fail(const std::string& what) const {
   throw UserError(fmt::format("{}: {} {}", where(), shown(*json_), what));
 }
 
-}  // namespace ac_advisor::gate
+}  // namespace ac_advisor::json
