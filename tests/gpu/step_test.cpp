@@ -6,12 +6,13 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "gpu/arena.hpp"
+#include "trainer/cuda/steps_alike.hpp"
 #include "trainer/kernels/cuda/torch/torch.hpp"
-#include "trainer/run_step.hpp"
 
 namespace ac_advisor {
 namespace {
 
+using test::on_cpu;
 using test::oracle_model;
 using test::with;
 
@@ -33,12 +34,7 @@ StepConfig gpu_config(const OptionList& options) {
   return test::trainer_config(with(options, {{"--gpu", "h200"}}));
 }
 test::Outcome on_gpu(const model::ModelSpec& model, const OptionList& options, int steps = 2) {
-  return test::run_steps(model, gpu_config(options), steps, test::random_tokens(model.vocab),
-                         /*emulated=*/false, nullptr, {}, first_gpu);
-}
-test::Outcome on_cpu(const model::ModelSpec& model, const OptionList& options, int steps = 2) {
-  return test::run_steps(model, test::trainer_config(options), steps,
-                         test::random_tokens(model.vocab));
+  return test::on_gpu(first_gpu, model, options, steps);
 }
 
 /// A rank alone on the GPU.
@@ -119,41 +115,17 @@ TEST_CASE("gpu: steps train as a CPU's do: fp32, eager attention") {
                                  "qwen3", "mixtral", "qwen3_moe"}) {
     const model::ModelSpec model =
         name == "tiny-llama" ? model::load_model(name) : oracle_model(name);
-    for (const std::string kernels : {"eager", "fused"})
-      for (const std::string loss : {"ce", "lc-ce"}) {
-        const OptionList options{{"--kernels", kernels},
-                                 {"--loss", loss},
-                                 {"--attn", "eager"},
-                                 {"--seq", "24"},
-                                 {"--ac", "full"}};
-        CAPTURE(name);
-        CAPTURE(kernels);
-        CAPTURE(loss);
-        const test::Outcome cpu = on_cpu(model, options), gpu = on_gpu(model, options);
-        CHECK(gpu.loss == doctest::Approx(cpu.loss).epsilon(1e-5));
-        CHECK(test::largest_difference(gpu.gradients, cpu.gradients) < 1e-4);
-        CHECK(test::largest_difference(gpu.parameters, cpu.parameters) < 1e-3);
-      }
+    test::check_kernels_and_losses(first_gpu, model, test::fp32_steps, {1e-5, 1e-4, 1e-3});
   }
 }
 
 TEST_CASE("gpu: steps train as a CPU's do: bf16, flash attention") {
   if (!on_device()) return;
   const model::ModelSpec model = model::load_model("tiny-llama");
-  for (const std::string seq :
-       {"32", "520"})  // 520: the keys are cut, and no tile of them is whole
-    for (const std::string kernels : {"eager", "fused"})
-      for (const std::string loss : {"ce", "lc-ce"}) {
-        const OptionList options =
-            with(bf16, {{"--kernels", kernels}, {"--loss", loss}, {"--seq", seq}});
-        CAPTURE(seq);
-        CAPTURE(kernels);
-        CAPTURE(loss);
-        const test::Outcome cpu = on_cpu(model, options, 1), gpu = on_gpu(model, options, 1);
-        CHECK(gpu.loss == doctest::Approx(cpu.loss).epsilon(5e-3));
-        // Rounding to 8 bits of mantissa at other places: far below what a wrong kernel gives.
-        CHECK(test::largest_difference(gpu.gradients, cpu.gradients) < 0.1);
-      }
+  for (const char* seq : {"32", "520"})  // 520: the keys are cut, and no tile of them is whole
+    // Rounding to 8 bits of mantissa at other places: far below what a wrong kernel gives.
+    test::check_kernels_and_losses(first_gpu, model, with(bf16, {{"--seq", seq}}), {5e-3, 0.1, 0.1},
+                                   1);
 }
 
 TEST_CASE("gpu: experts' grouped products in bf16 train as a CPU's do") {

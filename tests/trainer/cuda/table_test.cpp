@@ -6,26 +6,20 @@
 #include "ac_advisor/ir/tiles.hpp"
 #include "ac_advisor/simulate/memory.hpp"
 #include "trainer/cuda/host_cuda.hpp"
+#include "trainer/cuda/steps_alike.hpp"
 #include "trainer/kernels/cuda/cuda.hpp"
 #include "trainer/kernels/cuda/device/device.hpp"
-#include "trainer/run_step.hpp"
 
 namespace ac_advisor {
 namespace {
 
+using test::on_cpu;
 using test::oracle_model;
 using test::with;
 
 test::Outcome on_gpu(const model::ModelSpec& model, const OptionList& options, int steps = 2,
                      bool emulated = false) {
-  return test::run_steps(model, test::trainer_config(with(options, {{"--gpu", "h200"}})), steps,
-                         test::random_tokens(model.vocab), emulated, nullptr, {},
-                         test::make_host_cuda);
-}
-
-test::Outcome on_cpu(const model::ModelSpec& model, const OptionList& options, int steps = 2) {
-  return test::run_steps(model, test::trainer_config(options), steps,
-                         test::random_tokens(model.vocab));
+  return test::on_gpu(test::make_host_cuda, model, options, steps, emulated);
 }
 
 /// The planner's peaks for the trainer on a GPU whose allocator does not round.
@@ -49,40 +43,19 @@ TEST_CASE("a GPU has a kernel for every op kind") {
 
 TEST_CASE("a GPU's kernels train as a CPU's do: fp32, seven families, fused and eager") {
   for (const char* name :
-       {"tiny-llama", "gemma2", "gemma3_text", "mistral", "phi3", "qwen2", "qwen3"}) {
-    const model::ModelSpec model = oracle_model(name);
-    for (const char* kernels : {"eager", "fused"})
-      for (const char* loss : {"ce", "lc-ce"}) {
-        const OptionList options{{"--kernels", kernels},
-                                 {"--loss", loss},
-                                 {"--attn", "eager"},
-                                 {"--seq", "24"},
-                                 {"--ac", "full"}};
-        CAPTURE(name);
-        CAPTURE(kernels);
-        CAPTURE(loss);
-        const test::Outcome cpu = on_cpu(model, options), gpu = on_gpu(model, options);
-        CHECK(gpu.loss == doctest::Approx(cpu.loss).epsilon(1e-6));
-        CHECK(test::largest_difference(gpu.gradients, cpu.gradients) < 2e-5);
-        CHECK(test::largest_difference(gpu.parameters, cpu.parameters) < 1e-4);
-      }
-  }
+       {"tiny-llama", "gemma2", "gemma3_text", "mistral", "phi3", "qwen2", "qwen3"})
+    test::check_kernels_and_losses(test::make_host_cuda, oracle_model(name), test::fp32_steps,
+                                   {1e-6, 2e-5, 1e-4});
 }
 
 TEST_CASE("a GPU's kernels train as a CPU's do: bf16 with flash attention") {
-  const model::ModelSpec model = model::load_model("tiny-llama");
-  for (const char* kernels : {"eager", "fused"})
-    for (const char* loss : {"ce", "lc-ce"}) {
-      const OptionList options{{"--kernels", kernels},     {"--loss", loss},
-                               {"--param-dtype", "bf16"},  {"--compute-dtype", "bf16"},
-                               {"--reduce-dtype", "bf16"}, {"--ac", "selective"}};
-      CAPTURE(kernels);
-      CAPTURE(loss);
-      const test::Outcome cpu = on_cpu(model, options, 1), gpu = on_gpu(model, options, 1);
-      CHECK(gpu.loss == doctest::Approx(cpu.loss).epsilon(2e-3));
-      // Rounding to 8 bits of mantissa at other places: far below what a wrong kernel gives.
-      CHECK(test::largest_difference(gpu.gradients, cpu.gradients) < 0.05);
-    }
+  const OptionList options{{"--param-dtype", "bf16"},
+                           {"--compute-dtype", "bf16"},
+                           {"--reduce-dtype", "bf16"},
+                           {"--ac", "selective"}};
+  // Rounding to 8 bits of mantissa at other places: far below what a wrong kernel gives.
+  test::check_kernels_and_losses(test::make_host_cuda, model::load_model("tiny-llama"), options,
+                                 {2e-3, 0.05, 0.05}, 1);
 }
 
 TEST_CASE("a GPU's kernels draw the same dropout, and recompute it") {
