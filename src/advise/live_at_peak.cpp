@@ -10,8 +10,7 @@
 
 namespace ac_advisor::advise {
 
-std::vector<profile::LiveTensor> live_at_peak(const model::ModelSpec& model,
-                                              const StepConfig& config) {
+std::vector<PlannedTensor> live_at_peak(const model::ModelSpec& model, const StepConfig& config) {
   const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Solved solved = solve(model, config, device);
   const ir::Program& p = solved.step.program;
@@ -22,21 +21,23 @@ std::vector<profile::LiveTensor> live_at_peak(const model::ModelSpec& model,
   std::vector<ir::ValueId> first(p.storages.size(), ir::no_id);
   for (std::size_t v = p.values.size(); v-- > 0;)
     first[static_cast<std::size_t>(p.values[v].storage)] = static_cast<ir::ValueId>(v);
-  std::vector<profile::LiveTensor> live;
+  std::vector<PlannedTensor> live;
   for (const ir::StorageId s : simulate::live_at(solved.step, schedule, trace.peak_op)) {
     const auto at = static_cast<std::size_t>(s);
     const ir::Value& value = p.values[static_cast<std::size_t>(first[at])];
-    live.push_back({to_string(p.storage(s).module),
-                    value.producer == ir::no_id ? "" : ir::row(p.op(value.producer).kind).name,
-                    ir::to_string(value.shape), to_option(value.dtype), categories[at],
-                    simulate::allocated_size(p.storage(s).bytes, memory.round_to_512)});
+    const bool made = value.producer != ir::no_id;
+    live.push_back(
+        {{to_string(p.storage(s).module), made ? ir::row(p.op(value.producer).kind).name : "",
+          ir::to_string(value.shape), to_option(value.dtype), categories[at],
+          simulate::allocated_size(p.storage(s).bytes, memory.round_to_512)},
+         made && p.op(value.producer).phase >= ir::Phase::backward});
   }
   const std::int64_t handles = memory.cublas_workspace > 0 ? cublas_handles(config) : 0;
   for (std::int64_t i = 0; i < handles; ++i)
-    live.push_back({"", "cuBLAS workspace", "", "", profile::Category::workspace,
-                    memory.cublas_workspace / handles});
+    live.push_back({{"", "cuBLAS workspace", "", "", profile::Category::workspace,
+                     memory.cublas_workspace / handles}});
   if (const std::int64_t scratch = trace.workspace_at_peak - memory.cublas_workspace; scratch > 0)
-    live.push_back({"", "workspace", "", "", profile::Category::workspace, scratch});
+    live.push_back({{"", "workspace", "", "", profile::Category::workspace, scratch}});
   return live;
 }
 

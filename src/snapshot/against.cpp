@@ -27,6 +27,19 @@ Category seen_as(Category c) {
   }
 }
 
+using Planned = std::vector<advise::PlannedTensor>;
+
+/// A gradient of the logits is the loss' in a plan (and in a plan's own snapshot, which tells so),
+/// and something that backward makes in PyTorch's.
+Category seen_as(const advise::PlannedTensor& t, bool tells_loss) {
+  const bool made_by_backward = t.tensor.category == Category::loss && t.in_backward;
+  return made_by_backward && !tells_loss ? Category::temporaries : seen_as(t.tensor.category);
+}
+
+bool tells_loss(const Analysis& a) {
+  return a.at_peak[static_cast<std::size_t>(Category::loss)] != 0;
+}
+
 ByCategory seen(const ByCategory& bytes) {
   ByCategory result{};
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -34,12 +47,26 @@ ByCategory seen(const ByCategory& bytes) {
   return result;
 }
 
-void lay_beside(Against& r) {
+ByCategory seen(const Planned& planned, bool tells_loss) {
+  ByCategory result{};
+  for (const advise::PlannedTensor& t : planned)
+    result[static_cast<std::size_t>(seen_as(t, tells_loss))] += t.tensor.bytes;
+  return result;
+}
+
+/// "blocks.*.mlp": what all blocks have alike is told once.
+std::string of_all_blocks(const std::string& module) {
+  if (!module.starts_with("blocks.")) return module;
+  const std::size_t dot = module.find('.', 7);
+  return "blocks.*" + (dot == std::string::npos ? "" : module.substr(dot));
+}
+
+void lay_beside(Against& r, const Planned& tensors) {
   const profile::Memory& m = r.planned.memory;
   const Analysis& a = r.analysis;
   r.totals = {{"peak_allocated", m.peak_allocated, a.peak_allocated},
               {"peak_reserved", m.peak_reserved, a.peak_reserved}};
-  const ByCategory planned = seen(m.at_peak), measured = seen(a.at_peak);
+  const ByCategory planned = seen(tensors, tells_loss(a)), measured = seen(a.at_peak);
   for (std::size_t i = 0; i < planned.size(); ++i)
     if (planned[i] != 0 || measured[i] != 0)
       r.categories.push_back(
@@ -55,13 +82,14 @@ void lay_beside(Against& r) {
 }
 
 /// Blocks of a size on both sides are pairs, first made with first made.
-void match(Against& r, const std::vector<profile::LiveTensor>& planned) {
+void match(Against& r, const Planned& planned) {
+  const bool told = tells_loss(r.analysis);
   struct Side {
-    std::vector<const profile::LiveTensor*> planned;
+    std::vector<const advise::PlannedTensor*> planned;
     std::vector<const LiveBlock*> measured;
   };
   std::map<Bytes, Side> sizes;
-  for (const profile::LiveTensor& t : planned) sizes[t.bytes].planned.push_back(&t);
+  for (const advise::PlannedTensor& t : planned) sizes[t.tensor.bytes].planned.push_back(&t);
   for (const LiveBlock& b : r.analysis.live) {
     // What was asked for, rounded: a block can be larger where its rest was not split off.
     const Bytes asked = std::max<Bytes>(512, (b.requested + 511) / 512 * 512);
@@ -89,10 +117,10 @@ void match(Against& r, const std::vector<profile::LiveTensor>& planned) {
                      });
     // First those whose categories agree, so that what is left over is what differs.
     std::vector<bool> used(side.measured.size(), false);
-    std::vector<const profile::LiveTensor*> left;
-    const auto pair = [&](const profile::LiveTensor* t, bool same_category) {
+    std::vector<const advise::PlannedTensor*> left;
+    const auto pair = [&](const advise::PlannedTensor* t, bool same_category) {
       for (std::size_t i = 0; i < used.size(); ++i) {
-        const bool same = seen_as(side.measured[i]->category) == seen_as(t->category);
+        const bool same = seen_as(side.measured[i]->category) == seen_as(*t, told);
         if (used[i] || same != same_category) continue;
         used[i] = true;
         ++r.matched;
@@ -102,13 +130,15 @@ void match(Against& r, const std::vector<profile::LiveTensor>& planned) {
       }
       return false;
     };
-    for (const profile::LiveTensor* t : side.planned)
+    for (const advise::PlannedTensor* t : side.planned)
       if (!pair(t, true)) left.push_back(t);
-    for (const profile::LiveTensor* t : left)
+    for (const advise::PlannedTensor* t : left) {
+      const auto& [module, op, shape, dtype, category, bytes] = t->tensor;
       if (!pair(t, false))
-        add(r.only_planned, size, seen_as(t->category),
-            t->module + (t->module.empty() || t->op.empty() ? "" : " ") + t->op +
-                (t->shape.empty() ? "" : " " + t->shape));
+        add(r.only_planned, size, seen_as(*t, told),
+            of_all_blocks(module) + (module.empty() || op.empty() ? "" : " ") + op +
+                (shape.empty() ? "" : " " + shape));
+    }
     for (std::size_t i = 0; i < used.size(); ++i)
       if (!used[i])
         add(r.only_measured, size, seen_as(side.measured[i]->category), side.measured[i]->where);
@@ -133,6 +163,12 @@ void find(Against& r) {
           ? "the measured peak is the planned one to the byte"
           : fmt::format("the measured peak is {} {} than the planned one ({:+.2f} %)",
                         mib(std::abs(difference)), difference > 0 ? "higher" : "lower", share));
+  Bytes rest = 0;
+  for (const LiveBlock& b : r.analysis.live) rest += b.size - (b.requested + 511) / 512 * 512;
+  if (rest > 0)
+    r.findings.push_back(mib(rest) +
+                         " of it are the ends of blocks that were too small to split off, which a "
+                         "plan does not count");
   std::vector<const Beside*> rows;
   for (const Beside& b : r.categories)
     if (b.planned != b.measured) rows.push_back(&b);
@@ -165,8 +201,9 @@ Against against(Analysis analysis, const profile::Profile& planned, const std::s
   r.plan = plan;
   r.analysis = std::move(analysis);
   r.planned = planned;
-  lay_beside(r);
-  match(r, advise::live_at_peak(planned.model, planned.config));
+  const Planned tensors = advise::live_at_peak(planned.model, planned.config);
+  lay_beside(r, tensors);
+  match(r, tensors);
   find(r);
   return r;
 }

@@ -76,7 +76,7 @@ void PickleStore::append(Value to, std::span<const Value> items) {
 
 class PickleReader {
  public:
-  PickleReader(ByteSource& source, PickleStore& store, const Shaper& shaper)
+  PickleReader(ByteReader& source, PickleStore& store, const Shaper& shaper)
       : in_(source), store_(store), shaper_(shaper) {}
 
   Value read() {
@@ -208,7 +208,7 @@ class PickleReader {
     drop_marked();
   }
 
-  ByteSource& in_;
+  ByteReader& in_;
   PickleStore& store_;
   const Shaper& shaper_;
   std::vector<Value> stack_, memo_;
@@ -387,7 +387,7 @@ void PickleReader::step(std::uint8_t op) {
   }
 }
 
-Value read_pickle(ByteSource& source, PickleStore& store, const Shaper& shaper) {
+Value read_pickle(ByteReader& source, PickleStore& store, const Shaper& shaper) {
   return PickleReader(source, store, shaper).read();
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "byte_source.hpp"
+#include "byte_reader.hpp"
 
 namespace ac_advisor::snapshot {
 
@@ -86,6 +86,6 @@ using Shaper = std::function<void(PickleStore&, Value dict, std::span<const Valu
 /// Reads a pickle of plain types (None, bool, int, float, str, bytes, list, tuple, dict) of
 /// protocols 0 to 5. It runs nothing: a pickle that refers to a class or a function is refused by
 /// its name. Throws UserError with the file's name and the byte.
-[[nodiscard]] Value read_pickle(ByteSource& source, PickleStore& store, const Shaper& shaper);
+[[nodiscard]] Value read_pickle(ByteReader& source, PickleStore& store, const Shaper& shaper);
 
 }  // namespace ac_advisor::snapshot

@@ -18,10 +18,9 @@ constexpr Mistaken mistaken[] = {
     {"{", "JSON; a trace is read by `diagnose`, a saved result by `report`"},
     {"<", "a web page; give the .pickle that it was made of"},
     {"SQLite", "an SQLite file; a trace of Nsight Systems is read by `diagnose`"},
-    {"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it with `zstd -d`"},
 };
 
-void check_head(ByteSource& source) {
+void check_head(ByteReader& source) {
   const std::string_view head = source.head();
   if (head.empty()) throw UserError(source.origin() + ": is empty");
   for (const Mistaken& m : mistaken)
@@ -152,7 +151,7 @@ class Assembly {
   Snapshot& to_;
 };
 
-Snapshot read_source(ByteSource& source) {
+Snapshot read_source(ByteReader& source) {
   check_head(source);
   Snapshot snapshot;
   snapshot.origin = source.origin();
@@ -171,12 +170,12 @@ Snapshot read_source(ByteSource& source) {
 }  // namespace
 
 Snapshot read(const std::string& path) {
-  ByteSource source(read_file(path), path);
+  ByteReader source(files::open_source(path), path);
   return read_source(source);
 }
 
 Snapshot read_bytes(std::string_view bytes, const std::string& origin) {
-  ByteSource source(read_memory(bytes), origin);
+  ByteReader source(files::open_bytes(bytes, origin), origin);
   return read_source(source);
 }
 

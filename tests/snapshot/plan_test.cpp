@@ -1,6 +1,8 @@
 // A plan written as a snapshot, read again, and a plan laid beside a snapshot.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/advise/advise.hpp"
@@ -59,7 +61,8 @@ TEST_CASE("the tensors at the planned peak sum to it") {
   for (const OptionList& options : configurations) {
     const StepConfig config = resolve_options(options);
     std::int64_t sum = 0;
-    for (const profile::LiveTensor& t : advise::live_at_peak(small_model(), config)) sum += t.bytes;
+    for (const advise::PlannedTensor& t : advise::live_at_peak(small_model(), config))
+      sum += t.tensor.bytes;
     CHECK(sum == advise::plan(small_model(), config).memory.peak_allocated);
   }
 }
@@ -88,7 +91,10 @@ TEST_CASE("a plan beside another configuration's snapshot names what differs") {
   const snapshot::Against r = snapshot::against(planned_snapshot(configurations[0]), plan, "plan");
   REQUIRE(r.findings.size() > 1);
   CHECK(r.findings[0].find("higher than the planned one") != std::string::npos);
-  CHECK(r.findings[1].find("activations") != std::string::npos);
+  const bool named = std::any_of(r.findings.begin(), r.findings.end(), [](const std::string& f) {
+    return f.starts_with("activations: ");
+  });
+  CHECK(named);
   CHECK_FALSE(r.only_measured.empty());
 }
 

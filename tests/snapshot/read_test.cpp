@@ -102,7 +102,7 @@ TEST_CASE("damaged files are refused with the place") {
       "e."s,
       "items for no list");
   refuses("\x80\x04X\xff\xff\xff\x7f"s, "cut short");
-  refuses("\x1f\x8b\x08\x00\x00\x00"s, "is empty");
+  refuses("\x1f\x8b\x08\x00\x00\x00"s, "is cut off");
   refuses("\x80\x04\xfe."s, "opcode 254");
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("a file on disk is read as its bytes are, and one that is not there is
   CHECK(read(test::snapshot_path("train.pickle.gz")).segments.size() == 6);
 }
 
-TEST_CASE("integers keep all of their 64 bits") {
+TEST_CASE("addresses keep all of their bits") {
   for (const std::int64_t n : {std::int64_t{0}, std::int64_t{255}, std::int64_t{65536},
                                std::int64_t{1} << 40, std::int64_t{1} << 59}) {
     const Snapshot s = read_bytes(one_event(n, 7), "s");
