@@ -230,8 +230,8 @@ fetch_python() {
     return 0
   fi
   # Those that all of the pinned packages have wheels for.
-  for candidate in python3.12 python3.13 python3; do
-    if "$candidate" -c 'import sys, venv; sys.exit(not (3, 12) <= sys.version_info[:2] <= (3, 13))' \
+  for candidate in python3 python3.12 python3.13 python3.11; do
+    if "$candidate" -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
       2>/dev/null; then
       python=$candidate
       break

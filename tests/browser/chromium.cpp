@@ -204,8 +204,8 @@ void Chromium::click(const std::string& selector) {
 
 void Chromium::press(const std::string& key) {
   static const std::map<std::string, int> codes{
-      {"Tab", 9},      {"Enter", 13},     {"End", 35},        {"Home", 36},
-      {"ArrowUp", 38}, {"ArrowLeft", 37}, {"ArrowRight", 39}, {"ArrowDown", 40}};
+      {"Tab", 9},        {"Enter", 13},      {"End", 35},       {"Home", 36}, {"ArrowUp", 38},
+      {"ArrowLeft", 37}, {"ArrowRight", 39}, {"ArrowDown", 40}, {"+", 187},   {"-", 189}};
   json event{{"key", key}, {"code", key}, {"windowsVirtualKeyCode", codes.at(key)}};
   if (key == "Enter") event["text"] = "\r";
   for (const char* type : {"keyDown", "keyUp"}) {
