@@ -26,4 +26,10 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
     set_tests_properties("emulated: ${subject} in PyTorch" PROPERTIES LABELS emulated
       PASS_REGULAR_EXPRESSION "Ran [0-9]+ tests[^\n]*[\r\n]+OK" FAIL_REGULAR_EXPRESSION "FAILED")
   endforeach()
+  add_test(NAME "emulated: snapshots that PyTorch writes have its peaks and categories"
+    COMMAND ac-advisor dryrun -- "${AC_ADVISOR_TORCH_PYTHON}"
+      "${PROJECT_SOURCE_DIR}/tests/snapshot/check_pytorch.py" --program "$<TARGET_FILE:ac-advisor>")
+  set_tests_properties("emulated: snapshots that PyTorch writes have its peaks and categories"
+    PROPERTIES LABELS emulated
+    PASS_REGULAR_EXPRESSION "foreach +peak [0-9,]+ B: as told" FAIL_REGULAR_EXPRESSION "B: {")
 endif()

@@ -1,6 +1,7 @@
 #include "categorize.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -204,6 +205,7 @@ class Judge {
         auto& n = most[a.requested];
         n = std::max(n, ++counts[{step_of(a.born), a.requested}]);
       }
+    limit_by_states(most, result);
     std::map<std::int64_t, std::int64_t> known, states;
     for (std::size_t i = 0; i < result.size(); ++i)
       if (result[i] == Category::parameters) ++known[h_.allocations[i].requested];
@@ -234,6 +236,29 @@ class Judge {
         result[i] = Category::optimizer_states;
       }
     }
+  }
+
+  /// Other tensors of backward may have a parameter's size and live as long as a gradient: there are
+  /// not more parameters of a size than leave each as many states as those of other sizes have.
+  void limit_by_states(std::map<std::int64_t, std::int64_t>& gradients,
+                       const std::vector<Category>& result) const {
+    std::map<std::int64_t, std::int64_t> kept;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Allocation& a = h_.allocations[i];
+      const bool early = a.born < first_backward_;
+      const bool open = result[i] == Category::unknown || result[i] == Category::parameters ||
+                        result[i] == Category::optimizer_states;
+      if (open && early && (persists(a) || stays(a))) ++kept[a.requested];
+    }
+    std::array<std::int64_t, 4> votes{};  // bytes, by the states of a parameter's own size
+    for (const auto& [size, n] : gradients)
+      for (std::size_t states = 0; states < votes.size(); ++states)
+        if (kept[size] == static_cast<std::int64_t>(states + 1) * n) votes[states] += size * n;
+    const auto most = std::max_element(votes.begin(), votes.end());
+    if (*most == 0) return;
+    const std::int64_t share = most - votes.begin() + 1;
+    for (auto& [size, n] : gradients)
+      if (kept[size] % share == 0) n = std::min(n, kept[size] / share);
   }
 
   const Snapshot& s_;
