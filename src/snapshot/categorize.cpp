@@ -238,8 +238,8 @@ class Judge {
     }
   }
 
-  /// Other tensors of backward may have a parameter's size and live as long as a gradient: there are
-  /// not more parameters of a size than leave each as many states as those of other sizes have.
+  /// Other tensors of backward may have a parameter's size and live as long as a gradient: there
+  /// are not more parameters of a size than leave each as many states as those of other sizes have.
   void limit_by_states(std::map<std::int64_t, std::int64_t>& gradients,
                        const std::vector<Category>& result) const {
     std::map<std::int64_t, std::int64_t> kept;

@@ -167,6 +167,10 @@ std::int64_t Records::size_of(const PickleStore& store, Value v) const {
   return size;
 }
 
+/// `dryrun` puts functions of its own around PyTorch's ops: a program on a GPU has no such frames,
+/// and autograd's threads have none at all.
+constexpr std::string_view emulated_ops = "/ac_advisor_values/";
+
 std::uint32_t Records::frame_of(PickleStore& store, std::span<const Value> pairs) {
   Frame f;
   each(pairs, [&](std::uint32_t key, Value v) {
@@ -179,6 +183,7 @@ std::uint32_t Records::frame_of(PickleStore& store, std::span<const Value> pairs
   for (const std::uint32_t id : same)
     if (frames[id] == f) return id;
   frames.push_back(f);
+  ours_.push_back(store.text(f.file).find(emulated_ops) != std::string_view::npos);
   same.push_back(static_cast<std::uint32_t>(frames.size() - 1));
   return same.back();
 }
@@ -191,7 +196,7 @@ StackId Records::stack_of(PickleStore& store, Value list) {
   std::vector<std::uint32_t> ids;
   std::uint64_t hash = 0;
   for (const Value item : store.elements(list)) {
-    if (const auto shape = store.shape(item); shape.kind == frame) {
+    if (const auto shape = store.shape(item); shape.kind == frame && !ours_[shape.index]) {
       ids.push_back(shape.index);
       hash = mixed(hash, shape.index);
     }

@@ -44,6 +44,7 @@ class Records {
   std::string origin_;
   std::vector<History> histories_;
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> frame_ids_, stack_ids_;
+  std::vector<bool> ours_;  ///< of the frames: functions of the emulated device
 };
 
 }  // namespace ac_advisor::snapshot

@@ -20,8 +20,10 @@ void refuses(const std::string& bytes, const std::string& part) {
                        doctest::Contains(part.c_str()), UserError);
 }
 
-/// {"segments": [], "device_traces": [[{"action": "alloc", "addr": address, "size": size}]]}
-std::string one_event(std::int64_t address, std::int64_t size) {
+/// {"segments": [], "device_traces": [[{"action": "alloc", "addr": address, "size": size}]]}, with
+/// a frame in each of `files`.
+std::string one_event(std::int64_t address, std::int64_t size,
+                      const std::vector<std::string>& files = {}) {
   PickleWriter out;
   out.begin_dict();
   out.text("segments");
@@ -34,6 +36,16 @@ std::string one_event(std::int64_t address, std::int64_t size) {
   out.entry("action", "alloc");
   out.entry("addr", address);
   out.entry("size", size);
+  out.text("frames");
+  out.begin_list();
+  for (const std::string& file : files) {
+    out.begin_dict();
+    out.entry("filename", file);
+    out.entry("name", "run");
+    out.entry("line", 7);
+    out.end_dict();
+  }
+  out.end_list();
   out.end_dict();
   out.end_list();
   out.end_list();
@@ -110,6 +122,17 @@ TEST_CASE("a file on disk is read as its bytes are, and one that is not there is
   CHECK_THROWS_WITH_AS(static_cast<void>(read("/no/such/file")), doctest::Contains("/no/such/file"),
                        UserError);
   CHECK(read(test::snapshot_path("train.pickle.gz")).segments.size() == 6);
+}
+
+TEST_CASE("frames of the emulated device are not the program's") {
+  const std::string own = "/lib/emulator/python/ac_advisor_values/wrap.py";
+  const Snapshot both = read_bytes(one_event(4096, 512, {own, "train.py"}), "s");
+  REQUIRE(both.traces.at(0).size() == 1);
+  const auto& stack = both.stacks.at(both.traces[0][0].stack);
+  REQUIRE(stack.size() == 1);
+  CHECK(both.text(both.frames.at(stack[0]).file) == "train.py");
+  // In autograd's threads there is no frame of Python at all.
+  CHECK(read_bytes(one_event(4096, 512, {own}), "s").traces.at(0).at(0).stack == 0);
 }
 
 TEST_CASE("addresses keep all of their bits") {
