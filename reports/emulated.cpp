@@ -1,36 +1,25 @@
 // A profile of a program that ran on an emulated device: what it told, and no more.
 #include "reports/emulated.hpp"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <memory>
+#include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "reports/grids.hpp"
+#include "reports/kernel_name.hpp"
 
 namespace ac_advisor::reports {
 namespace {
 
 constexpr std::size_t forward = 0, backward = 2, optimizer = 4;
-constexpr std::size_t kernel_columns = 44, steps_shown = 4, kernels_shown = 8;
+constexpr std::size_t kernel_columns = 44, steps_shown = 4, kernels_shown = 12;
 
 bool has(const profile::Profile& p, const char* path) { return !p.absent.contains(path); }
 
 std::string gib_or_dash(const profile::Profile& p, const char* path, std::int64_t bytes) {
   return has(p, path) ? gib(bytes) + " GiB" : "not known";
-}
-
-/// "at::native::vectorized_elementwise_kernel" of its mangled name, without arguments.
-std::string plain_name(const std::string& mangled) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
-  std::string name = status == 0 && text ? text.get() : mangled;
-  if (name.starts_with("void ")) name.erase(0, 5);
-  name = name.substr(0, std::min(name.find('<'), name.find('(')));
-  if (name.empty()) name = mangled;
-  return name.size() > kernel_columns ? name.substr(0, kernel_columns - 1) + "…" : name;
 }
 
 Grid step_grid(const profile::Emulation& e) {
@@ -44,21 +33,37 @@ Grid step_grid(const profile::Emulation& e) {
   return grid;
 }
 
+/// Kernels that differ in types or in how they are vectorised alone are one row.
 Grid kernel_grid(const profile::Emulation& e) {
-  Grid grid({"kernel", "forward", "backward", "optimizer"});
-  std::array<std::int64_t, 5> others{};
-  for (std::size_t i = 0; i < e.kernels.size(); ++i) {
-    const profile::KernelCount& k = e.kernels[i];
-    if (i < kernels_shown)
-      grid.row({printable(plain_name(k.name)), grouped(k.launches[forward]),
-                grouped(k.launches[backward]), grouped(k.launches[optimizer])});
-    else
-      for (std::size_t phase = 0; phase < others.size(); ++phase)
-        others[phase] += k.launches[phase];
+  std::vector<profile::KernelCount> rows;
+  for (const profile::KernelCount& k : e.kernels) {
+    const std::string name = kernel_name(k.name);
+    auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.name == name; });
+    if (row == rows.end()) row = rows.insert(row, {name, {}});
+    for (std::size_t i = 0; i < k.launches.size(); ++i) row->launches[i] += k.launches[i];
   }
-  if (e.kernels.size() > kernels_shown)
-    grid.row({"[" + std::to_string(e.kernels.size() - kernels_shown) + " others]",
-              grouped(others[forward]), grouped(others[backward]), grouped(others[optimizer])});
+  const auto launches = [](const profile::KernelCount& k) {
+    return std::accumulate(k.launches.begin(), k.launches.end(), std::int64_t{0});
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const auto& a, const auto& b) { return launches(a) > launches(b); });
+  profile::KernelCount others;
+  for (std::size_t i = kernels_shown; i < rows.size(); ++i)
+    for (std::size_t p = 0; p < others.launches.size(); ++p)
+      others.launches[p] += rows[i].launches[p];
+  if (rows.size() > kernels_shown) {
+    others.name = "[" + std::to_string(rows.size() - kernels_shown) + " others]";
+    rows.resize(kernels_shown);
+    rows.push_back(others);
+  }
+  Grid grid({"kernel", "forward", "backward", "optimizer"});
+  for (const profile::KernelCount& k : rows) {
+    const bool fits = k.name.size() <= kernel_columns;
+    grid.row({printable(fits ? k.name : k.name.substr(0, kernel_columns - 1) + "…"),
+              grouped(k.launches[forward]), grouped(k.launches[backward]),
+              grouped(k.launches[optimizer])});
+  }
   return grid;
 }
 
