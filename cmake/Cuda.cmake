@@ -1,5 +1,6 @@
 # The trainer's own kernels (src/trainer/kernels/cuda/device/), whose bodies are compiled twice:
-# ac_advisor_device_kernels by nvcc, where CUDA 12.4 or later is found (AC_ADVISOR_HAS_CUDA), and
+# ac_advisor_device_kernels by nvcc, where CUDA 13 is found (AC_ADVISOR_HAS_CUDA): LibTorch 2.11's wheel is
+# of CUDA 13, and a handle of one major version of cuBLAS means nothing to another; and
 # ac_advisor_host_kernels by the C++ compiler, for the tests. Nothing here links libcuda.
 
 set(AC_ADVISOR_HAS_CUDA OFF)
@@ -25,18 +26,14 @@ if(AC_ADVISOR_NVCC)
     set(nvcc_version "${CMAKE_MATCH_1}")
   endif()
 endif()
-if(nvcc_version VERSION_LESS 12.4)
-  message(STATUS "CUDA 12.4 or later is not found: the trainer's CUDA kernels are left out")
+if(NOT nvcc_version MATCHES "^13\\.")
+  message(STATUS "CUDA 13, which LibTorch 2.11 has, is not found (nvcc: ${nvcc_version}): the trainer's CUDA kernels are left out")
   return()
 endif()
 
 # Code for the A100, the H100 and H200; the last one's PTX also, for what comes after it.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  if(nvcc_version VERSION_LESS 12.8)
-    set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "")
-  else()
-    set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "")
-  endif()
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "")
 endif()
 if(NOT DEFINED CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER "${AC_ADVISOR_NVCC}")
@@ -59,7 +56,11 @@ if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
 enable_language(CUDA)
-find_package(CUDAToolkit 12.4 REQUIRED)
+find_package(CUDAToolkit 13 QUIET)
+if(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas)
+  message(STATUS "the toolkit of ${AC_ADVISOR_NVCC} lacks the CUDA runtime or cuBLAS: the trainer's CUDA kernels are left out")
+  return()
+endif()
 set(AC_ADVISOR_HAS_CUDA ON)
 
 file(GLOB device_kernels CONFIGURE_DEPENDS "${kernels_dir}/cuda/*.cu")

@@ -1,9 +1,10 @@
 # ac_advisor_nccl: the objects by which a program of this project has NCCL. They need libtorch_cuda, so
 # they are no part of ac_advisor_trainer; there no_nccl/ stands for them.
 
-find_path(nccl_include nccl.h PATHS "${torch_dir}/../nvidia/nccl/include" /usr/local/cuda/include NO_CACHE)
+# The wheel that LibTorch was built with first: a system may have NCCL of another version.
+find_path(nccl_include nccl.h HINTS "${torch_dir}/../nvidia/nccl/include" PATHS /usr/local/cuda/include NO_CACHE)
 find_path(cuda_runtime_include cuda_runtime_api.h
-  PATHS "${torch_dir}/../nvidia/cu13/include" /usr/local/cuda/include NO_CACHE)
+  HINTS "${torch_dir}/../nvidia/cu13/include" PATHS /usr/local/cuda/include NO_CACHE)
 set(nccl_version "")
 if(nccl_include)
   file(STRINGS "${nccl_include}/nccl.h" lines REGEX "^#define NCCL_(MAJOR|MINOR) +[0-9]+")

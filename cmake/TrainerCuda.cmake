@@ -1,8 +1,9 @@
-# ac-trainer-cuda: ac-trainer with a GPU's backend, kernels and collectives. Where nvcc, CUDA's
-# LibTorch and NCCL are found; it starts without a driver and says that there is none.
+# ac-trainer-cuda: ac-trainer with a GPU's backend, kernels and collectives. Where nvcc and CUDA's
+# LibTorch are found; it starts without a driver and says that there is none. Without NCCL it runs on one
+# GPU, and says so of more.
 
-if(NOT TARGET ac_advisor_device_kernels OR NOT TARGET libtorch_cuda OR NOT TARGET ac_advisor_nccl)
-  message(STATUS "nvcc, CUDA's LibTorch or NCCL is not found: ac-trainer-cuda is left out")
+if(NOT TARGET ac_advisor_device_kernels OR NOT TARGET libtorch_cuda)
+  message(STATUS "nvcc or CUDA's LibTorch is not found: ac-trainer-cuda is left out")
   return()
 endif()
 
@@ -17,4 +18,4 @@ target_link_libraries(ac_advisor_cuda
 add_executable(ac-trainer-cuda "${PROJECT_SOURCE_DIR}/src/trainer/main.cpp")
 ac_advisor_target(ac-trainer-cuda)
 target_link_libraries(ac-trainer-cuda PRIVATE
-  ac_advisor_nccl ac_advisor_trainer ac_advisor_cuda fmt::fmt)
+  $<TARGET_NAME_IF_EXISTS:ac_advisor_nccl> ac_advisor_trainer ac_advisor_cuda fmt::fmt)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""This project's CUDA kernels beside PyTorch's: what build/release/device_kernels_bench prints."""
+"""This project's CUDA kernels beside the memory's bandwidth: what build/release/device_kernels_bench prints."""
 
-from part import Part, arguments, output_of, whole
+from part import Part, arguments, device_of, output_of, whole
 
 
 def main():
@@ -9,7 +9,8 @@ def main():
     part = Part("kernels", a, "Kernels")
 
     def run():
-        said = output_of([a.build / "device_kernels_bench"] + (["--quick"] if a.quick else []), max(30, part.time_left()))
+        peak = device_of(a.gpu)["bandwidth_bytes_per_second"]["value"] / 1e9
+        said = output_of([a.build / "device_kernels_bench", "--peak-gbps", peak], max(30, part.time_left()))
         a.out.mkdir(parents=True, exist_ok=True)
         whole(a.out / "kernels.txt", said)
         return {"lines": len(said.splitlines()), "in": "kernels.txt"}

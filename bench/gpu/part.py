@@ -31,8 +31,40 @@ def arguments():
     parser.add_argument("--hidden", type=int, default=2048, help="loss")
     parser.add_argument("--cmake-options", default="", help="build")
     a = parser.parse_args()
-    a.gpu = a.gpu or ("cpu" if a.device == "cpu" else "h200")
+    a.gpu = a.gpu or ("cpu" if a.device == "cpu" else gpu_here())
     return a
+
+
+def gpu_here():
+    """The device file of the GPU that is there: of its driver's name, and of the memory nearest to its. Ends the
+    part where there is none: figures of another GPU than the one that is named are worse than none."""
+    try:
+        line = output_of(["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"], 20).splitlines()[0]
+    except Exception as error:
+        raise SystemExit(f"no GPU is found (nvidia-smi: {error}); name one with --gpu, or --device cpu")
+    name, mebibytes = [word.strip() for word in line.rsplit(",", 1)]
+    words = set(name.lower().replace("-", " ").split())
+    fitting = []
+    for device in devices():
+        marks = {mark for mark in device["name"].split("-") if not mark.endswith("gb")}
+        if device["kind"] == "gpu" and marks <= words:
+            off = abs(device["memory_bytes"]["value"] / 2**20 - float(mebibytes))
+            fitting.append((-len(marks), off, device["name"]))
+    if not fitting:
+        raise SystemExit(f"{name} has no device file; name one with --gpu: {', '.join(d['name'] for d in devices())}")
+    return min(fitting)[2]
+
+
+def devices():
+    """The device files, as they are."""
+    return [json.loads(path.read_text()) for path in sorted((ROOT / "data/devices").glob("*.json"))]
+
+
+def device_of(gpu):
+    for device in devices():
+        if gpu in [device["name"], *device.get("aliases", [])]:
+            return device
+    return json.loads(pathlib.Path(gpu).read_text())
 
 
 def config_of(model):

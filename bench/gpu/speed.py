@@ -7,16 +7,11 @@ import tempfile
 
 import advisor
 import hugging_face
-from part import ROOT, Part, arguments, config_of
+from part import Part, arguments, config_of, device_of
 
 
 def peak_flops(a):
-    for file in (ROOT / "data/devices").glob("*.json"):
-        device = json.loads(file.read_text())
-        if a.gpu in [device["name"], *device.get("aliases", [])]:
-            figure = device.get("peak_flops_per_second", {}).get("bf16")
-            return figure["value"] if isinstance(figure, dict) else figure
-    return None
+    return device_of(a.gpu)["peak_flops_per_second"]["bf16"]["value"]
 
 
 def flops(config, layers, batch, seq):

@@ -25,12 +25,17 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
       (model.head_dim % 8 != 0 || model.head_dim > 256))
     throw UserError("head_dim " + std::to_string(model.head_dim) + " with flash attention on " +
                     device.name + ": its kernel takes multiples of 8 up to 256; use --attn eager");
-  // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16 read the offsets on the host
+  // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16, and devices of another
+  // compute capability than 9 and 10, read the offsets on the host
+  const std::int64_t major = device.compute_capability / 10;
+  const bool f32 = config.precision.compute_dtype == DType::f32;
   if (config.runtime.kind == Runtime::ac_trainer && config.runtime.cuda_graph != CudaGraph::off &&
-      model.moe && config.precision.compute_dtype == DType::f32)
+      model.moe && (f32 || (major != 9 && major != 10)))
     throw UserError(std::string("--cuda-graph ") + to_option(config.runtime.cuda_graph) +
-                    " with a mixture of experts in fp32: LibTorch's grouped product then waits for "
-                    "the device, which no graph can hold; use bf16, or leave it out");
+                    " with a mixture of experts " + (f32 ? "in fp32" : "on " + device.name) +
+                    ": LibTorch's grouped product then waits for the device, which no graph can "
+                    "hold; " +
+                    (f32 ? "use bf16, or leave it out" : "leave it out"));
 }
 
 }  // namespace ac_advisor::advise

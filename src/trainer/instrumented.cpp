@@ -12,8 +12,10 @@ void count_step(Rank& rank, std::int64_t phases_entered, profile::Profile& profi
   Counted counted;
   std::string why_not;
   const std::unique_ptr<Counters> counters = Counters::open(why_not);
-  if (counters == nullptr) {
-    counted.why_not = why_not;
+  // The step has collectives: every rank runs it, or none does.
+  const bool all = rank.executor().collectives().average(counters == nullptr ? 0 : 1) == 1;
+  if (!all) {
+    counted.why_not = counters == nullptr ? why_not : "another rank has no counters";
     add_counters(profile, counted);
     return;
   }

@@ -46,7 +46,8 @@ class CapturedGraph final : public Graph {
 
 class Cuda final : public Backend {
  public:
-  explicit Cuda(c10::DeviceIndex index) : index_(index), stream_(own_stream(index)) {
+  explicit Cuda(c10::DeviceIndex index) : index_(index) {
+    choose_stream(index);
     C10_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&device_words_), sizeof(Words)));
     C10_CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&host_words_), sizeof(Words)));
   }
@@ -77,14 +78,14 @@ class Cuda final : public Backend {
   }
   void issue_step_scalars() override {
     C10_CUDA_CHECK(cudaMemcpyAsync(device_words_, host_words_, sizeof(Words),
-                                   cudaMemcpyHostToDevice, stream_.stream()));
+                                   cudaMemcpyHostToDevice, current().stream()));
   }
 
-  void finish() override { stream_.synchronize(); }
-  [[nodiscard]] bool finished() override { return stream_.query(); }
+  void finish() override { current().synchronize(); }
+  [[nodiscard]] bool finished() override { return current().query(); }
   std::size_t mark() override {
     if (marks_ == events_.size()) events_.emplace_back(unsigned{cudaEventDefault});
-    events_[marks_].record(stream_);
+    events_[marks_].record(current());
     return marks_++;
   }
   [[nodiscard]] double seconds(std::size_t from, std::size_t to) const override {
@@ -147,16 +148,18 @@ class Cuda final : public Backend {
 
  private:
   /// Graphs are captured on a stream that is not the default one, so all work goes to one such.
-  static c10::cuda::CUDAStream own_stream(c10::DeviceIndex index) {
+  static void choose_stream(c10::DeviceIndex index) {
     c10::cuda::set_device(index);
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index);
     c10::cuda::setCurrentCUDAStream(stream);
-    return stream;
+  }
+  /// Where LibTorch's ops go: of the last backend that was made, should there be two.
+  [[nodiscard]] c10::cuda::CUDAStream current() const {
+    return c10::cuda::getCurrentCUDAStream(index_);
   }
 
   c10::DeviceIndex index_;
-  c10::cuda::CUDAStream stream_;
   Words* device_words_ = nullptr;
   Words* host_words_ = nullptr;
   std::vector<at::cuda::CUDAEvent> events_;
@@ -173,6 +176,8 @@ std::unique_ptr<Backend> make_cuda_backend(std::int64_t index) {
   if (status != cudaSuccess)
     throw Failure{3, std::string("no CUDA device: ") + cudaGetErrorString(status) +
                          "; `ac-advisor doctor` says what is missing"};
+  // A launcher may show each process its own GPU alone (srun --gpus-per-task=1).
+  if (count == 1) index = 0;
   if (index >= count)
     throw Failure{3, "GPU " + std::to_string(index) + " is not there: this machine shows " +
                          std::to_string(count) + "; start one process a GPU"};

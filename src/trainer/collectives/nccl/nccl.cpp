@@ -147,12 +147,14 @@ void require_nccl() {}
 
 std::unique_ptr<Collectives> make_nccl(const Rendezvous& where, double timeout_seconds) {
   const c10::DeviceIndex count = c10::cuda::device_count();
-  if (where.local_rank >= count)
+  const bool own_gpu = count == 1;  // each process is shown its own (srun --gpus-per-task=1)
+  if (where.local_rank >= count && !own_gpu)
     throw Failure{3, "--collectives nccl: rank " + std::to_string(where.rank) + " is number " +
                          std::to_string(where.local_rank) + " of this machine, which shows " +
                          std::to_string(count) +
                          " GPUs; nccl needs one a rank, --collectives procs runs on CPUs"};
-  c10::cuda::set_device(static_cast<c10::DeviceIndex>(where.local_rank));
+  c10::cuda::set_device(own_gpu ? c10::DeviceIndex{0}
+                                : static_cast<c10::DeviceIndex>(where.local_rank));
   return std::make_unique<Nccl>(where, timeout_seconds);
 }
 

@@ -1,0 +1,34 @@
+// What ac-trainer cannot run on a device is refused before it is planned.
+#include <doctest/doctest.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
+
+using namespace ac_advisor;
+
+namespace {
+
+profile::Profile planned(const char* model, const OptionList& options) {
+  StepConfig config = resolve_options(options);
+  config.runtime.kind = Runtime::ac_trainer;
+  return advise::plan(model::load_model(model), config);
+}
+
+}  // namespace
+
+TEST_CASE("a graph holds no experts where their grouped product asks the host") {
+  const OptionList graph{{"--cuda-graph", "step"}};
+  const auto on = [&](const char* gpu) {
+    OptionList options = graph;
+    options.emplace_back("--gpu", gpu);
+    return options;
+  };
+  // GroupedBlas.cpp of torch 2.11: compute capabilities 9 and 10 have the grouped product.
+  CHECK_NOTHROW(static_cast<void>(planned("qwen3-30b-a3b", on("h100"))));
+  CHECK_NOTHROW(static_cast<void>(planned("qwen3-30b-a3b", on("b200"))));
+  for (const char* gpu : {"a100-80gb", "rtx-4090"})
+    CHECK_THROWS_WITH_AS(static_cast<void>(planned("qwen3-30b-a3b", on(gpu))),
+                         doctest::Contains("waits for the device"), UserError);
+  CHECK_NOTHROW(static_cast<void>(planned("llama-3.2-1b", on("a100-80gb"))));
+}
