@@ -18,6 +18,10 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
       "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}")
   set_tests_properties("emulated: a tiny model's step in PyTorch is what PyTorch itself counts"
     PROPERTIES LABELS emulated)
+  add_test(NAME "emulated: a gate on a program in PyTorch"
+    COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/gate_test.py"
+      "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}")
+  set_tests_properties("emulated: a gate on a program in PyTorch" PROPERTIES LABELS emulated)
   foreach(subject values cudnn)
     add_test(NAME "emulated: ${subject} in PyTorch"
       COMMAND ac-advisor dryrun -- "${AC_ADVISOR_TORCH_PYTHON}"

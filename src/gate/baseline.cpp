@@ -1,6 +1,7 @@
 #include "ac_advisor/gate/baseline.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <limits>
@@ -99,9 +100,14 @@ Baseline make_baseline(const Case& c, const profile::Profile& p,
   Baseline b;
   b.case_name = c.name;
   b.fingerprint = {profile::schema, op_table_version(), p.source, p.device_name, {}, {}};
-  for (profile::Field& field : profile::model_fields(p.model))
-    if (field.name != "name") b.fingerprint.model.push_back(std::move(field));
-  b.fingerprint.config = profile::saved_config_fields(p.config);
+  if (p.has("model"))
+    for (profile::Field& field : profile::model_fields(p.model))
+      if (field.name != "name") b.fingerprint.model.push_back(std::move(field));
+  if (p.has("config")) b.fingerprint.config = profile::saved_config_fields(p.config);
+  if (c.command)
+    b.fingerprint.config = {{"command", fmt::format("{}", fmt::join(c.command->words, " "))},
+                            {"world", c.command->world},
+                            {"rank", c.command->rank}};
   b.written.model = c.model;
   b.written.fields = std::move(fields);
   for (const auto& [name, value] : c.options) b.written.options[name.substr(2)] = value;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "json/node.hpp"
 #include "limits.hpp"
 #include "line_of.hpp"
@@ -19,6 +20,7 @@
 namespace ac_advisor::gate {
 namespace {
 
+constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::size_t most_cases = 10000;
 constexpr std::size_t longest_name = 100;
 
@@ -72,14 +74,49 @@ void read_source(const Node& node, Case& c) {
   const auto source = node.find("source");
   const auto profile = node.find("profile");
   const std::string word = source ? source->text() : "simulated";
-  if (word != "simulated" && word != "measured")
-    source->fail("must be \"simulated\" or \"measured\"");
+  if (word == "emulated" && !c.command)
+    source->fail("goes with \"command\", the program that is run");
+  if (word != "simulated" && word != "measured" && word != "emulated")
+    source->fail("must be \"simulated\", \"measured\" or \"emulated\"");
+  if (c.command && source && word != "emulated")
+    source->fail("with a \"command\" must be \"emulated\"");
   if (word == "measured") {
     c.profile = node.at("profile").text();
     if (c.profile.empty()) profile->fail("must be the file that measure --format json wrote");
   } else if (profile) {
     profile->fail("goes with \"source\": \"measured\" only");
   }
+}
+
+/// {"command": ["python", "train.py"], "gpu": "h100-80gb", "world": 8, "rank": 0}
+void read_command(const Node& node, Case& c) {
+  const auto words = node.find("command");
+  for (const char* key : {"gpu", "world", "rank"})
+    if (const auto field = node.find(key); field && !words)
+      field->fail(std::string("goes with \"command\" only; give --") + key + " among the options");
+  if (!words) return;
+  for (const char* key : {"model", "as", "options", "profile"})
+    if (const auto field = node.find(key))
+      field->fail("does not go with \"command\": the program says what it runs");
+  Command& command = c.command.emplace();
+  for (const Node& word : words->list()) command.words.push_back(word.text());
+  if (command.words.empty() || command.words.front().empty())
+    words->fail("must be the program and its arguments, [\"python\", \"train.py\"]");
+  if (const auto gpu = node.find("gpu")) {
+    command.gpu = gpu->text();
+    if (!simulate::find_device(command.gpu).cuda) gpu->fail("is no GPU, which is what is emulated");
+  }
+  if (const auto world = node.find("world")) command.world = world->integer(1, most_ranks);
+  if (const auto rank = node.find("rank")) command.rank = rank->integer(0, command.world - 1);
+}
+
+/// Times are of no emulated device.
+void refuse_times(const Node& node, const WrittenLimits& limits, bool own) {
+  for (const Figure figure : {Figure::recompute_share, Figure::step_seconds})
+    if (limits[index(figure)])
+      throw UserError(fmt::format(
+          "{}: \"{}\" is limited{}, which no emulated run has: kernels do not run there",
+          node.where(), row(figure).name, own ? "" : " by the defaults"));
 }
 
 /// What every case has that does not say otherwise.
@@ -99,24 +136,27 @@ void settle_limits(const WrittenLimits& written, Level level, Case& c) {
 }
 
 Case read_case(const Node& node, const Defaults& defaults) {
-  node.allow_only({"name", "model", "as", "options", "source", "profile", "limits", "level"});
+  node.allow_only({"name", "model", "as", "options", "source", "profile", "command", "gpu", "world",
+                   "rank", "limits", "level"});
   Case c;
   c.name = node.at("name").text();
   check_name(node.at("name"), c.name);
+  read_command(node, c);
   read_source(node, c);
   if (const auto model = node.find("model")) {
     c.model = model->text();
     if (c.model.empty()) model->fail("must be a config.json, its folder, or a sample's name");
-  } else if (!c.measured()) {
+  } else if (!c.measured() && !c.command) {
     static_cast<void>(node.at("model"));
   }
   if (const auto as = node.find("as")) c.as = as->text();
-  c.options = defaults.options;
+  if (!c.command) c.options = defaults.options;
   if (const auto own = node.find("options"))
     c.options = merged(defaults.options, read_options(*own));
   const auto level = node.find("level");
   WrittenLimits limits = defaults.limits;
   if (const auto own = node.find("limits")) read_limits(*own, limits);
+  if (c.command) refuse_times(node, limits, node.find("limits").has_value());
   settle_limits(limits, level ? read_level(*level) : defaults.level, c);
   if (std::none_of(limits.begin(), limits.end(), [](const auto& limit) { return limit; }))
     throw UserError(

@@ -8,6 +8,7 @@
 #include "json/node.hpp"
 #include "model/in_quotes.hpp"
 #include "model_source.hpp"
+#include "observe_emulated.hpp"
 #include "read_text.hpp"
 
 namespace ac_advisor::gate {
@@ -111,6 +112,7 @@ Observation observe_measured(const GateFile& file, const Case& c) {
 
 Observation observe(const GateFile& file, const Case& c) {
   if (c.measured()) return observe_measured(file, c);
+  if (c.command) return observe_emulated(file, c);
   Observation result;
   ModelSource source = load_model_source(file, c);
   result.model_path = source.path;

@@ -30,13 +30,21 @@ struct Limit {
   Level level = Level::error;
 };
 
-/// What is planned, or was measured, and what it may need.
+/// A program that is run on an emulated device.
+struct Command {
+  std::vector<std::string> words;
+  std::string gpu = "h100-80gb";
+  std::int64_t world = 1, rank = 0;
+};
+
+/// What is planned, was measured, or is run on an emulated device, and what it may need.
 struct Case {
   std::string name;     ///< also the baseline's file name
-  std::string model;    ///< as written; empty only where measured
+  std::string model;    ///< as written; empty only where measured or emulated
   std::string as;       ///< family to read the model as
   OptionList options;   ///< of the step, as on the command line
-  std::string profile;  ///< where measured: the profile's file; empty: simulated
+  std::string profile;  ///< where measured: the profile's file; empty: simulated or emulated
+  std::optional<Command> command;  ///< where emulated
   std::array<std::optional<Limit>, figure_count> limits;
   int line = 0;  ///< of its name in the file
 
