@@ -69,6 +69,8 @@ struct Layout {
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
   bool no_sync = false;
+  std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
+  double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
