@@ -67,6 +67,9 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
     result.assumptions.push_back(fmt::format(
         "{} nodes of {} GPUs, {:.4g} Gbit/s a GPU between them (--node-size, --network)",
         (c.layout.world + node - 1) / node, node, network));
+  if (c.run.attention == Attention::flash1 && !device.has_flash1)
+    result.warnings.push_back(
+        fmt::format("--attn flash1: {} has no figures of it; it is timed as flash", device.name));
   if (c.layout.world > node && network <= 0)
     result.warnings.push_back(fmt::format(
         "--world {}: more ranks than the {} of a node, and {} names no network: collectives are "

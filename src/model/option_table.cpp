@@ -163,7 +163,8 @@ constexpr OptionRow table[] = {
         {"--optimizer", "optimizer", "NAME", "adamw (fused), adamw-foreach or sgd (adamw)",
          memory}),
     choice<&S::run, &ModelRun::attention, attentions>(
-        {"--attn", "attn", "BACKEND", "auto, flash, cudnn, efficient, math or eager (auto)",
+        {"--attn", "attn", "BACKEND",
+         "auto, flash, cudnn, efficient, math, eager or flash1, of PyTorch 2.0 and 2.1 (auto)",
          model}),
     newer(choice<&S::runtime, &RuntimeChoice::cuda_graph, cuda_graphs>(
         {"--cuda-graph", "cuda_graph", "WHAT",

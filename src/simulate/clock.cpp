@@ -41,7 +41,11 @@ std::optional<OpTime> measured_time(const Signature& s, const Device& d) {
 class OpTimes {
  public:
   OpTimes(const ir::Program& p, const Device& d, const Run& run)
-      : p_(p), d_(d), kernels_(p, d, run), surroundings_(d.measured ? surroundings(p) : 0) {}
+      : p_(p),
+        d_(d),
+        issue_(p, d),
+        kernels_(p, d, run),
+        surroundings_(d.measured ? surroundings(p) : 0) {}
 
   OpTime operator()(const ir::Op& op) {
     if (d_.measured && !is_collective(op)) {
@@ -49,7 +53,7 @@ class OpTimes {
       if (has_surroundings(s.kind)) s.size[1] = surroundings_;
       if (const auto time = measured(std::move(s))) return *time;
     }
-    return {issue_seconds(p_, op, d_), kernels_(op), false, ir::row(op.kind).launches > 0};
+    return {issue_(op), kernels_(op), false, ir::row(op.kind).launches > 0};
   }
 
  private:
@@ -64,6 +68,7 @@ class OpTimes {
 
   const ir::Program& p_;
   const Device& d_;
+  IssueTimes issue_;
   KernelTimes kernels_;
   double surroundings_;
   std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;

@@ -38,10 +38,6 @@ bool is_device(const embedded::File& file) {
   return file.path.starts_with(folder) && file.path.ends_with(suffix);
 }
 
-}  // namespace
-
-namespace {
-
 AttentionRate attention_rate(const Figures& f, const std::string& path) {
   return {f.number(path + ".forward", fraction), f.number(path + ".backward", fraction),
           f.number_or(path + ".half_tokens", length, 0),
@@ -118,7 +114,9 @@ Device parse_device(const std::string& text, const std::string& origin) {
   const auto optional = [&](const char* path, const Range& range, double& figure) {
     figure = f.number_or(path, range, figure);
   };
+  optional("host.region_seconds", seconds_of_one, d.region_seconds);
   optional("host.saved_hook_seconds", seconds_of_one, d.saved_hook_seconds);
+  optional("host.gather_seconds", seconds_of_one, d.gather_seconds);
   optional("host.step_seconds", seconds_of_one, d.step_seconds);
   optional("efficiency.matmul.half_tile", fraction, d.matmul_half_tile);
   optional("efficiency.spread", spread_range, d.spread);
@@ -134,9 +132,11 @@ Device parse_device(const std::string& text, const std::string& origin) {
              "below sm_count, " + std::to_string(d.sm_count));
   if (f.has("node_size")) d.node_size = f.integer("node_size", some);
   // Of one kernel where a file tells no backends apart, as those of calibrate's first version.
-  d.flash = d.cudnn = attention_rate(f, "efficiency.attention");
+  d.flash = d.cudnn = d.flash1 = attention_rate(f, "efficiency.attention");
   if (f.has("efficiency.attention.cudnn"))
     d.cudnn = attention_rate(f, "efficiency.attention.cudnn");
+  d.has_flash1 = f.has("efficiency.attention.flash1");
+  if (d.has_flash1) d.flash1 = attention_rate(f, "efficiency.attention.flash1");
   read_kinds(f, d);
   if (root.contains("measurements"))
     d.measured = std::make_shared<const Measurements>(

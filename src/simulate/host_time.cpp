@@ -43,11 +43,22 @@ int hooked_tensors(const ir::Program& p, const ir::Op& op) {
 
 }  // namespace
 
-double issue_seconds(const ir::Program& p, const ir::Op& op, const Device& d) {
-  const double one = op.phase == Phase::backward ? d.backward_op_seconds : d.forward_op_seconds;
-  const double issue = is_fused(op.kind) ? d.fused_op_seconds : one * ir::dispatches(op);
-  if (d.saved_hook_seconds <= 0 || ir::dispatches(op) == 0) return issue;
-  return issue + d.saved_hook_seconds * hooked_tensors(p, op);
+/// The first op of a region's forward or of its recomputation.
+bool IssueTimes::begins_region(const ir::Op& op) {
+  if (op.region == ir::no_id || (op.region == region_ && op.phase == phase_)) return false;
+  region_ = op.region;
+  phase_ = op.phase;
+  return true;
+}
+
+double IssueTimes::operator()(const ir::Op& op) {
+  if (op.kind == OpKind::all_gather && op.phase != Phase::optimizer && d_.gather_seconds > 0)
+    return d_.gather_seconds;
+  const double one = op.phase == Phase::backward ? d_.backward_op_seconds : d_.forward_op_seconds;
+  double issue = is_fused(op.kind) ? d_.fused_op_seconds : one * ir::dispatches(op);
+  if (begins_region(op)) issue += d_.region_seconds / 2;
+  if (d_.saved_hook_seconds <= 0 || ir::dispatches(op) == 0) return issue;
+  return issue + d_.saved_hook_seconds * hooked_tensors(p_, op);
 }
 
 }  // namespace ac_advisor::simulate

@@ -141,7 +141,9 @@ KernelSeconds KernelTimes::product(const ir::Op& op, double peak) const {
 
 /// FlashAttention counts a backward as 2.5 times a forward, and so does the op table.
 double KernelTimes::attention(const ir::Op& op, double peak) const {
-  const AttentionRate& rate = run_.attention == Attention::cudnn ? d_.cudnn : d_.flash;
+  const AttentionRate& rate = run_.attention == Attention::cudnn    ? d_.cudnn
+                              : run_.attention == Attention::flash1 ? d_.flash1
+                                                                    : d_.flash;
   const bool forward = op.kind == OpKind::sdpa;
   const ir::Shape q = p_.value(p_.input(op, forward ? 0 : 1)).shape;  // [B, heads, S, D]
   double share = forward ? rate.forward : rate.backward;

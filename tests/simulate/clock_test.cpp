@@ -3,6 +3,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "passes/small_model.hpp"
+#include "simulate/host_time.hpp"
 #include "simulate/matmul_time.hpp"
 
 namespace ac_advisor::test {
@@ -107,6 +108,7 @@ TEST_CASE("attention's speed is its backend's, less for short sequences and narr
   simulate::Device d = round_device();
   d.flash = {0.4, 0.2, 1024, 0.5};
   d.cudnn = {0.8, 0.4, 0, 1};
+  d.flash1 = {0.2, 0.1, 1024, 1};
   const auto seconds = [&](std::int64_t dim, Attention backend) {
     ir::Program p;
     const auto q = p.make({1, 8, 1024, dim}, DType::bf16, ir::Role::activation, {});
@@ -120,8 +122,40 @@ TEST_CASE("attention's speed is its backend's, less for short sequences and narr
   const double flops = 4.0 * 8 * 1024 * 128 * 512.5;  // a query sees 1 to 1024 keys
   CHECK(seconds(128, Attention::flash) == doctest::Approx(flops / (1e15 * 0.4 * 0.5)));
   CHECK(seconds(128, Attention::cudnn) == doctest::Approx(flops / (1e15 * 0.8)));
+  CHECK(seconds(128, Attention::flash1) == doctest::Approx(flops / (1e15 * 0.2 * 0.5)));
   // half the FLOPs at half the speed
   CHECK(seconds(64, Attention::flash) == doctest::Approx(seconds(128, Attention::flash)));
+}
+
+TEST_CASE("the host begins a checkpointed region in forward, and once more at its recomputation") {
+  simulate::Device d = round_device();
+  d.region_seconds = 4e-4;
+  StepConfig config = small_config();
+  config.memory.ac = AcMode::full;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  const auto regions = static_cast<double>(step.regions);
+  REQUIRE(regions > 1);
+  simulate::IssueTimes issue(step.program, d);
+  double sum = 0;
+  for (const ir::Op& op : step.program.ops) sum += issue(op);
+  CHECK(sum == doctest::Approx(4e-4 * regions));
+}
+
+TEST_CASE("the host takes its time before each unit that FSDP2 gathers") {
+  simulate::Device d = round_device();
+  d.gather_seconds = 1e-3;
+  StepConfig config = small_config();
+  config.layout.world = 8;
+  config.layout.shard = Sharding::fsdp2;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  simulate::IssueTimes issue(step.program, d);
+  double sum = 0, gathers = 0;
+  for (const ir::Op& op : step.program.ops) {
+    sum += issue(op);
+    gathers += op.kind == ir::OpKind::all_gather ? 1 : 0;
+  }
+  REQUIRE(gathers > 2);
+  CHECK(sum == doctest::Approx(1e-3 * gathers));
 }
 
 TEST_CASE("a host that issues slower than the device computes leaves launch gaps") {

@@ -35,10 +35,10 @@ struct Device {
   std::int64_t compute_capability = 0;  ///< 90 for 9.0
   double link_bandwidth = 0;            ///< bytes/s of one GPU to its peers, one direction
 
-  // Host: seconds to issue one op; what a checkpoint's Python hook adds for each saved tensor; what
-  // a training loop does between two steps.
+  // Host: seconds to issue one op; what a checkpoint adds for each region and each saved tensor;
+  // what FSDP2's hooks do to gather a unit; what a training loop does between two steps.
   double forward_op_seconds = 0, backward_op_seconds = 0, fused_op_seconds = 0;
-  double saved_hook_seconds = 0, step_seconds = 0;
+  double region_seconds = 0, saved_hook_seconds = 0, gather_seconds = 0, step_seconds = 0;
   double graph_launch_seconds = 0;  ///< a captured graph, whatever it holds
   double kernel_floor_seconds = 0;  ///< the shortest kernel with the gap to the next
 
@@ -47,7 +47,8 @@ struct Device {
   double matmul_asymptote = 1, matmul_tile_m = 128, matmul_tile_n = 128, matmul_k_half = 0,
          matmul_half_tile = 0.9;
   double spread = 0;  ///< standard deviation of equal devices' speed at their power limit
-  AttentionRate flash, cudnn;
+  AttentionRate flash, cudnn, flash1;
+  bool has_flash1 = false;  ///< else flash1 has the figures of flash
   // Share of the memory bandwidth, by class; by kind where one was measured (0: the class's).
   double pointwise_bandwidth = 1, reduction_bandwidth = 1, embedding_bandwidth = 1;
   std::array<double, ir::op_kind_count> kind_bandwidth{};
