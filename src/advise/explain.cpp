@@ -71,7 +71,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
       t.decision.op = name;
       t.decision.module = module;
       for (ir::ValueId v : p.outputs(op)) t.decision.bytes += p.bytes(v);
-      t.decision.microseconds = 1e6 * simulate::op_seconds(p, op, device, config.layout.world);
+      t.decision.microseconds = 1e6 * simulate::op_seconds(p, op, device, simulate::run_of(config));
     }
     ++t.decision.count;
     const auto i = static_cast<std::size_t>(id);

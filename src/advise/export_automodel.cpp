@@ -91,6 +91,9 @@ std::string model_section(const Setting& s) {
   switch (s.c.run.attention) {
     case Attention::automatic:
       break;
+    case Attention::flash1:
+      s.refuse("--attn flash1",
+               "PyTorch's flash attention is the second version since 2.2; use --attn flash");
     case Attention::flash:
       text += "  sdpa_method: [flash_attention]\n";
       break;

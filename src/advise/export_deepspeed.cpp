@@ -110,6 +110,9 @@ void write(const Setting& s, ExportResult& out) {
       fmt::format("run with deepspeed --num_gpus {}; sequences of {} tokens come "
                   "from the data; set lr under optimizer.params",
                   s.c.layout.world, s.c.run.seq));
+  if (s.c.run.attention == Attention::flash1)
+    s.refuse("--attn flash1",
+             "PyTorch's flash attention is the second version since 2.2; use --attn flash");
   if (s.c.run.attention != Attention::automatic)
     out.notes.push_back(fmt::format("attention is the model's: load it for --attn {}",
                                     to_option(s.c.run.attention)));

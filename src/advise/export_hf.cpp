@@ -132,6 +132,9 @@ std::string accelerate(const Setting& s) {
 void note_loading(const Setting& s, ExportResult& out) {
   const char* backend = nullptr;
   switch (s.c.run.attention) {
+    case Attention::flash1:
+      s.refuse("--attn flash1",
+               "PyTorch's flash attention is the second version since 2.2; use --attn flash");
     case Attention::flash:
       backend = "FLASH_ATTENTION";
       break;

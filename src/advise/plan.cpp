@@ -55,6 +55,26 @@ profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
 void explain_time(profile::Profile& result, const simulate::Device& device,
                   const simulate::StepTime& time) {
   const StepConfig& c = result.config;
+  if (device.cuda && time.launch_bound > 0.25 * time.step)
+    result.assumptions.push_back(fmt::format(
+        "launch-bound: the device waits for the host {:.0f} % of the step; larger micro-batches or "
+        "fused kernels leave it less to wait for",
+        100.0 * time.launch_bound / time.step));
+  const std::int64_t node = c.layout.node_size > 0 ? c.layout.node_size : device.node_size;
+  const double network =
+      c.layout.network_gbps > 0 ? c.layout.network_gbps : device.network_bandwidth * 8.0 / 1e9;
+  if (c.layout.world > node && network > 0)
+    result.assumptions.push_back(fmt::format(
+        "{} nodes of {} GPUs, {:.4g} Gbit/s a GPU between them (--node-size, --network)",
+        (c.layout.world + node - 1) / node, node, network));
+  if (c.run.attention == Attention::flash1 && !device.has_flash1)
+    result.warnings.push_back(
+        fmt::format("--attn flash1: {} has no figures of it; it is timed as flash", device.name));
+  if (c.layout.world > node && network <= 0)
+    result.warnings.push_back(fmt::format(
+        "--world {}: more ranks than the {} of a node, and {} names no network: collectives are "
+        "timed as inside a node; give --network",
+        c.layout.world, node, device.name));
   if (!device.measured) {
     result.assumptions.push_back(
         "times are estimates: a roofline with the device file's efficiencies");
@@ -158,7 +178,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.kernels =
       count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
   const simulate::StepTime time = simulate::walk_time(
-      step, device, config.layout.world, config.run.grad_accum, config.runtime.cuda_graph);
+      step, device, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
   result.time.by_phase = time.by_phase;

@@ -29,6 +29,31 @@ double parse_capacity_factor(const Given& given) {
   return factor;
 }
 
+/// What one GPU has of a network: InfiniBand's generations at four lanes; AWS' instances of eight.
+struct Network {
+  std::string_view name;
+  double gbps;
+};
+constexpr Network networks[] = {{"edr", 100}, {"hdr", 200},    {"ndr", 400},
+                                {"xdr", 800}, {"efa-p4d", 50}, {"efa-p5", 400}};
+
+double parse_network(const Given& given) {
+  std::string names;
+  for (const Network& network : networks) {
+    if (given.value == network.name) return network.gbps;
+    names += (names.empty() ? "" : ", ") + std::string(network.name);
+  }
+  const bool number = !given.value.empty() &&
+                      given.value.find_first_not_of("0123456789.") == std::string_view::npos;
+  if (!number) refuse(given, "must be one of " + names + ", or the Gbit/s of one GPU, such as 400");
+  constexpr double least = 0.1, most = 100'000;
+  const double gbps = parse_decimal(given, "400");
+  if (gbps < least || gbps > most)
+    refuse(given, std::string("must be from 0.1 to 100000 Gbit/s; the nearest is ") +
+                      (gbps < least ? "0.1" : "100000"));
+  return gbps;
+}
+
 std::string shard_conflict(const StepConfig& c) { return "--shard " + shard_option(c); }
 std::string ac_conflict(const StepConfig& c) { return "--ac " + ac_option(c); }
 
@@ -97,6 +122,14 @@ constexpr OptionRow table[] = {
     flag<&S::layout, &Layout::no_sync>({"--no-sync", "no_sync", "",
                                         "gradients are reduced after the last micro-batch only",
                                         parallelism}),
+    newer(whole<&S::layout, &Layout::node_size>(
+        {"--node-size", "node_size", "N", "ranks of a node, which links join (the device's: 8)",
+         parallelism},
+        1, most_ranks)),
+    newer(decimal<&S::layout, &Layout::network_gbps, parse_network>(
+        {"--network", "network_gbps", "NAME",
+         "between nodes: edr, hdr, ndr, xdr, efa-p4d, efa-p5, or Gbit/s of one GPU (the device's)",
+         parallelism})),
     mode<apply_ac, ac_option>(
         {"--ac", "ac", "MODE",
          "activation checkpointing: none, full, selective, attention, grouped:K (K blocks a "
@@ -130,7 +163,8 @@ constexpr OptionRow table[] = {
         {"--optimizer", "optimizer", "NAME", "adamw (fused), adamw-foreach or sgd (adamw)",
          memory}),
     choice<&S::run, &ModelRun::attention, attentions>(
-        {"--attn", "attn", "BACKEND", "auto, flash, cudnn, efficient, math or eager (auto)",
+        {"--attn", "attn", "BACKEND",
+         "auto, flash, cudnn, efficient, math, eager or flash1, of PyTorch 2.0 and 2.1 (auto)",
          model}),
     newer(choice<&S::runtime, &RuntimeChoice::cuda_graph, cuda_graphs>(
         {"--cuda-graph", "cuda_graph", "WHAT",

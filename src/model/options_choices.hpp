@@ -16,7 +16,8 @@ inline constexpr Choice<CudaGraph> cuda_graphs[] = {
     {"off", CudaGraph::off}, {"step", CudaGraph::step}, {"segments", CudaGraph::segments}};
 inline constexpr Choice<Attention> attentions[] = {
     {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
-    {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager}};
+    {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager},
+    {"flash1", Attention::flash1}};
 inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment}};

@@ -43,9 +43,14 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return trained(c) && (c.run.dropout > 0.0 || m.attention_dropout > 0.0) && !eager(m, c);
      }},
-    {"--attn cudnn", "the trainer has flash and eager attention", "use flash, eager or auto",
+    {"--attn cudnn, --attn flash1", "the trainer has flash and eager attention",
+     "use flash, eager or auto",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained(c) && c.run.attention == Attention::cudnn;
+       return trained(c) &&
+              (c.run.attention == Attention::cudnn || c.run.attention == Attention::flash1);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention);
      }},
     {"a sliding window below --seq with flash attention", "the trainer's has no windows",
      "use --attn eager",

@@ -121,6 +121,9 @@ std::string calibrated_device_file(const std::string& base, const Measurements& 
   root["name"] = slug(m.device) + (cpu ? fmt::format("-{}-threads", m.threads) : std::string());
   root["title"] = m.device + threads + ", calibrated " + m.date;
   root["aliases"] = Json::array();
+  // Fractions of the base's peaks, which the measured ones replace.
+  root["efficiency"].erase("kinds");
+  root["efficiency"]["attention"].erase("cudnn");
   if (memory_bytes > 0) {
     f.set("memory_bytes", memory_bytes, "the memory that the system reports");
     f.set("usable_bytes", memory_bytes, "as memory_bytes");

@@ -1,11 +1,12 @@
 #include "ac_advisor/simulate/clock.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "host_time.hpp"
+#include "kernel_time.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -14,90 +15,10 @@ using ir::CostClass;
 using ir::OpKind;
 using ir::Phase;
 
-/// Share of the peak that a matrix product reaches: the last wave of output tiles leaves
-/// multiprocessors idle, and a tile's prologue and epilogue cost as much as `k_half` steps of K
-/// (NVIDIA, Matrix Multiplication Background User's Guide).
-double matmul_efficiency(const ir::Program& p, const ir::Op& op, const Device& d) {
-  const ir::Shape out = p.value(p.output(op, 0)).shape;
-  const double k = ir::inner_dimension(op), depth = k / (k + d.matmul_k_half);
-  if (out.rank() < 2 || d.sm_count <= 0) return d.matmul_asymptote * depth;
-  const double columns = static_cast<double>(out.back());
-  const double rows = static_cast<double>(out.numel()) / std::max(columns, 1.0);
-  const double tiles = std::ceil(rows / d.matmul_tile_m) * std::ceil(columns / d.matmul_tile_n);
-  const double sms = static_cast<double>(d.sm_count);
-  return d.matmul_asymptote * depth * tiles / (std::ceil(tiles / sms) * sms);
-}
-
-double bandwidth_share(const Device& d, CostClass cost) {
-  switch (cost) {
-    case CostClass::reduction:
-      return d.reduction_bandwidth;
-    case CostClass::embedding:
-      return d.embedding_bandwidth;
-    default:
-      return d.pointwise_bandwidth;
-  }
-}
-
-/// Seconds for the host to issue an op: Python's modules in forward and recomputation, the C++
-/// engine in backward, a Python autograd.Function around each fused kernel.
-double issue_seconds(const ir::Op& op, const Device& d) {
-  switch (op.kind) {
-    case OpKind::rms_norm:
-    case OpKind::add_rms_norm:
-    case OpKind::rope:
-    case OpKind::swiglu:
-    case OpKind::linear_cross_entropy:
-    case OpKind::rms_norm_backward:
-    case OpKind::add_rms_norm_backward:
-    case OpKind::rope_backward:
-    case OpKind::swiglu_backward:
-    case OpKind::linear_cross_entropy_backward:
-      return d.fused_op_seconds;
-    default:
-      break;
-  }
-  const double one = op.phase == Phase::backward ? d.backward_op_seconds : d.forward_op_seconds;
-  return one * ir::dispatches(op);
-}
-
-bool is_collective(const ir::Op& op) { return ir::row(op.kind).cost == CostClass::collective; }
-
-/// Ring algorithms: all-gather and reduce-scatter move (W - 1) / W of the whole buffer through each
-/// rank's link, all-reduce twice that (NVIDIA nccl-tests, doc/PERFORMANCE.md).
-double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& d,
-                          std::int64_t world) {
-  double bytes = 0;
-  for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
-  const double w = static_cast<double>(world);
-  const double share = (w - 1.0) / w * (op.kind == OpKind::all_reduce ? 2.0 : 1.0);
-  return d.collective_latency + bytes * share / (d.link_bandwidth * d.collective_bandwidth);
-}
-
-double roofline_seconds(const ir::Program& p, const ir::Op& op, const Device& d,
-                        std::int64_t world) {
-  const ir::OpRow& row = ir::row(op.kind);
-  if (row.launches == 0) return 0;
-  const double floor = d.kernel_floor_seconds * row.launches;
-  if (is_collective(op)) return std::max(floor, collective_seconds(p, op, d, world));
-  const double traffic = ir::traffic_bytes(p, op) / (d.bandwidth * bandwidth_share(d, row.cost));
-  double compute = 0;
-  if (row.cost == CostClass::matmul || row.cost == CostClass::attention) {
-    // The first operand may be an fp32 gradient of a scalar; the second is a matrix in every kind.
-    const bool half = p.value(p.input(op, 1)).dtype == DType::bf16;
-    double rate = half ? d.bf16_flops : d.fp32_flops;
-    if (row.cost == CostClass::matmul)
-      rate *= matmul_efficiency(p, op, d);
-    else
-      rate *= op.kind == OpKind::sdpa ? d.attention_forward : d.attention_backward;
-    compute = ir::flops(p, op) / rate;
-  }
-  return std::max({floor, compute, traffic});
-}
-
 /// What an op takes of the host and of the device.
 struct OpTime {
-  double host = 0, device = 0;
+  double host = 0;
+  KernelSeconds device;
   bool measured = false;
   bool runs = false;  ///< the device has something to do
 };
@@ -107,17 +28,24 @@ std::optional<OpTime> measured_time(const Signature& s, const Device& d) {
   if (series == nullptr) return std::nullopt;
   // Where the host runs ahead, what launches nothing costs the device nothing.
   const bool runs = ir::row(s.kind).launches > 0 || !d.cuda;
+  const double device = runs ? seconds(*series, s) : 0;
   return OpTime{
       series->issue_seconds * static_cast<double>(std::max<std::size_t>(1, s.pieces.size())),
-      runs ? seconds(*series, s) : 0, true, runs};
+      {device, device},
+      true,
+      runs};
 }
 
 /// Times of a program's ops. Most blocks are alike: an op that looks like an earlier one of its
 /// kind is not looked up again.
 class OpTimes {
  public:
-  OpTimes(const ir::Program& p, const Device& d, std::int64_t world)
-      : p_(p), d_(d), world_(world), surroundings_(d.measured ? surroundings(p) : 0) {}
+  OpTimes(const ir::Program& p, const Device& d, const Run& run)
+      : p_(p),
+        d_(d),
+        issue_(p, d),
+        kernels_(p, d, run),
+        surroundings_(d.measured ? surroundings(p) : 0) {}
 
   OpTime operator()(const ir::Op& op) {
     if (d_.measured && !is_collective(op)) {
@@ -125,8 +53,7 @@ class OpTimes {
       if (has_surroundings(s.kind)) s.size[1] = surroundings_;
       if (const auto time = measured(std::move(s))) return *time;
     }
-    return {issue_seconds(op, d_), roofline_seconds(p_, op, d_, world_), false,
-            ir::row(op.kind).launches > 0};
+    return {issue_(op), kernels_(op), false, ir::row(op.kind).launches > 0};
   }
 
  private:
@@ -141,7 +68,8 @@ class OpTimes {
 
   const ir::Program& p_;
   const Device& d_;
-  std::int64_t world_;
+  IssueTimes issue_;
+  KernelTimes kernels_;
   double surroundings_;
   std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;
 };
@@ -164,23 +92,76 @@ class GraphLaunches {
   const ir::Op* before_ = nullptr;
 };
 
+/// When collectives run: one after another, so the compute stream meets them in order.
+class Collectives {
+ public:
+  void add(double begin, double end) { running_.push_back({begin, end}); }
+
+  /// When a kernel that starts at `start` is done; what runs beside a collective is slower.
+  double finish(double start, const KernelSeconds& kernel) {
+    while (next_ < running_.size() && running_[next_].end <= start) ++next_;
+    double now = start, left = 1.0;  // share of the kernel's work
+    for (std::size_t i = next_; i < running_.size() && left > 0; ++i) {
+      const double before = running_[i].begin - now;
+      if (before > 0) {
+        if (left * kernel.alone <= before) break;
+        left -= before / kernel.alone;
+        now = running_[i].begin;
+      }
+      const double during = running_[i].end - now;
+      if (left * kernel.beside <= during) return now + left * kernel.beside;
+      left -= during / kernel.beside;
+      now = running_[i].end;
+    }
+    return now + std::max(0.0, left) * kernel.alone;
+  }
+
+ private:
+  struct Interval {
+    double begin = 0, end = 0;
+  };
+  std::vector<Interval> running_;
+  std::size_t next_ = 0;
+};
+
 struct Clocks {
   double host = 0, compute = 0, communication = 0;
+  double gathered = 0;  ///< when the last all-gather's output had been copied out
+  KernelSeconds since;  ///< of the kernels after that
 };
+
+/// What kernels that ran since `begin` had taken longer, had the collective been known that runs
+/// from then until `end`: a forward's all-gather is issued after the block that it runs beside.
+double late_contention(const Clocks& t, double begin, double end) {
+  const double overlap = std::min(end, t.compute) - begin;
+  if (overlap <= 0 || t.since.beside <= 0) return 0;
+  return overlap * (1.0 - t.since.alone / t.since.beside);
+}
 
 }  // namespace
 
-double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, std::int64_t world) {
-  return OpTimes(p, d, world)(op).device;
+Run run_of(const StepConfig& config) {
+  Run run(config.layout.world);
+  run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
+  run.node_size = config.layout.node_size;
+  run.network = config.layout.network_gbps * 1e9 / 8.0;
+  run.attention = config.run.attention;
+  return run;
 }
 
-StepTime walk_time(const passes::StepProgram& step, const Device& device, std::int64_t world,
+double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const Run& run) {
+  return OpTimes(p, d, run)(op).device.alone;
+}
+
+StepTime walk_time(const passes::StepProgram& step, const Device& device, const Run& run,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
   GraphLaunches launches(device, graph);
-  OpTimes times(p, device, world);
+  OpTimes times(p, device, run);
+  Collectives collectives;
   StepTime time;
   Clocks t;
+  if (graph == CudaGraph::off) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
@@ -205,8 +186,19 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
     const OpTime cost = times(op);
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
     if (collective) {
-      const double start = std::max({t.host, t.communication, t.compute});
-      t.communication = start + cost.device;
+      // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
+      // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
+      // others read what the compute stream has just made.
+      const bool early = op.kind == OpKind::all_gather && op.phase != Phase::optimizer;
+      const double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
+      t.communication = begin + cost.device.alone;
+      collectives.add(begin, t.communication);
+      if (early) {
+        const double late = late_contention(t, begin, t.communication);
+        t.compute += late;
+        time.contention += weight * late;
+        time.by_phase[static_cast<std::size_t>(op.phase)] += weight * late;
+      }
       for (ir::ValueId v : p.inputs(op))
         ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
@@ -220,7 +212,15 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, std::i
         time.launch_bound += weight * (t.host - t.compute);
         t.compute = t.host;
       }
-      t.compute += cost.device;
+      const double end = collectives.finish(t.compute, cost.device);
+      time.contention += weight * (end - t.compute - cost.device.alone);
+      t.compute = end;
+      t.since.alone += cost.device.alone;
+      t.since.beside += cost.device.beside;
+    }
+    if (op.kind == OpKind::all_gather_copy_out) {
+      t.gathered = t.compute;
+      t.since = {};
     }
     if (in_order) t.host = t.compute;
     if (!cost.measured) time.unmeasured += weight * (t.compute - before);

@@ -1,13 +1,13 @@
 #include "ac_advisor/simulate/device.hpp"
 
-#include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "device_figures.hpp"
 #include "embedded/embedded.hpp"
 
 namespace ac_advisor::simulate {
@@ -15,53 +15,6 @@ namespace {
 
 using nlohmann::json;
 constexpr std::string_view folder = "devices/", suffix = ".json";
-
-/// Figures are objects {"value", "source", "estimate"}; `path` is dotted.
-class Figures {
- public:
-  Figures(const json& root, const std::string& origin) : root_(root), origin_(origin) {}
-
-  [[nodiscard]] const json& at(const std::string& path) const {
-    const json* node = &root_;
-    std::size_t begin = 0;
-    while (begin <= path.size()) {
-      const std::size_t end = std::min(path.find('.', begin), path.size());
-      const std::string key = path.substr(begin, end - begin);
-      if (!node->is_object() || !node->contains(key))
-        throw UserError(origin_ + ": \"" + path + "\" is missing");
-      node = &(*node)[key];
-      begin = end + 1;
-    }
-    return node->is_object() && node->contains("value") ? (*node)["value"] : *node;
-  }
-  [[nodiscard]] double number(const std::string& path) const {
-    const json& value = at(path);
-    if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-      throw UserError(origin_ + ": \"" + path + "\" must be a number of at least 0");
-    return value.get<double>();
-  }
-  [[nodiscard]] std::int64_t integer(const std::string& path) const {
-    return static_cast<std::int64_t>(number(path));
-  }
-  [[nodiscard]] std::string text(const std::string& path) const {
-    const json& value = at(path);
-    if (!value.is_string()) throw UserError(origin_ + ": \"" + path + "\" must be a string");
-    return value.get<std::string>();
-  }
-  /// 90 of "9.0".
-  [[nodiscard]] std::int64_t capability(const std::string& path) const {
-    const std::string value = text(path);
-    char* end = nullptr;
-    const double number = std::strtod(value.c_str(), &end);
-    if (end == value.c_str() || *end != '\0' || !(number >= 0 && number < 100))
-      throw UserError(origin_ + ": \"" + path + "\" must be like \"9.0\"");
-    return static_cast<std::int64_t>(number * 10.0 + 0.5);
-  }
-
- private:
-  const json& root_;
-  const std::string& origin_;
-};
 
 std::string name_of(std::string_view path) {
   return std::string(path.substr(folder.size(), path.size() - folder.size() - suffix.size()));
@@ -85,46 +38,106 @@ bool is_device(const embedded::File& file) {
   return file.path.starts_with(folder) && file.path.ends_with(suffix);
 }
 
+AttentionRate attention_rate(const Figures& f, const std::string& path) {
+  return {f.number(path + ".forward", fraction), f.number(path + ".backward", fraction),
+          f.number_or(path + ".half_tokens", length, 0),
+          f.number_or(path + ".head_64", fraction, 1)};
+}
+
+/// Kinds by the op table's names, as PyTorch dispatches them.
+void read_kinds(const Figures& f, Device& d) {
+  if (!f.has("efficiency.kinds")) return;
+  for (const auto& [name, figure] : f.at("efficiency.kinds").items()) {
+    const std::string path = "efficiency.kinds." + name;
+    bool known = false;
+    for (const ir::OpRow& row : ir::op_table())
+      if (name == row.name) {
+        d.kind_bandwidth[static_cast<std::size_t>(row.kind)] =
+            f.number(path + ".bandwidth_fraction", fraction);
+        known = true;
+      }
+    if (!known) f.refuse(path, "named as an op of the op table, such as \"rms_norm\"");
+  }
+}
+
+json parse_object(const std::string& text, const std::string& origin) {
+  try {
+    json root = json::parse(text);
+    if (root.is_object()) return root;
+  } catch (const json::exception& e) {  // NaN and Infinity too: JSON has no such numbers
+    throw UserError(origin + ": not a JSON object: " + e.what());
+  }
+  throw UserError(origin + ": not a JSON object");
+}
+
 }  // namespace
 
 Device parse_device(const std::string& text, const std::string& origin) {
-  const json root = json::parse(text, nullptr, false);
-  if (root.is_discarded() || !root.is_object()) throw UserError(origin + ": not a JSON object");
+  const json root = parse_object(text, origin);
   const Figures f(root, origin);
   Device d;
   d.name = f.text("name");
   d.title = f.text("title");
   const std::string kind = f.text("kind");
-  if (kind != "cpu" && kind != "gpu")
-    throw UserError(origin + ": \"kind\" must be \"cpu\" or \"gpu\"");
+  if (kind != "cpu" && kind != "gpu") f.refuse("kind", "\"cpu\" or \"gpu\"");
   d.cuda = kind == "gpu";
-  d.memory_bytes = f.integer("memory_bytes");
-  d.usable_bytes = f.integer("usable_bytes");
-  d.context_bytes = f.integer("context_bytes");
-  d.cublas_workspace_bytes = f.integer("cublas_workspace_bytes");
-  d.bandwidth = f.number("bandwidth_bytes_per_second");
-  d.bf16_flops = f.number("peak_flops_per_second.bf16");
-  d.fp32_flops = f.number("peak_flops_per_second.fp32");
-  d.l2_bytes = f.integer("l2_bytes");
-  d.sm_count = f.integer("sm_count");
+  d.memory_bytes = f.integer("memory_bytes", some_bytes);
+  d.usable_bytes = f.integer("usable_bytes", some_bytes);
+  if (d.usable_bytes > d.memory_bytes)
+    f.refuse("usable_bytes", "at most memory_bytes, " + std::to_string(d.memory_bytes));
+  d.context_bytes = f.integer("context_bytes", any_bytes);
+  d.cublas_workspace_bytes = f.integer("cublas_workspace_bytes", any_bytes);
+  d.l2_bytes = f.integer("l2_bytes", any_bytes);
+  d.sm_count = f.integer("sm_count", some);
   d.compute_capability = f.capability("compute_capability");
-  d.link_bandwidth = f.number("link.bandwidth_bytes_per_second");
-  d.forward_op_seconds = f.number("host.forward_op_seconds");
-  d.backward_op_seconds = f.number("host.backward_op_seconds");
-  d.fused_op_seconds = f.number("host.fused_op_seconds");
-  d.graph_launch_seconds = f.number("host.graph_launch_seconds");
-  d.kernel_floor_seconds = f.number("kernel_floor_seconds");
-  d.matmul_asymptote = f.number("efficiency.matmul.asymptote");
-  d.matmul_tile_m = f.number("efficiency.matmul.tile_m");
-  d.matmul_tile_n = f.number("efficiency.matmul.tile_n");
-  d.matmul_k_half = f.number("efficiency.matmul.k_half");
-  d.attention_forward = f.number("efficiency.attention.forward");
-  d.attention_backward = f.number("efficiency.attention.backward");
-  d.pointwise_bandwidth = f.number("efficiency.pointwise.bandwidth_fraction");
-  d.reduction_bandwidth = f.number("efficiency.reduction.bandwidth_fraction");
-  d.embedding_bandwidth = f.number("efficiency.embedding.bandwidth_fraction");
-  d.collective_bandwidth = f.number("efficiency.collective.bandwidth_fraction");
-  d.collective_latency = f.number("efficiency.collective.latency_seconds");
+  const auto number = [&](const char* path, const Range& range, double& figure) {
+    figure = f.number(path, range);
+  };
+  number("bandwidth_bytes_per_second", per_second, d.bandwidth);
+  number("peak_flops_per_second.bf16", per_second, d.bf16_flops);
+  number("peak_flops_per_second.fp32", per_second, d.fp32_flops);
+  number("link.bandwidth_bytes_per_second", per_second, d.link_bandwidth);
+  number("host.forward_op_seconds", seconds_of_one, d.forward_op_seconds);
+  number("host.backward_op_seconds", seconds_of_one, d.backward_op_seconds);
+  number("host.fused_op_seconds", seconds_of_one, d.fused_op_seconds);
+  number("host.graph_launch_seconds", seconds_of_one, d.graph_launch_seconds);
+  number("kernel_floor_seconds", seconds_of_one, d.kernel_floor_seconds);
+  number("efficiency.matmul.asymptote", fraction, d.matmul_asymptote);
+  number("efficiency.matmul.tile_m", tile, d.matmul_tile_m);
+  number("efficiency.matmul.tile_n", tile, d.matmul_tile_n);
+  number("efficiency.matmul.k_half", length, d.matmul_k_half);
+  number("efficiency.pointwise.bandwidth_fraction", fraction, d.pointwise_bandwidth);
+  number("efficiency.reduction.bandwidth_fraction", fraction, d.reduction_bandwidth);
+  number("efficiency.embedding.bandwidth_fraction", fraction, d.embedding_bandwidth);
+  number("efficiency.collective.bandwidth_fraction", fraction, d.collective_bandwidth);
+  number("efficiency.collective.latency_seconds", seconds_of_one, d.collective_latency);
+  const auto optional = [&](const char* path, const Range& range, double& figure) {
+    figure = f.number_or(path, range, figure);
+  };
+  optional("host.region_seconds", seconds_of_one, d.region_seconds);
+  optional("host.saved_hook_seconds", seconds_of_one, d.saved_hook_seconds);
+  optional("host.gather_seconds", seconds_of_one, d.gather_seconds);
+  optional("host.step_seconds", seconds_of_one, d.step_seconds);
+  optional("efficiency.matmul.half_tile", fraction, d.matmul_half_tile);
+  optional("efficiency.spread", spread_range, d.spread);
+  optional("efficiency.pointwise.strided_elements_per_second", per_second, d.strided_elements);
+  optional("efficiency.collective.all_reduce_fraction", fraction, d.all_reduce_bandwidth);
+  optional("network.bandwidth_bytes_per_second", per_second, d.network_bandwidth);
+  optional("network.gather_fraction", fraction, d.network_gather);
+  optional("network.reduce_fraction", fraction, d.network_reduce);
+  if (f.has("efficiency.collective.multiprocessors"))
+    d.collective_sms = f.integer("efficiency.collective.multiprocessors", count);
+  if (d.collective_sms >= d.sm_count)
+    f.refuse("efficiency.collective.multiprocessors",
+             "below sm_count, " + std::to_string(d.sm_count));
+  if (f.has("node_size")) d.node_size = f.integer("node_size", some);
+  // Of one kernel where a file tells no backends apart, as those of calibrate's first version.
+  d.flash = d.cudnn = d.flash1 = attention_rate(f, "efficiency.attention");
+  if (f.has("efficiency.attention.cudnn"))
+    d.cudnn = attention_rate(f, "efficiency.attention.cudnn");
+  d.has_flash1 = f.has("efficiency.attention.flash1");
+  if (d.has_flash1) d.flash1 = attention_rate(f, "efficiency.attention.flash1");
+  read_kinds(f, d);
   if (root.contains("measurements"))
     d.measured = std::make_shared<const Measurements>(
         read_measurements(root["measurements"].dump(), origin));

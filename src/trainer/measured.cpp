@@ -111,7 +111,7 @@ void describe_gpu(profile::Profile& result, const Built& built, const Backend& b
     for (const char* path : {"time.by_phase_seconds", "time.recompute_seconds"})
       result.absent[path] = "a captured step has no events between its phases";
   const simulate::StepTime predicted =
-      simulate::walk_time(built.step, planned, c.layout.world, c.run.grad_accum);
+      simulate::walk_time(built.step, planned, simulate::run_of(c), c.run.grad_accum);
   const double peak =
       c.precision.compute_dtype == DType::bf16 ? planned.bf16_flops : planned.fp32_flops;
   result.time.mfu = predicted.model_flops / (result.time.step * peak);

@@ -199,6 +199,18 @@ TEST_CASE("torchtitan: a size without a flavor is named in a note, with its name
   CHECK(says(exported("torchtitan", spec, {}), {"flavor = \"a\\\"\\n[x]\"", "register one"}));
 }
 
+TEST_CASE("flash1 is exported to no framework: they run the second version") {
+  StepConfig c;
+  c.run.attention = Attention::flash1;
+  for (const char* framework : {"hf", "automodel", "torchtitan"}) {
+    CAPTURE(framework);
+    CHECK(says(error(framework, llama_8b(), c), {"--attn flash1", "use --attn"}));
+  }
+  c = eight_ranks(Sharding::zero2);
+  c.run.attention = Attention::flash1;
+  CHECK(says(error("deepspeed", llama_8b(), c), {"--attn flash1", "use --attn flash"}));
+}
+
 TEST_CASE("torchtitan: what it has not is refused with the way out") {
   CHECK(says(error("torchtitan", llama_8b(), with_ac(AcMode::sqrt)), {"--ac sqrt", "TorchTitan"}));
   CHECK(says(error("torchtitan", llama_8b(), with_ac(AcMode::attention)), {"--ac attention"}));

@@ -64,4 +64,16 @@ TEST_CASE("sizes that do not fit 64 bits are an error, not a wrap-around") {
   CHECK_THROWS_AS(static_cast<void>(ir::Shape({1 << 30, 1 << 30, 1 << 30}).numel()), UserError);
 }
 
+TEST_CASE("a fused optimizer's traffic has what it writes in place") {
+  ir::Program p;
+  const auto make = [&] { return p.make({1000}, DType::f32, ir::Role::parameter, {}); };
+  const auto parameter = make(), gradient = make(), first = make(), second = make();
+  const ir::Op adamw = p.op(p.emit(ir::OpKind::adamw_fused, ir::Phase::optimizer, {},
+                                   {parameter, gradient, first, second}, {}));
+  CHECK(ir::traffic_bytes(p, adamw) == 4000.0 * (4 + 3));  // all are read, the gradient stays
+  const ir::Op sgd =
+      p.op(p.emit(ir::OpKind::sgd_fused, ir::Phase::optimizer, {}, {parameter, gradient}, {}));
+  CHECK(ir::traffic_bytes(p, sgd) == 4000.0 * (2 + 1));
+}
+
 }  // namespace ac_advisor::test

@@ -245,6 +245,21 @@ TEST_CASE("arguments of modes are read as strictly") {
   CHECK(says(error({{"--shard", "fsdp"}}), {"did you mean fsdp2?"}));
 }
 
+TEST_CASE("--network is a network's name or the Gbit/s of one GPU, --node-size a number of ranks") {
+  CHECK(resolve({}).layout.network_gbps == 0);  // the device's
+  CHECK(resolve({}).layout.node_size == 0);
+  CHECK(resolve(with(eight_ranks, {{"--network", "ndr"}})).layout.network_gbps == 400);
+  CHECK(resolve(with(eight_ranks, {{"--network", "efa-p4d"}})).layout.network_gbps == 50);
+  CHECK(resolve(with(eight_ranks, {{"--network", "12.5"}})).layout.network_gbps == 12.5);
+  CHECK(resolve(with(eight_ranks, {{"--node-size", "4"}})).layout.node_size == 4);
+  CHECK(says(error({{"--network", "infiniband"}}),
+             {"--network infiniband", "edr, hdr, ndr, xdr, efa-p4d, efa-p5", "Gbit/s"}));
+  CHECK(says(error({{"--network", "0"}}), {"--network 0", "the nearest is 0.1"}));
+  for (const char* value : {"", "-5", "1e3", "nan", "1.2.3", "400gb"})
+    CHECK(says(error({{"--network", value}}), {"--network"}));
+  CHECK(says(error({{"--node-size", "0"}}), {"--node-size 0"}));
+}
+
 TEST_CASE("dropout and capacity factor are finite and in range") {
   CHECK(resolve({{"--dropout", "0.1"}}).run.dropout == doctest::Approx(0.1));
   CHECK(resolve({{"--capacity-factor", "1.25"}}).run.capacity_factor == doctest::Approx(1.25));

@@ -141,7 +141,7 @@ const Case cases[] = {
        c.run.dropout = 0.5;
      },
      "--attn eager"},
-    {"--attn cudnn",
+    {"--attn cudnn, --attn flash1",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.run.attention = Attention::cudnn;

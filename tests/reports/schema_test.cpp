@@ -78,7 +78,11 @@ TEST_CASE("plans of every sample and mode are valid by their schema") {
   const model::ModelSpec model = model::load_model("tiny-llama");
   for (const OptionList& options :
        {OptionList{{"--ac", "every:2"}, {"--loss", "chunked:64"}, {"--dropout", "0.1"}},
-        OptionList{{"--world", "8"}, {"--shard", "hsdp:4"}, {"--keep-last-block", ""}},
+        OptionList{{"--world", "8"},
+                   {"--shard", "hsdp:4"},
+                   {"--keep-last-block", ""},
+                   {"--node-size", "4"},
+                   {"--network", "ndr"}},
         OptionList{{"--framework", "torchtitan"}, {"--world", "2"}, {"--ac", "selective"}},
         OptionList{{"--framework", "automodel"}, {"--world", "2"}, {"--grad-accum", "3"}},
         OptionList{{"--ac", "budget:1TiB"}, {"--gpu", "cpu"}}}) {

@@ -3,6 +3,8 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "passes/small_model.hpp"
+#include "simulate/host_time.hpp"
+#include "simulate/matmul_time.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -30,22 +32,130 @@ TEST_CASE("a pointwise op takes the time of its bytes") {
 }
 
 TEST_CASE("a matrix product that fills its waves runs at the peak, one that does not below it") {
-  const auto seconds = [](std::int64_t rows) {
-    ir::Program p;
-    const auto x = p.make({rows, 8192}, DType::bf16, ir::Role::activation, {});
-    const auto w = p.make({1280, 8192}, DType::bf16, ir::Role::parameter, {});
-    const auto y = p.make({rows, 1280}, DType::bf16, ir::Role::activation, {});
-    const ir::Op& op =
-        p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, w}, {y}, ir::Product{8192}));
-    simulate::Device d = round_device();
-    d.bandwidth = 1e14;  // far from bound by memory
-    return simulate::op_seconds(p, op, d, 1);
+  simulate::Device d = round_device();
+  d.matmul_half_tile = 0.1;  // no smaller tile would do
+  const auto seconds = [&](double rows) {
+    return simulate::matmul_seconds({rows, 1280, 8192}, d, 1e15, 100);
   };
   // 128 x 128 tiles: 10 x 10 = one full wave on 100 multiprocessors
   const double full = 2.0 * 1280 * 1280 * 8192 / 1e15;
   CHECK(seconds(1280) == doctest::Approx(full));
-  // one more row of tiles: 110 tiles are two waves, the time of 200
-  CHECK(seconds(1281) == doctest::Approx(2.0 * 1281 * 1280 * 8192 / 1e15 * 200.0 / 110.0));
+  // one more row of tiles: 110 tiles are two waves, as long as 200
+  CHECK(seconds(1281) == doctest::Approx(2.0 * full));
+  // tiles of 64 x 64 at 0.9 x 0.9 of the speed: 21 x 20 in five waves of a quarter of the work
+  d.matmul_half_tile = 0.9;
+  CHECK(seconds(1281) == doctest::Approx(full * 5.0 / 4.0 / 0.81));
+
+  ir::Program p;
+  const auto x = p.make({1280, 8192}, DType::bf16, ir::Role::activation, {});
+  const auto y = p.make({1280, 1280}, DType::bf16, ir::Role::activation, {});
+  const ir::Op& op =
+      p.op(p.emit(ir::OpKind::mm, ir::Phase::forward, {}, {x, x}, {y}, ir::Product{8192}));
+  d.bandwidth = 1e14;  // far from bound by memory
+  CHECK(simulate::op_seconds(p, op, d, 1) == doctest::Approx(full));
+}
+
+TEST_CASE("a narrow gradient cuts K over idle multiprocessors, and pays for adding the parts") {
+  simulate::Device d = round_device();
+  d.matmul_half_tile = 0.1;
+  d.bandwidth = 1e13;
+  // 256 x 256 = 4 tiles on 100 multiprocessors, K = 65536: sixteen parts make 64 tiles of one wave,
+  // whose sums of 4 bytes are written and read
+  const double part = 2.0 * 128 * 128 * (65536.0 / 16) * 100 / 1e15;
+  const double adding = 8.0 * 16 * 256 * 256 / 1e13;
+  CHECK(simulate::matmul_seconds({256, 256, 65536}, d, 1e15, 100) ==
+        doctest::Approx(part + adding));
+  // 1280 x 1280 is one full wave: nothing is cut
+  CHECK(simulate::matmul_seconds({1280, 1280, 65536}, d, 1e15, 100) ==
+        doctest::Approx(2.0 * 1280 * 1280 * 65536 / 1e15));
+}
+
+TEST_CASE("a product beside a collective has its multiprocessors less") {
+  simulate::Device d = round_device();
+  d.matmul_half_tile = 0.1;  // no smaller tile would do
+  // 100 tiles on 75 multiprocessors are two waves: half the speed, as measured on an H100
+  CHECK(simulate::matmul_seconds({1280, 1280, 512}, d, 1e15, 75) ==
+        doctest::Approx(2.0 * simulate::matmul_seconds({1280, 1280, 512}, d, 1e15, 100)));
+}
+
+TEST_CASE("a pointwise op whose operands are broadcast goes element by element") {
+  simulate::Device d = round_device();
+  d.strided_elements = 1e11;
+  ir::Program p;
+  const auto x = p.make({1000, 1000}, DType::bf16, ir::Role::activation, {});
+  const auto w = p.make({1000}, DType::bf16, ir::Role::parameter, {});
+  const auto y = p.make({1000, 1000}, DType::bf16, ir::Role::activation, {});
+  const ir::Op same = p.op(p.emit(ir::OpKind::mul, ir::Phase::forward, {}, {x, x}, {y}));
+  const ir::Op broadcast = p.op(p.emit(ir::OpKind::mul, ir::Phase::forward, {}, {x, w}, {y}));
+  CHECK(simulate::op_seconds(p, same, d, 1) == doctest::Approx(6e-6));       // 6 MB at 1 TB/s
+  CHECK(simulate::op_seconds(p, broadcast, d, 1) == doctest::Approx(1e-5));  // 1e6 at 1e11 a second
+}
+
+TEST_CASE("a kind that was measured has a bandwidth of its own") {
+  simulate::Device d = round_device();
+  d.reduction_bandwidth = 0.8;
+  d.kind_bandwidth[static_cast<std::size_t>(ir::OpKind::log_softmax)] = 0.4;
+  ir::Program p;
+  const auto x = p.make({1000000}, DType::f32, ir::Role::activation, {});
+  const auto y = p.make({1000000}, DType::f32, ir::Role::activation, {});
+  const ir::Op softmax = p.op(p.emit(ir::OpKind::softmax, ir::Phase::forward, {}, {x}, {y}));
+  const ir::Op log = p.op(p.emit(ir::OpKind::log_softmax, ir::Phase::loss, {}, {x}, {y}));
+  CHECK(simulate::op_seconds(p, softmax, d, 1) == doctest::Approx(1e-5));  // 8 MB at 0.8 TB/s
+  CHECK(simulate::op_seconds(p, log, d, 1) == doctest::Approx(2e-5));
+}
+
+TEST_CASE("attention's speed is its backend's, less for short sequences and narrow heads") {
+  simulate::Device d = round_device();
+  d.flash = {0.4, 0.2, 1024, 0.5};
+  d.cudnn = {0.8, 0.4, 0, 1};
+  d.flash1 = {0.2, 0.1, 1024, 1};
+  const auto seconds = [&](std::int64_t dim, Attention backend) {
+    ir::Program p;
+    const auto q = p.make({1, 8, 1024, dim}, DType::bf16, ir::Role::activation, {});
+    const auto y = p.make({1, 8, 1024, dim}, DType::bf16, ir::Role::activation, {});
+    const ir::Op& op =
+        p.op(p.emit(ir::OpKind::sdpa, ir::Phase::forward, {}, {q, q, q}, {y}, ir::Sdpa{}));
+    simulate::Run run;
+    run.attention = backend;
+    return simulate::op_seconds(p, op, d, run);
+  };
+  const double flops = 4.0 * 8 * 1024 * 128 * 512.5;  // a query sees 1 to 1024 keys
+  CHECK(seconds(128, Attention::flash) == doctest::Approx(flops / (1e15 * 0.4 * 0.5)));
+  CHECK(seconds(128, Attention::cudnn) == doctest::Approx(flops / (1e15 * 0.8)));
+  CHECK(seconds(128, Attention::flash1) == doctest::Approx(flops / (1e15 * 0.2 * 0.5)));
+  // half the FLOPs at half the speed
+  CHECK(seconds(64, Attention::flash) == doctest::Approx(seconds(128, Attention::flash)));
+}
+
+TEST_CASE("the host begins a checkpointed region in forward, and once more at its recomputation") {
+  simulate::Device d = round_device();
+  d.region_seconds = 4e-4;
+  StepConfig config = small_config();
+  config.memory.ac = AcMode::full;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  const auto regions = static_cast<double>(step.regions);
+  REQUIRE(regions > 1);
+  simulate::IssueTimes issue(step.program, d);
+  double sum = 0;
+  for (const ir::Op& op : step.program.ops) sum += issue(op);
+  CHECK(sum == doctest::Approx(4e-4 * regions));
+}
+
+TEST_CASE("the host takes its time before each unit that FSDP2 gathers") {
+  simulate::Device d = round_device();
+  d.gather_seconds = 1e-3;
+  StepConfig config = small_config();
+  config.layout.world = 8;
+  config.layout.shard = Sharding::fsdp2;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  simulate::IssueTimes issue(step.program, d);
+  double sum = 0, gathers = 0;
+  for (const ir::Op& op : step.program.ops) {
+    sum += issue(op);
+    gathers += op.kind == ir::OpKind::all_gather ? 1 : 0;
+  }
+  REQUIRE(gathers > 2);
+  CHECK(sum == doctest::Approx(1e-3 * gathers));
 }
 
 TEST_CASE("a host that issues slower than the device computes leaves launch gaps") {

@@ -30,7 +30,8 @@ enum class Kernels : std::uint8_t { eager, fused };
 enum class Optimizer : std::uint8_t { adamw, adamw_foreach, sgd };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
 enum class FsdpUnit : std::uint8_t { block, segment };
-enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager };
+/// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
+enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 /// What is captured into CUDA graphs and replayed: nothing, the whole step in one, or one graph for
 /// each block and phase.
@@ -69,6 +70,8 @@ struct Layout {
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
   bool no_sync = false;
+  std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
+  double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }

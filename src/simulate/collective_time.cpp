@@ -1,0 +1,53 @@
+#include "collective_time.hpp"
+
+#include <algorithm>
+
+namespace ac_advisor::simulate {
+namespace {
+
+using ir::OpKind;
+
+/// A step of a ring with the Simple protocol: over NVLink, over the network (NVIDIA/nccl,
+/// src/graph/tuning.cc, hwLat, 2022).
+constexpr double link_step_seconds = 3.4e-6, network_step_seconds = 14e-6;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// The ranks of one collective, and how many of them share a node.
+struct Group {
+  std::int64_t ranks = 1, in_node = 1;
+  [[nodiscard]] std::int64_t nodes() const { return ceil_div(ranks, in_node); }
+};
+
+Group group_of(const ir::Op& op, const Device& d, const Run& run) {
+  const std::int64_t shards = run.shards > 0 ? run.shards : run.world;
+  const std::int64_t node = run.node_size > 0 ? run.node_size : d.node_size;
+  if (op.kind != OpKind::all_reduce || shards == run.world) return {shards, std::min(shards, node)};
+  // Replicas of a shard are `shards` ranks apart.
+  const std::int64_t replicas = run.world / shards;
+  return {replicas, std::clamp<std::int64_t>(node / shards, 1, replicas)};
+}
+
+}  // namespace
+
+double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const Run& run) {
+  double bytes = 0;
+  for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
+  const Group group = group_of(op, d, run);
+  const bool reduce = op.kind == OpKind::all_reduce;
+  const double passes = reduce ? 2.0 : 1.0, ranks = static_cast<double>(group.ranks),
+               nodes = static_cast<double>(group.nodes());
+  double bus = d.link_bandwidth * (reduce && d.all_reduce_bandwidth > 0 ? d.all_reduce_bandwidth
+                                                                        : d.collective_bandwidth);
+  const double network = run.network > 0 ? run.network : d.network_bandwidth;
+  if (nodes > 1 && network > 0)
+    bus = std::min(bus, network * static_cast<double>(group.in_node) *
+                            (reduce ? d.network_reduce : d.network_gather));
+  // The device's latency is of a whole node's ring; each further rank is a step more.
+  const double inside = ranks - nodes, known = static_cast<double>(d.node_size) - 1;
+  const double latency = d.collective_latency + link_step_seconds * std::max(0.0, inside - known) +
+                         network_step_seconds * (nodes - 1);
+  return passes * (latency + bytes * (ranks - 1) / ranks / bus);
+}
+
+}  // namespace ac_advisor::simulate

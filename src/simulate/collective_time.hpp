@@ -1,0 +1,14 @@
+#pragma once
+
+#include "ac_advisor/ir/program.hpp"
+#include "ac_advisor/simulate/clock.hpp"
+
+namespace ac_advisor::simulate {
+
+/// Seconds of a collective. Ring algorithms: all-gather and reduce-scatter move (W - 1) / W of the
+/// whole buffer through each rank's link, all-reduce twice that (NVIDIA nccl-tests,
+/// doc/PERFORMANCE.md). Between nodes, a node's rings share the networks of its GPUs.
+[[nodiscard]] double collective_seconds(const ir::Program& program, const ir::Op& op,
+                                        const Device& device, const Run& run);
+
+}  // namespace ac_advisor::simulate

@@ -1,0 +1,102 @@
+#include "ac_advisor/simulate/device.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/clock.hpp"
+#include "passes/small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+
+/// What a file says of itself where the figure at `path` is `value`; "no error" where it is read.
+std::string error_with(const std::string& path, const json& value) {
+  json root = json::parse(simulate::device_file("h100-80gb"));
+  json* node = &root;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    node = &(*node)[path.substr(begin, end - begin)];
+    begin = end + 1;
+  }
+  (node->is_object() ? (*node)["value"] : *node) = value;
+  try {
+    static_cast<void>(simulate::parse_device(root.dump(), "my.json"));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a device file's figure that no device has is refused with file, field, value and range") {
+  CHECK(error_with("bandwidth_bytes_per_second", 0) ==
+        "my.json: \"bandwidth_bytes_per_second\" is 0; it must be a number from 1e3 to 1e21, a "
+        "second");
+  CHECK(error_with("usable_bytes", 1e300) ==
+        "my.json: \"usable_bytes\" is 1e+300; it must be a whole number of bytes from 1 to 1e15");
+  CHECK(error_with("usable_bytes", 90000000000) ==
+        "my.json: \"usable_bytes\" is 90000000000; it must be at most memory_bytes, 85899345920");
+  CHECK(error_with("sm_count", 131.5) ==
+        "my.json: \"sm_count\" is 131.5; it must be a whole number from 1 to 1,000,000");
+  CHECK(
+      error_with("efficiency.collective.multiprocessors", 132) ==
+      "my.json: \"efficiency.collective.multiprocessors\" is 132; it must be below sm_count, 132");
+  for (const char* path :
+       {"bandwidth_bytes_per_second", "peak_flops_per_second.bf16", "peak_flops_per_second.fp32",
+        "link.bandwidth_bytes_per_second", "network.bandwidth_bytes_per_second",
+        "efficiency.matmul.asymptote", "efficiency.matmul.tile_m", "efficiency.attention.forward",
+        "efficiency.attention.cudnn.backward", "efficiency.pointwise.bandwidth_fraction",
+        "efficiency.pointwise.strided_elements_per_second",
+        "efficiency.kinds.rms_norm.bandwidth_fraction", "efficiency.collective.bandwidth_fraction",
+        "memory_bytes", "sm_count", "node_size"}) {
+    CAPTURE(path);
+    for (const json& value : {json(0), json(-1), json("fast"), json(nullptr), json(1e300)})
+      CHECK(error_with(path, value).find(std::string("my.json: \"") + path + "\" is ") == 0);
+  }
+  for (const char* path : {"host.forward_op_seconds", "kernel_floor_seconds", "host.step_seconds",
+                           "efficiency.collective.latency_seconds"}) {
+    CAPTURE(path);
+    CHECK(error_with(path, 0) == "no error");
+    CHECK(error_with(path, -1e-6).find("it must be from 0 to 10 seconds") != std::string::npos);
+    CHECK(error_with(path, 1e9).find("it must be from 0 to 10 seconds") != std::string::npos);
+  }
+}
+
+TEST_CASE("a device file with NaN or Infinity is no JSON, and says where") {
+  for (const char* word : {"NaN", "Infinity", "-Infinity", "1e999"}) {
+    CAPTURE(word);
+    std::string text = simulate::device_file("h100-80gb");
+    const std::size_t at = text.find("3350000000000.0");
+    REQUIRE(at != std::string::npos);
+    text.replace(at, 15, word);
+    CHECK_THROWS_WITH_AS(static_cast<void>(simulate::parse_device(text, "my.json")),
+                         doctest::Contains("my.json: not a JSON object: "), UserError);
+  }
+}
+
+TEST_CASE("a kind that the op table does not have is refused by name") {
+  json root = json::parse(simulate::device_file("h100-80gb"));
+  root["efficiency"]["kinds"]["rms_nrom"] = root["efficiency"]["kinds"]["rms_norm"];
+  CHECK_THROWS_WITH_AS(static_cast<void>(simulate::parse_device(root.dump(), "my.json")),
+                       doctest::Contains("efficiency.kinds.rms_nrom"), UserError);
+}
+
+TEST_CASE("every built-in device gives every step a time") {
+  for (const std::string& name : simulate::device_names()) {
+    CAPTURE(name);
+    const simulate::Device& d = simulate::find_device(name);
+    for (const AcMode ac : {AcMode::none, AcMode::full}) {
+      const double step = simulate::walk_time(build(ac), d, 1, 1).step;
+      CHECK(step > 0);
+      CHECK(step < 10);
+    }
+  }
+}
+
+}  // namespace ac_advisor::test
