@@ -1,6 +1,10 @@
 // The planner's page as its users have it: in headless Chromium, from a file, with real keys and
 // clicks.
+#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -115,10 +119,19 @@ TEST_CASE("a change is planned and shown in less than 100 ms, by the core that t
   page.check_quiet();
 }
 
-TEST_CASE("while the batch slider is dragged, frames keep coming and the newest value wins") {
+TEST_CASE(
+    "while the batch slider is dragged, a plan is drawn within a frame and the newest value wins") {
   Page page;
   if (!page.there) return;
-  // 120 frames, a new value in each.
+  page.browser.show_as(1440, 1000, "light");
+  // What the main thread does for each plan, its layout included: the planning is the worker's. The
+  // median, as the machine may be busy with something else.
+  const double drawing = page.browser.evaluate(
+      "(() => { const times = []; for (let i = 0; i < 61; ++i) { const from = performance.now();"
+      " redrawLightly(); document.body.offsetHeight; times.push(performance.now() - from); }"
+      " return times.sort((a, b) => a - b)[30]; })()");
+  MESSAGE("a plan is drawn in " << drawing << " ms");
+  CHECK(drawing < 1000.0 / 60);
   const json frames = page.browser.evaluate(
       "new Promise((done) => { const slide = document.querySelector('input[type=range]');"
       " const at = []; let n = 0; const step = (now) => { at.push(now);"
@@ -131,11 +144,22 @@ TEST_CASE("while the batch slider is dragged, frames keep coming and the newest 
   std::sort(gaps.begin(), gaps.end());
   MESSAGE("median frame " << gaps[gaps.size() / 2] << " ms, 90 % within "
                           << gaps[gaps.size() * 9 / 10]);
-  CHECK(gaps[gaps.size() / 2] < 1000.0 / 58);
-  page.wait("planner.idle()");
+  page.wait("planner.idle() && performance.now() > restAt + 50");
   CHECK(page.browser.evaluate("data.rows[0].options.batch") == 1 + 120 % 32);
-  // What was overtaken was never planned.
-  CHECK(page.browser.evaluate("Number(document.documentElement.dataset.shown)").get<int>() < 100);
+  // What was drawn lightly is drawn whole in the end.
+  CHECK(
+      page.browser.evaluate("document.querySelector('#selected-body .facts').textContent.includes("
+                            "size(data.rows[0].peak))") == true);
+  // Of values that come faster than they can be planned, only the newest is.
+  page.browser.evaluate("window.before = Number(document.documentElement.dataset.shown); null");
+  page.browser.evaluate(
+      "(() => { const slide = document.querySelector('input[type=range]');"
+      " for (let n = 1; n <= 50; ++n) { slide.value = n;"
+      " slide.dispatchEvent(new Event('input', {bubbles: true})); } })(); null");
+  page.wait("planner.idle() && data.rows[0].options.batch === 50");
+  CHECK(
+      page.browser.evaluate("Number(document.documentElement.dataset.shown) - before").get<int>() <=
+      2);
   page.check_quiet();
 }
 
@@ -312,9 +336,8 @@ TEST_CASE("hostile files give the command line's errors, and never markup") {
     CHECK(page.browser.evaluate("getComputedStyle(byId('error')).display !== 'none'") == true);
   }
   // A valid one with a hostile name is shown, as text.
-  page.change(
-      "setModel(fileModel('<img src=x onerror=hacked=1>/config.json', '{\"model_type\": "
-      "\"llama\"}'))");
+  page.change("setModel(fileModel('<img src=x onerror=hacked=1>/config.json', " +
+              json(test::small_config("llama").dump()).dump() + "))");
   CHECK(page.browser.evaluate("document.querySelector('h1').textContent") ==
         "<img src=x onerror=hacked=1>");
   CHECK(page.browser.evaluate("window.hacked").is_null());
@@ -325,27 +348,46 @@ TEST_CASE("hostile files give the command line's errors, and never markup") {
 TEST_CASE("the page's policy lets nothing leave, whatever a script tries") {
   Page page;
   if (!page.there) return;
+  // Somebody who listens: what was refused by the policy never comes here.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(listener, 16) == 0);
+  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::string url = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/";
   const std::vector<std::string> tries{
-      "fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')",
+      "fetch('" + url + "').then(() => 'sent', () => 'refused')",
       "new Promise((done) => { const x = new XMLHttpRequest(); x.onerror = () => done('refused');"
-      " x.onload = () => done('sent'); x.open('GET', 'http://127.0.0.1:9/'); x.send(); })",
+      " x.onload = () => done('sent'); x.open('GET', '" +
+          url + "'); x.send(); })",
       "new Promise((done) => { const i = new Image(); i.onerror = () => done('refused');"
-      " i.onload = () => done('sent'); i.src = 'http://127.0.0.1:9/x.png'; })",
+      " i.onload = () => done('sent'); i.src = '" +
+          url + "x.png'; })",
+      "new Promise((done) => { const s = document.createElement('script'); s.onerror = () => "
+      "done('refused'); s.onload = () => done('sent'); s.src = '" +
+          url +
+          "x.js';"
+          " document.body.append(s); })",
       "new Promise((done) => { const w = new Worker(URL.createObjectURL(new Blob(["
-      "\"fetch('http://127.0.0.1:9/').then(() => postMessage('sent'), () => "
-      "postMessage('refused'))\"])));"
-      " w.onmessage = (e) => done(e.data); })"};
+      "\"fetch('" +
+          url +
+          "').then(() => postMessage('sent'), () => postMessage('refused'))\"])));"
+          " w.onmessage = (e) => done(e.data); })",
+      "new Promise((done) => { try { const w = new WebSocket('" + url +
+          "'.replace('http', 'ws'));"
+          " w.onerror = () => done('refused'); w.onopen = () => done('sent'); } catch { "
+          "done('refused'); } })",
+      "navigator.sendBeacon('" + url + "', 'x'); 'refused'"};
   for (const std::string& attempt : tries) {
     CAPTURE(attempt);
     CHECK(page.browser.evaluate(attempt) == "refused");
   }
-  // Each was refused by the policy, not by there being nobody to answer.
-  std::size_t blamed = 0;
-  for (const std::string& problem : page.browser.problems()) {
-    CHECK(problem.find("request: http") == std::string::npos);
-    blamed += problem.find("Content Security Policy") != std::string::npos ? 1 : 0;
-  }
-  CHECK(blamed >= tries.size() - 1);  // a worker's console is its own
+  usleep(200'000);
+  CHECK(accept(listener, nullptr, nullptr) == -1);
+  close(listener);
 }
 
 TEST_CASE("no width from 360 pixels to 4k scrolls sideways, in either theme") {
@@ -374,6 +416,7 @@ TEST_CASE("with the keyboard alone an option is set, the plot read and the sweep
   Page page;
   if (!page.there) return;
   page.browser.show_as(1440, 1000, "light");
+  page.open(test::web_folder() / "ac-advisor.html");  // with room, all that is asked first is open
   std::set<std::string> reached;
   for (int i = 0; i < 120; ++i) {
     page.browser.press("Tab");
@@ -384,7 +427,7 @@ TEST_CASE("with the keyboard alone an option is set, the plot read and the sweep
   }
   for (const char* wanted : {"theme", "model-name", "model-file", "best", "pin", "link", "reset",
                              "option--batch", "option--ac", "option--gpu", "selected-body"}) {
-    CAPTURE(wanted);
+    INFO(wanted);
     CHECK(reached.count(wanted) == 1);
   }
   page.browser.evaluate("byId('option--batch').focus(); byId('option--batch').select(); null");

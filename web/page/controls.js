@@ -48,7 +48,7 @@ function booleanField(option, id, changed) {
   };
 }
 
-function textField(option, id, changed, type) {
+function textField(option, id, changed, moving, type) {
   const set = (text) => changed(text.trim() === '' ? null : [text.trim(), option.name]);
   const entry = element('input', {
     id,
@@ -71,6 +71,7 @@ function textField(option, id, changed, type) {
                   max: most,
                   'aria-label': option.name.slice(2) + ', slider',
                   input: () => {
+                    moving();
                     entry.value = slide.value;
                     set(slide.value);
                   }
@@ -112,7 +113,7 @@ function wordField(option, id, changed) {
   function showEntry() {
     const end = open.get(select.value);
     entry.hidden = !end;
-    if (end) entry.setAttribute('aria-label', `${option.name.slice(2)}: ${end.name}`);
+    entry.setAttribute('aria-label', `${option.name.slice(2)}: ${end ? end.name : 'its value'}`);
   }
   function tell() {
     const end = open.get(select.value);
@@ -133,18 +134,18 @@ function wordField(option, id, changed) {
   };
 }
 
-function fieldOf(option, id, changed) {
+function fieldOf(option, id, changed, moving) {
   if (option.type === 'boolean') return booleanField(option, id, changed);
   if (option.words.length) return wordField(option, id, changed);
-  return textField(option, id, changed, option.type === 'integer' ? 'number' : 'text');
+  return textField(option, id, changed, moving, option.type === 'integer' ? 'number' : 'text');
 }
 
 /// `changed(option, [text, name])` is told what was set by hand, null where it goes back to the
 /// default.
-function control(option, changed) {
+function control(option, changed, moving) {
   const id = 'option' + option.name;
   const label = option.name.slice(2).replaceAll('-', ' ');
-  const field = fieldOf(option, id, (given) => changed(option, given));
+  const field = fieldOf(option, id, (given) => changed(option, given), moving);
   const node = element(
       'div', {class: 'control', title: option.help},
       element(
@@ -176,7 +177,7 @@ function control(option, changed) {
 }
 
 /// All groups of the table. `options` is the list of what was set by hand: [["--ac", "full"], …].
-function controlGroups(holder, groups, changed) {
+function controlGroups(holder, groups, changed, moving) {
   const controls = new Map();
   const counts = [];
   holder.replaceChildren(...groups.map((group, i) => {
@@ -190,7 +191,7 @@ function controlGroups(holder, groups, changed) {
         },
         element('summary', {}, group.title, ' ', count),
         element('div', {class: 'controls'}, group.options.map((option) => {
-          controls.set(option.name, control(option, changed));
+          controls.set(option.name, control(option, changed, moving));
           return controls.get(option.name).node;
         })));
   }));

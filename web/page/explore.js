@@ -59,6 +59,23 @@ function redraw() {
 // it.
 let lastOwnTab;
 
+/// The figures that a reader follows while a slider moves: cheap enough for each frame. The rest
+/// comes when the slider rests.
+function redrawLightly() {
+  const row = data.rows[data.pair ? data.pair[1] : 0];
+  byId('tiles').replaceChildren(...tiles(row, data.pair ? data.rows[data.pair[0]] : null));
+  const old = byId('selected-body').querySelector('.timeline');
+  if (!old || !row.detail) return;
+  const plot = element('div', {class: 'timeline'});
+  old.replaceWith(plot);
+  timelinePlot(plot, row);
+}
+
+let restAt = 0;  // when a slider that moves will be taken to rest
+function moving() {
+  restAt = performance.now() + 200;
+}
+
 function shown(answer, question) {
   if (question.do === 'sweep') byId('sweeping').hidden = true;
   byId('results').setAttribute('aria-busy', String(!planner.idle()));
@@ -74,11 +91,26 @@ function shown(answer, question) {
   document.querySelector('.verdict').textContent = answer.verdict;
   byId('swept-actions').hidden = question.do !== 'sweep';
   groups.show(answer.options, state.step.options);
-  redraw();
+  if (performance.now() < restAt && byId('selected-body').firstChild) {
+    redrawLightly();
+    clearTimeout(rest.timer);
+    rest.timer = setTimeout(rest, restAt - performance.now());
+  } else {
+    redraw();
+  }
   shownAt = performance.now();
   document.documentElement.dataset.shown =
       String(Number(document.documentElement.dataset.shown || 0) + 1);
   document.documentElement.dataset.ready ??= String(Math.round(performance.now()));
+}
+
+/// The whole, once a slider has come to rest.
+function rest() {
+  const left = restAt - performance.now();
+  if (left > 0)
+    rest.timer = setTimeout(rest, left);
+  else
+    redraw();
 }
 
 function remember() {
@@ -285,7 +317,7 @@ function connect() {
     addEventListener('hashchange', () => load(location.hash.slice(1)));
 }
 
-const groups = controlGroups(byId('groups'), described.groups, setOption);
+const groups = controlGroups(byId('groups'), described.groups, setOption, moving);
 
 async function start() {
     theme();
