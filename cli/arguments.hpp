@@ -54,6 +54,9 @@ struct Arguments {
   std::int64_t device = -1;        ///< snapshot --device; -1: the one with the highest peak
   std::string against;             ///< snapshot --against
   std::string model;               ///< diagnose --model, snapshot --model
+  std::string page;                ///< serve --page
+  std::uint16_t port = 0;          ///< serve --port; 0: any that is free
+  bool open = false;               ///< serve --open
   std::string help;                ///< text of --help
 };
 

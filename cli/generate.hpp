@@ -12,5 +12,7 @@ namespace ac_advisor::cli {
 [[nodiscard]] std::string man_page();
 /// docs/schema/config-1.json.
 [[nodiscard]] std::string options_schema();
+/// The page that plans in a browser, as one file. Throws UserError where it was not built.
+[[nodiscard]] std::string planner_page();
 
 }  // namespace ac_advisor::cli

@@ -11,7 +11,6 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
-#include "cli/sweep_space.hpp"
 #include "cli/trainer_process.hpp"
 #include "reports/command_line.hpp"
 
@@ -194,7 +193,7 @@ Result run_measured_sweep(const Arguments& a) {
   StepConfig base = resolve_options(settled.options);
   tell_warnings(model, base);
   base.runtime.kind = Runtime::ac_trainer;
-  advise::Space space = space_of(settled, model, base);
+  advise::Space space = advise::space_around(model, base, settled.options);
   space.keep("--batch", base);
   space.set("--ac-scope", {"block"});
   if (base.layout.world > 1) space.keep("--shard", base);

@@ -168,6 +168,14 @@ constexpr ProgramOption table[] = {
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
     {"calibrate", "--quick", "", "fewer sizes: half a minute instead of three", "Device",
      set_flag<&Arguments::quick>},
+    {"serve", "--open", "", "and open it in the browser", "Serving", set_flag<&Arguments::open>},
+    {"serve", "--port", "N", "of the loopback address (any that is free)", "Serving",
+     [](Arguments& a, Text name, Text text) {
+       a.port =
+           static_cast<std::uint16_t>(options::parse_whole({name, text}, text, {"N", 0, 65535}));
+     }},
+    {"serve", "--page", "FILE", "another page than the program's own", "Serving",
+     set_text<&Arguments::page>},
     {"advise compare snapshot", "--rows", "N", "rows shown before [N others] (15)", "Output",
      [](Arguments& a, Text name, Text text) {
        a.rows =

@@ -13,6 +13,11 @@ find_package(ZLIB REQUIRED)
 find_path(AC_ADVISOR_ZSTD_INCLUDE zstd.h)
 find_library(AC_ADVISOR_ZSTD_LIBRARY NAMES libzstd.a zstd)
 mark_as_advanced(AC_ADVISOR_ZSTD_INCLUDE AC_ADVISOR_ZSTD_LIBRARY)
+# Optional: without it `serve` is refused with the way out. Archives: the server needs nothing else of it.
+find_path(AC_ADVISOR_LIBEVENT_INCLUDE event2/http.h)
+find_library(AC_ADVISOR_LIBEVENT_EXTRA NAMES libevent_extra.a)
+find_library(AC_ADVISOR_LIBEVENT_CORE NAMES libevent_core.a)
+mark_as_advanced(AC_ADVISOR_LIBEVENT_INCLUDE AC_ADVISOR_LIBEVENT_EXTRA AC_ADVISOR_LIBEVENT_CORE)
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

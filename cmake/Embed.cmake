@@ -1,8 +1,10 @@
 # ac_advisor_embed(<target>) compiles the data files into <target> as
 # ac_advisor::embedded::files() (src/embedded/embedded.hpp). A new or changed file is picked up by
 # the next build. Paths are relative to data/ for what lies there, to the root for the rest.
+# ac_advisor_embed(<target> WITHOUT <regex>) leaves out what matches.
 
 function(ac_advisor_embed target)
+  cmake_parse_arguments(PARSE_ARGV 1 embed "" WITHOUT "")
   file(GLOB data_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/data"
     "${PROJECT_SOURCE_DIR}/data/*/*.json")
   file(GLOB root_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
@@ -14,6 +16,9 @@ function(ac_advisor_embed target)
 
   # The list is a file: a file that goes away leaves no newer dependency, but a changed list.
   set(paths ${data_files} ${root_files})
+  if(embed_WITHOUT)
+    list(FILTER paths EXCLUDE REGEX "${embed_WITHOUT}")
+  endif()
   list(SORT paths COMPARE STRING)
   set(sources)
   set(lines)

@@ -36,6 +36,9 @@ if(TARGET ac_advisor_emulator)
   install(FILES src/emulator/python/sitecustomize.py
     DESTINATION "${emulator_dir}/python" COMPONENT planner)
 endif()
+# The page of `serve`, where `cmake --build --preset web` has made it.
+install(FILES "${PROJECT_SOURCE_DIR}/build/web/ac-advisor.html"
+  DESTINATION "${root}${share_dir}" COMPONENT planner OPTIONAL)
 # What the build has made of the options' table.
 install(FILES "${PROJECT_BINARY_DIR}/ac-advisor.1"
   DESTINATION "${root}${CMAKE_INSTALL_MANDIR}/man1" COMPONENT planner OPTIONAL)

@@ -19,14 +19,22 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/json/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/serve/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
-list(FILTER core_sources EXCLUDE REGEX "/src/files/(with|no)_zstd/")
+list(FILTER core_sources EXCLUDE REGEX "/src/(files|serve)/(with|no)_[a-z]+/")
 if(AC_ADVISOR_ZSTD_INCLUDE AND AC_ADVISOR_ZSTD_LIBRARY)
   set(AC_ADVISOR_HAS_ZSTD TRUE)
   list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/with_zstd/zstd.cpp")
 else()
   message(STATUS "libzstd is not found: traces that zstd has packed will be refused")
   list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/no_zstd/zstd.cpp")
+endif()
+if(AC_ADVISOR_LIBEVENT_INCLUDE AND AC_ADVISOR_LIBEVENT_EXTRA AND AC_ADVISOR_LIBEVENT_CORE)
+  set(AC_ADVISOR_HAS_LIBEVENT TRUE)
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/serve/with_libevent/http.cpp")
+else()
+  message(STATUS "libevent is not found: `ac-advisor serve` will be refused")
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/serve/no_libevent/http.cpp")
 endif()
 
 # Where an installed program has the emulated device: relative to it, so that all of it can be moved.
@@ -55,6 +63,11 @@ target_link_libraries(ac_advisor PRIVATE
 if(AC_ADVISOR_HAS_ZSTD)
   target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_ZSTD_INCLUDE}")
   target_link_libraries(ac_advisor PRIVATE "${AC_ADVISOR_ZSTD_LIBRARY}")
+endif()
+if(AC_ADVISOR_HAS_LIBEVENT)
+  target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_LIBEVENT_INCLUDE}")
+  target_link_libraries(ac_advisor PRIVATE
+    "${AC_ADVISOR_LIBEVENT_EXTRA}" "${AC_ADVISOR_LIBEVENT_CORE}")
 endif()
 
 # All of cli/ but main.cpp, so that tests and fuzz targets can link it.

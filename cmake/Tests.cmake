@@ -2,6 +2,7 @@
 #   tests/oracle/  oracle_tests   oracle
 #   tests/gpu/     gpu_tests      gpu      (not in the default test presets)
 #   tests/browser/ browser_tests  browser  (not in the default test presets)
+#   tests/web/     web_tests      web      (not in the default test presets; needs the preset `web`)
 #   tests/...      unit_tests     unit
 # cmake/WheelTest.cmake has the label package: it needs a network, and is not in the default presets.
 
@@ -55,7 +56,7 @@ function(ac_advisor_test_binary label)
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     # A name that doctest's own filter does not match would otherwise pass having run nothing.
     PROPERTIES LABELS ${label} FAIL_REGULAR_EXPRESSION "test cases: +0 "
-      SKIP_REGULAR_EXPRESSION "not run: no CUDA device")
+      SKIP_REGULAR_EXPRESSION "not run: (no CUDA device|the page is not built)")
 endfunction()
 
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
@@ -75,10 +76,13 @@ endif()
 if(TARGET ac_advisor_emulator_objects)
   include(EmulatorTests)
 endif()
-foreach(label oracle gpu browser)
+foreach(label oracle gpu browser web)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/${label}/*.cpp")
   list(REMOVE_ITEM unit_sources ${sources})
   list(REMOVE_ITEM sources "${not_a_test}")
+  if(label STREQUAL web)
+    list(APPEND sources "${PROJECT_SOURCE_DIR}/tests/browser/chromium.cpp")
+  endif()
   if(label STREQUAL gpu)
     list(REMOVE_ITEM sources "${PROJECT_SOURCE_DIR}/tests/gpu/host_kernels.cpp")
     if(TARGET ac_advisor_cuda)  # whole steps: they share the trainer's tests' way to run one

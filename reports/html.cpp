@@ -11,11 +11,15 @@ std::string content(std::string_view name, const Page& page) {
   if (name == "title") return escape_html(printable(page_title(page)));
   if (name == "verdict") return escape_html(printable(page_verdict(page)));
   if (name == "style") return std::string(html_part("report.css"));
+  if (name == "sections")  // web/'s page has them too
+    return filled(html_part("sections.html"),
+                  [&](std::string_view inner) { return content(inner, page); });
   if (name == "data")
     return escape_json(page_data(page).dump(-1, ' ', false, Json::error_handler_t::replace));
   // In the order in which one uses the other.
   return scripts_text({"elements.js", "figures.js", "charts.js", "pareto.js", "ranking.js",
-                       "timeline.js", "phases.js", "selected.js", "compare.js", "page.js"});
+                       "timeline.js", "phases.js", "selected.js", "compare.js", "sections.js",
+                       "theme.js", "page.js"});
 }
 
 }  // namespace

@@ -126,7 +126,8 @@ std::string page(const std::string& title, const std::vector<std::string>& verdi
     if (name == "style") return std::string(html_part("report.css"));
     if (name == "data")
       return escape_json(data.dump(-1, ' ', false, Json::error_handler_t::replace));
-    return scripts_text({"elements.js", "figures.js", "charts.js", "history.js", "snapshot.js"});
+    return scripts_text(
+        {"elements.js", "figures.js", "charts.js", "history.js", "theme.js", "snapshot.js"});
   });
 }
 

@@ -22,6 +22,7 @@ libcli11-dev         build,test,ci            <CLI/CLI.hpp>
 libsqlite3-dev       build,test,ci            <sqlite3.h>
 zlib1g-dev           build,test,ci            <zlib.h>
 libzstd-dev          build,test,ci,optional   <zstd.h>
+libevent-dev         build,test,ci,optional   <event2/http.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
 procps               test,ci                  pgrep
 ccache               build,test,ci,optional   ccache
@@ -30,6 +31,7 @@ clang-14             ci                       clang++-14
 libclang-rt-14-dev   ci                       libfuzzer
 clang-format-14      ci                       clang-format-14
 chromium             ci                       chromium
+emscripten           ci                       emcc
 dpkg-dev             ci                       dpkg-shlibdeps
 python3-venv         ci                       ensurepip
 END

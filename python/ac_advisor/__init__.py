@@ -7,6 +7,7 @@ A thin layer over the program ``ac-advisor``, which does the work::
     p = ac_advisor.plan("llama-3.2-1b", batch=8, seq=2048, ac="full")
     p.memory.peak_allocated_bytes / 2**30      # GiB
     ac_advisor.advise("llama-3.2-1b", batch=8, seq=2048, world=8).recommendation
+    ac_advisor.explore("llama-3.2-1b", batch=8)  # a page to vary it by hand
 
 Options are the program's, without the dashes: ``--param-dtype fp32`` is ``param_dtype="fp32"``, a
 flag is ``True``, ``--as`` is ``as_``; ``ac-advisor plan --help`` lists them with their defaults.
@@ -17,6 +18,7 @@ shows itself as the program's HTML report.
 from importlib.metadata import PackageNotFoundError, version as _version
 
 from ._commands import Options, advise, check, compare, plan
+from ._explore import Explorer, explore
 from ._program import Failed, UserError, program, run
 from .results import (
     Case,
@@ -50,6 +52,7 @@ __all__ = [
     "Change",
     "Check",
     "Diff",
+    "Explorer",
     "Failed",
     "FieldChange",
     "Fit",
@@ -71,6 +74,7 @@ __all__ = [
     "advise",
     "check",
     "compare",
+    "explore",
     "plan",
     "program",
     "run",

@@ -1,15 +1,19 @@
 // The page's data, and how its figures are told.
 
-const data = JSON.parse(byId('data').textContent);
+let data = null;
 
-for (const [index, row] of data.rows.entries()) {
-  row.index = index;
-  row.options = {...data.base, ...row.options};
-  const ranks = row.options.world;
-  const tokens = row.options.batch * row.options.seq * row.options.grad_accum * ranks;
-  row.perThousand = tokens > 0 && row.step > 0 ? row.step * 1000 / tokens : null;
-  row.allLaunches = row.launches.reduce((sum, n) => sum + n, 0);
-  row.measured = row.source === 'measured';
+/// What the page shows from now on.
+function take(given) {
+  data = given;
+  for (const [index, row] of data.rows.entries()) {
+    row.index = index;
+    row.options = {...data.base, ...row.options};
+    const ranks = row.options.world;
+    const tokens = row.options.batch * row.options.seq * row.options.grad_accum * ranks;
+    row.perThousand = tokens > 0 && row.step > 0 ? row.step * 1000 / tokens : null;
+    row.allLaunches = row.launches.reduce((sum, n) => sum + n, 0);
+    row.measured = row.source === 'measured';
+  }
 }
 
 const gibUnit = 2 ** 30;

@@ -183,5 +183,7 @@ function showSelected(holder, row) {
     parts.push(
         element('ul', {class: 'muted'}, row.notes.map((i) => element('li', {}, data.notes[i]))));
   holder.replaceChildren(...parts.filter(Boolean));
-  if (row.detail && row.detail.ops.length) plot.after(...(timelinePlot(plot, row) || []));
+  if (!row.detail || !row.detail.ops.length) return;
+  timelinePlot(plot, row);
+  plot.after(...belowTimeline(row));
 }

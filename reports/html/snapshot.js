@@ -166,19 +166,7 @@ function given({title, head, rows}) {
           table('', columns, rows)));
 }
 
-function theme() {
-  const names = ['system', 'light', 'dark'];
-  let at = 0;
-  byId('theme').addEventListener('click', () => {
-    at = (at + 1) % names.length;
-    if (at === 0)
-      delete document.documentElement.dataset.theme;
-    else
-      document.documentElement.dataset.theme = names[at];
-    byId('theme').textContent = 'Theme: ' + names[at];
-  });
-}
-
+take(JSON.parse(byId('data').textContent));
 theme();
 byId('about').textContent = `Device ${data.device}${data.plan ? ', beside ' + data.plan : ''}`;
 if (data.timeline) {

@@ -27,11 +27,12 @@ function stretches(line) {
   return list;
 }
 
-function timelinePlot(holder, row) {
-  const line = timelineOf(row.detail);
+const highest = (line) => line.total.indexOf(Math.max(...line.total));
+
+function timelinePlot(holder, row, line = timelineOf(row.detail)) {
   const n = line.ops.length;
   if (n === 0) return;
-  const peakAt = line.total.indexOf(Math.max(...line.total));
+  const peakAt = highest(line);
 
   chart(holder, (width) => {
     const height = Math.round(Math.min(460, Math.max(280, width * 0.42)));
@@ -149,7 +150,13 @@ function timelinePlot(holder, row) {
         }));
     return picture;
   });
+}
 
+/// What stands below the plot: its legend, and its figures as a table.
+function belowTimeline(row, line = timelineOf(row.detail)) {
+  const n = line.ops.length;
+  if (n === 0) return [];
+  const peakAt = highest(line);
   const legend =
       line.layers.filter((layer) => layer.category !== null)
           .reverse()

@@ -76,6 +76,19 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   return space;
 }
 
+Space space_around(const model::ModelSpec& model, const StepConfig& base,
+                   const OptionList& by_hand) {
+  Space space = default_space(model, base);
+  const auto settled = [&](const Axis& axis) {
+    return axis.option != "--batch" &&
+           std::any_of(by_hand.begin(), by_hand.end(),
+                       [&](const auto& option) { return option.first == axis.option; });
+  };
+  for (const Axis& axis : std::vector(space.axes))
+    if (settled(axis)) space.keep(axis.option, base);
+  return space;
+}
+
 std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepConfig& base,
                                      const Space& space) {
   std::vector<StepConfig> list;

@@ -127,11 +127,19 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   result.configurations = list.size();
   const unsigned threads =
       space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
+  // The largest batch is worth its simulations only for rows that a table shows.
+  const std::size_t shown = std::min<std::size_t>(list.size(), 20);
+  std::atomic<std::size_t> done{0};
+  const auto tell = [&] {
+    const std::size_t now = ++done;
+    if (space.progress) space.progress(now, list.size() + shown);
+  };
   parallel(list.size(), threads, [&](std::size_t i) {
     Row& row = result.rows[i];
     row.profile = plan(model, list[i], false);
     row.fits = row.profile.fit.fits;
     row.label = label_of(list[i]);
+    tell();
   });
   mark_pareto(result.rows);
   std::stable_sort(result.rows.begin(), result.rows.end(), [](const Row& a, const Row& b) {
@@ -143,10 +151,9 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   for (Row& row : result.rows)
     if (row.fits) row.rank = ++rank;
   explain_rows(result.rows);
-  // The largest batch is worth its simulations only for rows that a table shows.
-  const std::size_t shown = std::min<std::size_t>(result.rows.size(), 20);
   parallel(shown, threads, [&](std::size_t i) {
     result.rows[i].largest_batch = largest_batch(model, result.rows[i].profile);
+    tell();
   });
   result.recommended = !result.rows.empty() && result.rows.front().fits ? 0 : result.rows.size();
   result.recommendation = recommend(result.rows);

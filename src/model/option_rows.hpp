@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 
 #include "ac_advisor/model/option_table.hpp"
 #include "options_choices.hpp"
@@ -24,12 +23,6 @@ struct Words {
   row.help = w.help;
   row.group = w.group;
   return row;
-}
-
-[[nodiscard]] inline std::string decimal_text(double value) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? std::string(text.data(), end) : std::string();
 }
 
 template <auto G, auto M>

@@ -1,8 +1,11 @@
 #include "options_parse.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <cmath>
+#include <cstdlib>
 
 #include "ac_advisor/model/error.hpp"
 #include "in_quotes.hpp"
@@ -52,14 +55,20 @@ std::int64_t parse_whole(const Given& given, std::string_view text, const Whole&
 }
 
 double parse_decimal(const Given& given, std::string_view example) {
-  double number = 0;
-  const std::string_view text = given.value;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size() ||
-      !std::isfinite(number))
+  // Not from_chars, which libc++ 14 (the page's) lacks for double. strtod alone would take spaces,
+  // a plus, hexadecimal digits, "inf" and "nan" too.
+  const std::string text(given.value);
+  const bool decimal =
+      text.find_first_not_of("0123456789.eE+-") == std::string::npos && !text.starts_with('+');
+  char* end = nullptr;
+  errno = 0;
+  const double number = decimal ? std::strtod(text.c_str(), &end) : 0;
+  if (!decimal || text.empty() || end != text.c_str() + text.size() || errno == ERANGE)
     refuse(given, "must be a decimal number, such as " + std::string(example));
   return number;
 }
+
+std::string decimal_text(double value) { return fmt::format("{}", value); }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> words) {
   // What was begun or overdone ("fsdp", "flash2") is nearer than its edits say.

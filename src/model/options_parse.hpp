@@ -33,6 +33,8 @@ struct Whole {
 
 /// A finite decimal number.
 [[nodiscard]] double parse_decimal(const Given& given, std::string_view example);
+/// What `parse_decimal` reads as the same number, in as few digits as do.
+[[nodiscard]] std::string decimal_text(double value);
 
 /// The word that `word` begins, overdoes or misspells; empty when none is near.
 [[nodiscard]] std::string_view nearest(std::string_view word,

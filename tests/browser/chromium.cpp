@@ -122,7 +122,9 @@ void Chromium::notice(const json& event) {
     problems_.push_back("exception: " + parameters["exceptionDetails"].dump());
   if (method == "Runtime.consoleAPICalled") problems_.push_back("console: " + parameters.dump());
   if (method == "Log.entryAdded") problems_.push_back("log: " + parameters["entry"].dump());
-  if (method == "Network.requestWillBeSent" && parameters["request"]["url"] != url_)
+  // A page's own blobs are no requests: they are in its memory.
+  if (method == "Network.requestWillBeSent" && parameters["request"]["url"] != url_ &&
+      !parameters["request"]["url"].get<std::string>().starts_with("blob:"))
     problems_.push_back("request: " + parameters["request"]["url"].get<std::string>());
 }
 
@@ -146,14 +148,15 @@ json Chromium::call(const std::string& method, json parameters) {
   }
 }
 
-void Chromium::open(const std::filesystem::path& file) {
+void Chromium::open(const std::filesystem::path& file, const std::string& fragment) {
   call("Page.navigate", {{"url", "about:blank"}});
   while (evaluate("location.href") != "about:blank") usleep(5'000);
   problems_.clear();
   url_ = "file://" + file.string();
-  call("Page.navigate", {{"url", url_}});
+  call("Page.navigate", {{"url", url_ + fragment}});
   const auto there = [&] {
-    return evaluate("location.href") == url_ && evaluate("document.readyState") == "complete";
+    return evaluate("location.href.replace(/#.*/, '')") == url_ &&
+           evaluate("document.readyState") == "complete";
   };
   const auto patience = std::chrono::steady_clock::now() + std::chrono::milliseconds(patience_ms);
   while (!there()) {

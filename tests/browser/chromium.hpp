@@ -17,8 +17,9 @@ class Chromium {
   Chromium(const Chromium&) = delete;
   Chromium& operator=(const Chromium&) = delete;
 
-  /// Loads the file and waits until it is loaded. Forgets earlier problems.
-  void open(const std::filesystem::path& file);
+  /// Loads the file and waits until it is loaded; `fragment` is "" or "#…". Forgets earlier
+  /// problems.
+  void open(const std::filesystem::path& file, const std::string& fragment = "");
   /// The value of a JavaScript expression; a promise is awaited.
   nlohmann::json evaluate(const std::string& expression);
   /// Pixels of the page, and the color scheme ("light", "dark") or medium ("print") it is shown in.

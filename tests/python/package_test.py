@@ -115,6 +115,38 @@ class Check(unittest.TestCase):
             ac_advisor.check("/no/such/file")
 
 
+@unittest.skipUnless(
+    (SOURCE / "build/web/ac-advisor.html").is_file() or os.environ.get("CI") == "true",
+    "the page is not built (cmake --preset web)",
+)
+class Explore(unittest.TestCase):
+    def given(self, page):
+        start = page.split('<script type="application/json" id="given">', 1)[1]
+        return json.loads(start.split("</script>", 1)[0])["start"]
+
+    def test_is_the_page_with_the_configuration_in_it(self):
+        found = ac_advisor.explore("tiny-llama", batch=2, ac="full", hold_output=False)
+        options = [["--batch", "2"], ["--ac", "full"], ["--no-hold-output", ""]]
+        start = self.given(found.html())
+        self.assertEqual(start, {"model": {"sample": "tiny-llama"}, "as": "", "options": options})
+        shown = found._repr_html_()
+        self.assertTrue(shown.startswith("<iframe sandbox="))
+        self.assertNotIn("<script", shown)
+
+    def test_takes_files_and_configurations_and_refuses_as_plan_does(self):
+        config = json.loads((SOURCE / "sample_models/tiny-llama/config.json").read_text())
+        config["name"] = "</script><img src=x>"
+        page = ac_advisor.explore(config, as_=None).html()
+        self.assertEqual(json.loads(self.given(page)["model"]["text"]), config)
+        self.assertNotIn("<img", page)
+        file = ac_advisor.explore(SOURCE / "sample_models/tiny-llama").html()
+        self.assertEqual(self.given(file)["model"]["name"], "tiny-llama")
+        with self.assertRaisesRegex(ac_advisor.UserError, "^--batch 0: "):
+            ac_advisor.explore("tiny-llama", batch=0)
+        with self.assertRaisesRegex(ac_advisor.UserError, "nor a sample: "):
+            ac_advisor.explore("no-such-model")
+
+
 class Package(unittest.TestCase):
     def test_is_typed_and_has_the_programs_version(self):
         self.assertTrue(importlib.resources.files(ac_advisor).joinpath("py.typed").is_file())

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/profile/profile.hpp"
 
 namespace ac_advisor::advise {
@@ -60,6 +61,8 @@ struct Axis {
 struct Space {
   std::vector<Axis> axes;
   unsigned threads = 0;  ///< 0: one a core
+  /// Told after each simulation how many of all are done, by the thread that did it; may be empty.
+  std::function<void(std::size_t done, std::size_t of)> progress;
 
   /// Replaces the axis's values, or adds it as the innermost.
   void set(const std::string& option, std::vector<std::string> values);
@@ -68,6 +71,9 @@ struct Space {
 };
 /// AC × scope × loss × kernels (× sharding at world > 1) × batch {1/2, 1, 2 of the base}.
 [[nodiscard]] Space default_space(const model::ModelSpec& model, const StepConfig& base);
+/// The same without what `by_hand` has settled; --batch is only its middle.
+[[nodiscard]] Space space_around(const model::ModelSpec& model, const StepConfig& base,
+                                 const OptionList& by_hand);
 /// Every combination of the space that validates, in the order of its axes.
 [[nodiscard]] std::vector<StepConfig> combinations(const model::ModelSpec& model,
                                                    const StepConfig& base, const Space& space);
