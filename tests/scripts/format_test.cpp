@@ -25,7 +25,7 @@ Checked check(const std::string& file, const std::string& text) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("ac-format-test-{}", getpid());
   const fs::path source(ac_advisor::test::source_dir);
   for (const char* room :
-       {"scripts", "include", "src", "reports", "cli", "tests", "bench", "fuzz", "cmake"})
+       {"scripts", "include", "src", "reports", "web", "cli", "tests", "bench", "fuzz", "cmake"})
     fs::create_directories(folder / room);
   for (const char* copied : {"scripts/format", "scripts/bootstrap.sh", ".clang-format"})
     fs::copy_file(source / copied, folder / copied);
