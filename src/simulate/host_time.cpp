@@ -43,9 +43,10 @@ int hooked_tensors(const ir::Program& p, const ir::Op& op) {
 
 }  // namespace
 
-/// The first op of a region's forward or of its recomputation.
+/// The first op of a region's forward or of its recomputation; its backward calls no checkpoint.
 bool IssueTimes::begins_region(const ir::Op& op) {
-  if (op.region == ir::no_id || (op.region == region_ && op.phase == phase_)) return false;
+  if (op.region == ir::no_id || op.phase == Phase::backward) return false;
+  if (op.region == region_ && op.phase == phase_) return false;
   region_ = op.region;
   phase_ = op.phase;
   return true;

@@ -45,6 +45,7 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (row.name == "--gpu") return {"a100-80gb", "cpu"};
   if (row.name == "--dropout") return {"0.25"};
   if (row.name == "--capacity-factor") return {"1.25"};
+  if (row.name == "--network") return {"12.5"};
   FAIL("no example of " << row.name << ": add one here");
   return {};
 }
