@@ -151,6 +151,19 @@ void restore_order(OptionList& options, const std::vector<std::string>& words) {
                    [&](const auto& a, const auto& b) { return last(a.first) < last(b.first); });
 }
 
+/// "--autocast" alone is "--autocast=bf16": a word that follows is its value only where it looks
+/// like one, for it may be MODEL.
+std::vector<std::string> with_bare_values(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const OptionRow* row = find_option(words[i]);
+    if (row == nullptr || row->bare.empty()) continue;
+    const std::vector<std::string_view> values(row->words.begin(), row->words.end());
+    if (i + 1 == words.size() || model::nearest(words[i + 1], values).empty())
+      words[i] += "=" + std::string(row->bare);
+  }
+  return words;
+}
+
 Arguments asks_for_help(const std::string& command, int columns) {
   Arguments arguments;
   arguments.command = "help";
@@ -210,7 +223,10 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
   const std::vector<std::string> words(argv + 2, argv + argc);
   check_option_names(*app.get_subcommand(first), words);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> reversed = with_bare_values(words);  // as CLI11 takes them
+    reversed.insert(reversed.begin(), first);
+    std::reverse(reversed.begin(), reversed.end());
+    app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     return asks_for_help(first, columns);
   } catch (const CLI::ExtrasError& error) {

@@ -151,8 +151,13 @@ std::string title(const profile::Profile& p) {
                       c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
-  text += fmt::format("\nshard {} over {}, parameters {}, framework {}\n", shard_option(c),
-                      c.layout.world, to_option(c.precision.param_dtype), c.runtime.framework);
+  text += fmt::format("\nshard {} over {}, framework {}\nparameters {}, computation {}{}",
+                      shard_option(c), c.layout.world, c.runtime.framework,
+                      to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),
+                      c.precision.autocast ? " by autocast" : "");
+  if (c.layout.world > 1)
+    text += fmt::format(", reduction {}", to_option(c.precision.reduce_dtype));
+  text += "\n";
   return text;
 }
 

@@ -20,16 +20,21 @@ void check_all(const Setting& s) {
              "advise and export the uniform mode that it ranks first");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::segment)
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
-  if (s.c.precision.autocast)
-    s.refuse("--autocast", "a plan does not describe autocast yet; drop --autocast");
+  if (s.c.memory.loss == LossKind::ce_no_upcast)
+    s.refuse("--loss ce-no-upcast", "its loss is computed from fp32 logits; use --loss ce");
+  if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
+  if (s.c.optimizer.in_backward)
+    s.refuse("--optimizer-in-backward",
+             "its optimizer steps after backward; drop --optimizer-in-backward");
 }
 
 void note_all(const Setting& s, ExportResult& out) {
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
-  out.notes.emplace_back(
-      "the plan has no gradient clipping: where the framework clips, its "
-      "temporaries come on top");
+  if (s.c.optimizer.clip_grad == 0)
+    out.notes.emplace_back(
+        "the plan has no gradient clipping: where the framework clips, its "
+        "temporaries come on top");
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ std::string distributed(const Setting& s) {
   if (s.c.layout.shard == Sharding::hsdp)
     text += fmt::format("  dp_replicate_size: {}\n", s.replicas());
   text += "  tp_size: 1\n  cp_size: 1\n";
+  if (s.c.precision.autocast) text += "  autocast_dtype: bfloat16\n";
   text += fmt::format("  activation_checkpointing: {}\n", checkpointing(s));
   if (!s.gathers()) return text;
   text +=
@@ -125,14 +126,29 @@ std::string loss(const Setting& s) {
                                                      : "linear_ce.FusedLinearCrossEntropy");
 }
 
-const char* optimizer(const StepConfig& c) {
-  switch (c.optimizer.kind) {
+const char* optimizer(const Setting& s) {
+  switch (s.c.optimizer.kind) {
     case Optimizer::adamw:
       return "optimizer:\n  _target_: torch.optim.AdamW\n  fused: true\n";
     case Optimizer::adamw_foreach:
       return "optimizer:\n  _target_: torch.optim.AdamW\n  foreach: true\n";
     case Optimizer::sgd:
       return "optimizer:\n  _target_: torch.optim.SGD\n";
+    case Optimizer::sgd_momentum:
+      return "optimizer:\n  _target_: torch.optim.SGD\n  momentum: 0.9\n";
+    case Optimizer::adamw_8bit:
+      return "optimizer:\n  _target_: bitsandbytes.optim.AdamW8bit\n";
+    case Optimizer::paged_adamw:
+      return "optimizer:\n  _target_: bitsandbytes.optim.PagedAdamW\n";
+    case Optimizer::paged_adamw_8bit:
+      return "optimizer:\n  _target_: bitsandbytes.optim.PagedAdamW8bit\n";
+    case Optimizer::adamw_8bit_torchao:
+      return "optimizer:\n  _target_: torchao.optim.AdamW8bit\n";
+    case Optimizer::adafactor:
+      return "optimizer:\n  _target_: transformers.optimization.Adafactor\n"
+             "  scale_parameter: false\n  relative_step: false\n";
+    case Optimizer::lion:
+      return "optimizer:\n  _target_: bitsandbytes.optim.Lion\n";
   }
   return "";
 }
@@ -142,7 +158,7 @@ void write(const Setting& s, ExportResult& out) {
       "# {}\nrecipe: TrainFinetuneRecipeForNextTokenPrediction\n\n"
       "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}\n{}\n{}\n{}",
       s.target.version, s.global_batch(), s.c.run.batch, model_section(s), distributed(s), loss(s),
-      optimizer(s.c));
+      optimizer(s));
   out.notes.push_back(
       fmt::format("run with automodel FILE --nproc-per-node {}; the dataset section "
                   "must give sequences of {} tokens",

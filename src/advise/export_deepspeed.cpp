@@ -50,8 +50,11 @@ Json optimizer(const Setting& s) {
       return {{"type", "AdamW"}, {"params", {{"torch_adam", true}, {"foreach", true}}}};
     case Optimizer::sgd:
       return {{"type", "SGD"}, {"params", Json::object()}};
+    default:
+      s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
+               "hand it the optimizer itself, as deepspeed.initialize(optimizer=…); use "
+               "--optimizer adamw, adamw-foreach or sgd for a configuration");
   }
-  return {};
 }
 
 /// DeepSpeed has no switch for a Hugging Face model's checkpointing: it is one line of code.
@@ -75,7 +78,7 @@ void note_checkpointing(const Setting& s, ExportResult& out) {
 }
 
 void note_precision(const Setting& s, ExportResult& out) {
-  if (s.c.precision.compute_dtype == DType::f32) return;
+  if (s.c.precision.compute_dtype == DType::f32 || s.c.precision.autocast) return;
   const bool masters = s.c.layout.shard == Sharding::zero1 || s.c.layout.shard == Sharding::zero2;
   if (!masters && s.c.precision.param_dtype == DType::bf16)
     out.notes.emplace_back(
@@ -89,12 +92,16 @@ void write(const Setting& s, ExportResult& out) {
              "it trains the model's own loss; use --loss ce, or patch the model with "
              "Liger and export to hf");
   note_checkpointing(s, out);
-  Json json = {{"train_batch_size", s.global_batch()},
-               {"train_micro_batch_size_per_gpu", s.c.run.batch},
-               {"gradient_accumulation_steps", s.c.run.grad_accum},
-               {"bf16", {{"enabled", s.c.precision.compute_dtype == DType::bf16}}},
-               {"zero_optimization", zero_optimization(s, out)},
-               {"optimizer", optimizer(s)}};
+  Json json = {
+      {"train_batch_size", s.global_batch()},
+      {"train_micro_batch_size_per_gpu", s.c.run.batch},
+      {"gradient_accumulation_steps", s.c.run.grad_accum},
+      {"bf16",
+       {{"enabled", s.c.precision.compute_dtype == DType::bf16 && !s.c.precision.autocast}}},
+      {"zero_optimization", zero_optimization(s, out)},
+      {"optimizer", optimizer(s)}};
+  if (s.c.precision.autocast) json["torch_autocast"] = {{"enabled", true}, {"dtype", "bfloat16"}};
+  if (s.c.optimizer.clip_grad > 0) json["gradient_clipping"] = s.c.optimizer.clip_grad;
   if (s.c.layout.shard != Sharding::none)
     json["communication_data_type"] = to_option(s.c.precision.reduce_dtype);
   if (s.c.optimizer.kind == Optimizer::sgd) json["zero_allow_untested_optimizer"] = true;

@@ -65,14 +65,28 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
   }
 }
 
-const char* optimizer(const StepConfig& c) {
-  switch (c.optimizer.kind) {
+const char* optimizer(const Setting& s) {
+  switch (s.c.optimizer.kind) {
     case Optimizer::adamw:
       return "adamw_torch_fused";
     case Optimizer::adamw_foreach:
       return "adamw_torch";
     case Optimizer::sgd:
       return "sgd";
+    case Optimizer::sgd_momentum:
+      s.refuse("--optimizer sgd-momentum", "its sgd has no momentum; use --optimizer sgd");
+    case Optimizer::adamw_8bit:
+      return "adamw_bnb_8bit";
+    case Optimizer::paged_adamw:
+      return "paged_adamw";
+    case Optimizer::paged_adamw_8bit:
+      return "paged_adamw_8bit";
+    case Optimizer::adamw_8bit_torchao:
+      return "adamw_torch_8bit";
+    case Optimizer::adafactor:
+      return "adafactor";
+    case Optimizer::lion:
+      return "lion_32bit";
   }
   return "";
 }
@@ -80,8 +94,10 @@ const char* optimizer(const StepConfig& c) {
 std::string training_arguments(const Setting& s, ExportResult& out) {
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\nbf16: {}\n{}{}",
-      s.c.run.batch, s.c.run.grad_accum, optimizer(s.c),
-      s.c.precision.param_dtype != s.c.precision.compute_dtype, checkpointing(s, out), liger(s));
+      s.c.run.batch, s.c.run.grad_accum, optimizer(s),
+      s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
+      checkpointing(s, out), liger(s));
+  text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
   if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;

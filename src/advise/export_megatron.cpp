@@ -130,6 +130,12 @@ void check(const Setting& s) {
     s.refuse(s.loss(), "its cross-entropy reads whole logits, fused or not; use --loss ce");
   if (s.c.memory.kernels == Kernels::eager)
     s.refuse("--kernels eager", "its layers are Transformer Engine's; use --kernels fused");
+  if (s.c.precision.autocast)
+    s.refuse("--autocast bf16", "its parameters are stored in bf16 (--bf16); drop --autocast");
+  if (s.c.optimizer.kind != Optimizer::adamw && s.c.optimizer.kind != Optimizer::adamw_foreach &&
+      s.c.optimizer.kind != Optimizer::sgd)
+    s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
+             "the plan has neither its Muon nor its CPU optimizer; use --optimizer adamw or sgd");
 }
 
 void write(const Setting& s, ExportResult& out) {
@@ -145,6 +151,7 @@ void write(const Setting& s, ExportResult& out) {
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
   if (s.model.moe && s.c.run.capacity_factor != 1.0)
     flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.run.capacity_factor));
+  flags.push_back(fmt::format("--clip-grad {:.1f}", s.c.optimizer.clip_grad));
   add_precision(s, flags, out);
   add_sharding(s, flags, out);
   add_checkpointing(s, flags, out);

@@ -113,9 +113,12 @@ std::string training(const Setting& s) {
              "mixed_precision_reduce takes float32 only; use --reduce-dtype fp32");
   return fmt::format(
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
-      "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n",
+      "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
+      "max_norm = {:.1f}\n",
       s.c.run.batch, s.global_batch(), s.c.run.seq, dtype(s.c.precision.param_dtype),
-      dtype(s.c.precision.compute_dtype));
+      dtype(s.c.precision.compute_dtype),
+      // It always clips: 1.0 by default (job_config.py, Training.max_norm).
+      s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0);
 }
 
 void check(const Setting& s) {
@@ -125,8 +128,9 @@ void check(const Setting& s) {
     s.refuse("--kernels fused",
              "it fuses with torch.compile only ([compile] enable = true), which a plan does not "
              "describe yet; use --kernels eager");
-  if (s.c.optimizer.kind == Optimizer::sgd)
-    s.refuse("--optimizer sgd", "it has Adam and AdamW; use --optimizer adamw");
+  if (s.c.optimizer.kind != Optimizer::adamw && s.c.optimizer.kind != Optimizer::adamw_foreach)
+    s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
+             "it has Adam and AdamW; use --optimizer adamw");
   if (s.c.run.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
   if (s.c.run.attention != Attention::automatic && s.c.run.attention != Attention::cudnn)
     s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
@@ -150,7 +154,8 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.emplace_back(
         "its loop drops the logits before backward (--no-hold-output): the peak "
         "is lower than this plan's");
-  if (!s.gathers() && s.c.precision.compute_dtype == DType::bf16)
+  if (!s.gathers() && !s.c.precision.autocast && s.c.precision.param_dtype == DType::f32 &&
+      s.c.precision.compute_dtype == DType::bf16)
     out.notes.emplace_back("without FSDP it runs under torch.autocast, whose casts the plan lacks");
 }
 

@@ -120,6 +120,11 @@ void explain_assumptions(profile::Profile& result, bool detail) {
           "a mixture of experts under selective keeps attention but recomputes the grouped matrix "
           "products, which are neither mm nor attention: full saves more for nearly the same time");
   }
+  if (c.optimizer.kind == Optimizer::paged_adamw || c.optimizer.kind == Optimizer::paged_adamw_8bit)
+    notes.push_back(
+        "paged states (of parameters of 100,000 elements and more) are in managed memory, which "
+        "moves "
+        "between host and device: they are in no figure of allocated or reserved memory");
   if (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2)
     notes.push_back(
         "zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "

@@ -12,7 +12,8 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
   c.layout.shard = Sharding::none;
   c.layout.keep_last_block = false;
   c.layout.world = 1;
-  c.precision.compute_dtype = c.precision.reduce_dtype = c.precision.param_dtype;
+  c.precision.reduce_dtype = c.precision.param_dtype;
+  if (!c.precision.autocast) c.precision.compute_dtype = c.precision.param_dtype;
   if (base.memory.loss == LossKind::chunked) c.memory.hold_output = true;
   const auto add = [&](const std::string& technique) {
     const profile::Profile p = plan(model, c, false);

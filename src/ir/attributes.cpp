@@ -45,7 +45,10 @@ std::string text(const RmsNorm& a) {
 std::string text(const SwiGlu& a) {
   return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
 }
-std::string text(const Foreach& a) { return fmt::format("stage={}", a.stage); }
+std::string text(const Foreach& a) {
+  return fmt::format("stage={}", a.stage) +
+         (a.launches == 0 ? "" : fmt::format(" launches={}", a.launches));
+}
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 
 }  // namespace

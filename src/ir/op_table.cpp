@@ -231,12 +231,20 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
   if (trainer && op.kind == cat) return op.inputs;                // a copy each
   if (trainer && two_launches(op.kind)) return 2;
   if (op.kind != adamw_fused && op.kind != sgd_fused && op.kind != foreach) return r.launches;
+  if (op.kind == foreach && ir::attributes<Foreach>(op).launches > 0)
+    return ir::attributes<Foreach>(op).launches;
   // The first list holds the parameters: a quarter of fused AdamW's tensors (with two moments and a
   // counter each), all of a foreach op's.
+  // A foreach op without parameters is on gradients.
+  const auto inputs = program.inputs(op);
+  const bool any_parameter = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
+    return program.storage(program.storage_of(v)).role == Role::parameter;
+  });
+  const Role counted = any_parameter ? Role::parameter : Role::gradient;
   std::int64_t chunks = 0;
-  for (ValueId v : program.inputs(op)) {
+  for (ValueId v : inputs) {
     const Value& value = program.value(v);
-    if (program.storage(value.storage).role != Role::parameter) continue;
+    if (program.storage(value.storage).role != counted) continue;
     chunks += (value.shape.numel() + 65535) / 65536;
   }
   return std::max<std::int64_t>(1, (chunks + 319) / 320);

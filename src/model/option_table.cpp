@@ -20,6 +20,12 @@ double parse_dropout(const Given& given) {
   return p;
 }
 
+double parse_norm(const Given& given) {
+  const double norm = parse_decimal(given, "1.0");
+  if (norm < 0) refuse(given, "NORM must be at least 0; 0 does not clip");
+  return norm;
+}
+
 double parse_capacity_factor(const Given& given) {
   constexpr double least = 0.01, most = 1024;
   const double factor = parse_decimal(given, "1.25");
@@ -72,8 +78,19 @@ constexpr Requirement has_scope = {
     ac_conflict, "goes with full and every:K only, the other modes name their own regions",
     "use --ac full or --ac-scope block"};
 
+constexpr Requirement has_logits = {
+    [](const StepConfig& c) {
+      return c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast;
+    },
+    [](const StepConfig& c) { return "--loss " + loss_option(c); },
+    "it is the logits that are cast, and there are none", "use --loss ce"};
+
 constexpr OptionRow needing(OptionRow row, const Requirement& needs) {
   row.needs = &needs;
+  return row;
+}
+constexpr OptionRow bare(std::string_view value, OptionRow row) {
+  row.bare = value;
   return row;
 }
 constexpr OptionRow newer(OptionRow row) {
@@ -86,8 +103,8 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, liger, automodel, torchtitan, megatron or deepspeed: a preset of the options below; "
-         "options by hand win (hf)",
+         "hf, hf-trainer, liger, automodel, torchtitan, megatron or deepspeed: a preset of the "
+         "options below; options by hand win (hf)",
          model}),
     whole<&S::run, &ModelRun::batch>(
         {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
@@ -150,9 +167,16 @@ constexpr OptionRow table[] = {
             has_scope),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
-         "ce, lc-ce (no logits in memory) or chunked:TOKENS (of TOKENS tokens at a time) (ce)",
+         "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory) or "
+         "chunked:TOKENS (of TOKENS tokens at a time) (ce)",
          memory},
-        loss_words, "^(ce|lc-ce|chunked:[0-9]+)$"),
+        loss_words, "^(ce|ce-no-upcast|lc-ce|chunked:[0-9]+)$"),
+    needing(newer(choice<&S::memory, &MemoryTechniques::wide_output, output_dtypes>(
+                {"--output-dtype", "output_fp32", "TYPE",
+                 "bf16 (as computed) or fp32: the logits are cast once more for the loop, as "
+                 "accelerate's convert_outputs_to_fp32 does (bf16)",
+                 precision})),
+            has_logits),
     flag<&S::memory, &MemoryTechniques::hold_output>(
         {"--hold-output", "hold_output", "",
          "the loop keeps the model's output through backward (default, but for chunked)", memory},
@@ -160,8 +184,29 @@ constexpr OptionRow table[] = {
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
         {"--kernels", "kernels", "KIND", "eager or fused (eager)", memory}),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
-        {"--optimizer", "optimizer", "NAME", "adamw (fused), adamw-foreach or sgd (adamw)",
+        {"--optimizer", "optimizer", "NAME",
+         "adamw (fused), adamw-foreach, sgd, sgd-momentum, adamw-8bit, paged-adamw, "
+         "paged-adamw-8bit or lion (bitsandbytes'), adamw-8bit-torchao, or adafactor "
+         "(transformers') (adamw)",
          memory}),
+    newer(flag<&S::optimizer, &OptimizerChoice::wide_embedding_states>(
+        {"--fp32-embedding-states", "fp32_embedding_states", "",
+         "8-bit optimizers of bitsandbytes keep the input embedding's states in fp32, as "
+         "transformers.Trainer has them",
+         memory},
+        "--no-fp32-embedding-states")),
+    newer(flag<&S::optimizer, &OptimizerChoice::in_backward>(
+        {"--optimizer-in-backward", "optimizer_in_backward", "",
+         "each parameter is updated as soon as its gradient is there, which is dropped then",
+         memory},
+        "--no-optimizer-in-backward")),
+    newer(flag<&S::optimizer, &OptimizerChoice::ema>(
+        {"--ema", "ema", "", "keep an exponential moving average of the parameters", memory},
+        "--no-ema")),
+    newer(decimal<&S::optimizer, &OptimizerChoice::clip_grad, parse_norm>(
+        {"--clip-grad", "clip_grad", "NORM",
+         "gradients are clipped to this norm, by torch.nn.utils.clip_grad_norm_ (0: not)",
+         memory})),
     choice<&S::run, &ModelRun::attention, attentions>(
         {"--attn", "attn", "BACKEND",
          "auto, flash, cudnn, efficient, math, eager or flash1, of PyTorch 2.0 and 2.1 (auto)",
@@ -178,8 +223,11 @@ constexpr OptionRow table[] = {
     choice<&S::precision, &Precision::reduce_dtype, dtypes>(
         {"--reduce-dtype", "reduce_dtype", "TYPE",
          "bf16 or fp32: gradients between ranks (the computation's)", precision}),
-    flag<&S::precision, &Precision::autocast>(
-        {"--autocast", "autocast", "", "not planned yet", precision}),
+    bare("bf16", choice<&S::precision, &Precision::autocast, autocasts>(
+                     {"--autocast", "autocast", "TYPE",
+                      "none or bf16 (alone: bf16): torch.autocast around forward and loss; "
+                      "parameters are fp32 unless given (none)",
+                      precision})),
     decimal<&S::run, &ModelRun::dropout, parse_dropout>(
         {"--dropout", "dropout", "P", "attention dropout (0: the model's)", model}),
     decimal<&S::run, &ModelRun::capacity_factor, parse_capacity_factor>(
@@ -206,7 +254,6 @@ constexpr OutOfScope out_of_scope[] = {
     {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},
     {"--packing", "packed sequences are not modelled"},
-    {"--clip-grad", "the temporaries of gradient clipping are not modelled"},
 };
 
 }  // namespace

@@ -26,10 +26,11 @@ namespace {
 void apply(const Given& given, Choices& choices) {
   const OptionRow* row = find_option(given.option);
   if (row == nullptr) refuse_unknown(given);
-  if (!row->metavar.empty() && given.value.empty()) refuse(given, "needs a value");
+  const std::string_view value = given.value.empty() ? row->bare : given.value;
+  if (!row->metavar.empty() && value.empty()) refuse(given, "needs a value");
   if (row->metavar.empty() && !given.value.empty())
     refuse(given, "takes no value; write " + std::string(given.option) + " alone");
-  row->parse(*row, given.option, given.value, choices.config);
+  row->parse(*row, given.option, value, choices.config);
   choices.rows.push_back(row);
 }
 

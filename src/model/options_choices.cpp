@@ -18,6 +18,9 @@ constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
 
+constexpr Choice<LossKind> whole_losses[] = {
+    {"ce", LossKind::ce}, {"ce-no-upcast", LossKind::ce_no_upcast}, {"lc-ce", LossKind::lc_ce}};
+
 std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
 
 /// What follows the colon; null when there is none.
@@ -47,9 +50,6 @@ struct Unsupported {
 constexpr Unsupported unsupported[] = {
     {"--kernels", "compiled",
      "not yet; use fused, which has the fusions that matter most for memory"},
-    {"--optimizer", "8",
-     "8-bit optimizers are out of scope: their block-wise states are not modelled; use adamw, "
-     "adamw-foreach or sgd"},
     {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
     {"-dtype", "float8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
 };
@@ -119,9 +119,11 @@ void apply_loss(const Given& given, StepConfig& config) {
     config.memory.loss = LossKind::chunked;
     return;
   }
-  if (name != "ce" && name != "lc-ce") refuse_choice(given, loss_words);
+  const auto* const found = std::find_if(std::begin(whole_losses), std::end(whole_losses),
+                                         [&](const auto& loss) { return loss.text == name; });
+  if (found == std::end(whole_losses)) refuse_choice(given, loss_words);
   if (text) refuse_argument(given);
-  config.memory.loss = name == "ce" ? LossKind::ce : LossKind::lc_ce;
+  config.memory.loss = found->value;
   config.memory.chunk_tokens = 0;
 }
 
@@ -162,7 +164,7 @@ std::string ac_option(const StepConfig& config) {
 std::string loss_option(const StepConfig& config) {
   if (config.memory.loss == LossKind::chunked)
     return "chunked:" + std::to_string(config.memory.chunk_tokens);
-  return config.memory.loss == LossKind::ce ? "ce" : "lc-ce";
+  return options::text_of(options::whole_losses, config.memory.loss);
 }
 
 std::string shard_option(const StepConfig& config) {

@@ -9,9 +9,17 @@ namespace ac_advisor::options {
 inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
                                              {"submodule", AcScope::submodule}};
 inline constexpr Choice<Kernels> kernels[] = {{"eager", Kernels::eager}, {"fused", Kernels::fused}};
-inline constexpr Choice<Optimizer> optimizers[] = {{"adamw", Optimizer::adamw},
-                                                   {"adamw-foreach", Optimizer::adamw_foreach},
-                                                   {"sgd", Optimizer::sgd}};
+inline constexpr Choice<Optimizer> optimizers[] = {
+    {"adamw", Optimizer::adamw},
+    {"adamw-foreach", Optimizer::adamw_foreach},
+    {"sgd", Optimizer::sgd},
+    {"sgd-momentum", Optimizer::sgd_momentum},
+    {"adamw-8bit", Optimizer::adamw_8bit},
+    {"paged-adamw", Optimizer::paged_adamw},
+    {"paged-adamw-8bit", Optimizer::paged_adamw_8bit},
+    {"adamw-8bit-torchao", Optimizer::adamw_8bit_torchao},
+    {"adafactor", Optimizer::adafactor},
+    {"lion", Optimizer::lion}};
 inline constexpr Choice<CudaGraph> cuda_graphs[] = {
     {"off", CudaGraph::off}, {"step", CudaGraph::step}, {"segments", CudaGraph::segments}};
 inline constexpr Choice<Attention> attentions[] = {
@@ -21,6 +29,8 @@ inline constexpr Choice<Attention> attentions[] = {
 inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment}};
+inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
+inline constexpr Choice<bool> autocasts[] = {{"none", false}, {"bf16", true}};
 inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},
                                                {"expandable_segments:False", false}};
 
@@ -48,7 +58,7 @@ inline constexpr std::string_view ac_mode_words[] = {
     "none", "full", "selective", "attention", "grouped:K", "every:K", "sqrt", "budget:SIZE"};
 inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
                                                    "fsdp2", "hsdp:N", "zero3"};
-inline constexpr std::string_view loss_words[] = {"ce", "lc-ce", "chunked:TOKENS"};
+inline constexpr std::string_view loss_words[] = {"ce", "ce-no-upcast", "lc-ce", "chunked:TOKENS"};
 
 /// These change several fields at once.
 void apply_ac(const Given& given, StepConfig& config);

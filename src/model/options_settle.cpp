@@ -79,9 +79,11 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 /// None, is the compute dtype. Without FSDP2 (and without autocast) parameters compute in their own
 /// dtype.
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
-  // A preset's autocast is planned without: what gathers has its own mixed precision, and for the
-  // rest the export says what the plan lacks.
-  if (!hand.has("--autocast")) c.precision.autocast = false;
+  // A preset's autocast is for what is not sharded: FSDP2 has its own mixed precision.
+  const bool whole = c.layout.shard == Sharding::none || c.layout.shard == Sharding::ddp;
+  const bool in_fp32 = hand.has("--compute-dtype") && c.precision.compute_dtype == DType::f32;
+  if (!hand.has("--autocast") && (!whole || in_fp32)) c.precision.autocast = false;
+  if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.param_dtype == DType::bf16 || c.precision.autocast)
       c.precision.compute_dtype = DType::bf16;
@@ -90,7 +92,14 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
     else if (!preset.has("--compute-dtype"))
       c.precision.compute_dtype = DType::bf16;
   }
+  // A preset casts its output where it computes in mixed precision.
+  const bool mixed = c.precision.param_dtype != c.precision.compute_dtype || c.precision.autocast;
+  if (!mixed && !hand.has("--output-dtype")) c.memory.wide_output = false;
   if (hand.has("--reduce-dtype")) return;
+  if (c.precision.autocast) {  // gradients have their parameters' dtype
+    c.precision.reduce_dtype = c.precision.param_dtype;
+    return;
+  }
   const bool as_preset =
       c.layout.gathers() || c.precision.param_dtype == preset.config.precision.param_dtype;
   const bool own_policy = preset.has("--reduce-dtype") && preset.config.precision.reduce_dtype !=

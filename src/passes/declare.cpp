@@ -1,6 +1,7 @@
 // The pass that declares what exists before the step, and what sizes and dtypes are refused.
 #include <string>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
 
@@ -11,7 +12,7 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
-  const V v = p_.make(shape, config_.precision.compute_dtype, Role::parameter, at(leaf), true);
+  const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   return v;
 }
@@ -84,7 +85,7 @@ void Lowering::declare() {
         p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
   }
   if (spec_.scaled_embedding) {
-    m_.embed_scale = p_.make({}, config_.precision.compute_dtype, Role::buffer, at(Module::embed));
+    m_.embed_scale = p_.make({}, dtype_, Role::buffer, at(Module::embed));
     s_.buffers.push_back(m_.embed_scale);
   }
   s_.blocks = static_cast<std::int32_t>(spec_.layers);
@@ -134,13 +135,41 @@ constexpr Exclusion exclusions_of_declare[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.param_dtype == DType::bf16 && c.precision.compute_dtype == DType::f32;
      }},
-    {"--autocast", "not planned yet, its cast cache follows rules of its own",
-     "use --shard fsdp2 with --compute-dtype bf16, or --param-dtype bf16",
-     [](const ModelSpec&, const StepConfig& c) { return c.precision.autocast; }},
+    {"--autocast, --shard other than none or ddp",
+     "sharded parameters have a mixed precision of their own",
+     "use --param-dtype fp32 --compute-dtype bf16 without --autocast",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && c.layout.shard != Sharding::none &&
+              c.layout.shard != Sharding::ddp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--autocast bf16 --shard " + shard_option(c);
+     }},
+    {"--autocast --compute-dtype fp32", "autocast computes matrix products in bf16",
+     "drop one of them",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && c.precision.compute_dtype == DType::f32;
+     }},
+    {"--autocast, a loss other than ce or ce-no-upcast",
+     "losses without logits cast by rules of their own", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast &&
+              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--autocast bf16 --loss " + loss_option(c);
+     }},
+    {"--autocast, a mixture of experts",
+     "transformers' grouped products are outside of autocast, and are not planned in fp32 yet",
+     "use --param-dtype bf16, or --shard fsdp2 --param-dtype fp32",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && m.moe.has_value() && c.precision.param_dtype == DType::f32;
+     }},
     {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
      "only their gathered copies are in the compute dtype", "use --shard fsdp2 or hsdp:N",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c);
+       return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c) &&
+              !c.precision.autocast;
      },
      [](const ModelSpec&, const StepConfig&) {
        return std::string("--param-dtype fp32 --compute-dtype bf16");

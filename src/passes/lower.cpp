@@ -30,6 +30,15 @@ constexpr Exclusion exclusions_of_lower[] = {
               c.run.batch * c.run.seq / c.memory.chunk_tokens > most_chunks;
      },
      chunked_option},
+    {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
+     "it is the logits that are cast, and there are none", "use --loss ce, or leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.wide_output &&
+              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--output-dtype fp32 --loss " + loss_option(c);
+     }},
     {"--dropout P", "a probability of at least 0 and below 1", "give one, such as 0.1",
      [](const ModelSpec&, const StepConfig& c) {
        return !(c.run.dropout >= 0.0 && c.run.dropout < 1.0);

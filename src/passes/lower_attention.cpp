@@ -45,13 +45,23 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
     const V q_part = rotated(q), q_rest = rest(q), k_part = rotated(k), k_rest = rest(k);
     for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
     const auto join = [&](V turned, V tail, V like) {
-      const V y = out(shape(like), dtype(like), grad(like));
+      if (dtype(tail) != dtype(turned)) {  // autocast widens cat's operands to the widest
+        tail = cast(tail, dtype(turned));
+        chain.ops.push_back(last_op());
+      }
+      const V y = out(shape(like), dtype(turned), grad(like));
       emit(OpKind::cat, {turned, tail}, {y});
       chain.ops.push_back(last_op());
       return y;
     };
     chain.output = join(rotate_part(q_part, rotary, chain.ops), q_rest, q);
     chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
+  }
+  if (config_.memory.kernels == Kernels::fused) {  // the fused kernel rotates in place
+    const auto first_cast = last_op() + 1;
+    chain.output = cast(chain.output, dtype(q));
+    chain.second_output = cast(chain.second_output, dtype(k));
+    for (ir::OpId op = first_cast; op <= last_op(); ++op) chain.ops.push_back(op);
   }
   const std::pair<V, V> both{chain.output, chain.second_output};
   s_.chains.push_back(std::move(chain));
@@ -61,6 +71,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
 
 ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
+  v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
   // (B, heads, S, D): empty_like(q), so in q's layout
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), true);
@@ -101,8 +112,9 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
     emit(OpKind::clone, {x}, {copy});
     return copy;
   };
-  const V query = folded(q), key = folded(keys);
-  V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
+  const V narrow_keys = autocast(keys);
+  const V query = folded(autocast(q)), key = folded(narrow_keys);
+  V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), true);
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
   scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
   if (spec_.attention_softcap) {
@@ -126,9 +138,10 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
     }
     weights = kept;
   }
-  const V value = folded(values);
-  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
-  emit(OpKind::bmm, {weights, value}, {mixed},
+  const V value = folded(autocast(values));
+  const V narrow_weights = autocast(weights);
+  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(value), true);
+  emit(OpKind::bmm, {narrow_weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded

@@ -39,15 +39,24 @@ void Lowering::loss_ce() {
   if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
   if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;
-  const V wide = cast(logits, DType::f32);
+  const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, spec_.vocab});
   const V log_probabilities = unary(OpKind::log_softmax, flat);
-  const V loss = out({}, DType::f32, true), weight = out({}, DType::f32, false);
+  const V loss = out({}, dtype(log_probabilities), true),
+          weight = out({}, dtype(log_probabilities), false);
   emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight});
-  hold({wide, padded_labels_, hidden_, logits});  // ForCausalLMLoss' locals, the model's output
+  hold({wide, padded_labels_});  // ForCausalLMLoss' locals
+  hold({hidden_, logits});       // the model's
   s_.loss = loss;
   s_.outputs = {logits};
+}
+
+/// What accelerate's convert_outputs_to_fp32 gives the loop instead of the model's output; autocast
+/// is over by then.
+void Lowering::widen_output() {
+  leaf_ = Module::lm_head;
+  for (V& output : s_.outputs) output = cast(output, DType::f32);
 }
 
 void Lowering::loss_lc_ce() {

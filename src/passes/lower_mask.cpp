@@ -61,13 +61,12 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
     allowed = boolean(Comparison::less_equal, keys, p_.reshape(queries, column));
   }
   hold({batch, heads, queries, keys});
-  const V zero = make(OpKind::fill, {}, config_.precision.compute_dtype, {});
-  const double lowest = config_.precision.compute_dtype == DType::bf16
+  const V zero = make(OpKind::fill, {}, dtype_, {});
+  const double lowest = dtype_ == DType::bf16
                             ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
                             : static_cast<double>(std::numeric_limits<float>::lowest());
-  const V least = make(OpKind::fill, {}, config_.precision.compute_dtype, {}, ir::Number{lowest});
-  return make(OpKind::masked_fill, {b, 1, s, s}, config_.precision.compute_dtype,
-              {allowed, zero, least});
+  const V least = make(OpKind::fill, {}, dtype_, {}, ir::Number{lowest});
+  return make(OpKind::masked_fill, {b, 1, s, s}, dtype_, {allowed, zero, least});
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.

@@ -45,12 +45,38 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
   Shape s = shape(x);
   const auto k = static_cast<std::int32_t>(s.back());
   s.set(s.rank() - 1, shape(l.weight)[0]);
-  const V y = out(s, dtype(x), grad(x) || grad(l.weight));
-  if (l.bias != ir::no_id)
-    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, ir::Product{k});
+  const V bias = l.bias == ir::no_id ? l.bias : autocast(l.bias);
+  const V weight = autocast(l.weight);
+  x = autocast(x);
+  const V y = out(s, dtype(x), grad(x) || grad(weight));
+  if (bias != ir::no_id)
+    emit(OpKind::addmm, {bias, x, weight}, {y}, ir::Product{k});
   else
-    emit(OpKind::mm, {x, l.weight}, {y}, ir::Product{k});
+    emit(OpKind::mm, {x, weight}, {y}, ir::Product{k});
   return y;
+}
+
+/// An operand of a matrix product or of attention under torch.autocast (v2.11,
+/// aten/src/ATen/autocast_mode.cpp, cached_cast): cast to the compute dtype; the casts of
+/// parameters are cached until autocast ends. Operands are cast from the last to the first.
+ir::ValueId Lowering::autocast(V x) {
+  if (!config_.precision.autocast || dtype(x) != DType::f32) return x;
+  const bool parameter = p_.storage(p_.value(x).storage).role == ir::Role::parameter;
+  for (const auto& [of, cast_of] : cast_cache_)
+    if (of == x) return cast_of;
+  const V y = cast(x, config_.precision.compute_dtype);
+  if (parameter) cast_cache_.emplace_back(x, y);
+  return y;
+}
+
+/// The outermost autocast ends with the loss, and its cache with it: even what checkpoints would
+/// have dropped was kept until here. Backward's recomputation casts again.
+void Lowering::end_autocast() {
+  if (cast_cache_.empty()) return;
+  std::vector<V> casts;
+  casts.reserve(cast_cache_.size());
+  for (const auto& [of, cast_of] : cast_cache_) casts.push_back(cast_of);
+  p_.emit(OpKind::hold, phase_, at(Module::loss), casts, {});
 }
 
 ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
@@ -65,8 +91,7 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
-                  config_.precision.compute_dtype, true);
+  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, true);
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
   if (spec_.embedding_multiplier)
     return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
@@ -84,7 +109,7 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   emit(OpKind::cat, {freqs, freqs}, {angles});
   const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
-  const DType type = spec_.wide_rotary ? DType::f32 : config_.precision.compute_dtype;
+  const DType type = spec_.wide_rotary ? DType::f32 : dtype_;
   const Rotary rotary{cast(cos, type), cast(sin, type)};
   hold({angles, cos, sin, freqs});
   return rotary;
@@ -145,6 +170,7 @@ void Lowering::forward() {
   s_.hidden = hidden_;
   switch (config_.memory.loss) {
     case LossKind::ce:
+    case LossKind::ce_no_upcast:
       loss_ce();
       break;
     case LossKind::lc_ce:
@@ -154,6 +180,8 @@ void Lowering::forward() {
       loss_chunked();
       break;
   }
+  end_autocast();
+  if (config_.memory.wide_output) widen_output();
 }
 
 }  // namespace ac_advisor::passes

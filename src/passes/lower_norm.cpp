@@ -21,11 +21,13 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V scale = unary(OpKind::rsqrt, shifted);
   const V normed = binary(OpKind::mul, h, scale);
   const V back = spec_.wide_norm_scale ? normed : cast(normed, in);
-  // `self.weight * hidden_states`: the layout is that of the only full operand
-  const V scaled = out(shape(x), dtype(back), true);
+  // `self.weight * hidden_states`: the layout is that of the only full operand; an fp32 weight
+  // widens it (under autocast), which a fused kernel does not
+  const V scaled = out(shape(x), dtype(weight) == DType::f32 ? DType::f32 : dtype(back), true);
   p_.value(scaled).permuted = p_.value(back).permuted;
   emit(OpKind::mul, {weight, back}, {scaled});
-  const V y = cast(scaled, in);
+  const bool narrowed = spec_.wide_norm_scale || config_.memory.kernels == Kernels::fused;
+  const V y = narrowed ? cast(scaled, in) : scaled;
   Chain chain{
       OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, ir::RmsNorm{spec_.rms_norm_eps, false}};
   for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);

@@ -24,7 +24,9 @@ class Lowering {
         eager_attention_(
             config.run.attention == Attention::eager ||
             (config.run.attention == Attention::automatic && spec.eager_attention_only)),
-        dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout) {}
+        dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
+        dtype_(config.precision.autocast ? config.precision.param_dtype
+                                         : config.precision.compute_dtype) {}
 
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches. Fills
   /// `step.model`.
@@ -78,6 +80,7 @@ class Lowering {
   void loss_ce();
   void loss_lc_ce();
   void loss_chunked();
+  void widen_output();
   V soft_cap(V logits, double cap);
   V divided_hidden();
   V shifted_labels(bool keep_padded);
@@ -90,6 +93,8 @@ class Lowering {
   V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
   V binary(ir::OpKind kind, V a, V b);
   V cast(V x, DType dtype);
+  V autocast(V x);
+  void end_autocast();
   V linear(V x, const Linear& l);
   V slice_last(V x, std::int64_t size, std::int32_t start);
   void hold(std::initializer_list<V> values);
@@ -108,6 +113,10 @@ class Lowering {
   std::int16_t block_ = -1;
   ir::Module leaf_ = ir::Module::root;
   ir::Phase phase_ = ir::Phase::forward;
+
+  /// Of parameters, and of what they and the embedding make outside of matrix products.
+  DType dtype_;
+  std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
   V hidden_{}, padded_labels_{}, positions_{};
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;

@@ -1,102 +1,127 @@
-// torch.optim.AdamW (fused, foreach) and SGD, v2.11: what a step allocates and dispatches.
+// The optimizers by name, and the pass that appends the one that is asked for.
 #include "optimizer.hpp"
 
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "optimizer_ops.hpp"
 
 namespace ac_advisor::passes {
-namespace {
 
-using ir::no_id;
 using ir::OpKind;
-using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
-/// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
-/// exp_avg_sq. Empty for SGD without momentum.
-std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
-                                         const std::vector<OptimizedTensor>& tensors) {
-  ir::Program& p = step.program;
-  std::vector<ValueId> states;
-  if (optimizer == Optimizer::sgd) return states;  // no momentum: no state
-  for (const OptimizedTensor& t : tensors) {
-    const ir::Value like = p.value(t.parameter);
-    const ir::ModulePath module = p.storage(like.storage).module;
-    // fused keeps its step counter on the device; foreach, on a GPU, on the host (capturable=False)
-    states.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
-    for (int moment = 0; moment < 2; ++moment)
-      states.push_back(p.make(like.shape, like.dtype, Role::optimizer_state, module));
-  }
-  step.resident.insert(step.resident.end(), states.begin(), states.end());
-  return states;
+OptimizerOps::OptimizerOps(StepProgram& step)
+    : s_(step),
+      p_(step.program),
+      group_(step.program.ops.empty() ? 0 : step.program.ops.back().group) {}
+
+ValueId OptimizerOps::state(const ir::Shape& shape, DType dtype, V parameter) {
+  const V v = p_.make(shape, dtype, Role::optimizer_state, module_of(parameter));
+  s_.optimizer_states.push_back(v);
+  s_.resident.push_back(v);
+  return v;
 }
+
+ValueId OptimizerOps::temporary(const ir::Shape& shape, DType dtype) {
+  return p_.make(shape, dtype, Role::temporary, {-1, ir::Module::optimizer});
+}
+
+void OptimizerOps::op(std::initializer_list<const Values*> reads, const Values& makes,
+                      std::int32_t launches, OpKind kind) {
+  Values in;
+  for (const Values* list : reads) in.insert(in.end(), list->begin(), list->end());
+  const ir::Attributes attributes =
+      kind == OpKind::foreach ? ir::Attributes(ir::Foreach{stage_++, launches}) : ir::Attributes();
+  const ir::OpId id =
+      p_.emit(kind, ir::Phase::optimizer, {-1, ir::Module::optimizer}, in, makes, attributes);
+  p_.op(id).group = ++group_;
+}
+
+void OptimizerOps::hold(const Values& values) { op({&values}, {}, 0, OpKind::hold); }
+
+namespace {
+
+struct Row {
+  Optimizer kind;
+  void (*append)(OptimizerOps&, const OptimizerChoice&);
+};
+constexpr Row rows[] = {
+    {Optimizer::adamw, append_adamw},
+    {Optimizer::adamw_foreach, append_adamw_foreach},
+    {Optimizer::sgd, append_sgd},
+    {Optimizer::sgd_momentum, append_sgd_momentum},
+    {Optimizer::adamw_8bit, append_bitsandbytes},
+    {Optimizer::paged_adamw, append_bitsandbytes},
+    {Optimizer::paged_adamw_8bit, append_bitsandbytes},
+    {Optimizer::lion, append_bitsandbytes},
+    {Optimizer::adamw_8bit_torchao, append_torchao_adamw_8bit},
+    {Optimizer::adafactor, append_adafactor},
+};
 
 }  // namespace
 
-void append_optimizer(StepProgram& step, Optimizer optimizer) {
-  step.optimizer_states = add_optimizer_state(step, optimizer, step.optimized);
-  const std::vector<OptimizedTensor>& tensors = step.optimized;
-  const std::vector<ValueId>& states = step.optimizer_states;
-  ir::Program& p = step.program;
-  const ir::ModulePath module{-1, ir::Module::optimizer};
-  std::vector<ValueId> parameters, gradients;
-  for (const OptimizedTensor& t : tensors) {
-    parameters.push_back(t.parameter);
-    if (t.gradient != no_id) gradients.push_back(t.gradient);
-  }
-  std::int32_t group = p.ops.empty() ? 0 : p.ops.back().group;
-  const auto emit = [&](OpKind kind, std::initializer_list<const std::vector<ValueId>*> reads,
-                        const std::vector<ValueId>& makes, const ir::Attributes& attributes = {}) {
-    std::vector<ValueId> in;
-    for (const auto* list : reads) in.insert(in.end(), list->begin(), list->end());
-    const ir::OpId id = p.emit(kind, Phase::optimizer, module, in, makes, attributes);
-    p.op(id).group = ++group;
-  };
-  emit(OpKind::record_function, {}, {});  // Optimizer.step's profiler range
-  switch (optimizer) {
-    case Optimizer::adamw:
-      emit(OpKind::foreach, {}, {});  // _foreach_add_ on the step counters
-      emit(OpKind::adamw_fused, {&parameters, &gradients, &states}, {});
-      return;
-    case Optimizer::sgd:
-      emit(OpKind::sgd_fused, {&parameters, &gradients}, {});
-      return;
-    case Optimizer::adamw_foreach:
-      break;
-  }
-  // _multi_tensor_adamw: step += 1, p *= 1 - lr * wd, exp_avg.lerp_, exp_avg_sq *=, addcmul_,
-  // sqrt -> one temporary a parameter, /= bias correction, += eps, addcdiv_
-  std::vector<ValueId> denominators;
-  for (ValueId v : parameters)
-    denominators.push_back(p.make(p.value(v).shape, p.value(v).dtype, Role::temporary, module));
-  std::int32_t stage = 0;
-  const auto stages = [&](std::initializer_list<const std::vector<ValueId>*> reads,
-                          const std::vector<ValueId>& makes) {
-    emit(OpKind::foreach, reads, makes, ir::Foreach{stage++});
-  };
-  stages({&states}, {});
-  stages({&parameters}, {});
-  stages({&states, &gradients}, {});
-  stages({&states}, {});
-  stages({&states, &gradients}, {});
-  stages({&states}, denominators);
-  stages({&states, &denominators}, {});
-  stages({&denominators}, {});
-  stages({&parameters, &states, &denominators}, {});
+void append_optimizer(StepProgram& step, const OptimizerChoice& choice) {
+  OptimizerOps ops(step);
+  for (const Row& row : rows)
+    if (row.kind == choice.kind) row.append(ops, choice);
 }
 
 namespace {
 
-bool always(const StepConfig&) { return true; }
+using model::ModelSpec;
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  append_optimizer(step, config.optimizer.kind);
+bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
+
+void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
+  append_optimizer(step, config.optimizer);
 }
+
+std::string optimizer_option(const StepConfig& c) {
+  return std::string("--optimizer ") + to_option(c.optimizer.kind);
+}
+std::string with_shard(const ModelSpec&, const StepConfig& c) {
+  return optimizer_option(c) + " --shard " + shard_option(c);
+}
+bool zero(const StepConfig& c) {
+  return c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2;
+}
+bool of_torch(Optimizer kind) {
+  return kind == Optimizer::adamw || kind == Optimizer::adamw_foreach || kind == Optimizer::sgd;
+}
+bool of_bitsandbytes(Optimizer kind) {
+  return kind == Optimizer::adamw_8bit || kind == Optimizer::paged_adamw ||
+         kind == Optimizer::paged_adamw_8bit || kind == Optimizer::lion;
+}
+
+constexpr Exclusion exclusions_of_optimizer[] = {
+    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
+     "the partition of DeepSpeed is planned with these three",
+     "use one of them, or --shard ddp or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return zero(c) && !of_torch(c.optimizer.kind); },
+     with_shard},
+    {"--optimizer adamw-8bit, paged-adamw, paged-adamw-8bit or lion, --shard fsdp2 or hsdp:N",
+     "bitsandbytes' kernels are not planned on sharded tensors yet",
+     "use adamw-8bit-torchao, or --shard ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.gathers() && of_bitsandbytes(c.optimizer.kind);
+     },
+     with_shard},
+    {"--optimizer adafactor, --shard fsdp2 or hsdp:N",
+     "transformers' Adafactor takes means over rows and columns, which a shard cuts",
+     "use adamw-8bit-torchao, or --shard ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.gathers() && c.optimizer.kind == Optimizer::adafactor;
+     },
+     with_shard},
+};
 
 }  // namespace
 
 extern const Pass optimizer_pass;
 const Pass optimizer_pass{"optimizer", Stage::step, "its state, and its ops at the end",
-                          always,      run,         {}};
+                          applies,     run,         exclusions_of_optimizer};
 
 }  // namespace ac_advisor::passes

@@ -8,6 +8,6 @@ namespace ac_advisor::passes {
 /// State of `step.optimized`, resident from the first step's end, and the ops at the end of the
 /// step. A fused one reads parameters, then gradients, then `step.optimizer_states`, each in the
 /// order of `step.optimized`.
-void append_optimizer(StepProgram& step, Optimizer optimizer);
+void append_optimizer(StepProgram& step, const OptimizerChoice& choice);
 
 }  // namespace ac_advisor::passes

@@ -37,6 +37,31 @@ std::int64_t short_window(const ModelSpec& m, const StepConfig& c) {
 }
 
 constexpr Exclusion of_trainer[] = {
+    {"--autocast", "planned for PyTorch, not run by the trainer", "add --autocast none",
+     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.precision.autocast; }},
+    {"--loss ce-no-upcast", "planned for PyTorch, not run by the trainer", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.memory.loss == LossKind::ce_no_upcast;
+     }},
+    {"--output-dtype fp32", "planned for PyTorch, not run by the trainer",
+     "add --output-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.memory.wide_output; }},
+    {"--clip-grad", "planned for PyTorch, not run by the trainer", "add --clip-grad 0",
+     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.optimizer.clip_grad > 0; }},
+    {"--ema, --optimizer-in-backward", "planned for PyTorch, not run by the trainer",
+     "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && (c.optimizer.ema || c.optimizer.in_backward);
+     }},
+    {"--optimizer other than adamw, adamw-foreach and sgd",
+     "planned for PyTorch, not run by the trainer", "use one of these three",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.optimizer.kind != Optimizer::adamw &&
+              c.optimizer.kind != Optimizer::adamw_foreach && c.optimizer.kind != Optimizer::sgd;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--optimizer ") + to_option(c.optimizer.kind);
+     }},
     {"--seq 1", "leaves no next token to predict", "give 2 or more",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.run.seq < 2; }},
     {"--dropout with flash attention", "the trainer's has no dropout", "use --attn eager",

@@ -109,9 +109,36 @@ TEST_CASE("what no framework has is refused by all") {
     c.layout.fsdp_unit = FsdpUnit::segment;
     CHECK(says(error(target, llama_8b(), c), {"--fsdp-unit segment"}));
     c = plain(target);
-    c.precision.autocast = true;
-    CHECK(says(error(target, llama_8b(), c), {"--autocast"}));
+    c.memory.loss = LossKind::ce_no_upcast;
+    CHECK(says(error(target, llama_8b(), c), {"--loss ce-no-upcast"}));
+    c = plain(target);
+    c.optimizer.ema = true;
+    CHECK(says(error(target, llama_8b(), c), {"--ema"}));
+    c = plain(target);
+    c.optimizer.in_backward = true;
+    CHECK(says(error(target, llama_8b(), c), {"--optimizer-in-backward"}));
   }
+}
+
+TEST_CASE("autocast, clipping and optimizers are in each framework's own words") {
+  StepConfig c;
+  c.precision.autocast = true;
+  c.precision.param_dtype = DType::f32;
+  c.optimizer.clip_grad = 0.5;
+  CHECK(says(exported("hf", llama_8b(), c), {"bf16: true", "max_grad_norm: 0.5"}));
+  CHECK(says(exported("automodel", llama_8b(), c), {"autocast_dtype: bfloat16"}));
+  CHECK(says(exported("deepspeed", llama_8b(), c),
+             {"\"torch_autocast\"", "\"gradient_clipping\": 0.5"}));
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"mixed_precision_param = \"bfloat16\"", "max_norm = 0.5"}));
+  c.memory.kernels = Kernels::fused;
+  CHECK(says(error("megatron", llama_8b(), c), {"--autocast bf16", "--bf16"}));
+  c = {};
+  c.optimizer.kind = Optimizer::paged_adamw_8bit;
+  CHECK(says(exported("hf", llama_8b(), c), {"optim: paged_adamw_8bit"}));
+  CHECK(says(exported("automodel", llama_8b(), c), {"bitsandbytes.optim.PagedAdamW8bit"}));
+  CHECK(says(error("torchtitan", llama_8b(), c), {"--optimizer paged-adamw-8bit"}));
+  CHECK(says(error("deepspeed", llama_8b(), c), {"deepspeed.initialize(optimizer"}));
 }
 
 TEST_CASE("expandable segments are an environment variable everywhere") {

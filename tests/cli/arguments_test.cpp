@@ -48,6 +48,20 @@ TEST_CASE("of an option given twice, and of a pair that contradicts, the last on
         "--no-hold-output");
 }
 
+TEST_CASE("--autocast alone is bf16, and takes the next word only where it is a value") {
+  for (const auto& words : {std::vector<const char*>{"plan", "--autocast", "m"},
+                            {"plan", "m", "--autocast"},
+                            {"plan", "m", "--autocast", "bf16"},
+                            {"plan", "m", "--autocast=bf16"}}) {
+    const cli::Arguments a = parse(words);
+    CHECK(a.positional == std::vector<std::string>{"m"});
+    CHECK(a.options == OptionList{{"--autocast", "bf16"}});
+  }
+  CHECK(parse({"plan", "m", "--autocast", "--batch", "2"}).options ==
+        OptionList{{"--autocast", "bf16"}, {"--batch", "2"}});
+  CHECK(parse({"plan", "m", "--autocast", "none"}).options == OptionList{{"--autocast", "none"}});
+}
+
 TEST_CASE("an unknown option is named, with the nearest known one") {
   CHECK(contains(error_of({"plan", "m", "--bacth", "8"}),
                  "--bacth: unknown option; did you mean "

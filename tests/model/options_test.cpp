@@ -82,14 +82,16 @@ TEST_CASE("what is printed is read back") {
   for (const char* ac : {"none", "full", "selective", "attention", "grouped:2", "every:3", "sqrt",
                          "budget:40GiB", "budget:16GB", "budget:123456789"})
     CHECK(ac_option(resolve({{"--ac", ac}})) == ac);
-  for (const char* loss : {"ce", "lc-ce", "chunked:1024"})
+  for (const char* loss : {"ce", "ce-no-upcast", "lc-ce", "chunked:1024"})
     CHECK(loss_option(resolve({{"--loss", loss}})) == loss);
   for (const char* shard : {"ddp", "zero1", "zero2", "fsdp2", "hsdp:4"})
     CHECK(shard_option(resolve({{"--world", "8"}, {"--shard", shard}})) == shard);
   CHECK(shard_option(resolve({})) == "none");
   for (const char* kernels : {"eager", "fused"})
     CHECK(std::string(to_option(resolve({{"--kernels", kernels}}).memory.kernels)) == kernels);
-  for (const char* optimizer : {"adamw", "adamw-foreach", "sgd"})
+  for (const char* optimizer :
+       {"adamw", "adamw-foreach", "sgd", "sgd-momentum", "adamw-8bit", "paged-adamw",
+        "paged-adamw-8bit", "adamw-8bit-torchao", "adafactor", "lion"})
     CHECK(std::string(to_option(resolve({{"--optimizer", optimizer}}).optimizer.kind)) ==
           optimizer);
   for (const char* attn : {"auto", "flash", "cudnn", "efficient", "math", "eager"})
@@ -103,7 +105,8 @@ TEST_CASE("what is printed is read back") {
 
 TEST_CASE("every framework has a preset, and an option by hand wins over it") {
   const auto names = options::framework_names();
-  for (const char* name : {"hf", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+  for (const char* name :
+       {"hf", "hf-trainer", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
     CAPTURE(name);
     REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
     const OptionList framework = {{"--framework", name}};
@@ -306,9 +309,32 @@ TEST_CASE("words that are not known are named with the nearest known one") {
 TEST_CASE("a flag takes no value") {
   CHECK(says(error({{"--force", "yes"}}), {"--force yes", "takes no value"}));
   CHECK(resolve({{"--force", ""}}).runtime.force);
-  CHECK(resolve({{"--autocast", ""}}).precision.autocast);
   CHECK(resolve({{"--alloc-conf", "expandable_segments:True"}}).runtime.expandable_segments);
   CHECK(resolve({{"--no-sync", ""}, {"--world", "2"}, {"--shard", "ddp"}}).layout.no_sync);
+}
+
+TEST_CASE("autocast alone is bf16, over fp32 parameters unless they are given") {
+  for (const char* value : {"", "bf16"}) {
+    const StepConfig c = resolve({{"--autocast", value}});
+    CHECK(c.precision.autocast);
+    CHECK(c.precision.param_dtype == DType::f32);
+    CHECK(c.precision.compute_dtype == DType::bf16);
+    CHECK(c.precision.reduce_dtype == DType::f32);
+  }
+  CHECK(resolve({{"--autocast", ""}, {"--param-dtype", "bf16"}}).precision.param_dtype ==
+        DType::bf16);
+  CHECK_FALSE(resolve({{"--autocast", "none"}}).precision.autocast);
+  CHECK(says(error({{"--autocast", "bf61"}}), {"did you mean bf16?"}));
+}
+
+TEST_CASE("TorchTitan runs autocast where FSDP is off, and nothing where it is on") {
+  const OptionList titan = {{"--framework", "torchtitan"}};
+  CHECK(resolve(titan).precision.autocast);
+  CHECK(resolve(titan).precision.compute_dtype == DType::bf16);
+  CHECK(resolve(with(titan, {{"--world", "8"}, {"--shard", "ddp"}})).precision.autocast);
+  CHECK_FALSE(resolve(with(titan, {{"--world", "8"}})).precision.autocast);
+  CHECK_FALSE(resolve(with(titan, {{"--compute-dtype", "fp32"}})).precision.autocast);
+  CHECK_FALSE(resolve(with(titan, {{"--autocast", "none"}})).precision.autocast);
 }
 
 TEST_CASE("what is out of scope is refused by name, with the reason") {
@@ -321,7 +347,6 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--offload", ""}}), {"--offload", "out of scope"}));
   CHECK(says(error({{"--fp8", ""}}), {"--fp8", "out of scope"}));
   CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8 is out of scope"}));
-  CHECK(says(error({{"--optimizer", "adamw-8bit"}}), {"8-bit optimizers are out of scope"}));
 }
 
 TEST_CASE("a hostile value is shortened and escaped in the message") {

@@ -65,8 +65,8 @@ std::vector<PeakCase> read_peaks(const std::string& file) {
     PeakCase c;
     // Measured, but not planned: refused by name, not an option yet, or (attn "auto" with sliding
     // windows) planned as flash, with an assumption that says so.
-    if (j.value("optimizer", "") == "sgd_momentum" || j.value("attn", "") == "math" ||
-        j.value("attn", "") == "efficient" || j.value("attn", "") == "auto")
+    if (j.value("attn", "") == "math" || j.value("attn", "") == "efficient" ||
+        j.value("attn", "") == "auto")
       continue;
     const std::string model = j.at("model"), ac = j.at("ac"), loss = j.at("loss"),
                       sharding = j.at("sharding"), optimizer = j.at("optimizer");
@@ -84,9 +84,10 @@ std::vector<PeakCase> read_peaks(const std::string& file) {
       s.layout.fsdp_unit =
           j.value("fsdp_unit", "segment") == "block" ? FsdpUnit::block : FsdpUnit::segment;
     }
-    s.optimizer.kind = optimizer == "fused"     ? Optimizer::adamw
-                       : optimizer == "foreach" ? Optimizer::adamw_foreach
-                                                : Optimizer::sgd;
+    s.optimizer.kind = optimizer == "fused"          ? Optimizer::adamw
+                       : optimizer == "foreach"      ? Optimizer::adamw_foreach
+                       : optimizer == "sgd_momentum" ? Optimizer::sgd_momentum
+                                                     : Optimizer::sgd;
     s.precision.param_dtype = s.precision.compute_dtype = s.precision.reduce_dtype =
         dtype_of(j.value("param_dtype", "bf16"));
     if (j.contains("mixed_precision") && j["mixed_precision"].is_object()) {

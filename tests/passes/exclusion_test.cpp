@@ -45,7 +45,32 @@ const Case cases[] = {
      "num_hidden_layers 5000: at most 4096"},
     {"--compute-dtype fp32 --param-dtype bf16",
      [](auto&, StepConfig& c) { c.precision.compute_dtype = DType::f32; }, "--param-dtype fp32"},
-    {"--autocast", [](auto&, StepConfig& c) { c.precision.autocast = true; }, "not planned yet"},
+    {"--autocast, --shard other than none or ddp",
+     [](auto&, StepConfig& c) {
+       c.precision.autocast = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--autocast bf16 --shard fsdp2"},
+    {"--autocast --compute-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.precision.autocast = true;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "drop one of them"},
+    {"--autocast, a loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       c.precision.autocast = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--autocast bf16 --loss lc-ce"},
+    {"--autocast, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+       m.moe.emplace();
+     },
+     "grouped products"},
     {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "use --shard fsdp2"},
     {"--loss chunked:TOKENS", [](auto&, StepConfig& c) { c.memory.loss = LossKind::chunked; },
@@ -57,6 +82,12 @@ const Case cases[] = {
        c.run.seq = 1 << 17;
      },
      "use larger ones"},
+    {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       c.memory.wide_output = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--output-dtype fp32 --loss lc-ce"},
     {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
     {"--attn efficient, --attn math",
      [](auto&, StepConfig& c) { c.run.attention = Attention::math; }, "use flash, eager or auto"},
@@ -123,12 +154,108 @@ const Case cases[] = {
        c.layout.no_sync = true;
      },
      "--no-sync --shard zero1: DeepSpeed"},
+    {"--optimizer-in-backward --grad-accum N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.optimizer.in_backward = true;
+       c.run.grad_accum = 2;
+     },
+     "--grad-accum 2: gradients that are dropped"},
+    {"--optimizer-in-backward --clip-grad NORM",
+     [](auto&, StepConfig& c) {
+       c.optimizer.in_backward = true;
+       c.optimizer.clip_grad = 1.0;
+     },
+     "all gradients at once"},
+    {"--optimizer-in-backward, --shard other than none",
+     [](auto&, StepConfig& c) {
+       c.optimizer.in_backward = true;
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+     },
+     "--optimizer-in-backward --shard ddp"},
+    {"--optimizer-in-backward, --optimizer other than adamw or sgd",
+     [](auto&, StepConfig& c) {
+       c.optimizer.in_backward = true;
+       c.optimizer.kind = Optimizer::adafactor;
+     },
+     "--optimizer-in-backward --optimizer adafactor"},
+    {"--clip-grad NORM, --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.optimizer.clip_grad = 1.0;
+       c.layout.shard = Sharding::zero1;
+       c.layout.world = 2;
+     },
+     "DeepSpeed scales"},
+    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.optimizer.kind = Optimizer::lion;
+       c.layout.shard = Sharding::zero2;
+       c.layout.world = 2;
+     },
+     "--optimizer lion --shard zero2"},
+    {"--optimizer adamw-8bit, paged-adamw, paged-adamw-8bit or lion, --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.optimizer.kind = Optimizer::adamw_8bit;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
+     },
+     "--optimizer adamw-8bit --shard fsdp2"},
+    {"--optimizer adafactor, --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.optimizer.kind = Optimizer::adafactor;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
+     },
+     "rows and columns"},
+    {"--ema --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.optimizer.ema = true;
+       c.layout.shard = Sharding::zero1;
+       c.layout.world = 2;
+     },
+     "no average of its own"},
     {"--cuda-graph of any kind --optimizer other than adamw",
      [](auto&, StepConfig& c) {
        c.runtime.cuda_graph = CudaGraph::step;
        c.optimizer.kind = Optimizer::sgd;
      },
      "--optimizer sgd"},
+    {"--autocast",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.precision.autocast = true;
+     },
+     "not run by the trainer"},
+    {"--loss ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.memory.loss = LossKind::ce_no_upcast;
+     },
+     "not run by the trainer"},
+    {"--output-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.memory.wide_output = true;
+     },
+     "not run by the trainer"},
+    {"--clip-grad",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.optimizer.clip_grad = 1.0;
+     },
+     "not run by the trainer"},
+    {"--ema, --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.optimizer.ema = true;
+     },
+     "not run by the trainer"},
+    {"--optimizer other than adamw, adamw-foreach and sgd",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.optimizer.kind = Optimizer::sgd_momentum;
+     },
+     "not run by the trainer"},
     {"--seq 1",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;

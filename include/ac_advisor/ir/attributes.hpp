@@ -77,7 +77,8 @@ struct SwiGlu {
   Gate gate = Gate::silu;
 };
 struct Foreach {
-  std::int32_t stage = 0;  ///< of torch.optim's multi-tensor form; passes/optimizer.cpp lists them
+  std::int32_t stage = 0;     ///< of the optimizer's ops; passes/optimizer.cpp lists them
+  std::int32_t launches = 0;  ///< kernels; 0: one for each 320 chunks of 65536 elements
 };
 struct BucketCopy {
   std::int32_t parameter = 0;  ///< whose gradient it is

@@ -39,6 +39,7 @@ struct OptionRow {
   OptionGroup group{};
   std::span<const std::string_view> words;  ///< what it takes: "none", "hsdp:N"; empty: free
   std::string_view off;                     ///< a flag's opposite: "--no-hold-output"
+  std::string_view bare;                    ///< its value where none is written: "bf16"
   std::string_view pattern;                 ///< of its text in JSON, a regular expression
   std::int64_t least = 0, most = 0;         ///< of whole numbers
   const Requirement* needs = nullptr;

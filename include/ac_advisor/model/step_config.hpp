@@ -25,9 +25,20 @@ enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
 
 enum class AcMode : std::uint8_t { none, full, selective, attention, grouped, every, sqrt, budget };
 enum class AcScope : std::uint8_t { block, submodule };
-enum class LossKind : std::uint8_t { ce, lc_ce, chunked };
+enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast };
 enum class Kernels : std::uint8_t { eager, fused };
-enum class Optimizer : std::uint8_t { adamw, adamw_foreach, sgd };
+enum class Optimizer : std::uint8_t {
+  adamw,
+  adamw_foreach,
+  sgd,
+  sgd_momentum,
+  adamw_8bit,
+  paged_adamw,
+  paged_adamw_8bit,
+  adamw_8bit_torchao,
+  adafactor,
+  lion,
+};
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
 enum class FsdpUnit : std::uint8_t { block, segment };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
@@ -58,6 +69,7 @@ struct MemoryTechniques {
   LossKind loss = LossKind::ce;
   std::int64_t chunk_tokens = 0;  ///< T of chunked:T
   bool hold_output = true;
+  bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
   bool operator==(const MemoryTechniques&) const = default;
 };
@@ -82,12 +94,17 @@ struct Precision {
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
   DType reduce_dtype = DType::bf16;
-  bool autocast = false;
+  bool autocast = false;  ///< torch.autocast: parameters as stored, matrix products in bf16
   bool operator==(const Precision&) const = default;
 };
 
 struct OptimizerChoice {
   Optimizer kind = Optimizer::adamw;
+  double clip_grad = 0.0;    ///< largest norm of all gradients; 0: not clipped
+  bool in_backward = false;  ///< each parameter is updated as soon as its gradient is there
+  bool ema = false;          ///< an exponential moving average of the parameters is kept
+  /// 8-bit optimizers keep the input embedding's states in fp32 (transformers.Trainer's).
+  bool wide_embedding_states = false;
   bool operator==(const OptimizerChoice&) const = default;
 };
 

@@ -175,7 +175,9 @@ passes::StepProgram list_program(Optimizer optimizer, DType dtype, std::int64_t 
     step.resident.insert(step.resident.end(), {t.parameter, t.gradient});
     step.optimized.push_back(t);
   }
-  passes::append_optimizer(step, optimizer);
+  OptimizerChoice choice;
+  choice.kind = optimizer;
+  passes::append_optimizer(step, choice);
   return step;
 }
 

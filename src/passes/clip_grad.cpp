@@ -1,0 +1,71 @@
+// torch.nn.utils.clip_grad_norm_ with foreach, PyTorch v2.11, torch/nn/utils/clip_grad.py, and its
+// norms, aten/src/ATen/native/cuda/ForeachReduceOp.cu: a partial sum for each chunk of 65536
+// elements of the longest tensor, for every tensor, then a scalar a tensor.
+#include <algorithm>
+
+#include "ac_advisor/passes/pass.hpp"
+#include "optimizer_ops.hpp"
+
+namespace ac_advisor::passes {
+
+void append_clip_grad(OptimizerOps& ops) {
+  constexpr std::int64_t chunk_elements = 65536;
+  OptimizerOps::Values gradients, norms;
+  std::int64_t chunks = 1;
+  DType dtype = DType::f32;
+  for (const OptimizedTensor& t : ops.tensors()) {
+    if (t.gradient == ir::no_id) continue;
+    gradients.push_back(t.gradient);
+    dtype = ops.dtype(t.gradient);
+    chunks = std::max(chunks, (ops.numel(t.gradient) + chunk_elements - 1) / chunk_elements);
+    norms.push_back(ops.temporary({}, dtype));
+  }
+  if (gradients.empty()) return;
+  const auto count = static_cast<std::int64_t>(gradients.size());
+  const auto scalar = [&] { return ops.temporary({}, dtype); };
+  OptimizerOps::Values made{ops.temporary({count * chunks}, DType::f32)};
+  made.insert(made.end(), norms.begin(), norms.end());
+  ops.op({&gradients}, made);
+  const OptimizerOps::V stacked = ops.temporary({count}, dtype), total = scalar();
+  ops.op({&norms}, {stacked}, 1);
+  ops.kernel({stacked}, {total});
+  ops.hold(norms);
+  const OptimizerOps::V shifted = scalar(), inverse = scalar(), coefficient = scalar(),
+                        clamped = scalar();
+  ops.kernel({total}, {shifted});
+  ops.kernel({shifted}, {inverse});  // max_norm / (total + eps): reciprocal, mul
+  ops.kernel({inverse}, {coefficient});
+  ops.kernel({coefficient}, {clamped});
+  const OptimizerOps::Values clamp{clamped, coefficient};
+  ops.op({&gradients, &clamp}, {});
+  ops.hold({total});
+}
+
+namespace {
+
+using model::ModelSpec;
+
+bool applies(const StepConfig& config) { return config.optimizer.clip_grad > 0; }
+
+void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
+  OptimizerOps ops(step);
+  append_clip_grad(ops);
+}
+
+constexpr Exclusion exclusions_of_clip_grad[] = {
+    {"--clip-grad NORM, --shard zero1 or zero2",
+     "DeepSpeed scales its partition's gradients inside its own step", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) &&
+              (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2);
+     }},
+};
+
+}  // namespace
+
+extern const Pass clip_grad_pass;
+const Pass clip_grad_pass{
+    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries",
+    applies,     run,         exclusions_of_clip_grad};
+
+}  // namespace ac_advisor::passes

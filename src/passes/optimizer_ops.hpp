@@ -1,0 +1,61 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+
+namespace ac_advisor::passes {
+
+/// What an optimizer is written with: states that stay, temporaries, and ops one after the other at
+/// the step's end. One file an optimizer, one row of optimizer.cpp's table.
+class OptimizerOps {
+ public:
+  using V = ir::ValueId;
+  using Values = std::vector<V>;
+
+  explicit OptimizerOps(StepProgram& step);
+
+  [[nodiscard]] ir::Program& program() { return p_; }
+  [[nodiscard]] const std::vector<OptimizedTensor>& tensors() const { return s_.optimized; }
+  [[nodiscard]] ir::Shape shape(V v) const { return p_.value(v).shape; }
+  [[nodiscard]] std::int64_t numel(V v) const { return p_.value(v).shape.numel(); }
+  [[nodiscard]] DType dtype(V v) const { return p_.value(v).dtype; }
+  /// The module of a parameter.
+  [[nodiscard]] ir::ModulePath module_of(V parameter) const {
+    return p_.storage(p_.storage_of(parameter)).module;
+  }
+
+  /// Exists from the first step's end on; counted with `parameter`'s module.
+  V state(const ir::Shape& shape, DType dtype, V parameter);
+  V temporary(const ir::Shape& shape, DType dtype);
+  /// Each reads all of `reads` and makes `makes`; both live while it runs. `stage` counts on.
+  void op(std::initializer_list<const Values*> reads, const Values& makes,
+          std::int32_t launches = 0, ir::OpKind kind = ir::OpKind::foreach);
+  /// One kernel on these.
+  void kernel(const Values& reads, const Values& makes) { op({&reads}, makes, 1); }
+  /// Locals that live until here.
+  void hold(const Values& values);
+  /// A profiler range: Optimizer.step's.
+  void range() { op({}, {}, 0, ir::OpKind::record_function); }
+
+ private:
+  StepProgram& s_;
+  ir::Program& p_;
+  std::int32_t group_;
+  std::int32_t stage_ = 0;
+};
+
+void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_sgd(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_bitsandbytes(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_torchao_adamw_8bit(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_adafactor(OptimizerOps& ops, const OptimizerChoice& choice);
+
+/// torch.nn.utils.clip_grad_norm_ on the gradients of the optimized tensors, before the optimizer.
+void append_clip_grad(OptimizerOps& ops);
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,83 @@
+// torch.optim.AdamW (fused, foreach) and SGD, v2.11: what a step allocates and dispatches.
+#include "optimizer_ops.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::OpKind;
+using Values = OptimizerOps::Values;
+
+struct Lists {
+  Values parameters, gradients;
+};
+
+Lists lists_of(const OptimizerOps& ops) {
+  Lists lists;
+  for (const OptimizedTensor& t : ops.tensors()) {
+    lists.parameters.push_back(t.parameter);
+    if (t.gradient != ir::no_id) lists.gradients.push_back(t.gradient);
+  }
+  return lists;
+}
+
+/// Three a tensor: its step counter (a scalar), exp_avg and exp_avg_sq. Fused keeps its counter on
+/// the device; foreach, on a GPU, on the host (capturable=False).
+Values add_moments(OptimizerOps& ops) {
+  Values states;
+  for (const OptimizedTensor& t : ops.tensors()) {
+    states.push_back(ops.state({}, DType::f32, t.parameter));
+    for (int moment = 0; moment < 2; ++moment)
+      states.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
+  }
+  return states;
+}
+
+}  // namespace
+
+void append_adamw(OptimizerOps& ops, const OptimizerChoice&) {
+  const Values states = add_moments(ops);
+  const Lists lists = lists_of(ops);
+  ops.range();
+  ops.op({}, {});  // _foreach_add_ on the step counters
+  ops.op({&lists.parameters, &lists.gradients, &states}, {}, 0, OpKind::adamw_fused);
+}
+
+void append_sgd(OptimizerOps& ops, const OptimizerChoice&) {
+  const Lists lists = lists_of(ops);
+  ops.range();
+  ops.op({&lists.parameters, &lists.gradients}, {}, 0, OpKind::sgd_fused);
+}
+
+/// _multi_tensor_sgd: buffer *= momentum, buffer += gradient, p -= lr * buffer.
+void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice&) {
+  Values buffers;
+  for (const OptimizedTensor& t : ops.tensors())
+    buffers.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
+  const Lists lists = lists_of(ops);
+  ops.range();
+  ops.op({&buffers}, {});
+  ops.op({&buffers, &lists.gradients}, {});
+  ops.op({&lists.parameters, &buffers}, {});
+}
+
+void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice&) {
+  const Values states = add_moments(ops);
+  const Lists lists = lists_of(ops);
+  ops.range();
+  // _multi_tensor_adamw: step += 1, p *= 1 - lr * wd, exp_avg.lerp_, exp_avg_sq *=, addcmul_,
+  // sqrt -> one temporary a parameter, /= bias correction, += eps, addcdiv_
+  Values denominators;
+  for (OptimizerOps::V v : lists.parameters)
+    denominators.push_back(ops.temporary(ops.shape(v), ops.dtype(v)));
+  ops.op({&states}, {});
+  ops.op({&lists.parameters}, {});
+  ops.op({&states, &lists.gradients}, {});
+  ops.op({&states}, {});
+  ops.op({&states, &lists.gradients}, {});
+  ops.op({&states}, denominators);
+  ops.op({&states, &denominators}, {});
+  ops.op({&denominators}, {});
+  ops.op({&lists.parameters, &states, &denominators}, {});
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,91 @@
+"""The cases of loop_peaks.json: models, and the planner's options."""
+
+
+def sizes(model_type, hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, tied, **more):
+    return {
+        "model_type": model_type, "hidden_size": hidden, "intermediate_size": intermediate, "num_hidden_layers": layers,
+        "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim, "vocab_size": vocab,
+        "tie_word_embeddings": tied, "max_position_embeddings": 8192,
+    } | more
+
+
+MODELS = {
+    "llama": sizes("llama", 2048, 8192, 16, 32, 8, 64, 128256, True),
+    "untied": sizes("llama", 1024, 3072, 4, 16, 16, 64, 32768, False),
+    "mistral": sizes("mistral", 1024, 3584, 4, 16, 4, 64, 32768, False, sliding_window=None),
+    "qwen2": sizes("qwen2", 896, 4864, 4, 14, 2, 64, 151936, True),
+    "qwen3": sizes("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
+    "gemma": sizes("gemma", 1024, 8192, 4, 8, 8, 128, 128000, True),
+    "gemma2": sizes("gemma2", 1152, 4608, 4, 8, 4, 128, 128000, True, sliding_window=4096, query_pre_attn_scalar=128,
+                    attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
+    "phi3": sizes("phi3", 1536, 4096, 4, 16, 16, 96, 32064, False, sliding_window=None, pad_token_id=0),
+    "olmo2": sizes("olmo2", 2048, 5504, 4, 16, 16, 128, 100352, False),
+    "granite": sizes("granite", 2048, 6400, 4, 16, 4, 128, 49155, True, embedding_multiplier=12.0,
+                     residual_multiplier=0.22, logits_scaling=16.0, attention_multiplier=0.0078125),
+    "smollm3": sizes("smollm3", 2048, 5504, 4, 16, 4, 128, 128256, True, pad_token_id=0),
+}
+FAMILIES = [name for name in MODELS if name != "llama"]
+OPTIMIZERS = ["adamw-foreach", "sgd", "sgd-momentum", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion",
+              "adafactor"]
+
+
+def shape(name):
+    return "--attn eager --batch 2 --seq 512" if name == "gemma2" else "--batch 2 --seq 2048"
+
+
+def autocast():
+    for name in MODELS:
+        for ac in ("none", "full", "selective"):
+            if not (name == "gemma2" and ac == "selective"):
+                yield name, f"{shape(name)} --ac {ac} --autocast bf16"
+    yield "llama", "--batch 4 --ac every:2 --autocast bf16"
+    yield "llama", "--batch 3 --seq 1000 --autocast bf16"
+    yield "llama", "--batch 2 --grad-accum 2 --autocast bf16"
+    yield "llama", "--batch 2 --grad-accum 3 --ac full --autocast bf16 --no-hold-output"
+    yield "llama", "--batch 2 --param-dtype bf16 --autocast bf16"
+    for name in ("untied", "qwen2", "mistral"):
+        yield name, f"{shape(name)} --autocast bf16 --no-hold-output"
+        yield name, f"{shape(name)} --autocast bf16 --attn eager --seq 512"
+
+
+def loop():
+    for name in ("llama", "untied", "qwen3"):
+        yield name, f"{shape(name)} --clip-grad 1.0"
+        yield name, f"{shape(name)} --ac full --clip-grad 1.0 --autocast bf16 --optimizer sgd"
+        yield name, f"{shape(name)} --output-dtype fp32"
+        yield name, f"{shape(name)} --output-dtype fp32 --autocast bf16 --ac full"
+        yield name, f"{shape(name)} --loss ce-no-upcast"
+        yield name, f"{shape(name)} --loss ce-no-upcast --no-hold-output --ac full"
+        yield name, f"{shape(name)} --ema"
+        yield name, f"{shape(name)} --optimizer-in-backward"
+        yield name, f"{shape(name)} --ac full --optimizer-in-backward --no-hold-output"
+
+
+def optimizers():
+    for name in ("llama", "untied", "qwen2"):
+        for optimizer in OPTIMIZERS:
+            if name != "qwen2":
+                yield name, f"--batch 1 --seq 256 --ac full --no-hold-output --optimizer {optimizer}"
+            yield name, f"--batch 1 --seq 256 --ac full --no-hold-output --autocast bf16 --optimizer {optimizer}"
+
+
+def compiled():
+    """torchao's update is compiled: a case takes a minute."""
+    yield "untied", "--batch 1 --seq 256 --ac full --no-hold-output --optimizer adamw-8bit-torchao"
+
+
+def ranks():
+    for name in ("llama", "untied"):
+        yield name, f"{shape(name)} --world 8 --shard ddp --autocast bf16"
+        yield name, f"{shape(name)} --world 8 --shard ddp --autocast bf16 --ac full --clip-grad 1.0"
+
+
+def trainer():
+    """Reserved memory is of the Trainer's whole life, its set-up included."""
+    for name in ("llama", "untied", "qwen2"):
+        for more in ("", " --ac full", " --grad-accum 2", " --param-dtype bf16", " --ac full --optimizer adamw-8bit",
+                     " --ac full --optimizer adafactor"):
+            yield name, f"--framework hf-trainer --batch 2 --seq 1024{more}"
+
+
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *compiled(), *ranks()]

@@ -1,0 +1,71 @@
+// Training loops of real PyTorch on the emulated device (loop_peaks.py), and the plans of the same
+// options.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+
+OptionList options_of(const std::string& words) {
+  OptionList options;
+  std::istringstream in(words);
+  for (std::string word; in >> word;) {
+    if (word.starts_with("--"))
+      options.emplace_back(word, "");
+    else
+      options.back().second = word;
+  }
+  return options;
+}
+
+double relative(std::int64_t got, std::int64_t want) {
+  return std::abs(static_cast<double>(got - want)) / static_cast<double>(want);
+}
+
+}  // namespace
+
+TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reserved 2 % in most") {
+  std::ifstream stream(std::string(source_dir) + "/tests/oracle/loop_peaks.json");
+  REQUIRE(stream);
+  const json document = json::parse(stream);
+  const json& cases = document.at("cases");
+  REQUIRE(cases.size() >= 45);
+  double worst_allocated = 0, worst_reserved = 0;
+  std::size_t near = 0;
+  for (const json& c : cases) {
+    const std::string name = c.at("model"), words = c.at("options");
+    INFO(name, " ", words);
+    const model::ModelSpec model =
+        model::parse_config(document.at("models").at(name).dump(), "loop_peaks.json", name);
+    const profile::Memory m = advise::plan(model, resolve_options(options_of(words)), false).memory;
+    const std::int64_t allocated = c.at("peak_allocated"), reserved = c.at("peak_reserved");
+    CHECK(relative(m.peak_allocated, allocated) <= 0.005);
+    // Fragmentation may depend on the order of two frees: a few are further off.
+    CHECK(relative(m.peak_reserved, reserved) <= 0.1);
+    near += relative(m.peak_reserved, reserved) <= 0.02 ? 1 : 0;
+    worst_allocated = std::max(worst_allocated, relative(m.peak_allocated, allocated));
+    worst_reserved = std::max(worst_reserved, relative(m.peak_reserved, reserved));
+    if (!c.contains("peak_by_phase")) continue;  // the Trainer's own loop
+    const json& phases = c.at("peak_by_phase");
+    const std::int64_t forward = std::max(m.peak_by_phase[0], m.peak_by_phase[1]);
+    CHECK(relative(forward, phases.at("forward")) <= 0.005);
+    CHECK(relative(m.peak_by_phase[2], phases.at("backward")) <= 0.005);
+    CHECK(relative(m.peak_by_phase[4], phases.at("optimizer")) <= 0.005);
+  }
+  CHECK(near * 10 >= cases.size() * 9);
+  MESSAGE("loop_peaks.json: ", cases.size(), " cases; allocated: worst ", worst_allocated * 100,
+          " %; reserved: worst ", worst_reserved * 100, " %");
+}
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,153 @@
+"""The training loop that the planner's options describe, in real PyTorch on a CUDA device."""
+
+import argparse
+import contextlib
+import shlex
+
+import torch
+import torch.distributed as dist
+import transformers
+from accelerate.utils import convert_outputs_to_fp32
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from training_step import torchtitan_policy
+
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}
+
+
+def parse(words):
+    """The options of a case; those that are not named here are not in any."""
+    parser = argparse.ArgumentParser()
+    for name, default in {"batch": 1, "seq": 2048, "grad-accum": 1, "world": 1}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--framework", default="hf")
+    parser.add_argument("--shard", default="none")
+    parser.add_argument("--ac", default="none")
+    parser.add_argument("--attn", default="flash")
+    parser.add_argument("--param-dtype", default=None)
+    parser.add_argument("--autocast", default=None)
+    parser.add_argument("--optimizer", default="adamw")
+    parser.add_argument("--clip-grad", type=float, default=0)
+    parser.add_argument("--loss", default="ce")
+    parser.add_argument("--output-dtype", default="bf16")
+    for flag in ("no-hold-output", "ema", "optimizer-in-backward"):
+        parser.add_argument(f"--{flag}", action="store_true")
+    options = parser.parse_args(shlex.split(words))
+    if options.param_dtype is None:
+        options.param_dtype = "fp32" if options.autocast or options.framework == "hf-trainer" else "bf16"
+    return options
+
+
+def checkpoint_blocks(model, ac):
+    if ac == "none":
+        return
+    every = int(ac.removeprefix("every:")) if ac.startswith("every:") else 1
+    more = {"context_fn": torchtitan_policy} if ac == "selective" else {}
+    model.layers = torch.nn.ModuleList(
+        checkpoint_wrapper(block, preserve_rng_state=False, **more) if i % every == 0 else block
+        for i, block in enumerate(model.layers))
+
+
+def make_optimizer(name, parameters):
+    if name == "adafactor":
+        from transformers.optimization import Adafactor
+
+        return Adafactor(parameters, lr=1e-3, scale_parameter=False, relative_step=False)
+    if name in ("adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion"):
+        import bitsandbytes.optim as bnb
+
+        kinds = {"adamw-8bit": bnb.AdamW8bit, "paged-adamw": bnb.PagedAdamW, "paged-adamw-8bit": bnb.PagedAdamW8bit,
+                 "lion": bnb.Lion}
+        return kinds[name](parameters, lr=1e-3)
+    if name == "adamw-8bit-torchao":
+        from torchao.optim import AdamW8bit
+
+        return AdamW8bit(parameters, lr=1e-3)
+    return {
+        "adamw": lambda: torch.optim.AdamW(parameters, fused=True),
+        "adamw-foreach": lambda: torch.optim.AdamW(parameters, foreach=True),
+        "sgd": lambda: torch.optim.SGD(parameters, lr=1e-3, fused=True),
+        "sgd-momentum": lambda: torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, foreach=True),
+    }[name]()
+
+
+def step_in_backward(name, parameters):
+    """An optimizer a parameter, which steps when its gradient is accumulated and drops it."""
+    optimizers = {parameter: make_optimizer(name, [parameter]) for parameter in parameters}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad(set_to_none=True)
+
+    return [parameter.register_post_accumulate_grad_hook(step) for parameter in parameters]
+
+
+def loss_without_upcast(logits, labels, vocab_size, **_):
+    """transformers' ForCausalLMLoss without logits.float()."""
+    labels = torch.nn.functional.pad(labels, (0, 1), value=-100)
+    shifted = labels[..., 1:].contiguous()
+    return torch.nn.functional.cross_entropy(logits.view(-1, vocab_size), shifted.view(-1))
+
+
+class Run:
+    """A model, its optimizer and what the loop holds."""
+
+
+def build(config, options):
+    run = Run()
+    config = transformers.AutoConfig.for_model(**config)
+    config._attn_implementation = "eager" if options.attn == "eager" else "sdpa"
+    with torch.device("cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=DTYPES[options.param_dtype]).train()
+    checkpoint_blocks(model.model, options.ac)
+    run.net = run.model = model
+    if options.shard == "ddp":
+        if not dist.is_initialized():
+            dist.init_process_group("nccl")
+        run.net = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if options.loss == "ce-no-upcast":
+        model.loss_function = loss_without_upcast
+    parameters = list(model.parameters())
+    run.optimizer, run.hooks = None, []
+    if options.optimizer_in_backward:
+        run.hooks = step_in_backward(options.optimizer, parameters)
+    else:
+        run.optimizer = make_optimizer(options.optimizer, parameters)
+    run.average = None
+    if options.ema:
+        run.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))
+    run.autocast = (torch.autocast("cuda", DTYPES[options.autocast]) if options.autocast
+                    else contextlib.nullcontext())
+    if options.output_dtype == "fp32":  # accelerate's prepare_model: autocast inside, the cast around it
+        forward = model.forward
+        run.net.forward = convert_outputs_to_fp32(run.autocast(forward) if options.autocast else forward)
+        run.autocast = contextlib.nullcontext()
+    run.ids = torch.zeros(options.batch, options.seq, dtype=torch.int64, device="cuda")
+    run.labels = run.ids.clone()
+    run.kept = []
+    return run
+
+
+def train_step(run, options, close):
+    """`close` ends a phase. What the loop holds lives until the next forward."""
+    for _ in range(options.grad_accum):
+        run.kept.clear()
+        with run.autocast:
+            out = run.net(input_ids=run.ids, labels=run.labels, use_cache=False)
+        loss = out.loss
+        if not options.no_hold_output:
+            run.kept.append(out)
+        del out
+        close("forward")
+        loss.backward()
+        run.kept.append(loss.detach())
+        del loss
+        close("backward")
+    if options.clip_grad:
+        torch.nn.utils.clip_grad_norm_(run.model.parameters(), options.clip_grad, foreach=True)
+    if run.optimizer:
+        run.optimizer.step()
+    if run.average:
+        run.average.update_parameters(run.model)
+    close("optimizer")
