@@ -45,6 +45,12 @@ std::string text(const RmsNorm& a) {
 std::string text(const SwiGlu& a) {
   return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
 }
+std::string text(const Dequantize& a) {
+  return fmt::format("block={} nested={}", a.block, a.nested);
+}
+std::string text(const QuantizedProduct& a) {
+  return fmt::format("inner={} {}", a.inner, text(a.of));
+}
 std::string text(const Foreach& a) { return fmt::format("stage={}", a.stage); }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 

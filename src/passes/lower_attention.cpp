@@ -63,7 +63,8 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
   // (B, heads, S, D): empty_like(q), so in q's layout
-  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), true);
+  const bool trained = grad(q) || grad(k) || grad(v);
+  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
@@ -102,7 +103,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
     return copy;
   };
   const V query = folded(q), key = folded(keys);
-  V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), true);
+  V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), grad(q) || grad(k));
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
   scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
   if (spec_.attention_softcap) {
@@ -116,7 +117,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   weights = cast(weights, dtype(q));
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
-    const V kept = out(shape(weights), dtype(weights), true);
+    const V kept = out(shape(weights), dtype(weights), grad(weights));
     const ir::Dropout dropout{dropout_, block_};
     if (config_.runtime.kind == Runtime::ac_trainer) {  // the mask is drawn again, not kept
       emit(OpKind::dropout, {weights}, {kept}, dropout);
@@ -127,7 +128,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
     weights = kept;
   }
   const V value = folded(values);
-  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), true);
+  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(q), grad(weights) || grad(values));
   emit(OpKind::bmm, {weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);

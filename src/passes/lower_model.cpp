@@ -41,18 +41,6 @@ ir::ValueId Lowering::cast(V x, DType to) {
   return y;
 }
 
-ir::ValueId Lowering::linear(V x, const Linear& l) {
-  Shape s = shape(x);
-  const auto k = static_cast<std::int32_t>(s.back());
-  s.set(s.rank() - 1, shape(l.weight)[0]);
-  const V y = out(s, dtype(x), grad(x) || grad(l.weight));
-  if (l.bias != ir::no_id)
-    emit(OpKind::addmm, {l.bias, x, l.weight}, {y}, ir::Product{k});
-  else
-    emit(OpKind::mm, {x, l.weight}, {y}, ir::Product{k});
-  return y;
-}
-
 ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   Shape s = shape(x);
   s.set(s.rank() - 1, size);
@@ -65,12 +53,18 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden},
-                  config_.precision.compute_dtype, true);
+  V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, config_.precision.compute_dtype,
+            grad(m_.embed));
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
+  if (input_requires_grad(config_)) {
+    // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
+    p_.value(x).requires_grad = true;
+    s_.leaves.push_back(x);
+  }
   if (spec_.embedding_multiplier)
     return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
-  return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
+  return x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {

@@ -22,7 +22,7 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V normed = binary(OpKind::mul, h, scale);
   const V back = spec_.wide_norm_scale ? normed : cast(normed, in);
   // `self.weight * hidden_states`: the layout is that of the only full operand
-  const V scaled = out(shape(x), dtype(back), true);
+  const V scaled = out(shape(x), dtype(back), grad(x) || grad(weight));
   p_.value(scaled).permuted = p_.value(back).permuted;
   emit(OpKind::mul, {weight, back}, {scaled});
   const V y = cast(scaled, in);
