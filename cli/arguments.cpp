@@ -113,7 +113,7 @@ void check_option_names(const CLI::App& app, const std::vector<std::string>& wor
 void check_operands(const Arguments& a) {
   const CommandRow& command = *find_command(a.command);
   const Operands& o = command.operands;
-  if (!o.lacks.empty() &&
+  if (!o.lacks.empty() && a.solve != "model" &&
       a.positional.size() < (o.count == any_number || o.one_suffices ? 1 : o.count))
     throw UserError(a.command + " needs " + std::string(o.lacks));
   std::error_code none;

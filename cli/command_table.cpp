@@ -31,7 +31,9 @@ constexpr CommandRow table[] = {
      text_of<run_plan>},
     {"advise", "sweep, rank, savings table, recommendation",
      "ac-advisor advise llama-3.2-1b --batch 8 --seq 2048 --world 8", model_operand, true, false,
-     [](const Arguments& a) { return a.measured ? run_measured_sweep(a) : Result{run_advise(a)}; }},
+     [](const Arguments& a) {
+       return a.measured && a.solve.empty() ? run_measured_sweep(a) : Result{run_advise(a)};
+     }},
     {"measure", "the step run for real on this machine, beside its prediction",
      "ac-advisor measure tiny-llama --batch 2 --seq 64 --ac full", model_operand, true, false,
      run_measure, true},

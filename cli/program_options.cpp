@@ -1,4 +1,6 @@
 // Options of the program that say nothing of the training step, one row each.
+#include <algorithm>
+
 #include "cli/command_table.hpp"
 #include "model/options_parse.hpp"
 
@@ -44,6 +46,7 @@ constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "git
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
 constexpr Text targets[] = {"automodel", "torchtitan", "megatron", "hf", "deepspeed"};
 constexpr Text device[] = {"cpu"};
+constexpr Text sought[] = {"batch", "seq", "model"};
 
 constexpr const char* rendered =
     "plan advise measure compare report explain export trace dryrun diagnose doctor snapshot";
@@ -55,6 +58,16 @@ constexpr ProgramOption table[] = {
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
      set_flag<&Arguments::measured>},
+    {"advise", "--solve", "WHAT",
+     "batch, seq or model: the largest that fits on --gpu, of each setting (model: of the samples, "
+     "no MODEL needed)",
+     "Adapters",
+     [](Arguments& a, Text name, Text text) {
+       if (std::find(std::begin(sought), std::end(sought), text) == std::end(sought))
+         options::refuse_choice({name, text}, sought);
+       a.solve = text;
+     },
+     sought},
     {measuring, "--collectives", "KIND",
      "auto (threads), local, emulate (rank 0 alone), procs (a process a rank) or nccl (a process a "
      "GPU)",

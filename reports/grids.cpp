@@ -140,11 +140,29 @@ Grid trace_grid(const Trace& trace) {
   return grid;
 }
 
+namespace {
+
+/// In the words of PEFT's print_trainable_parameters, and what the base is stored as.
+std::string trained_line(const profile::Profile& p) {
+  const Adapters& a = p.config.adapters;
+  const std::string stored = a.quantize == Quantization::none
+                                 ? std::string()
+                                 : std::string(" in ") + to_option(a.quantize);
+  return fmt::format(
+      "{} {} in {} over a frozen base{}: {} trainable parameters, {} frozen ({:.4f} %)\n",
+      a.dora ? "DoRA" : "LoRA", a.rank, to_option(a.dtype), stored,
+      grouped(*p.trainable_parameters), grouped(p.parameters - *p.trainable_parameters),
+      100.0 * static_cast<double>(*p.trainable_parameters) / static_cast<double>(p.parameters));
+}
+
+}  // namespace
+
 std::string title(const profile::Profile& p) {
   if (p.emulation) return emulated_title(p);
   const StepConfig& c = p.config;
   std::string text = fmt::format("{}, {} parameters, on {}\n", printable(p.model.name),
                                  grouped(p.parameters), printable(p.device_name));
+  if (p.trainable_parameters) text += trained_line(p);
   text += fmt::format("batch {} x {}", c.run.batch, c.run.seq);
   if (c.run.grad_accum > 1) text += fmt::format(", {} micro-batches", c.run.grad_accum);
   text += fmt::format(", ac {}{}, loss {}{}, kernels {}, {}", ac_option(c),

@@ -178,6 +178,12 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   const Solved solved = solve(model, config, device);
   const passes::StepProgram& step = solved.step;
   const passes::Schedule schedule = passes::make_schedule(step);
+  if (config.adapters.used()) {
+    std::int64_t& trained = result.trainable_parameters.emplace(0);
+    for (const passes::Parameter& parameter : step.parameters)
+      if (parameter.trained) trained += step.program.value(parameter.value).shape.numel();
+    result.parameters += trained;
+  }
   result.budget = solved.budget;
   result.memory = memory_profile(step, schedule, device, config, detail);
   result.kernels =

@@ -49,6 +49,12 @@ std::string text(const Foreach& a) {
   return fmt::format("stage={}", a.stage) +
          (a.launches == 0 ? "" : fmt::format(" launches={}", a.launches));
 }
+std::string text(const Dequantize& a) {
+  return fmt::format("block={} nested={}", a.block, a.nested);
+}
+std::string text(const QuantizedProduct& a) {
+  return fmt::format("inner={} {}", a.inner, text(a.of));
+}
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 
 }  // namespace

@@ -10,6 +10,7 @@ void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradien
 void embedding(Derivation& d);
 void mm(Derivation& d);
 void addmm(Derivation& d);
+void mm_quantized(Derivation& d);
 void bmm(Derivation& d);
 void grouped_mm(Derivation& d);
 void cast(Derivation& d);

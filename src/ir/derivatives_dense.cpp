@@ -39,6 +39,18 @@ void addmm(Derivation& d) {
   if (d.needs(0)) d.give(0, d.emit(OpKind::sum, {g}, d.shape(b), d.dtype(b)));
 }
 
+void mm_quantized(Derivation& d) {
+  // inputs: x [.., K], what its product is made of, codes, scales; bitsandbytes v0.50,
+  // autograd/_functions.py: the weight [N, K] once more in the gradient's dtype, then the product.
+  const std::size_t codes = d.op().inputs - 2U;
+  if (!d.needs(0)) return;
+  const ValueId x = d.in(0), g = d.grad();
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  const ValueId w = d.emit(OpKind::dequantize, {d.in(codes), d.in(codes + 1)},
+                           {columns, last(d, x)}, d.dtype(x), d.attributes<QuantizedProduct>().of);
+  d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
+}
+
 void bmm(Derivation& d) {
   // inputs: a [B, h, M, K], b [B, h, K, N], or with Form::nt [B, h, N, K]
   const ValueId a = d.in(0), b = d.in(1), g = d.grad();
@@ -100,6 +112,12 @@ void linear_cross_entropy(Derivation& d) {
   // gradients have their operand's dtype.
   const ValueId h = d.in(0), w = d.in(1);
   const ValueId dh = d.make(d.shape(h), d.dtype(h));
+  if (!d.needs(1)) {
+    d.emit_raw(OpKind::linear_cross_entropy_backward, {d.grad(), h, w, d.in(2), d.out(1)}, {dh},
+               d.attributes<LinearCrossEntropy>());
+    d.give(0, dh);
+    return;
+  }
   const ValueId dw = d.make(d.shape(w), d.dtype(w));
   d.emit_raw(OpKind::linear_cross_entropy_backward, {d.grad(), h, w, d.in(2), d.out(1)}, {dh, dw},
              d.attributes<LinearCrossEntropy>());
@@ -110,11 +128,13 @@ void linear_cross_entropy(Derivation& d) {
 void precomputed_grad(Derivation& d) {
   // inputs: hidden, weight, their gradients, which are scaled in place by the incoming one (as
   // Liger-Kernel's fused_linear_cross_entropy_backward does)
-  const ValueId g = d.grad(), gh = d.in(2), gw = d.in(3);
-  const ValueId sh = d.overwrite(gh), sw = d.overwrite(gw);
+  const ValueId g = d.grad(), gh = d.in(2);
+  const ValueId sh = d.overwrite(gh);
   d.emit_raw(OpKind::mul, {gh, g}, {sh});
-  d.emit_raw(OpKind::mul, {gw, g}, {sw});
   d.give(0, sh);
+  if (d.op().inputs < 4) return;  // the weight is frozen
+  const ValueId gw = d.in(3), sw = d.overwrite(gw);
+  d.emit_raw(OpKind::mul, {gw, g}, {sw});
   d.give(1, sw);
 }
 

@@ -56,6 +56,21 @@ std::int64_t gathered_partitions(const Program& p, const Op& op, const Workspace
   return 4 * ((elements + partition - 1) / partition * partition);
 }
 
+// bitsandbytes v0.50, functional.dequantize_4bit: nested scales in fp32, gone before the product.
+// The forward of gemm_4bit keeps its own to its end, so there they are values.
+std::int64_t widened_scales(const Program& p, const Op& op, const WorkspaceTarget&) {
+  const auto& a = ir::attributes<Dequantize>(op);
+  if (!a.nested) return 0;
+  return scratch_of({p.value(p.output(op, 0)).shape.numel() / a.block * 4});
+}
+
+// bitsandbytes v0.50, backends/cuda/ops.py, int8_vectorwise_quant: |A| in 16 bits, and where it is
+// beyond the threshold; without outliers what follows of them is empty.
+std::int64_t row_outliers(const Program& p, const Op& op, const WorkspaceTarget&) {
+  const std::int64_t elements = p.value(p.input(op, 0)).shape.numel();
+  return scratch_of({2 * elements, elements});
+}
+
 // Partial sums of the weight's gradient, in fp32: one row per multiprocessor (Liger's rms_norm.py),
 // or the trainer's.
 std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget& target) {
@@ -142,6 +157,10 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::rope, "rope", derive::rope, C::pointwise, 3, 1, 1, 1, 3, nullptr},
   {OpKind::swiglu, "swiglu", derive::swiglu, C::pointwise, 5, 1, 1, 1, 0, nullptr, SwiGlu{}},
   {OpKind::linear_cross_entropy, "linear_cross_entropy", derive::linear_cross_entropy, C::matmul, 2, 1, 1, 1, 0, loss_tiles, LinearCrossEntropy{}},
+  {dequantize, "dequantize_4bit", nullptr, C::pointwise, 1, 1, 1, 1, 0, widened_scales, Dequantize{}},
+  {quantize_rows, "int8_vectorwise_quant", nullptr, C::reduction, 2, 1, 4, 5, 0, row_outliers},
+  {mm_int8, "int8_linear_matmul", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {mm_quantized, "gemm_4bit", derive::mm_quantized, C::matmul, 2, 1, 1, 1, 0, nullptr, QuantizedProduct{}},
   {precomputed_grad, "precomputed_grad", derive::precomputed_grad, C::none, 0, 0, 0, 0, 0, nullptr},
   {fill, "fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Number{}},
   {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_parts},

@@ -17,7 +17,7 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .gelu_is_tanh = true,
      .unit_offset_norm = true, .scaled_embedding = true,
-     .unused_fields = "hidden_activation"},
+     .unused_fields = "hidden_activation", .default_adapters = true},
     {.name = "gemma2",
      .vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
      .heads = 8, .kv_heads = 4, .head_dim = 256,
@@ -32,7 +32,7 @@ constexpr Family table[] = {
      .attention_softcap_field = true, .final_softcap_field = true,
      .query_scalar_field = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .eager_attention_only = true, .unused_fields = "hidden_act sliding_window_size"},  // _supports_sdpa = False: "sdpa does not support softcapping"
+     .eager_attention_only = true, .unused_fields = "hidden_act sliding_window_size", .default_adapters = true},  // _supports_sdpa = False: "sdpa does not support softcapping"
     {.name = "gemma3_text",
      .wrapper = "gemma3",
      .vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
@@ -50,7 +50,7 @@ constexpr Family table[] = {
      .rotary_table_per_window = true,
      .qk_norm = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .unused_fields = "hidden_act attn_logit_softcapping"},
+     .unused_fields = "hidden_act attn_logit_softcapping", .default_adapters = true},
     {.name = "granite",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -61,12 +61,12 @@ constexpr Family table[] = {
      .heads = 32,
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
-     .mlp_bias_field = true},
+     .mlp_bias_field = true, .default_adapters = true},
     {.name = "mistral",
      .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
      .heads = 32, .kv_heads = 8,
      .sliding_window = 4096,
-     .windows = WindowRule::every_block},
+     .windows = WindowRule::every_block, .default_adapters = true},
     {.name = "mixtral",
      .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
      .heads = 32, .kv_heads = 8,
@@ -75,7 +75,7 @@ constexpr Family table[] = {
      .experts = 8, .top_k = 2,
      .windows = WindowRule::every_block,
      .moe = ExpertRule::every_block,
-     .wide_routing_weights = true},
+     .wide_routing_weights = true, .default_adapters = true},
     {.name = "olmo2",
      .vocab = 50304, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -119,14 +119,14 @@ constexpr Family table[] = {
      .heads = 32, .kv_heads = 32,
      .sliding_window = 4096, .max_window_layers = 28,
      .qkv_bias = BiasRule::always,
-     .windows = WindowRule::late_blocks_if_used},
+     .windows = WindowRule::late_blocks_if_used, .default_adapters = true},
     {.name = "qwen3",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
      .heads = 32, .kv_heads = 32, .head_dim = 128,
      .sliding_window = 4096, .max_window_layers = 28,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::late_blocks_if_used,
-     .qk_norm = true},
+     .qk_norm = true, .default_adapters = true},
     {.name = "qwen3_moe",
      .vocab = 151936, .hidden = 2048, .intermediate = 6144, .layers = 24,
      .heads = 32, .kv_heads = 4,
@@ -166,6 +166,7 @@ void set_family_facts(ModelSpec& spec) {
   spec.post_norms_only = family != nullptr && family->post_norms_only;
   spec.wide_norm_scale = family != nullptr && family->wide_norm_scale;
   spec.wide_rotary = family != nullptr && family->wide_rotary;
+  spec.default_adapters = family != nullptr && family->default_adapters;
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }
 

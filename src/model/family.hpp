@@ -89,6 +89,7 @@ struct Family {
   bool eager_attention_only = false;
   /// Fields that the configuration class stores and the modelling code applies nowhere.
   std::string_view unused_fields = {};
+  bool default_adapters = false;  ///< as in ModelSpec
 };
 
 /// All families in alphabetical order.

@@ -69,6 +69,10 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
+constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
+                                      [](const StepConfig&) { return std::string("--lora 0"); },
+                                      "it is about a frozen base and its adapters",
+                                      "give --lora RANK, such as 16"};
 // A preset's scope is kept where nothing is checkpointed: savings add checkpointing later.
 constexpr Requirement has_scope = {
     [](const StepConfig& c) {
@@ -207,6 +211,44 @@ constexpr OptionRow table[] = {
         {"--clip-grad", "clip_grad", "NORM",
          "gradients are clipped to this norm, by torch.nn.utils.clip_grad_norm_ (0: not)",
          memory})),
+    newer(whole<&S::adapters, &Adapters::rank>(
+        {"--lora", "lora", "RANK",
+         "low-rank adapters of this rank over a frozen base, as PEFT's; 0: all parameters are "
+         "trained (0)",
+         adapters},
+        0, 65536)),
+    needing(newer(mode<apply_lora_targets, lora_targets_text>(
+                {"--lora-targets", "lora_targets", "NAMES",
+                 "what gets adapters: endings of modules' names, q_proj,v_proj say, or all-linear "
+                 "(PEFT's for the family)",
+                 adapters},
+                {}, "^([a-z0-9_.]+(,[a-z0-9_.]+)*|all-linear)?$")),
+            has_adapters),
+    needing(newer(choice<&S::adapters, &Adapters::dtype, dtypes>(
+                {"--lora-dtype", "lora_dtype", "TYPE",
+                 "fp32 or bf16: the adapters, their gradients and states (fp32, as PEFT's)",
+                 adapters})),
+            has_adapters),
+    needing(newer(decimal<&S::adapters, &Adapters::dropout, parse_dropout>(
+                {"--lora-dropout", "lora_dropout", "P", "dropout of the adapters' input (0)",
+                 adapters})),
+            has_adapters),
+    needing(newer(flag<&S::adapters, &Adapters::dora>(
+                {"--dora", "dora", "", "adapters with a trained magnitude for each output (DoRA)",
+                 adapters})),
+            has_adapters),
+    needing(newer(choice<&S::adapters, &Adapters::quantize, quantizations>(
+                {"--quantize", "quantize", "HOW",
+                 "none, nf4, nf4-double (its scales quantized too) or int8: the frozen linear "
+                 "layers but the LM head, as bitsandbytes stores them (none)",
+                 adapters})),
+            has_adapters),
+    needing(newer(choice<&S::adapters, &Adapters::input_grads, input_grads>(
+                {"--input-require-grads", "input_require_grads", "WHEN",
+                 "auto (where activations are checkpointed, as PEFT does), on or off: the "
+                 "embedding's output gets a gradient (auto)",
+                 adapters})),
+            has_adapters),
     choice<&S::run, &ModelRun::attention, attentions>(
         {"--attn", "attn", "BACKEND",
          "auto, flash, cudnn, efficient, math, eager or flash1, of PyTorch 2.0 and 2.1 (auto)",
@@ -250,7 +292,6 @@ constexpr OutOfScope out_of_scope[] = {
     {"--pp", "pipeline parallelism has a schedule of its own, which no pass here makes"},
     {"--cp", "context parallelism splits the sequence, which no pass here does"},
     {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
-    {"--lora", "adapters with frozen weights are not modelled"},
     {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},
     {"--packing", "packed sequences are not modelled"},
@@ -265,8 +306,9 @@ bool OptionRow::is_default(const StepConfig& config) const {
 }
 
 const char* title_of(OptionGroup group) {
-  constexpr const char* titles[] = {
-      "Model and batch", "Memory techniques", "Parallelism", "Precision", "Device", "Internal"};
+  constexpr const char* titles[] = {"Model and batch", "Memory techniques", "Adapters",
+                                    "Parallelism",     "Precision",         "Device",
+                                    "Internal"};
   static_assert(std::size(titles) == option_group_count);
   return titles[static_cast<std::size_t>(group)];
 }

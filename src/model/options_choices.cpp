@@ -75,6 +75,18 @@ void apply_block_modes(const Given& given, StepConfig& config) {
   config.memory.block_modes = std::move(modes);
 }
 
+void apply_lora_targets(const Given& given, StepConfig& config) {
+  const std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_.,";
+  const bool listed = given.value.find_first_not_of(allowed) == std::string_view::npos &&
+                      !given.value.starts_with(',') && !given.value.ends_with(',') &&
+                      given.value.find(",,") == std::string_view::npos;
+  if (!listed && given.value != "all-linear")
+    refuse(given,
+           "NAMES are endings of modules' names with commas between, such as "
+           "q_proj,v_proj, or all-linear");
+  config.adapters.targets = given.value;
+}
+
 std::string block_modes_text(const StepConfig& config) {
   std::string text;
   for (const AcMode mode : config.memory.block_modes)
@@ -173,6 +185,11 @@ std::string shard_option(const StepConfig& config) {
   return options::text_of(options::shards, config.layout.shard);
 }
 
+std::string lora_targets_text(const StepConfig& config) { return config.adapters.targets; }
+
+const char* to_option(Quantization value) {
+  return options::text_of(options::quantizations, value);
+}
 const char* to_option(AcScope scope) { return options::text_of(options::scopes, scope); }
 const char* to_option(Kernels value) { return options::text_of(options::kernels, value); }
 const char* to_option(Optimizer value) { return options::text_of(options::optimizers, value); }

@@ -27,6 +27,12 @@ inline constexpr Choice<Attention> attentions[] = {
     {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager},
     {"flash1", Attention::flash1}};
 inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
+inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::none},
+                                                         {"nf4", Quantization::nf4},
+                                                         {"nf4-double", Quantization::nf4_double},
+                                                         {"int8", Quantization::int8}};
+inline constexpr Choice<InputGrads> input_grads[] = {
+    {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment}};
 inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
@@ -64,6 +70,8 @@ inline constexpr std::string_view loss_words[] = {"ce", "ce-no-upcast", "lc-ce",
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
+/// "q_proj,v_proj" or "all-linear".
+void apply_lora_targets(const Given& given, StepConfig& config);
 /// "none full full": a mode a block, without arguments.
 void apply_block_modes(const Given& given, StepConfig& config);
 [[nodiscard]] std::string block_modes_text(const StepConfig& config);

@@ -18,14 +18,22 @@ constexpr std::int64_t first_bucket_bytes = 1 << 20, bucket_bytes = 25 << 20;
 /// The buckets, and each parameter's part of one: its gradient, which the optimizer reads.
 void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   ir::Program& p = step.program;
-  const DType dtype = config.precision.param_dtype;
-  const std::size_t count = step.parameters.size();
+  const DType dtype = config.adapters.used() ? config.adapters.dtype : config.precision.param_dtype;
+  std::vector<std::size_t> trained;
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    Parameter& parameter = step.parameters[i];
+    parameter.stored = parameter.value;
+    if (!parameter.trained) continue;
+    parameter.optimized = trained.size();
+    trained.push_back(i);
+  }
+  const std::size_t count = trained.size();
   std::vector<std::int64_t> bytes(1, 0), offset(count);
   std::vector<std::size_t> bucket_of(count);
   for (std::size_t i = count; i-- > 0;) {
     if (bytes.back() >= (bytes.size() == 1 ? first_bucket_bytes : bucket_bytes)) bytes.push_back(0);
     offset[i] = bytes.back() / size_of(dtype);
-    bytes.back() += p.bytes(step.parameters[i].value);
+    bytes.back() += p.bytes(step.parameters[trained[i]].value);
     bucket_of[i] = bytes.size() - 1;
   }
   std::vector<ValueId> buckets;
@@ -34,13 +42,12 @@ void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& 
         p.make({size / size_of(dtype)}, dtype, Role::gradient, {-1, ir::Module::root}));
     step.resident.push_back(buckets.back());
   }
+  for (const Parameter& parameter : step.parameters) step.resident.push_back(parameter.value);
   for (std::size_t i = 0; i < count; ++i) {
-    Parameter& parameter = step.parameters[i];
+    const Parameter& parameter = step.parameters[trained[i]];
     const ir::Shape shape = p.value(parameter.value).shape;
     const ValueId part = p.narrow(buckets[bucket_of[i]], 0, offset[i], shape.numel());
     step.optimized.push_back({parameter.value, p.reshape(part, shape)});
-    parameter.stored = parameter.value;
-    step.resident.push_back(parameter.value);
   }
 }
 
@@ -55,7 +62,7 @@ class Ddp final : public GradientHooks {
   }
 
   void on_gradient(std::size_t parameter, ValueId gradient) override {
-    const OptimizedTensor& t = s_.optimized[parameter];
+    const OptimizedTensor& t = s_.optimized[s_.parameters[parameter].optimized];
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
     emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace,
          s_.parameters[parameter].module, {t.gradient, gradient}, {});

@@ -3,6 +3,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "adapter_targets.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -12,16 +13,63 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
+  if (config_.adapters.used()) return frozen(shape, dtype_, leaf);
   const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   return v;
 }
 
+ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
+  const V v = p_.make(shape, dtype, Role::parameter, at(leaf), false);
+  s_.parameters.push_back({v, at(leaf), 0, ir::no_id, false});
+  return v;
+}
+
+/// bitsandbytes v0.50, functional.quantize_4bit: blocks of 64 weights, two a byte, with an fp32
+/// scale each and a code book of 16; nested: the scales in bytes, their fp32 scales of blocks of
+/// 256 and an fp32 offset. int8: bytes, and an fp32 scale a row.
+void Lowering::quantized(Linear& l, Module leaf) {
+  constexpr std::int64_t block = 64, nested_block = 256, code_book = 16;
+  if (config_.adapters.quantize == Quantization::int8) {
+    l.weight = frozen({l.out, l.in}, DType::u8, leaf);
+    l.scales = frozen({l.out}, DType::f32, leaf);
+    return;
+  }
+  const std::int64_t weights = l.in * l.out, blocks = (weights + block - 1) / block;
+  l.weight = frozen({(weights + 1) / 2}, DType::u8, leaf);
+  frozen({code_book}, DType::f32, leaf);
+  if (config_.adapters.quantize == Quantization::nf4) {
+    l.scales = frozen({blocks}, DType::f32, leaf);
+    return;
+  }
+  l.scales = frozen({blocks}, DType::u8, leaf);
+  frozen({(blocks + nested_block - 1) / nested_block}, DType::f32, leaf);
+  frozen({}, DType::f32, leaf);
+}
+
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
                                              Module leaf) {
   Linear l;
-  l.weight = parameter({out, in}, leaf);
+  l.in = in;
+  l.out = out;
+  if (config_.adapters.quantize != Quantization::none)
+    quantized(l, leaf);
+  else
+    l.weight = parameter({out, in}, leaf);
   if (bias) l.bias = parameter({out}, leaf);
+  if (!adapts(spec_, config_, at(leaf))) return l;
+  const std::int64_t rank = config_.adapters.rank;
+  const auto adapter = [&](const Shape& shape) {
+    // fsdp2's mixed precision gathers all of them in the compute dtype.
+    const bool mixed = config_.precision.param_dtype != config_.precision.compute_dtype;
+    const V v = p_.make(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype,
+                        Role::parameter, at(leaf), true);
+    s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
+    return v;
+  };
+  l.lora_a = adapter({rank, in});
+  l.lora_b = adapter({out, rank});
+  if (config_.adapters.dora) l.magnitude = adapter({out});
   return l;
 }
 

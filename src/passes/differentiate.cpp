@@ -1,6 +1,7 @@
 // The backward program, in the order of PyTorch's autograd engine (torch/csrc/autograd/engine.cpp,
 // v2.11): nodes run in reverse order of creation, a leaf's gradient is stored as soon as its last
 // use has contributed, and gradients that meet are added (input_buffer.cpp).
+#include <algorithm>
 #include <vector>
 
 #include "ac_advisor/ir/derivation.hpp"
@@ -63,6 +64,7 @@ class Backward {
   void visit(OpId id) {
     const ir::OpRow& row = ir::row(p_.op(id).kind);
     if (row.derive == nullptr) return;
+    if (keep_leaf(id)) return;
     const std::size_t outputs = p_.op(id).outputs, inputs = p_.op(id).inputs;
     bool reached = false;
     ir::Derivation d(p_, id, ++group_, under_dispatch_mode_);
@@ -92,6 +94,20 @@ class Backward {
       if (given[i] != no_id) route(id, p_.input(p_.op(id), i), given[i]);
   }
 
+  /// An activation that was made a leaf: nothing runs before it, and its gradient and it itself
+  /// live as long as the graph, that is until the loss is bound anew.
+  bool keep_leaf(OpId id) {
+    const ir::Op& op = p_.op(id);
+    if (op.outputs == 0) return false;
+    const ValueId made = p_.root(p_.output(op, 0));
+    if (std::find(s_.leaves.begin(), s_.leaves.end(), made) == s_.leaves.end()) return false;
+    const ValueId g = pending_[static_cast<std::size_t>(made)];
+    if (g == no_id) return true;
+    s_.graph_held.push_back(made);
+    s_.graph_held.push_back(g);
+    return true;
+  }
+
   ValueId as_shape_of(ValueId g, ValueId like) {
     if (p_.value(g).shape == p_.value(like).shape) return g;
     // Heads that were merged, [B, S, heads x D], come apart in the layout that they were merged
@@ -117,8 +133,11 @@ class Backward {
   }
 
   /// A linear layer flattens its input and transposes its weight by views; so does every reshape.
+  /// LLM.int8()'s backward gives its gradient the input's shape by a view, MatMul4Bit's does not.
   [[nodiscard]] bool came_through_view(OpId from, ValueId input, ValueId g) const {
     const OpKind kind = p_.op(from).kind;
+    if (kind == OpKind::mm_quantized)
+      return ir::attributes<ir::QuantizedProduct>(p_.op(from)).inner == 0;
     return kind == OpKind::mm || kind == OpKind::addmm || p_.value(input).base != no_id ||
            p_.value(g).base != no_id;
   }

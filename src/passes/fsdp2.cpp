@@ -192,10 +192,14 @@ bool applies(const StepConfig& config) { return config.layout.gathers(); }
 void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   for (Parameter& parameter : step.parameters) {
     const ir::Shape shape = step.program.value(parameter.value).shape;
+    const bool adapter = config.adapters.used() && parameter.trained;
     parameter.stored =
         step.program.make({fsdp_shard_numel(shape, fsdp_shards(config))},
-                          config.precision.param_dtype, ir::Role::parameter, parameter.module);
+                          adapter ? config.adapters.dtype : config.precision.param_dtype,
+                          ir::Role::parameter, parameter.module);
     step.resident.push_back(parameter.stored);
+    if (!parameter.trained) continue;
+    parameter.optimized = step.optimized.size();
     step.optimized.push_back({parameter.stored, no_id});
   }
 }

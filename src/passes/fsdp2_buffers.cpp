@@ -36,7 +36,9 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     const std::int16_t block = s_.parameters[i].module.block;
     ParamGroup& unit = block < 0 ? root() : group(group_of_block_[static_cast<std::size_t>(block)]);
     unit.parameters.push_back(i);
-    unit.shard_numel += p_.value(shard(i)).shape[0];
+    const std::int64_t numel = p_.value(shard(i)).shape[0];
+    unit.shard_bytes += numel * size_of(p_.value(s_.parameters[i].value).dtype);
+    if (s_.parameters[i].trained) unit.trained_numel += numel;
   }
   root().reshard_after_forward = false;
   if (c_.layout.keep_last_block && count > 0)
@@ -75,13 +77,15 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   for (std::size_t i : group.parameters) inputs.push_back(shard(i));
   if (c_.precision.param_dtype !=
       c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
-    const ValueId flat[] = {
-        buffer(group.shard_numel, c_.precision.compute_dtype, Role::communication, module)};
+    const ValueId flat[] = {buffer(group.shard_bytes / size_of(c_.precision.compute_dtype),
+                                   c_.precision.compute_dtype, Role::communication, module)};
     emit(OpKind::foreach, module, inputs, flat);
     inputs.assign(flat, flat + 1);
   }
-  group.all_gather_output = buffer(ir::checked_mul(group.shard_numel, shards_),
-                                   c_.precision.compute_dtype, Role::communication, module);
+  // Of one dtype its elements, of several (bf16 and fp32 adapters) bytes: the sizes are the same.
+  const DType dtype = c_.precision.compute_dtype;
+  group.all_gather_output = buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), shards_),
+                                   dtype, Role::communication, module);
   const ValueId out[] = {group.all_gather_output};
   emit(OpKind::all_gather_copy_in, module, inputs, out);
   emit(OpKind::all_gather, module, out, {});
@@ -97,9 +101,9 @@ void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
     const ir::Shape shape = p_.value(parameter).shape;
     const std::int64_t padded = fsdp_shard_numel(shape, shards_) * shards_;
     const ValueId whole =
-        buffer(padded, c_.precision.compute_dtype, Role::gathered, s_.parameters[i].module);
+        buffer(padded, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
     p_.value(whole).shape = shape;
-    p_.value(whole).requires_grad = true;
+    p_.value(whole).requires_grad = s_.parameters[i].trained;
     group.gathered.push_back(whole);
     instance_[static_cast<std::size_t>(parameter)] = whole;
   }
@@ -124,25 +128,29 @@ void Fsdp2Buffers::reshard(ParamGroup& group) {
 }
 
 void Fsdp2Buffers::reduce(ParamGroup& group) {
-  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
   const ir::ModulePath module = module_of(group);
   std::vector<ValueId> gradients;
   for (std::size_t i : group.parameters)
     if (s_.parameters[i].gradient != no_id) gradients.push_back(s_.parameters[i].gradient);
   if (gradients.empty()) return;
-  const ValueId input[] = {buffer(ir::checked_mul(group.shard_numel, shards_),
-                                  c_.precision.reduce_dtype, Role::communication, module)};
+  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
+  const bool adapters = c_.adapters.used();
+  const DType stored = adapters ? c_.adapters.dtype : c_.precision.param_dtype;
+  // Without a policy of their own, adapters' gradients are reduced as they are.
+  const DType reduced = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
+                            ? stored
+                            : c_.precision.reduce_dtype;
+  const ValueId input[] = {
+      buffer(ir::checked_mul(group.trained_numel, shards_), reduced, Role::communication, module)};
   emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
-  const ValueId output[] = {buffer(
-      group.shard_numel, c_.precision.reduce_dtype,
-      c_.precision.reduce_dtype == c_.precision.param_dtype ? Role::gradient : Role::communication,
-      module)};
+  const ValueId output[] = {buffer(group.trained_numel, reduced,
+                                   reduced == stored ? Role::gradient : Role::communication,
+                                   module)};
   emit(OpKind::reduce_scatter, module, input, output);
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
   ValueId sharded = output[0];
-  if (c_.precision.reduce_dtype != c_.precision.param_dtype) {
-    const ValueId cast[] = {
-        buffer(group.shard_numel, c_.precision.param_dtype, Role::gradient, module)};
+  if (reduced != stored) {
+    const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};
     emit(OpKind::cast, module, output, cast);
     sharded = cast[0];
     if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
@@ -157,10 +165,11 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
 void Fsdp2Buffers::store(ParamGroup& group, ValueId sharded) {
   std::int64_t start = 0;
   for (std::size_t i : group.parameters) {
+    if (!s_.parameters[i].trained) continue;
     const std::int64_t numel = p_.value(shard(i)).shape[0];
     const ValueId part = p_.narrow(sharded, 0, start, numel);
     start += numel;
-    ValueId& gradient = s_.optimized[i].gradient;
+    ValueId& gradient = s_.optimized[s_.parameters[i].optimized].gradient;
     if (gradient == no_id) {
       gradient = part;
       s_.surviving.push_back(sharded);

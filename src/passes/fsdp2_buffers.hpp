@@ -12,7 +12,8 @@ namespace ac_advisor::passes {
 /// FSDPParamGroup: the parameters that one fully_shard call gathers together.
 struct ParamGroup {
   std::vector<std::size_t> parameters;  ///< indices into StepProgram::parameters
-  std::int64_t shard_numel = 0;         ///< padded elements on one rank
+  std::int64_t shard_bytes = 0;         ///< padded, on one rank, in the dtypes of what is gathered
+  std::int64_t trained_numel = 0;       ///< padded elements on one rank that have a gradient
   bool reshard_after_forward = true;
   bool unsharded = false;
   ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet

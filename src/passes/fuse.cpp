@@ -101,6 +101,10 @@ class Fuser {
           write_over(chain.output, q);
           write_over(chain.second_output, k);
         }
+        // One autograd function: both of its outputs require a gradient where an input does.
+        const bool trained = p_.value(q).requires_grad || p_.value(k).requires_grad;
+        p_.value(chain.output).requires_grad = p_.value(chain.second_output).requires_grad =
+            trained;
         p_.emit(OpKind::rope, like.phase, like.module, {q, k, chain.inputs[2], chain.inputs[3]},
                 {chain.output, chain.second_output});
         complete(chain, like);

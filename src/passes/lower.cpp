@@ -66,6 +66,7 @@ constexpr Exclusion exclusions_of_lower[] = {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  step.graph_held.clear();
   Lowering(spec, config, step).forward();
   step.losses.push_back(step.loss);
 }

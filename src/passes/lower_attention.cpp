@@ -74,7 +74,8 @@ ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
   // (B, heads, S, D): empty_like(q), so in q's layout
-  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), true);
+  const bool trained = grad(q) || grad(k) || grad(v);
+  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
@@ -114,7 +115,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   };
   const V narrow_keys = autocast(keys);
   const V query = folded(autocast(q)), key = folded(narrow_keys);
-  V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), true);
+  V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), grad(q) || grad(k));
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
   scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
   if (spec_.attention_softcap) {
@@ -128,7 +129,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   weights = cast(weights, dtype(q));
   hold({scores});  // `attn_weights` until it is bound anew
   if (dropout_ > 0.0) {
-    const V kept = out(shape(weights), dtype(weights), true);
+    const V kept = out(shape(weights), dtype(weights), grad(weights));
     const ir::Dropout dropout{dropout_, block_};
     if (config_.runtime.kind == Runtime::ac_trainer) {  // the mask is drawn again, not kept
       emit(OpKind::dropout, {weights}, {kept}, dropout);
@@ -140,7 +141,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   }
   const V value = folded(autocast(values));
   const V narrow_weights = autocast(weights);
-  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(value), true);
+  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(value), grad(weights) || grad(values));
   emit(OpKind::bmm, {narrow_weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);

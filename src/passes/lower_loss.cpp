@@ -90,8 +90,12 @@ void Lowering::loss_chunked() {
   const V flat = p_.reshape(divided_hidden(), {tokens, h});
   V grad_hidden = out({tokens, h}, dt, false);
   emit(OpKind::empty, {}, {grad_hidden});
-  V grad_weight = out({v, h}, dt, false);
-  emit(OpKind::fill, {}, {grad_weight});
+  const bool weight_trained = grad(m_.lm_head);
+  V grad_weight = ir::no_id;
+  if (weight_trained) {
+    grad_weight = out({v, h}, dt, false);
+    emit(OpKind::fill, {}, {grad_weight});
+  }
   V total = out({}, DType::f32, false);
   emit(OpKind::fill, {}, {total});
   const auto rewrite = [&](OpKind kind, V target, V source) {
@@ -130,16 +134,21 @@ void Lowering::loss_chunked() {
     const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
     emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
     grad_hidden = copied;
-    const V into_weight = out({v, h}, dt, false);
-    emit(OpKind::mm, {grad_logits, part}, {into_weight},
-         ir::Product{static_cast<std::int32_t>(n), ir::Form::tn});
-    grad_weight = rewrite(OpKind::accumulate_inplace, grad_weight, into_weight);
+    if (weight_trained) {
+      const V into_weight = out({v, h}, dt, false);
+      emit(OpKind::mm, {grad_logits, part}, {into_weight},
+           ir::Product{static_cast<std::int32_t>(n), ir::Form::tn});
+      grad_weight = rewrite(OpKind::accumulate_inplace, grad_weight, into_weight);
+    }
     hold({loss, grad_logits});  // the loop's locals
   }
   hold({labels});
   const V loss = p_.on_storage_of(total, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
-  emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  if (weight_trained)
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  else
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden}, {loss});
   hold({hidden_});
   s_.loss = loss;
   s_.outputs = {hidden_};

@@ -41,21 +41,6 @@ ir::ValueId Lowering::cast(V x, DType to) {
   return y;
 }
 
-ir::ValueId Lowering::linear(V x, const Linear& l) {
-  Shape s = shape(x);
-  const auto k = static_cast<std::int32_t>(s.back());
-  s.set(s.rank() - 1, shape(l.weight)[0]);
-  const V bias = l.bias == ir::no_id ? l.bias : autocast(l.bias);
-  const V weight = autocast(l.weight);
-  x = autocast(x);
-  const V y = out(s, dtype(x), grad(x) || grad(weight));
-  if (bias != ir::no_id)
-    emit(OpKind::addmm, {bias, x, weight}, {y}, ir::Product{k});
-  else
-    emit(OpKind::mm, {x, weight}, {y}, ir::Product{k});
-  return y;
-}
-
 /// An operand of a matrix product or of attention under torch.autocast (v2.11,
 /// aten/src/ATen/autocast_mode.cpp, cached_cast): cast to the compute dtype; the casts of
 /// parameters are cached until autocast ends. Operands are cast from the last to the first.
@@ -91,11 +76,17 @@ void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
-  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, true);
+  V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
+  if (input_requires_grad(config_)) {
+    // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
+    p_.value(x).requires_grad = true;
+    s_.leaves.push_back(x);
+  }
   if (spec_.embedding_multiplier)
     return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
-  return spec_.scaled_embedding ? binary(OpKind::mul, x, m_.embed_scale) : x;
+  return x;
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {

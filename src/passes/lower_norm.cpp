@@ -23,7 +23,8 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   const V back = spec_.wide_norm_scale ? normed : cast(normed, in);
   // `self.weight * hidden_states`: the layout is that of the only full operand; an fp32 weight
   // widens it (under autocast), which a fused kernel does not
-  const V scaled = out(shape(x), dtype(weight) == DType::f32 ? DType::f32 : dtype(back), true);
+  const V scaled = out(shape(x), dtype(weight) == DType::f32 ? DType::f32 : dtype(back),
+                       grad(x) || grad(weight));
   p_.value(scaled).permuted = p_.value(back).permuted;
   emit(OpKind::mul, {weight, back}, {scaled});
   const bool narrowed = spec_.wide_norm_scale || config_.memory.kernels == Kernels::fused;

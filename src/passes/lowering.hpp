@@ -44,6 +44,8 @@ class Lowering {
 
   // lower_parameters.cpp
   V parameter(const ir::Shape& shape, ir::Module leaf);
+  V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
+  void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_block(std::int16_t index);
 
@@ -52,6 +54,15 @@ class Lowering {
   Rotary rotary_embedding(V inv_freq);
   V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   V residual_add(V residual, V x);
+
+  // lower_linear.cpp
+  V linear(V x, const Linear& l);
+  V base_linear(V x, const Linear& l);
+  V low_rank(V x, const Linear& l);
+  V adapted(V x, const Linear& l);
+  V adapted_quantized(V x, const Linear& l);
+  V nf4_linear(V x, const Linear& l);
+  V int8_linear(V x, const Linear& l);
 
   // lower_norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
@@ -95,7 +106,6 @@ class Lowering {
   V cast(V x, DType dtype);
   V autocast(V x);
   void end_autocast();
-  V linear(V x, const Linear& l);
   V slice_last(V x, std::int64_t size, std::int32_t start);
   void hold(std::initializer_list<V> values);
   [[nodiscard]] const ir::Shape& shape(V v) const { return p_.value(v).shape; }

@@ -78,6 +78,7 @@ class Checkpointer {
         region.ops.push_back(id);
         continue;
       }
+      if (saves_nothing(op)) continue;
       for (ValueId v : p_.inputs(op)) {
         if (!made_in_forward(v)) continue;
         region.last_group = op.group;
@@ -91,10 +92,21 @@ class Checkpointer {
   /// Whether the autograd node of old op i reads any saved tensor.
   [[nodiscard]] bool group_unpacks(std::size_t i) const {
     const std::int32_t group = (*old_)[i].group;
-    for (; i < old_->size() && (*old_)[i].group == group; ++i)
+    for (; i < old_->size() && (*old_)[i].group == group; ++i) {
+      if (saves_nothing((*old_)[i])) continue;
       for (ValueId v : p_.inputs((*old_)[i]))
         if (made_in_forward(v)) return true;
+    }
     return false;
+  }
+
+  /// bitsandbytes' functions keep codes and scales as attributes of their context, which no hook of
+  /// saved tensors sees.
+  [[nodiscard]] bool saves_nothing(const Op& op) const {
+    if (op.forward == no_id) return false;
+    const auto i = static_cast<std::size_t>(op.forward - old_first_);
+    const Op& forward = old_ == nullptr ? p_.op(op.forward) : (*old_)[i];
+    return forward.kind == OpKind::mm_quantized;
   }
 
   void push(const Op& op) {

@@ -12,6 +12,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
     if (parameter.stored != ir::no_id) continue;  // a sharding pass has said what is stored
     parameter.stored = parameter.value;
     step.resident.push_back(parameter.value);
+    if (!parameter.trained) continue;
     step.optimized.push_back({parameter.value, parameter.gradient});
     if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
   }

@@ -5,13 +5,14 @@
 
 namespace ac_advisor::passes {
 
-extern const ExclusionGroup cuda_graph_exclusions, trainer_exclusions;
+extern const ExclusionGroup adapter_exclusions, cuda_graph_exclusions, trainer_exclusions;
 
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions});
+    all.push_back(adapter_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
     return all;

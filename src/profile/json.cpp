@@ -122,6 +122,7 @@ std::string to_json(const Profile& p, int indent) {
   out["tool_version"] = p.tool_version;
   out["model"] = model_json(p.model);
   out["parameters"] = p.parameters;
+  if (p.trainable_parameters) out["trainable_parameters"] = *p.trainable_parameters;
   out["config"] = config_json(p.config);
   out["device"] = p.device_name;
   out["memory"] = memory_json(p.memory);
@@ -161,6 +162,8 @@ Profile from_json(const std::string& text, const std::string& origin) {
   if (const Reader model = r.at("model"); !model.is_absent())
     p.model = read_model(model.node().json(), origin);
   r.at("parameters") >> p.parameters;
+  if (r.has("trainable_parameters"))
+    r.at("trainable_parameters") >> p.trainable_parameters.emplace();
   read_config(r.at("config"), p.config);
   r.at("device") >> p.device_name;
   read_memory(r.at("memory"), p.memory);

@@ -1,5 +1,6 @@
 #include "ac_advisor/simulate/reserved.hpp"
 
+#include <array>
 #include <vector>
 
 #include "ac_advisor/simulate/caching_allocator.hpp"
@@ -9,6 +10,15 @@ namespace {
 
 using Handle = CachingAllocator::Handle;
 constexpr Handle not_allocated = -2;
+
+/// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
+/// own, without a workspace.
+bool runs_cublas(const ir::Op& op) {
+  if (op.kind == ir::OpKind::mm_quantized)
+    return ir::attributes<ir::QuantizedProduct>(op).inner > 0;
+  return op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm || op.kind == ir::OpKind::bmm ||
+         op.kind == ir::OpKind::baddbmm;
+}
 
 class TwoSteps {
  public:
@@ -28,8 +38,8 @@ class TwoSteps {
   std::int64_t run(std::int64_t cublas_handles) {
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
-    for (std::int64_t i = 0; i < cublas_handles && m_.workspaces; ++i)
-      static_cast<void>(request(m_.cublas_workspace / cublas_handles, ir::no_id));
+    handles_ = cublas_handles;
+    if (m_.target.trainer) use_cublas(0);
     walk();
     release_survivors();
     walk();
@@ -41,6 +51,15 @@ class TwoSteps {
   void allocate(ir::StorageId s) {
     const auto i = static_cast<std::size_t>(s);
     if (handle_[i] == not_allocated) handle_[i] = request(p_.storage(s).bytes, s);
+  }
+
+  /// getCurrentCUDABlasHandle (aten/src/ATen/cuda/CublasHandlePool.cpp): a workspace for each
+  /// handle and stream, from its first use on. The autograd engine has a thread of its own, and
+  /// recomputation runs in it.
+  void use_cublas(std::size_t thread) {
+    if (!m_.workspaces || has_cublas_[thread]) return;
+    has_cublas_[thread] = true;
+    static_cast<void>(request(m_.cublas_workspace / handles_, ir::no_id));
   }
 
   Handle request(std::int64_t bytes, ir::StorageId s) {
@@ -74,6 +93,7 @@ class TwoSteps {
         for (ir::StorageId s : s_.resident) allocate(s);
       }
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
+      if (!m_.target.trainer && runs_cublas(op)) use_cublas(op.phase > ir::Phase::loss ? 1 : 0);
       if (scratch_[i] > 0) give_back(request(scratch_[i], ir::no_id), ir::no_id);
       for (std::int32_t f = s_.free_begin[i]; f < s_.free_begin[i + 1]; ++f)
         release(s_.freed[static_cast<std::size_t>(f)]);
@@ -103,6 +123,8 @@ class TwoSteps {
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<std::int64_t> scratch_;
+  std::int64_t handles_ = 1;
+  std::array<bool, 2> has_cublas_{};
 };
 
 }  // namespace

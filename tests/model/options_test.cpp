@@ -337,13 +337,22 @@ TEST_CASE("TorchTitan runs autocast where FSDP is off, and nothing where it is o
   CHECK_FALSE(resolve(with(titan, {{"--autocast", "none"}})).precision.autocast);
 }
 
+TEST_CASE("options of adapters ask for adapters, and say what they take") {
+  CHECK(says(error({{"--quantize", "nf4"}}), {"--quantize nf4", "frozen base", "--lora RANK"}));
+  CHECK(says(error({{"--lora-targets", "q_proj"}}), {"--lora-targets q_proj", "--lora RANK"}));
+  CHECK(says(error({{"--lora", "-1"}}), {"--lora -1"}));
+  CHECK(says(error({{"--lora", "8"}, {"--quantize", "fp4"}}), {"--quantize fp4", "nf4"}));
+  CHECK(says(error({{"--lora", "8"}, {"--lora-targets", "q_proj,,v_proj"}}),
+             {"--lora-targets q_proj,,v_proj", "all-linear"}));
+  CHECK(says(error({{"--lora", "8"}, {"--lora-dropout", "1"}}), {"--lora-dropout 1"}));
+}
+
 TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--kernels", "compiled"}}), {"--kernels compiled", "not yet", "fused"}));
   CHECK(says(error({{"--tp", "8"}}), {"--tp 8", "out of scope", "tensor parallelism"}));
   CHECK(says(error({{"--pp", "2"}}), {"pipeline parallelism"}));
   CHECK(says(error({{"--cp", "2"}}), {"context parallelism"}));
   CHECK(says(error({{"--ep", "8"}}), {"expert parallelism"}));
-  CHECK(says(error({{"--lora", ""}}), {"--lora", "out of scope"}));
   CHECK(says(error({{"--offload", ""}}), {"--offload", "out of scope"}));
   CHECK(says(error({{"--fp8", ""}}), {"--fp8", "out of scope"}));
   CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8 is out of scope"}));

@@ -312,6 +312,66 @@ const Case cases[] = {
        m.rope_scaling = model::RopeScaling{.type = "yarn"};
      },
      "rope_scaling \"yarn\""},
+    {"--lora RANK", [](auto&, StepConfig& c) { c.adapters.rank = -1; }, "--lora -1"},
+    {"--lora RANK, a family for which PEFT has no targets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.default_adapters = false;
+       c.adapters.rank = 8;
+     },
+     "--lora-targets all-linear"},
+    {"--lora-targets NAMES, one that no linear layer of a block ends in",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj,proj";  // PEFT's endings are whole parts of a name
+     },
+     "\"proj\""},
+    {"--lora RANK, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       m.moe = model::MoeSpec{};
+     },
+     "plan a dense model"},
+    {"--lora RANK --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.layout.shard = Sharding::zero2;
+       c.layout.world = 2;
+     },
+     "--lora 8 --shard zero2"},
+    {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
+    {"--dora",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+     },
+     "not planned yet"},
+    {"--quantize HOW --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::nf4;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
+     },
+     "--quantize nf4 --shard fsdp2"},
+    {"--quantize HOW --param-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::int8;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "--quantize int8 --param-dtype fp32"},
+    {"--lora RANK, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "the trainer has no adapters"},
 };
 
 }  // namespace

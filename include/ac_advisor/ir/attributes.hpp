@@ -76,6 +76,14 @@ struct RmsNorm {
 struct SwiGlu {
   Gate gate = Gate::silu;
 };
+struct Dequantize {
+  std::int32_t block = 64;  ///< weights a scale
+  bool nested = false;      ///< scales are 8-bit themselves: widened inside
+};
+struct QuantizedProduct {
+  std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
+  Dequantize of;
+};
 struct Foreach {
   std::int32_t stage = 0;     ///< of the optimizer's ops; passes/optimizer.cpp lists them
   std::int32_t launches = 0;  ///< kernels; 0: one for each 320 chunks of 65536 elements
@@ -86,9 +94,10 @@ struct BucketCopy {
 
 /// What an op has beside its operands: the struct of its kind, none where its kind has none.
 /// Trivially copyable, 24 bytes.
-using Attributes = std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa,
-                                Slice, Add, Number, Power, Sum, Dropout, Compare, NllLoss, TopK,
-                                Histc, FloorDivide, RmsNorm, SwiGlu, Foreach, BucketCopy>;
+using Attributes =
+    std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
+                 Number, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide, RmsNorm,
+                 SwiGlu, Dequantize, QuantizedProduct, Foreach, BucketCopy>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -65,6 +65,11 @@ enum class OpKind : std::uint8_t {
   rope,
   swiglu,
   linear_cross_entropy,
+  // bitsandbytes' quantized layers.
+  dequantize,        ///< codes and scales to a weight in the compute dtype
+  quantize_rows,     ///< LLM.int8(): rows to 8-bit integers with a scale each
+  mm_int8,           ///< of 8-bit integers, into 32-bit ones
+  mm_quantized,      ///< a layer's product; its backward dequantizes the weight once more
   precomputed_grad,  ///< a loss whose gradients were computed in forward (chunked)
   // Backward kinds.
   fill,

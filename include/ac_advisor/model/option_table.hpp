@@ -15,8 +15,16 @@ namespace ac_advisor {
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
 
 /// Where --help, the man page and the browser page show an option.
-enum class OptionGroup : std::uint8_t { model, memory, parallelism, precision, device, internal };
-inline constexpr std::size_t option_group_count = 6;
+enum class OptionGroup : std::uint8_t {
+  model,
+  memory,
+  adapters,
+  parallelism,
+  precision,
+  device,
+  internal
+};
+inline constexpr std::size_t option_group_count = 7;
 [[nodiscard]] const char* title_of(OptionGroup group);  ///< "Memory techniques"
 
 /// What an option needs of the others. Where it does not hold, a value by hand is refused and a

@@ -20,6 +20,8 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string ac_option(const StepConfig& config);     ///< "grouped:2"
 [[nodiscard]] std::string loss_option(const StepConfig& config);   ///< "chunked:1024"
 [[nodiscard]] std::string shard_option(const StepConfig& config);  ///< "hsdp:4"
+[[nodiscard]] std::string lora_targets_text(const StepConfig& config);
+[[nodiscard]] const char* to_option(Quantization how);
 [[nodiscard]] const char* to_option(AcScope scope);
 [[nodiscard]] const char* to_option(Kernels kernels);
 [[nodiscard]] const char* to_option(Optimizer optimizer);

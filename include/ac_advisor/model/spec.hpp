@@ -102,6 +102,7 @@ struct ModelSpec {
   bool wide_norm_scale = false;     ///< RMSNorm's weight multiplies in fp32 (olmo2)
   bool wide_rotary = false;         ///< rotation in fp32, its result cast back (olmo2)
   bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
+  bool default_adapters = false;    ///< PEFT knows which layers of the family get adapters
   std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
   std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
 
@@ -142,7 +143,8 @@ struct ModelSpec {
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
 
 /// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
-/// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`, `moe->wide_weights`.
+/// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`,
+/// `default_adapters`, `moe->wide_weights`.
 /// A family that is not known has none of it.
 void set_family_facts(ModelSpec& spec);
 

@@ -44,6 +44,12 @@ enum class FsdpUnit : std::uint8_t { block, segment };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
+/// How bitsandbytes stores the base's linear layers: not at all, NF4 with fp32 or with quantized
+/// scales of its blocks, or LLM.int8().
+enum class Quantization : std::uint8_t { none, nf4, nf4_double, int8 };
+/// Whether the embedding's output requires a gradient though its weight does not: as PEFT does it
+/// (where activations are checkpointed), always or never.
+enum class InputGrads : std::uint8_t { automatic, on, off };
 /// What is captured into CUDA graphs and replayed: nothing, the whole step in one, or one graph for
 /// each block and phase.
 enum class CudaGraph : std::uint8_t { off, step, segments };
@@ -98,6 +104,21 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
+/// Low-rank adapters over a frozen base (PEFT).
+struct Adapters {
+  std::int64_t rank = 0;  ///< 0: none, all parameters are trained
+  /// Comma-separated endings of modules' names, or "all-linear"; empty: PEFT's default.
+  std::string targets;
+  DType dtype = DType::f32;  ///< of the adapters
+  double dropout = 0.0;
+  bool dora = false;
+  Quantization quantize = Quantization::none;
+  InputGrads input_grads = InputGrads::automatic;
+
+  [[nodiscard]] bool used() const { return rank > 0; }
+  bool operator==(const Adapters&) const = default;
+};
+
 struct OptimizerChoice {
   Optimizer kind = Optimizer::adamw;
   double clip_grad = 0.0;    ///< largest norm of all gradients; 0: not clipped
@@ -135,11 +156,19 @@ struct StepConfig {
   MemoryTechniques memory;
   Layout layout;
   Precision precision;
+  Adapters adapters;
   OptimizerChoice optimizer;
   RuntimeChoice runtime;
   DeviceChoice device;
 
   bool operator==(const StepConfig&) const = default;
 };
+
+/// Whether the embedding's output is made to require a gradient though its weight is frozen.
+[[nodiscard]] inline bool input_requires_grad(const StepConfig& config) {
+  const Adapters& a = config.adapters;
+  if (!a.used() || a.input_grads == InputGrads::off) return false;
+  return a.input_grads == InputGrads::on || config.memory.ac != AcMode::none;
+}
 
 }  // namespace ac_advisor

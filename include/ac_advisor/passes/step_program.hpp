@@ -9,19 +9,26 @@
 
 namespace ac_advisor::passes {
 
-/// A trainable tensor. Its value is what ops read; under fsdp2 that is the gathered copy.
+/// A tensor of the model. Its value is what ops read; under fsdp2 that is the gathered copy.
 struct Parameter {
   ir::ValueId value = ir::no_id;
   ir::ModulePath module;             ///< block -1: the root group (embedding, final norm, LM head)
   std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
+  bool trained = true;               ///< has a gradient and is optimized
+  std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
 };
 
-/// A linear layer's parameters; no bias: no_id.
+/// A linear layer's parameters; what it has not: no_id.
 struct LinearValues {
-  ir::ValueId weight = ir::no_id;
+  ir::ValueId weight = ir::no_id;  ///< [out, in]; of a quantized one its codes
   ir::ValueId bias = ir::no_id;
+  ir::ValueId scales = ir::no_id;     ///< of a quantized weight: one a block, or one a row
+  ir::ValueId lora_a = ir::no_id;     ///< [rank, in]
+  ir::ValueId lora_b = ir::no_id;     ///< [out, rank]
+  ir::ValueId magnitude = ir::no_id;  ///< DoRA: [out]
+  std::int64_t in = 0, out = 0;
 };
 
 /// What one block reads, by the names of transformers' modules; no_id where it has none.
@@ -65,13 +72,16 @@ struct StepProgram {
   ModelValues model;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
-  std::vector<ir::ValueId> inputs;     ///< token ids and labels
-  std::vector<ir::ValueId> buffers;    ///< rotary frequencies
-  std::vector<ir::ValueId> resident;   ///< alive before, through and after the step
-  std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
-  std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch in the program, at most 2
-  std::vector<ir::ValueId> outputs;    ///< what the training loop may hold: design, section 9
-  std::vector<OptimizedTensor> optimized;     ///< in the order of `parameters` unless partitioned
+  std::vector<ir::ValueId> inputs;      ///< token ids and labels
+  std::vector<ir::ValueId> buffers;     ///< rotary frequencies
+  std::vector<ir::ValueId> resident;    ///< alive before, through and after the step
+  std::vector<ir::ValueId> surviving;   ///< made in the step, alive at its end: the gradients
+  std::vector<ir::OpId> micro_begin;    ///< first op of each micro-batch in the program, at most 2
+  std::vector<ir::ValueId> leaves;      ///< activations that are made to require a gradient
+  std::vector<ir::ValueId> graph_held;  ///< of this micro-batch: what lives as long as its graph
+  std::vector<ir::ValueId> outputs;     ///< what the training loop may hold: design, section 9
+  std::vector<OptimizedTensor> optimized;     ///< in the order of trained parameters, unless
+                                              ///< partitioned
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
   ir::ValueId loss = ir::no_id;               ///< of the last one

@@ -201,7 +201,8 @@ struct Profile {
   std::string source = "simulated";  ///< or "emulated", "measured"
   std::string tool_version;
   model::ModelSpec model;
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0;                       ///< the model's, and its adapters'
+  std::optional<std::int64_t> trainable_parameters;  ///< the adapters'; none: all are trained
   StepConfig config;
   std::string device_name;
   Memory memory;

@@ -36,6 +36,8 @@ simulate::MemoryTrace predicted(const model::ModelSpec& model, const OptionList&
 TEST_CASE("a GPU has a kernel for every op kind") {
   for (const ir::OpRow& row : ir::op_table()) {
     CAPTURE(row.name);
+    // The trainer refuses quantized layers.
+    if (row.kind >= ir::OpKind::dequantize && row.kind <= ir::OpKind::mm_quantized) continue;
     const bool there = trainer::cuda::kernels()[static_cast<std::size_t>(row.kind)] != nullptr;
     CHECK(there);
   }

@@ -61,6 +61,10 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {rope, nullptr},
     {swiglu, nullptr},
     {linear_cross_entropy, nullptr},
+    {dequantize, nullptr},  // the trainer refuses quantized layers
+    {quantize_rows, nullptr},
+    {mm_int8, nullptr},
+    {mm_quantized, nullptr},
     {precomputed_grad, aten::precomputed_grad},
     {fill, aten::fill},
     {embedding_backward, aten::embedding_backward},

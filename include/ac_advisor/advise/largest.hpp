@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/advise/advise.hpp"
+
+namespace ac_advisor::advise {
+
+/// What `advise --solve` looks for on a device: sequences a rank, tokens a sequence, or the sample
+/// model of most parameters.
+enum class Sought : std::uint8_t { batch, seq, model };
+
+/// One setting with the most of what was sought that fits.
+struct Found {
+  std::string label;         ///< "full lc-ce fused"; of a model its name and its fastest setting
+  std::int64_t value = 0;    ///< sequences, tokens, or parameters; 0: not even the least fits
+  profile::Profile profile;  ///< planned with it
+};
+
+struct Largest {
+  Sought sought = Sought::batch;
+  StepConfig base;
+  std::vector<Found> found;  ///< most first; of equal ones the fastest
+  std::string answer;        ///< a sentence
+};
+
+/// The largest --batch or --seq of each combination of `space` (its --batch axis apart). A sequence
+/// is a multiple of 128 tokens, or fewer, and no longer than the model's positions.
+[[nodiscard]] Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& base,
+                              const Space& space);
+/// The sample models that fit under `base` in one of the combinations of their space.
+[[nodiscard]] Largest largest_model(const StepConfig& base,
+                                    const std::function<Space(const model::ModelSpec&)>& space_of);
+
+}  // namespace ac_advisor::advise

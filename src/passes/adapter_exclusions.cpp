@@ -1,0 +1,109 @@
+// What adapters over a frozen base cannot be combined with, and why.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "adapter_targets.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool used(const StepConfig& c) { return c.adapters.used(); }
+bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
+bool without_targets(const ModelSpec& m, const StepConfig& c) {
+  return used(c) && c.adapters.targets.empty() && !m.default_adapters;
+}
+
+std::string quantize_option(const StepConfig& c) {
+  return std::string("--quantize ") + to_option(c.adapters.quantize);
+}
+std::string with_sharding(const ModelSpec&, const StepConfig& c) {
+  return "--lora " + std::to_string(c.adapters.rank) + " --shard " + shard_option(c);
+}
+
+constexpr Exclusion of_adapters[] = {
+    {"--lora RANK", "a rank is from 0 (no adapters) to 65536", "give one, such as 16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.rank < 0 || c.adapters.rank > 65536;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank);
+     }},
+    {"--lora RANK, a family for which PEFT has no targets",
+     "PEFT asks for target_modules where it does not know the family",
+     "name them: --lora-targets all-linear, or q_proj,v_proj", without_targets,
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
+    {"--lora-targets NAMES, one that no linear layer of a block ends in",
+     "adapters go to linear layers of blocks: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
+     "down_proj, or what the family has in their place (qkv_proj, gate_up_proj); those of the "
+     "embedding and the LM head are not planned",
+     "use those, or all-linear",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && !without_targets(m, c) && !unknown_target(m, c).empty();
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora-targets: \"" + unknown_target(m, c) + "\"";
+     }},
+    {"--lora RANK, a mixture of experts",
+     "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
+     "plan a dense model",
+     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.moe.has_value(); }},
+    {"--lora RANK --shard zero1 or zero2", "DeepSpeed's partitions of adapters are not planned yet",
+     "use ddp or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2);
+     },
+     with_sharding},
+    {"--lora-dropout P", "a probability of at least 0 and below 1", "give one, such as 0.05",
+     [](const ModelSpec&, const StepConfig& c) {
+       return !(c.adapters.dropout >= 0.0 && c.adapters.dropout < 1.0);
+     }},
+    {"--dora", "not planned yet: it makes the merged weight's norm in each forward",
+     "plan it without: --lora alone",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.dora; }},
+    {"--quantize HOW --shard fsdp2 or hsdp:N",
+     "sharding packed weights needs a storage dtype of their own (bnb_4bit_quant_storage), which "
+     "is "
+     "not planned yet",
+     "use ddp, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) { return quantized(c) && c.layout.gathers(); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize HOW --param-dtype fp32", "bitsandbytes then computes in bf16 between casts",
+     "use --param-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantized(c) && c.precision.param_dtype == DType::f32;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --param-dtype fp32";
+     }},
+    {"--lora RANK --autocast", "what PEFT's layers cast under autocast is not checked yet",
+     "add --autocast none",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.autocast; }},
+    {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
+     "leave --ema out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},
+    {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
+     "leave --optimizer-in-backward out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
+    {"--lora RANK, ac-trainer", "the trainer has no adapters and no quantized layers",
+     "plan it instead, or measure without --lora",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank);
+     }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup adapter_exclusions;
+const ExclusionGroup adapter_exclusions{"adapters", of_adapters};
+
+}  // namespace ac_advisor::passes

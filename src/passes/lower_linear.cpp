@@ -1,0 +1,119 @@
+// torch.nn.Linear, and what PEFT v0.21 (tuners/lora/layer.py, bnb.py) and bitsandbytes v0.50
+// (nn/modules.py, autograd/_functions.py) put in its place.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::OpKind;
+using ir::Shape;
+
+namespace {
+
+std::int32_t columns(const Shape& shape) { return static_cast<std::int32_t>(shape.back()); }
+Shape with_columns(Shape shape, std::int64_t n) {
+  shape.set(shape.rank() - 1, n);
+  return shape;
+}
+
+}  // namespace
+
+ir::ValueId Lowering::linear(V x, const Linear& l) {
+  if (l.lora_a == ir::no_id) return base_linear(x, l);
+  return config_.adapters.quantize == Quantization::none ? adapted(x, l) : adapted_quantized(x, l);
+}
+
+ir::ValueId Lowering::base_linear(V x, const Linear& l) {
+  if (l.scales != ir::no_id)
+    return config_.adapters.quantize == Quantization::int8 ? int8_linear(x, l) : nf4_linear(x, l);
+  // autocast casts operands from the last to the first
+  const V bias = l.bias == ir::no_id ? l.bias : autocast(l.bias);
+  const V weight = autocast(l.weight);
+  x = autocast(x);
+  const bool trained = grad(x) || grad(weight) || (bias != ir::no_id && grad(bias));
+  const V y = out(with_columns(shape(x), shape(weight)[0]), dtype(x), trained);
+  const ir::Product product{columns(shape(x))};
+  if (bias != ir::no_id)
+    emit(OpKind::addmm, {bias, x, weight}, {y}, product);
+  else
+    emit(OpKind::mm, {x, weight}, {y}, product);
+  return y;
+}
+
+/// scaling * B(A(dropout(x))), in the adapters' dtype; alpha is twice the rank.
+ir::ValueId Lowering::low_rank(V x, const Linear& l) {
+  V in = x;
+  if (config_.adapters.dropout > 0.0) {
+    const V kept = out(shape(x), dtype(x), grad(x)), mask = out(shape(x), DType::u8, false);
+    emit(OpKind::dropout, {x}, {kept, mask}, ir::Dropout{config_.adapters.dropout, block_});
+    in = kept;
+  }
+  const V down = base_linear(in, {l.lora_a});
+  const V up = base_linear(down, {l.lora_b});
+  return unary(OpKind::mul_scalar, up, ir::Number{2.0});
+}
+
+ir::ValueId Lowering::adapted(V x, const Linear& l) {
+  const V base = base_linear(x, l);
+  const V in = cast(x, dtype(l.lora_a));
+  const V delta = low_rank(in, l);
+  const V sum = binary(OpKind::add, base, delta);  // in the wider dtype of the two
+  const V y = cast(sum, dtype(base));
+  hold({in});  // `x`, bound anew
+  return y;
+}
+
+ir::ValueId Lowering::adapted_quantized(V x, const Linear& l) {
+  V base = base_linear(x, l);
+  if (config_.adapters.quantize != Quantization::int8) base = unary(OpKind::clone, base);
+  const V in = cast(x, dtype(l.lora_a));
+  const V wide = low_rank(in, l);
+  const V delta = cast(wide, dtype(base));
+  const V y = binary(OpKind::add, base, delta);
+  hold({in, delta});  // `x`, `output`
+  return y;
+}
+
+/// MatMul4Bit: the weight in the compute dtype for the length of the product, and the scales' two
+/// widened copies with it where they are quantized themselves.
+ir::ValueId Lowering::nf4_linear(V x, const Linear& l) {
+  const bool nested = config_.adapters.quantize == Quantization::nf4_double;
+  V scales = l.scales, offset = ir::no_id;
+  if (nested) {
+    const Shape blocks = shape(l.scales);
+    scales = out(blocks, DType::f32, false);
+    emit(OpKind::dequantize, {l.scales}, {scales}, ir::Dequantize{256, false});
+    offset = scales;
+    scales = unary(OpKind::add_scalar, scales);
+  }
+  const V weight = out({l.out, l.in}, dtype(x), false);
+  emit(OpKind::dequantize, {l.weight, scales}, {weight});
+  const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
+  emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales}, {y},
+       ir::QuantizedProduct{columns(shape(x)), {64, nested}});
+  if (nested) hold({offset, scales});
+  return y;
+}
+
+/// MatMul8bitLt without outliers: rows in 8 bits, their product in 32, both scales applied in fp16,
+/// and that in the input's dtype. Its context keeps the input as an attribute, not as a saved
+/// tensor: it lives as long as the graph, whatever is checkpointed.
+ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
+  const std::int64_t rows = shape(x).numel() / l.in;
+  const V half = out({rows, l.in}, DType::bf16, false);  // fp16, of the same size
+  emit(OpKind::cast, {x}, {half});
+  const V row_codes = out({rows, l.in}, DType::u8, false),
+          row_scales = out({rows}, DType::f32, false);
+  emit(OpKind::quantize_rows, {half}, {row_scales, row_codes});
+  const V product = out({rows, l.out}, DType::i32, false);
+  emit(OpKind::mm_int8, {row_codes, l.weight}, {product}, ir::Product{columns(shape(x))});
+  const V scaled = out({rows, l.out}, DType::bf16, false);  // fp16
+  emit(OpKind::mul, {product, row_scales}, {scaled});
+  const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
+  emit(OpKind::mm_quantized, {x, scaled, l.weight, l.scales}, {y},
+       ir::QuantizedProduct{0, {1, false}});
+  hold({row_codes, row_scales, product});
+  if (grad(x)) s_.graph_held.push_back(x);
+  return y;
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,79 @@
+"""The cases of adapter_peaks.json: (label, config.json, options)."""
+
+
+def sizes(model_type, hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, tied, **more):
+    return {
+        "model_type": model_type, "hidden_size": hidden, "intermediate_size": intermediate,
+        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+        "head_dim": head_dim, "vocab_size": vocab, "tie_word_embeddings": tied, "max_position_embeddings": 131072,
+        "rms_norm_eps": 1e-6, "pad_token_id": 0,
+    } | more
+
+
+MODELS = {
+    "llama1b": sizes("llama", 2048, 8192, 4, 32, 8, 64, 128256, True),
+    "llama8b": sizes("llama", 4096, 14336, 2, 32, 8, 128, 128256, False),
+    "mistral": sizes("mistral", 4096, 14336, 2, 32, 8, 128, 32768, False, sliding_window=None),
+    "qwen2": sizes("qwen2", 1536, 8960, 4, 12, 2, 128, 151936, True),
+    "qwen3": sizes("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
+    "gemma": sizes("gemma", 2048, 8192, 2, 8, 1, 256, 256000, True),
+    "gemma2": sizes("gemma2", 2304, 9216, 2, 8, 4, 256, 256000, True, sliding_window=4096, query_pre_attn_scalar=256,
+                    attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
+    "gemma3": sizes("gemma3_text", 1152, 6912, 4, 4, 1, 256, 262144, True, sliding_window=4096,
+                    query_pre_attn_scalar=256),
+    "phi3": sizes("phi3", 3072, 8192, 2, 32, 32, 96, 32064, False, sliding_window=None),
+    "granite": sizes("granite", 2048, 8192, 3, 32, 8, 64, 49152, True, embedding_multiplier=12.0,
+                     residual_multiplier=0.22, logits_scaling=8.0, attention_multiplier=0.015625),
+    "smollm3": sizes("smollm3", 2048, 11008, 4, 16, 4, 128, 128256, True),
+    "olmo2": sizes("olmo2", 4096, 11008, 2, 32, 32, 128, 100352, False),
+}
+
+
+# PEFT has no targets of its own for these.
+NAMED = {"phi3": "qkv_proj", "granite": "q_proj,v_proj", "smollm3": "q_proj,v_proj", "olmo2": "q_proj,v_proj"}
+ALL = {"lora_targets": "all-linear"}
+EVERY_MODEL = (
+    {"lora": 16},
+    {"lora": 16} | ALL,
+    {"lora": 8, "lora_dtype": "bf16"} | ALL,
+    {"lora": 16, "ac": "full"} | ALL,
+    {"lora": 16, "quantize": "nf4"} | ALL,
+    {"lora": 16, "quantize": "nf4", "ac": "full"} | ALL,
+)
+FURTHER = (
+    {"lora": 16, "lora_dropout": 0.05} | ALL,
+    {"lora": 16, "lora_dropout": 0.05, "ac": "full"} | ALL,
+    {"lora": 16, "input_require_grads": "on"},
+    {"lora": 16, "ac": "full", "input_require_grads": "off"},
+    {"lora": 16, "ac": "every:2"} | ALL,
+    {"lora": 64, "optimizer": "adamw-foreach"} | ALL,
+    {"lora": 64, "optimizer": "sgd"} | ALL,
+    {"lora": 16, "hold_output": False} | ALL,
+    {"lora": 16, "grad_accum": 2} | ALL,
+    {"lora": 16, "lora_targets": "gate_proj,up_proj,down_proj"},
+    {"lora": 16, "lora_targets": "k_proj"},
+    {"lora": 16, "param_dtype": "fp32", "attn": "eager"} | ALL,
+    {"lora": 16, "quantize": "nf4-double"} | ALL,
+    {"lora": 16, "quantize": "nf4-double", "ac": "full"},
+    {"lora": 16, "quantize": "int8"},
+    {"lora": 16, "quantize": "int8"} | ALL,
+    {"lora": 16, "quantize": "int8", "ac": "full"} | ALL,
+    {"lora": 16, "quantize": "nf4", "lora_dtype": "bf16", "lora_dropout": 0.1} | ALL,
+    {"lora": 16, "quantize": "nf4", "grad_accum": 2, "ac": "full"} | ALL,
+)
+
+
+def cases():
+    for model in MODELS:
+        further = FURTHER if model in ("llama1b", "qwen2") else ()
+        for options in EVERY_MODEL + further:
+            options = {"batch": 2, "seq": 1024} | options
+            if model == "gemma2":
+                options |= {"attn": "eager"}
+            if "lora_targets" not in options and model in NAMED:
+                options |= {"lora_targets": NAMED[model]}
+            yield label(model, options), MODELS[model], options
+
+
+def label(model, options):
+    return model + " " + " ".join(f"{k}={v}" for k, v in options.items())
