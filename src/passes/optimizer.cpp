@@ -12,18 +12,18 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
-/// Resident from the first step's end; three a tensor: its step counter (a scalar), exp_avg and
-/// exp_avg_sq. Empty for SGD without momentum.
+/// Resident from the first step's end; three a tensor: its step counter (a scalar), unless that is
+/// on the host, exp_avg and exp_avg_sq. Empty for SGD without momentum.
 std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
-                                         const std::vector<OptimizedTensor>& tensors) {
+                                         const std::vector<OptimizedTensor>& tensors,
+                                         bool counters_on_host) {
   ir::Program& p = step.program;
   std::vector<ValueId> states;
   if (optimizer == Optimizer::sgd) return states;  // no momentum: no state
   for (const OptimizedTensor& t : tensors) {
     const ir::Value like = p.value(t.parameter);
     const ir::ModulePath module = p.storage(like.storage).module;
-    // fused keeps its step counter on the device; foreach, on a GPU, on the host (capturable=False)
-    states.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
+    if (!counters_on_host) states.push_back(p.make({}, DType::f32, Role::optimizer_state, module));
     for (int moment = 0; moment < 2; ++moment)
       states.push_back(p.make(like.shape, like.dtype, Role::optimizer_state, module));
   }
@@ -33,8 +33,8 @@ std::vector<ValueId> add_optimizer_state(StepProgram& step, Optimizer optimizer,
 
 }  // namespace
 
-void append_optimizer(StepProgram& step, Optimizer optimizer) {
-  step.optimizer_states = add_optimizer_state(step, optimizer, step.optimized);
+void append_optimizer(StepProgram& step, Optimizer optimizer, bool counters_on_host) {
+  step.optimizer_states = add_optimizer_state(step, optimizer, step.optimized, counters_on_host);
   const std::vector<OptimizedTensor>& tensors = step.optimized;
   const std::vector<ValueId>& states = step.optimizer_states;
   ir::Program& p = step.program;
@@ -89,8 +89,12 @@ namespace {
 
 bool always(const StepConfig&) { return true; }
 
+/// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
+/// the trainer's are the fused ones.
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  append_optimizer(step, config.optimizer.kind);
+  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
+                       config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
+  append_optimizer(step, config.optimizer.kind, on_host);
 }
 
 }  // namespace

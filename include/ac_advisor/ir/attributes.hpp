@@ -30,9 +30,12 @@ struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none
   std::int32_t hidden = 0;
 };
+/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers.
+enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn };
 struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it
+  SdpaKernel kernel = SdpaKernel::automatic;
 };
 struct Slice {
   std::int32_t start = 0;  ///< along the last dimension
