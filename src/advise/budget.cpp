@@ -87,7 +87,8 @@ class Solver {
     const passes::StepProgram step = passes::build_step(model_, config);
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
-    m.peak = simulate::walk_memory(step, schedule, memory_model(device_, config)).peak;
+    m.peak =
+        simulate::walk_memory(step, schedule, memory_model(step, schedule, device_, config)).peak;
     m.recompute = simulate::walk_time(step, device_, simulate::run_of(config),
                                       config.run.grad_accum, config.runtime.cuda_graph)
                       .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];

@@ -20,12 +20,12 @@ std::vector<CategoryPoint> walk(const passes::StepProgram& step, const passes::S
   constexpr auto workspace = static_cast<std::size_t>(profile::Category::workspace);
   std::vector<bool> alive(p.storages.size(), false);
   CategoryPoint now;
-  now.bytes[workspace] = model.cublas_workspace;
+  now.bytes[workspace] = simulate::cublas_bytes(model);
   const auto change = [&](ir::StorageId id, bool begins) {
     const auto s = static_cast<std::size_t>(id);
     if (alive[s] == begins) return;
     alive[s] = begins;
-    const std::int64_t bytes = simulate::allocated_size(p.storage(id).bytes, model.round_to_512);
+    const std::int64_t bytes = simulate::storage_bytes(p, id, model);
     now.bytes[static_cast<std::size_t>(categories[s])] += begins ? bytes : -bytes;
   };
   for (ir::StorageId s : schedule.resident) change(s, true);
@@ -37,8 +37,7 @@ std::vector<CategoryPoint> walk(const passes::StepProgram& step, const passes::S
     now.op = static_cast<std::int32_t>(i);
     now.phase = static_cast<std::uint8_t>(op.phase);
     points.push_back(now);
-    points.back().bytes[workspace] +=
-        simulate::allocated_size(ir::workspace_bytes(p, op, model.target), model.round_to_512);
+    points.back().bytes[workspace] += simulate::scratch_bytes(p, static_cast<ir::OpId>(i), model);
     for (std::int32_t f = schedule.free_begin[i]; f < schedule.free_begin[i + 1]; ++f)
       change(schedule.freed[static_cast<std::size_t>(f)], false);
   }
@@ -56,7 +55,8 @@ std::vector<CategoryPoint> category_timeline(const model::ModelSpec& model,
   const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Solved solved = solve(model, config, device);
   const passes::Schedule schedule = passes::make_schedule(solved.step);
-  const std::vector<CategoryPoint> all = walk(solved.step, schedule, memory_model(device, config));
+  const std::vector<CategoryPoint> all =
+      walk(solved.step, schedule, memory_model(solved.step, schedule, device, config));
   std::vector<CategoryPoint> thinned;
   const std::size_t stretch =
       std::max<std::size_t>(1, (all.size() + stretches - 1) / std::max<std::size_t>(1, stretches));

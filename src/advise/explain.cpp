@@ -112,8 +112,8 @@ std::string schedule_text(const model::ModelSpec& model, const StepConfig& confi
   const ir::Program& p = solved.step.program;
   const passes::Schedule schedule = passes::make_schedule(solved.step);
   std::vector<std::int64_t> live;
-  static_cast<void>(
-      simulate::walk_memory(solved.step, schedule, memory_model(device, config), &live));
+  static_cast<void>(simulate::walk_memory(
+      solved.step, schedule, memory_model(solved.step, schedule, device, config), &live));
   std::string text;
   const auto operand = [&](ir::ValueId v) {
     return fmt::format(" %{}{}", p.storage_of(v), ir::to_string(p.value(v).shape));

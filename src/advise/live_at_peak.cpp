@@ -15,7 +15,7 @@ std::vector<PlannedTensor> live_at_peak(const model::ModelSpec& model, const Ste
   const Solved solved = solve(model, config, device);
   const ir::Program& p = solved.step.program;
   const passes::Schedule schedule = passes::make_schedule(solved.step);
-  const simulate::MemoryModel memory = memory_model(device, config);
+  const simulate::MemoryModel memory = memory_model(solved.step, schedule, device, config);
   const simulate::MemoryTrace trace = simulate::walk_memory(solved.step, schedule, memory);
   const std::vector<profile::Category> categories = storage_categories(solved.step, schedule);
   std::vector<ir::ValueId> first(p.storages.size(), ir::no_id);
@@ -29,14 +29,15 @@ std::vector<PlannedTensor> live_at_peak(const model::ModelSpec& model, const Ste
     live.push_back(
         {{to_string(p.storage(s).module), made ? ir::row(p.op(value.producer).kind).name : "",
           ir::to_string(value.shape), to_option(value.dtype), categories[at],
-          simulate::allocated_size(p.storage(s).bytes, memory.round_to_512)},
+          simulate::storage_bytes(p, s, memory)},
          made && p.op(value.producer).phase >= ir::Phase::backward});
   }
-  const std::int64_t handles = memory.cublas_workspace > 0 ? cublas_handles(config) : 0;
+  const std::int64_t cublas = simulate::cublas_bytes(memory);
+  const std::int64_t handles = cublas > 0 ? cublas_handles(config) : 0;
   for (std::int64_t i = 0; i < handles; ++i)
-    live.push_back({{"", "cuBLAS workspace", "", "", profile::Category::workspace,
-                     memory.cublas_workspace / handles}});
-  if (const std::int64_t scratch = trace.workspace_at_peak - memory.cublas_workspace; scratch > 0)
+    live.push_back(
+        {{"", "cuBLAS workspace", "", "", profile::Category::workspace, cublas / handles}});
+  if (const std::int64_t scratch = trace.workspace_at_peak - cublas; scratch > 0)
     live.push_back({{"", "workspace", "", "", profile::Category::workspace, scratch}});
   return live;
 }

@@ -25,13 +25,25 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   return model;
 }
 
+simulate::MemoryModel memory_model(const passes::StepProgram& step,
+                                   const passes::Schedule& schedule, const simulate::Device& device,
+                                   const StepConfig& config) {
+  simulate::MemoryModel model = memory_model(device, config);
+  model.blocks = simulate::walk_allocator(step, schedule, model, cublas_handles(config),
+                                          config.runtime.expandable_segments)
+                     .blocks;
+  return model;
+}
+
 profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
                                const simulate::Device& device, const StepConfig& config,
                                bool detail) {
   const ir::Program& p = step.program;
-  const simulate::MemoryModel model = memory_model(device, config);
-  simulate::MemoryModel bare = model;
+  simulate::MemoryModel model = memory_model(device, config), bare = model;
   bare.workspaces = false;
+  const simulate::AllocatorWalk walk = simulate::walk_allocator(
+      step, schedule, model, cublas_handles(config), config.runtime.expandable_segments);
+  model.blocks = walk.blocks;
   std::vector<std::int64_t> live;
   if (detail) live.reserve(p.ops.size());
   const simulate::MemoryTrace trace =
@@ -45,8 +57,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase = trace.peak_by_phase;
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
-  m.peak_reserved = simulate::peak_reserved(step, schedule, model, cublas_handles(config),
-                                            config.runtime.expandable_segments);
+  m.peak_reserved = walk.peak_reserved;
   if (trace.peak_op != ir::no_id) {
     const ir::Op& op = p.op(trace.peak_op);
     m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
@@ -56,9 +67,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     m.peak_phase = profile::phase_names[0];
   }
 
-  const auto size = [&](ir::StorageId s) {
-    return simulate::allocated_size(p.storage(s).bytes, model.round_to_512);
-  };
+  const auto size = [&](ir::StorageId s) { return simulate::storage_bytes(p, s, model); };
   const std::vector<Category> categories = storage_categories(step, schedule);
   m.at_peak[static_cast<std::size_t>(Category::workspace)] = trace.workspace_at_peak;
   std::vector<ir::StorageId> alive = simulate::live_at(step, schedule, trace.peak_op);
@@ -69,7 +78,8 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     if (detail) m.at_peak_by_module[top_module(p.storage(s).module)] += size(s);
   }
   // The first step has no optimizer state until its optimizer runs.
-  for (std::size_t phase = 0; phase < ir::phase_count; ++phase) {
+  if (walk.blocks) m.first_step_peak = walk.first_step_peak;
+  for (std::size_t phase = 0; !walk.blocks && phase < ir::phase_count; ++phase) {
     const bool optimizer = phase == static_cast<std::size_t>(ir::Phase::optimizer);
     const bool later =
         config.runtime.kind == Runtime::pytorch && !optimizer;  // the trainer's are there

@@ -95,6 +95,28 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
                     c.device.threads, c.device.gpu, m.threads, m.threads));
 }
 
+/// What --attn auto stands for, and what windows do to it.
+void explain_attention(profile::Profile& result) {
+  const StepConfig& c = result.config;
+  const simulate::Device& device = simulate::find_device(c.device.gpu);
+  if (!device.cuda || c.runtime.kind != Runtime::pytorch || result.model.eager_attention_only ||
+      c.run.attention == Attention::eager)
+    return;
+  const bool cudnn = ir::runs_cudnn_attention(
+      {.kind = ir::OpKind::sdpa, .attributes = ir::Sdpa{}},
+      {.cuda = true, .sm_count = device.sm_count, .compute_capability = device.compute_capability});
+  if (c.run.attention == Attention::automatic && cudnn)
+    result.assumptions.push_back(
+        "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
+        "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
+  bool windows = false;
+  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w <= c.run.seq);
+  if (windows && (c.run.attention == Attention::flash || !cudnn))
+    result.assumptions.push_back(
+        "a sliding window within --seq has a mask, which flash attention does not take: the "
+        "memory-efficient kernel that PyTorch then runs is planned without its scratch");
+}
+
 void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
@@ -131,12 +153,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "compared with a run");
   if (c.layout.shard == Sharding::ddp)
     notes.push_back("ddp keeps gradients as views of its buckets (gradient_as_bucket_view)");
-  bool windows = false;
-  for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w < c.run.seq);
-  if (windows && c.run.attention == Attention::automatic && !result.model.eager_attention_only)
-    notes.push_back(
-        "attention with a sliding window shorter than --seq is planned as flash "
-        "attention without a mask; a masked SDPA would leave flash");
+  explain_attention(result);
 }
 
 }  // namespace

@@ -12,6 +12,11 @@ namespace ac_advisor::advise {
 [[nodiscard]] std::int64_t cublas_handles(const StepConfig& config);
 [[nodiscard]] simulate::MemoryModel memory_model(const simulate::Device& device,
                                                  const StepConfig& config);
+/// The same, with the sizes of the blocks that the caching allocator gives to this step.
+[[nodiscard]] simulate::MemoryModel memory_model(const passes::StepProgram& step,
+                                                 const passes::Schedule& schedule,
+                                                 const simulate::Device& device,
+                                                 const StepConfig& config);
 
 /// Everything about memory: peaks, breakdown, and with `detail` the largest tensors and timeline.
 [[nodiscard]] profile::Memory memory_profile(const passes::StepProgram& step,

@@ -17,7 +17,11 @@ std::string text(const Product& a) {
 std::string text(const LinearCrossEntropy& a) {
   return fmt::format("hidden={} soft_cap={}", a.hidden, a.soft_cap);
 }
-std::string text(const Sdpa& a) { return fmt::format("scale={} window={}", a.scale, a.window); }
+std::string text(const Sdpa& a) {
+  constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn"};
+  return fmt::format("scale={} window={}{}", a.scale, a.window,
+                     kernels[static_cast<std::size_t>(a.kernel)]);
+}
 std::string text(const Slice& a) { return fmt::format("start={}", a.start); }
 std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }
 std::string text(const Number& a) { return fmt::format("value={}", a.value); }

@@ -81,15 +81,20 @@ void grouped_mm(Derivation& d) {
 }
 
 void sdpa(Derivation& d) {
-  // inputs: q, k, v; outputs: attention output, log-sum-exp, rng state, unused
+  // inputs: q, k, v, or a mask too; outputs: attention output, log-sum-exp, rng state, unused
   const ValueId q = d.in(0), k = d.in(1), v = d.in(2);
   const ValueId dq = d.make_like(q), dk = d.make_like(k), dv = d.make_like(v);
   // empty_like(q), …: in their layout
   d.set_permuted(dq, d.permuted(q));
   d.set_permuted(dk, d.permuted(k));
   d.set_permuted(dv, d.permuted(v));
-  d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
-             {dq, dk, dv}, d.attributes<Sdpa>());
+  if (d.inputs() > 3)
+    d.emit_raw(OpKind::sdpa_backward,
+               {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3), d.in(3)}, {dq, dk, dv},
+               d.attributes<Sdpa>());
+  else
+    d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3)},
+               {dq, dk, dv}, d.attributes<Sdpa>());
   d.give(0, dq);
   d.give(1, dk);
   d.give(2, dv);

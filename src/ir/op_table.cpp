@@ -5,8 +5,8 @@
 #include <initializer_list>
 
 #include "ac_advisor/ir/tiles.hpp"
+#include "attention_workspace.hpp"
 #include "derivatives.hpp"
-#include "flash_workspace.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -100,6 +100,11 @@ std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarg
 // are four reads and three writes; parameter and gradient two reads and one write.
 constexpr double adamw_traffic = 7.0 / 4.0, sgd_traffic = 3.0 / 2.0;
 
+// softmax_backward_cuda_out (aten/src/ATen/native/cuda/SoftMax.cu, v2.11): grad * output, first.
+std::int64_t softmax_product(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  return target.cuda ? p.bytes(p.output(op, 0)) : 0;
+}
+
 // clang-format off
 constexpr std::array<OpRow, op_kind_count> table{{
   // kind, name, derivative, cost class, flops per output, traffic, dispatches, launches, mutates, workspace, attributes
@@ -134,11 +139,11 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
-  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, flash_forward_workspace, Sdpa{}},
+  {sdpa, "_scaled_dot_product_flash_attention", derive::sdpa, C::attention, 4, 1, 1, 1, 0, attention_forward_workspace, Sdpa{}},
   {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {pad, "constant_pad_nd", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {pad, "constant_pad_nd", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {masked_fill, "masked_fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr, NllLoss{}},
@@ -167,9 +172,9 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {gelu_backward, "gelu_backward", nullptr, C::pointwise, 16, 1, 1, 1, 0, nullptr},
   {tanh_backward, "tanh_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
-  {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
+  {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 2, 0, softmax_product},
   {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
-  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, flash_backward_workspace, Sdpa{}},
+  {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, attention_backward_workspace, Sdpa{}},
   {log_softmax_backward, "_log_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 1, 0, nullptr},
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr, Slice{}},
@@ -210,63 +215,6 @@ std::span<const OpRow, op_kind_count> op_table() { return table; }
 std::int32_t dispatches(const Op& op) {
   const std::int32_t one = row(op.kind).dispatches;
   return op.kind == OpKind::record_function ? one * ir::attributes<RecordFunction>(op).ranges : one;
-}
-
-namespace {
-
-/// trainer/kernels/cuda/loss.cpp: a product and a kernel a tile, in backward two products more; the
-/// fills and the mean, or the scale and the copies of sums that were apart.
-std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
-  const bool backward = op.kind == linear_cross_entropy_backward;
-  const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
-  const std::int64_t words = p.value(p.input(op, backward ? 2 : 1)).shape[0];
-  const std::int64_t columns = (words + cuda_loss_tile_vocab - 1) / cuda_loss_tile_vocab;
-  const std::int64_t tiles =
-      columns * ((hidden.shape[0] + cuda_loss_tile_tokens - 1) / cuda_loss_tile_tokens);
-  if (!backward) return 2 * tiles + 3;
-  return 4 * tiles + 1 + (hidden.dtype == DType::f32 ? 0 : columns + 1);
-}
-
-/// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.
-bool two_launches(OpKind kind) {
-  return kind == mean || kind == add_scalar || kind == pad || kind == dropout ||
-         kind == dropout_backward || kind == floor_divide;
-}
-
-/// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
-/// tensor has a parameter, a gradient, two moments and a counter.
-std::int64_t cuda_adamw_launches(const Op& op) {
-  const std::int64_t tensors = op.inputs / 5;
-  return (tensors + 3999) / 4000 + (tensors + 511) / 512;
-}
-
-}  // namespace
-
-std::int64_t launches(const Program& program, const Op& op, bool trainer) {
-  const OpRow& r = row(op.kind);
-  if (trainer && r.workspace == loss_tiles) return cuda_loss_launches(program, op);
-  if (trainer && op.kind == adamw_fused) return cuda_adamw_launches(op);
-  if (trainer && op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
-  if (trainer && op.kind == cat) return op.inputs;                // a copy each
-  if (trainer && two_launches(op.kind)) return 2;
-  if (op.kind != adamw_fused && op.kind != sgd_fused && op.kind != foreach) return r.launches;
-  if (op.kind == foreach && ir::attributes<Foreach>(op).launches > 0)
-    return ir::attributes<Foreach>(op).launches;
-  // The first list holds the parameters: a quarter of fused AdamW's tensors (with two moments and a
-  // counter each), all of a foreach op's.
-  // A foreach op without parameters is on gradients.
-  const auto inputs = program.inputs(op);
-  const bool any_parameter = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) {
-    return program.storage(program.storage_of(v)).role == Role::parameter;
-  });
-  const Role counted = any_parameter ? Role::parameter : Role::gradient;
-  std::int64_t chunks = 0;
-  for (ValueId v : inputs) {
-    const Value& value = program.value(v);
-    if (program.storage(value.storage).role != counted) continue;
-    chunks += (value.shape.numel() + 65535) / 65536;
-  }
-  return std::max<std::int64_t>(1, (chunks + 319) / 320);
 }
 
 const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }

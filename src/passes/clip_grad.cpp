@@ -25,7 +25,7 @@ void append_clip_grad(OptimizerOps& ops) {
   const auto scalar = [&] { return ops.temporary({}, dtype); };
   OptimizerOps::Values made{ops.temporary({count * chunks}, DType::f32)};
   made.insert(made.end(), norms.begin(), norms.end());
-  ops.op({&gradients}, made);
+  ops.stage({&gradients}, made, 1);
   const OptimizerOps::V stacked = ops.temporary({count}, dtype), total = scalar();
   ops.op({&norms}, {stacked}, 1);
   ops.kernel({stacked}, {total});
@@ -37,7 +37,7 @@ void append_clip_grad(OptimizerOps& ops) {
   ops.kernel({inverse}, {coefficient});
   ops.kernel({coefficient}, {clamped});
   const OptimizerOps::Values clamp{clamped, coefficient};
-  ops.op({&gradients, &clamp}, {});
+  ops.stage({&gradients, &clamp}, {}, 1);
   ops.hold({total});
 }
 

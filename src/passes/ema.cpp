@@ -16,7 +16,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
     averages.push_back(
         ops.state(ops.shape(parameter.stored), ops.dtype(parameter.stored), parameter.stored));
   }
-  ops.op({&averages, &parameters}, {});
+  ops.stage({&averages, &parameters}, {}, 2);
 }
 
 constexpr Exclusion exclusions_of_ema[] = {

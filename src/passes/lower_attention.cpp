@@ -69,18 +69,34 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
   return both;
 }
 
-ir::ValueId Lowering::flash(V q, V k, V v, std::int64_t window) {
+/// sdpa_attention_forward, and what scaled_dot_product_attention makes of a mask: an additive one
+/// for each call, of the batch's width, and keys and values of each query's head.
+ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
+  const Attention asked = config_.run.attention;
+  const ir::Sdpa attributes{spec_.attention_scale, static_cast<std::int32_t>(window),
+                            asked == Attention::flash   ? ir::SdpaKernel::flash
+                            : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
+                                                        : ir::SdpaKernel::automatic};
+  V mask = ir::no_id;
+  if (masks_window(window)) {
+    k = repeated_heads(k);
+    v = repeated_heads(v);
+    mask = additive_mask(window_mask_);
+    leaf_ = Module::attention_core;
+  }
   // (B, heads, S, D): empty_like(q), so in q's layout
   const bool trained = grad(q) || grad(k) || grad(v);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
   p_.value(y).permuted = p_.value(q).permuted;
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
-  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused},
-       ir::Sdpa{spec_.attention_scale, static_cast<std::int32_t>(window)});
+  if (mask == ir::no_id)
+    emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, attributes);
+  else
+    emit(OpKind::sdpa, {q, k, v, mask}, {y, lse, seed, unused}, attributes);
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
@@ -100,6 +116,15 @@ ir::ValueId Lowering::repeat_kv(V x) {
   const V copy = out(shape(wide), dtype(x), grad(x));
   emit(OpKind::clone, {wide}, {copy});
   return p_.reshape(copy, {s[0], spec_.heads, s[2], s[3]});
+}
+
+/// As repeat_kv, where nothing needs the copy: one head, repeated, is a view.
+ir::ValueId Lowering::repeated_heads(V x) {
+  const Shape s = shape(x);
+  if (s[1] != 1) return repeat_kv(x);
+  const V wide = p_.on_storage_of(x, {s[0], 1, spec_.heads, s[2], s[3]}, dtype(x), false);
+  emit(OpKind::expand, {x}, {wide});
+  return p_.reshape(wide, {s[0], spec_.heads, s[2], s[3]});
 }
 
 ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
@@ -197,7 +222,7 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q_rotated, k_rotated, v, window > 0 ? window_mask_ : full_mask_)
-                     : flash(q_rotated, k_rotated, v, window);
+                     : sdpa(q_rotated, k_rotated, v, window);
   const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   const V y = linear(merged, b.o);

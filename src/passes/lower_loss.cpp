@@ -79,8 +79,62 @@ void Lowering::loss_lc_ce() {
   s_.outputs = {hidden_, one};
 }
 
+/// Liger 0.8.5, ops/fused_linear_cross_entropy.py: one buffer for the logits of every chunk, which
+/// one kernel turns into their gradient where they are; products write or add into the gradients.
+void Lowering::loss_liger() {
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
+                     v = spec_.vocab;
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const DType dt = dtype(hidden_);
+  const V labels = shifted_labels(false);
+  const V flat = p_.reshape(divided_hidden(), {tokens, h});
+  const V grad_hidden = out({tokens, h}, dt, false), losses = out({tokens}, DType::f32, false);
+  V grad_weight = out({v, h}, dt, false);
+  for (V zeros : {grad_hidden, grad_weight, losses}) emit(OpKind::fill, {}, {zeros});
+  const V counts = out({tokens}, DType::u8, false), counted = out({}, DType::i64, false);
+  emit(OpKind::compare, {labels}, {counts}, ir::Compare{-100.0, ir::Comparison::not_equal});
+  emit(OpKind::sum, {counts}, {counted});
+  const std::int64_t chunk = std::min(config_.memory.chunk_tokens, tokens);
+  const V logits = out({chunk, v}, dt, false);
+  emit(OpKind::empty, {}, {logits});
+  const auto into = [&](V target, const ir::Shape& shape) {
+    return p_.on_storage_of(target, shape, dt, true);
+  };
+  for (std::int64_t start = 0; start < tokens; start += chunk) {
+    const std::int64_t n = std::min(chunk, tokens - start);
+    const V part = p_.narrow(flat, 0, start, n);
+    const V targets = p_.narrow(p_.reshape(labels, {tokens}), 0, start, n);
+    const V made = into(logits, {n, v}), gradient = into(logits, {n, v});
+    emit(OpKind::mm, {part, m_.lm_head}, {made}, ir::Product{static_cast<std::int32_t>(h)});
+    emit(OpKind::softmax, {made, targets, losses}, {gradient});  // less one at the target
+    emit(OpKind::mm, {gradient, m_.lm_head}, {into(p_.narrow(grad_hidden, 0, start, n), {n, h})},
+         ir::Product{static_cast<std::int32_t>(v), ir::Form::nn});
+    const ir::Product product{static_cast<std::int32_t>(n), ir::Form::tn};
+    const V sum = into(grad_weight, {v, h});
+    if (dt == DType::bf16) {
+      emit(OpKind::addmm, {grad_weight, gradient, part}, {sum}, product);
+    } else {
+      const V more = out({v, h}, dt, false);
+      emit(OpKind::mm, {gradient, part}, {more}, product);
+      emit(OpKind::accumulate_inplace, {grad_weight, more}, {sum});
+    }
+    grad_weight = sum;
+  }
+  hold({logits, counts, counted, labels});
+  const V total = out({}, DType::f32, false), loss = p_.on_storage_of(total, {}, DType::f32, false);
+  emit(OpKind::sum, {losses}, {total});
+  p_.value(loss).requires_grad = true;
+  emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  hold({hidden_});
+  s_.loss = loss;
+  s_.outputs = {hidden_};
+}
+
 /// Logits of `chunk_tokens` tokens at a time; both gradients are made in forward.
 void Lowering::loss_chunked() {
+  if (config_.memory.kernels == Kernels::fused && config_.runtime.kind == Runtime::pytorch)
+    return loss_liger();
   const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
                      v = spec_.vocab;
   phase_ = Phase::loss;

@@ -1,5 +1,6 @@
-// transformers v5.23, masking_utils.py: the causal and sliding-window masks that eager attention
-// adds to its scores. (B, 1, S, S): boolean while they are put together, then in the model's dtype.
+// transformers v5.23, masking_utils.py: how a model finds out that no sequences are packed, and the
+// masks that it makes before its blocks: causal and sliding-window ones, (B, 1, S, S). Eager
+// attention adds them to its scores; SDPA is given those of windows alone, as booleans.
 #include <limits>
 
 #include "lowering.hpp"
@@ -11,48 +12,56 @@ using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
-/// `window`: tokens that a query sees, itself included; 0: all before it.
-ir::ValueId Lowering::causal_mask(std::int64_t window) {
-  const bool sliding = window > 0;
+ir::ValueId Lowering::make_int(OpKind kind, const Shape& size, DType type,
+                               std::initializer_list<V> inputs, const ir::Attributes& attributes) {
+  const V v = out(size, type, false);
+  emit(kind, inputs, {v}, attributes);
+  return v;
+}
+
+/// find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
+/// none.
+void Lowering::packed_sequence_check() {
+  leaf_ = Module::root;
+  const std::int64_t b = config_.run.batch, s = config_.run.seq;
+  constexpr std::int32_t last = 1;
+  const V before = make_int(OpKind::add_scalar, {b, 1}, DType::i64,
+                            {p_.narrow(positions_, 0, 0, 1)}, ir::Number{-1.0});
+  const V joined = make_int(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
+  const V steps =
+      make_int(OpKind::add, {b, s}, DType::i64,
+               {p_.narrow(joined, last, 1, s), p_.narrow(joined, last, 0, s)}, ir::Add{-1.0});
+  const V jumps = make_int(OpKind::compare, {b, s}, DType::u8, {steps},
+                           ir::Compare{1.0, Comparison::not_equal});
+  const V packed = make_int(OpKind::cumsum, {b, s}, DType::i64, {jumps});
+  const V none_packed =
+      make_int(OpKind::compare, {b}, DType::u8, {p_.narrow(packed, last, s - 1, 1)},
+               ir::Compare{0.0, Comparison::not_equal});
+  make_int(OpKind::sum, {}, DType::u8, {none_packed});
+  hold({before, steps});
+}
+
+/// sdpa_mask: what a query may see, boolean. `window`: tokens that it sees, itself included; 0: all
+/// before it.
+ir::ValueId Lowering::allowed_positions(std::int64_t window) {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
-  const auto make = [&](OpKind kind, const Shape& size, DType type, std::initializer_list<V> in,
-                        const ir::Attributes& attributes = {}) {
-    const V v = out(size, type, false);
-    emit(kind, in, {v}, attributes);
-    return v;
-  };
   const auto boolean = [&](Comparison how, V x, V y) {
-    return make(OpKind::compare, square, DType::u8, {x, y}, ir::Compare{0.0, how});
+    return make_int(OpKind::compare, square, DType::u8, {x, y}, ir::Compare{0.0, how});
   };
-  // find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
-  // none
-  const V before = make(OpKind::add_scalar, {b, 1}, DType::i64, {p_.narrow(positions_, 0, 0, 1)},
-                        ir::Number{-1.0});
-  const V joined = make(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
-  const auto last = static_cast<std::int32_t>(1);
-  const V steps =
-      make(OpKind::add, {b, s}, DType::i64,
-           {p_.narrow(joined, last, 1, s), p_.narrow(joined, last, 0, s)}, ir::Add{-1.0});
-  const V jumps =
-      make(OpKind::compare, {b, s}, DType::u8, {steps}, ir::Compare{1.0, Comparison::not_equal});
-  const V packed = make(OpKind::cumsum, {b, s}, DType::i64, {jumps});
-  const V none_packed = make(OpKind::compare, {b}, DType::u8, {p_.narrow(packed, last, s - 1, 1)},
-                             ir::Compare{0.0, Comparison::not_equal});
-  make(OpKind::sum, {}, DType::u8, {none_packed});
-  hold({before, steps});
-  const V batch = make(OpKind::arange, {b}, DType::i64, {});
-  const V heads = make(OpKind::arange, {1}, DType::i64, {});
+  const V batch = make_int(OpKind::arange, {b}, DType::i64, {});
+  const V heads = make_int(OpKind::arange, {1}, DType::i64, {});
   const auto tokens = [&] {
-    return make(OpKind::add_scalar, {s}, DType::i64, {make(OpKind::arange, {s}, DType::i64, {})});
+    return make_int(OpKind::add_scalar, {s}, DType::i64,
+                    {make_int(OpKind::arange, {s}, DType::i64, {})});
   };
   const V queries = tokens(), keys = tokens();
   V allowed{};
-  if (sliding) {
-    const V all = make(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
-    const V oldest = make(OpKind::add_scalar, column, DType::i64, {queries},
-                          ir::Number{-static_cast<double>(window)});
+  if (window > 0) {
+    const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
+    const V oldest = make_int(OpKind::add_scalar, column, DType::i64, {queries},
+                              ir::Number{-static_cast<double>(window)});
     const V recent = boolean(Comparison::greater, keys, oldest);
     const V within = boolean(Comparison::both, all, recent);
     allowed = boolean(Comparison::both, within,
@@ -61,17 +70,33 @@ ir::ValueId Lowering::causal_mask(std::int64_t window) {
     allowed = boolean(Comparison::less_equal, keys, p_.reshape(queries, column));
   }
   hold({batch, heads, queries, keys});
-  const V zero = make(OpKind::fill, {}, dtype_, {});
+  return allowed;
+}
+
+/// 0 where a query may look, the lowest number elsewhere, in the dtype of the computation.
+ir::ValueId Lowering::additive_mask(V allowed) {
+  const V zero = make_int(OpKind::fill, {}, dtype_, {});
   const double lowest = dtype_ == DType::bf16
                             ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
                             : static_cast<double>(std::numeric_limits<float>::lowest());
-  const V least = make(OpKind::fill, {}, dtype_, {}, ir::Number{lowest});
-  return make(OpKind::masked_fill, {b, 1, s, s}, dtype_, {allowed, zero, least});
+  const V least = make_int(OpKind::fill, {}, dtype_, {}, ir::Number{lowest});
+  const std::int64_t s = config_.run.seq;
+  return make_int(OpKind::masked_fill, {config_.run.batch, 1, s, s}, dtype_,
+                  {allowed, zero, least});
+}
+
+/// _ignore_causal_mask_sdpa: a window that is longer than the sequence needs no mask. References
+/// under a dispatch mode have none (tests/oracle/training_step.py), the trainer has no windows.
+bool Lowering::masks_window(std::int64_t window) const {
+  return window > 0 && window <= config_.run.seq && !eager_attention_ &&
+         config_.runtime.kind == Runtime::pytorch && !config_.runtime.under_dispatch_mode;
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
-  if (!eager_attention_) return;
+  if (!eager_attention_ &&
+      (config_.runtime.kind != Runtime::pytorch || config_.runtime.under_dispatch_mode))
+    return;
   std::int64_t window = 0;
   bool any_full = false;
   for (std::int64_t w : spec_.window)
@@ -79,8 +104,13 @@ void Lowering::causal_masks() {
       window = w;
     else
       any_full = true;
-  if (spec_.window.empty() || any_full) full_mask_ = causal_mask(0);
-  if (window > 0) window_mask_ = causal_mask(window);
+  const auto mask = [&](std::int64_t w) {
+    packed_sequence_check();
+    if (eager_attention_) return additive_mask(allowed_positions(w));
+    return masks_window(w) ? allowed_positions(w) : ir::no_id;
+  };
+  if (spec_.window.empty() || any_full) full_mask_ = mask(0);
+  if (window > 0) window_mask_ = mask(window);
 }
 
 }  // namespace ac_advisor::passes

@@ -72,13 +72,19 @@ class Lowering {
   V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
-  V flash(V q, V k, V v, std::int64_t window);
+  V sdpa(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask);
   V repeat_kv(V x);
+  V repeated_heads(V x);
   V heads_last(V x);
 
   // lower_mask.cpp
-  V causal_mask(std::int64_t window);
+  V make_int(ir::OpKind kind, const ir::Shape& size, DType type, std::initializer_list<V> inputs,
+             const ir::Attributes& attributes = {});
+  void packed_sequence_check();
+  V allowed_positions(std::int64_t window);
+  V additive_mask(V allowed);
+  [[nodiscard]] bool masks_window(std::int64_t window) const;
   void causal_masks();
 
   // lower_mlp.cpp, lower_moe.cpp
@@ -92,6 +98,7 @@ class Lowering {
   void loss_lc_ce();
   void loss_chunked();
   void widen_output();
+  void loss_liger();
   V soft_cap(V logits, double cap);
   V divided_hidden();
   V shifted_labels(bool keep_padded);

@@ -13,9 +13,10 @@ using ir::OpKind;
 using ir::Role;
 using ir::ValueId;
 
-OptimizerOps::OptimizerOps(StepProgram& step)
+OptimizerOps::OptimizerOps(StepProgram& step, bool counters_on_host)
     : s_(step),
       p_(step.program),
+      counters_on_host_(counters_on_host),
       group_(step.program.ops.empty() ? 0 : step.program.ops.back().group) {}
 
 ValueId OptimizerOps::state(const ir::Shape& shape, DType dtype, V parameter) {
@@ -30,11 +31,13 @@ ValueId OptimizerOps::temporary(const ir::Shape& shape, DType dtype) {
 }
 
 void OptimizerOps::op(std::initializer_list<const Values*> reads, const Values& makes,
-                      std::int32_t launches, OpKind kind) {
+                      std::int32_t launches, OpKind kind, Lists lists) {
   Values in;
   for (const Values* list : reads) in.insert(in.end(), list->begin(), list->end());
   const ir::Attributes attributes =
-      kind == OpKind::foreach ? ir::Attributes(ir::Foreach{stage_++, launches}) : ir::Attributes();
+      kind == OpKind::foreach
+          ? ir::Attributes(ir::Foreach{stage_++, launches, lists.count, lists.scalars})
+          : ir::Attributes();
   const ir::OpId id =
       p_.emit(kind, ir::Phase::optimizer, {-1, ir::Module::optimizer}, in, makes, attributes);
   p_.op(id).group = ++group_;
@@ -63,8 +66,8 @@ constexpr Row rows[] = {
 
 }  // namespace
 
-void append_optimizer(StepProgram& step, const OptimizerChoice& choice) {
-  OptimizerOps ops(step);
+void append_optimizer(StepProgram& step, const OptimizerChoice& choice, bool counters_on_host) {
+  OptimizerOps ops(step, counters_on_host);
   for (const Row& row : rows)
     if (row.kind == choice.kind) row.append(ops, choice);
 }
@@ -75,8 +78,12 @@ using model::ModelSpec;
 
 bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
 
+/// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
+/// the trainer's are the fused ones.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  append_optimizer(step, config.optimizer);
+  const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
+                       config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
+  append_optimizer(step, config.optimizer, on_host);
 }
 
 std::string optimizer_option(const StepConfig& c) {

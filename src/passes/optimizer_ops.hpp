@@ -15,7 +15,16 @@ class OptimizerOps {
   using V = ir::ValueId;
   using Values = std::vector<V>;
 
-  explicit OptimizerOps(StepProgram& step);
+  /// `counters_on_host`: of steps, one a tensor; otherwise they are states of the device.
+  explicit OptimizerOps(StepProgram& step, bool counters_on_host = false);
+
+  /// Tensor lists that a multi-tensor kernel walks along together, and whether each tensor has a
+  /// scalar of its own. 0: as many as are read.
+  struct Lists {
+    std::int32_t count = 0;
+    bool scalars = false;
+  };
+  [[nodiscard]] bool counters_on_host() const { return counters_on_host_; }
 
   [[nodiscard]] ir::Program& program() { return p_; }
   [[nodiscard]] const std::vector<OptimizedTensor>& tensors() const { return s_.optimized; }
@@ -32,7 +41,12 @@ class OptimizerOps {
   V temporary(const ir::Shape& shape, DType dtype);
   /// Each reads all of `reads` and makes `makes`; both live while it runs. `stage` counts on.
   void op(std::initializer_list<const Values*> reads, const Values& makes,
-          std::int32_t launches = 0, ir::OpKind kind = ir::OpKind::foreach);
+          std::int32_t launches = 0, ir::OpKind kind = ir::OpKind::foreach, Lists lists = {});
+  /// A stage of a foreach optimizer.
+  void stage(std::initializer_list<const Values*> reads, const Values& makes, std::int32_t lists,
+             bool scalars = false) {
+    op(reads, makes, 0, ir::OpKind::foreach, {lists, scalars});
+  }
   /// One kernel on these.
   void kernel(const Values& reads, const Values& makes) { op({&reads}, makes, 1); }
   /// Locals that live until here.
@@ -43,6 +57,7 @@ class OptimizerOps {
  private:
   StepProgram& s_;
   ir::Program& p_;
+  bool counters_on_host_;
   std::int32_t group_;
   std::int32_t stage_ = 0;
 };

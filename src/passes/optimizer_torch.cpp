@@ -20,12 +20,11 @@ Lists lists_of(const OptimizerOps& ops) {
   return lists;
 }
 
-/// Three a tensor: its step counter (a scalar), exp_avg and exp_avg_sq. Fused keeps its counter on
-/// the device; foreach, on a GPU, on the host (capturable=False).
+/// Three a tensor: its step counter (a scalar) unless that is on the host, exp_avg and exp_avg_sq.
 Values add_moments(OptimizerOps& ops) {
   Values states;
   for (const OptimizedTensor& t : ops.tensors()) {
-    states.push_back(ops.state({}, DType::f32, t.parameter));
+    if (!ops.counters_on_host()) states.push_back(ops.state({}, DType::f32, t.parameter));
     for (int moment = 0; moment < 2; ++moment)
       states.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
   }
@@ -55,9 +54,9 @@ void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice&) {
     buffers.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
   const Lists lists = lists_of(ops);
   ops.range();
-  ops.op({&buffers}, {});
-  ops.op({&buffers, &lists.gradients}, {});
-  ops.op({&lists.parameters, &buffers}, {});
+  ops.stage({&buffers}, {}, 1);
+  ops.stage({&buffers, &lists.gradients}, {}, 2);
+  ops.stage({&lists.parameters, &buffers}, {}, 2);
 }
 
 void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice&) {
@@ -69,15 +68,15 @@ void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice&) {
   Values denominators;
   for (OptimizerOps::V v : lists.parameters)
     denominators.push_back(ops.temporary(ops.shape(v), ops.dtype(v)));
-  ops.op({&states}, {});
-  ops.op({&lists.parameters}, {});
-  ops.op({&states, &lists.gradients}, {});
-  ops.op({&states}, {});
-  ops.op({&states, &lists.gradients}, {});
-  ops.op({&states}, denominators);
-  ops.op({&states, &denominators}, {});
-  ops.op({&denominators}, {});
-  ops.op({&lists.parameters, &states, &denominators}, {});
+  ops.op({&states}, {});  // the counters, which are on the host of a GPU
+  ops.stage({&lists.parameters}, {}, 1);
+  ops.stage({&states, &lists.gradients}, {}, 2);
+  ops.stage({&states}, {}, 1);
+  ops.stage({&states, &lists.gradients}, {}, 3);
+  ops.stage({&states}, denominators, 2);
+  ops.stage({&states, &denominators}, {}, 1, true);
+  ops.stage({&denominators}, {}, 1);
+  ops.stage({&lists.parameters, &states, &denominators}, {}, 3, true);
 }
 
 }  // namespace ac_advisor::passes

@@ -11,16 +11,32 @@ std::int64_t allocated_size(std::int64_t bytes, bool round_to_512) {
   return round_to_512 ? (bytes + 511) / 512 * 512 : bytes;
 }
 
+std::int64_t storage_bytes(const ir::Program& program, ir::StorageId storage,
+                           const MemoryModel& model) {
+  if (model.blocks) return model.blocks->storages[static_cast<std::size_t>(storage)];
+  return allocated_size(program.storage(storage).bytes, model.round_to_512);
+}
+
+std::int64_t scratch_bytes(const ir::Program& program, ir::OpId op, const MemoryModel& model) {
+  if (!model.workspaces) return 0;
+  if (model.blocks) return model.blocks->scratch[static_cast<std::size_t>(op)];
+  return allocated_size(ir::workspace_bytes(program, program.op(op), model.target),
+                        model.round_to_512);
+}
+
+std::int64_t cublas_bytes(const MemoryModel& model) {
+  if (!model.workspaces) return 0;
+  return model.blocks ? model.blocks->cublas_workspace : model.cublas_workspace;
+}
+
 MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule& schedule,
                         const MemoryModel& model, std::vector<std::int64_t>* live_bytes) {
   const ir::Program& p = step.program;
   MemoryTrace trace;
   std::vector<bool> alive(p.storages.size(), false);
-  std::int64_t live = model.workspaces ? model.cublas_workspace : 0;
+  std::int64_t live = cublas_bytes(model);
   const std::int64_t fixed = live;
-  const auto size = [&](ir::StorageId s) {
-    return allocated_size(p.storage(s).bytes, model.round_to_512);
-  };
+  const auto size = [&](ir::StorageId s) { return storage_bytes(p, s, model); };
   for (ir::StorageId s : schedule.resident) {
     alive[static_cast<std::size_t>(s)] = true;
     live += size(s);
@@ -42,10 +58,7 @@ MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule&
       alive[static_cast<std::size_t>(s)] = true;
       live += size(s);
     }
-    const std::int64_t scratch =
-        model.workspaces
-            ? allocated_size(ir::workspace_bytes(p, op, model.target), model.round_to_512)
-            : 0;
+    const std::int64_t scratch = scratch_bytes(p, static_cast<ir::OpId>(i), model);
     if (live + scratch > trace.peak) {
       trace.peak = live + scratch;
       trace.peak_op = static_cast<ir::OpId>(i);

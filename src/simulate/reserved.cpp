@@ -23,43 +23,71 @@ bool runs_cublas(const ir::Op& op) {
 class TwoSteps {
  public:
   TwoSteps(const passes::StepProgram& step, const passes::Schedule& schedule,
-           const MemoryModel& model, bool expandable_segments, const RequestObserver& observer)
+           const MemoryModel& model, std::int64_t cublas_handles, bool expandable_segments,
+           const RequestObserver& observer)
       : p_(step.program),
         s_(schedule),
         m_(model),
+        handles_(cublas_handles),
         observer_(observer),
         allocator_(AllocatorOptions{expandable_segments, 0}),
         handle_(p_.storages.size(), not_allocated) {
     scratch_.reserve(p_.ops.size());
     for (const ir::Op& op : p_.ops)
       scratch_.push_back(m_.workspaces ? ir::workspace_bytes(p_, op, m_.target) : 0);
+    blocks_.storages.resize(p_.storages.size());
+    find_streams();
+    blocks_.scratch.resize(p_.ops.size());
   }
 
-  std::int64_t run(std::int64_t cublas_handles) {
+  AllocatorWalk run() {
+    AllocatorWalk result;
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
-    handles_ = cublas_handles;
     if (m_.target.trainer) use_cublas(0);
     walk();
+    result.first_step_peak = allocator_.peak_allocated();
     release_survivors();
     walk();
     if (observer_) observer_(allocator_, {});
-    return allocator_.peak_reserved();
+    result.peak_reserved = allocator_.peak_reserved();
+    result.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
+    return result;
   }
 
  private:
   void allocate(ir::StorageId s) {
     const auto i = static_cast<std::size_t>(s);
-    if (handle_[i] == not_allocated) handle_[i] = request(p_.storage(s).bytes, s);
+    if (handle_[i] != not_allocated) return;
+    handle_[i] = request(p_.storage(s).bytes, s);
+    blocks_.storages[i] = allocator_.size(handle_[i]);
+  }
+
+  [[nodiscard]] bool has_bias(const ir::Op& op) const {
+    return op.kind == ir::OpKind::addmm && p_.value(p_.input(op, 0)).shape.rank() == 1;
   }
 
   /// getCurrentCUDABlasHandle (aten/src/ATen/cuda/CublasHandlePool.cpp): a workspace for each
-  /// handle and stream, from its first use on. The autograd engine has a thread of its own, and
-  /// recomputation runs in it.
+  /// handle and stream, kept from its first use on.
   void use_cublas(std::size_t thread) {
     if (!m_.workspaces || has_cublas_[thread]) return;
     has_cublas_[thread] = true;
-    static_cast<void>(request(m_.cublas_workspace / handles_, ir::no_id));
+    blocks_.cublas_workspace += allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
+  }
+
+  /// A linear layer with a bias runs in cuBLASLt, whose workspace is its own: 1 MiB
+  /// (_parseChosenWorkspaceSize, aten/src/ATen/cuda/CUDABlas.cpp).
+  void use_cublaslt(std::size_t thread) {
+    if (!m_.workspaces || has_cublaslt_[thread]) return;
+    has_cublaslt_[thread] = true;
+    blocks_.cublas_workspace += allocator_.size(request(std::int64_t{1} << 20, ir::no_id));
+  }
+
+  void use_scratch(std::size_t op) {
+    if (scratch_[op] == 0) return;
+    const Handle handle = request(scratch_[op], ir::no_id);
+    blocks_.scratch[op] = allocator_.size(handle);
+    give_back(handle, ir::no_id);
   }
 
   Handle request(std::int64_t bytes, ir::StorageId s) {
@@ -74,13 +102,30 @@ class TwoSteps {
     allocator_.free(handle);
   }
 
-  /// FSDP2 allocates all-gather and reduce-scatter outputs on streams of their own; the trainer all
-  /// of them on one, where what uses them elsewhere is waited for.
+  /// FSDP2 (_fsdp_collectives.py, v2.11) allocates all-gather's buffers on its copy-in's stream and
+  /// reduce-scatter's output, with what is made of it, on a third; reduce-scatter's input is made
+  /// where the gradients are. The trainer has all of them on one, where what uses them elsewhere is
+  /// waited for.
+  void find_streams() {
+    stream_.resize(p_.storages.size(), 0);
+    if (m_.target.trainer) return;
+    for (std::size_t s = 0; s < stream_.size(); ++s) {
+      const ir::Storage& storage = p_.storages[s];
+      if (storage.module.leaf != ir::Module::fsdp) continue;
+      stream_[s] = storage.role == ir::Role::gradient        ? 2
+                   : storage.role == ir::Role::communication ? 1
+                                                             : 0;
+    }
+    for (const ir::Op& op : p_.ops) {
+      if (op.kind != ir::OpKind::reduce_scatter_copy_in && op.kind != ir::OpKind::reduce_scatter)
+        continue;
+      for (ir::ValueId v : p_.outputs(op))
+        stream_[static_cast<std::size_t>(p_.storage_of(v))] =
+            op.kind == ir::OpKind::reduce_scatter ? 2 : 0;
+    }
+  }
   [[nodiscard]] int stream_of(ir::StorageId s) const {
-    if (m_.target.trainer) return 0;
-    const ir::Storage& storage = p_.storage(s);
-    if (storage.module.leaf != ir::Module::fsdp) return 0;
-    return storage.role == ir::Role::gradient ? 2 : storage.role == ir::Role::communication ? 1 : 0;
+    return stream_[static_cast<std::size_t>(s)];
   }
 
   void walk() {
@@ -93,8 +138,11 @@ class TwoSteps {
         for (ir::StorageId s : s_.resident) allocate(s);
       }
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
-      if (!m_.target.trainer && runs_cublas(op)) use_cublas(op.phase > ir::Phase::loss ? 1 : 0);
-      if (scratch_[i] > 0) give_back(request(scratch_[i], ir::no_id), ir::no_id);
+      // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
+      const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
+      if (!m_.target.trainer && has_bias(op)) use_cublaslt(thread);
+      if (!m_.target.trainer && runs_cublas(op)) use_cublas(thread);
+      use_scratch(i);
       for (std::int32_t f = s_.free_begin[i]; f < s_.free_begin[i + 1]; ++f)
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
@@ -118,22 +166,27 @@ class TwoSteps {
   const ir::Program& p_;
   const passes::Schedule& s_;
   const MemoryModel& m_;
+  std::int64_t handles_;
   const RequestObserver& observer_;
   ir::OpId op_ = ir::no_id;  ///< that runs
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<std::int64_t> scratch_;
-  std::int64_t handles_ = 1;
-  std::array<bool, 2> has_cublas_{};
+  std::vector<int> stream_;  ///< by storage
+  std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
+  BlockSizes blocks_;
 };
 
 }  // namespace
 
-std::int64_t peak_reserved(const passes::StepProgram& step, const passes::Schedule& schedule,
-                           const MemoryModel& model, std::int64_t cublas_handles,
-                           bool expandable_segments, const RequestObserver& observer) {
-  if (!model.round_to_512) return walk_memory(step, schedule, model).peak;
-  return TwoSteps(step, schedule, model, expandable_segments, observer).run(cublas_handles);
+AllocatorWalk walk_allocator(const passes::StepProgram& step, const passes::Schedule& schedule,
+                             const MemoryModel& model, std::int64_t cublas_handles,
+                             bool expandable_segments, const RequestObserver& observer) {
+  if (!model.round_to_512) {
+    const std::int64_t peak = walk_memory(step, schedule, model).peak;
+    return {peak, peak, nullptr};
+  }
+  return TwoSteps(step, schedule, model, cublas_handles, expandable_segments, observer).run();
 }
 
 }  // namespace ac_advisor::simulate

@@ -217,7 +217,7 @@ std::string plan_snapshot(const model::ModelSpec& model, const StepConfig& confi
   const passes::Schedule schedule = passes::make_schedule(solved.step);
   const bool expandable = config.runtime.expandable_segments;
   Writer writer(solved.step, schedule, expandable);
-  static_cast<void>(simulate::peak_reserved(
+  static_cast<void>(simulate::walk_allocator(
       solved.step, schedule, advise::memory_model(device, config), advise::cublas_handles(config),
       expandable,
       [&](const CachingAllocator& allocator, const Request& r) { writer.observe(allocator, r); }));

@@ -73,6 +73,7 @@ std::vector<PeakCase> read_peaks(const std::string& file) {
     c.model = model::parse_config(with_model_type(j.at("config"), model).dump(), file, model);
     StepConfig& s = c.config;
     s.runtime.under_dispatch_mode = true;
+    s.device.gpu = "cpu";  // foreach keeps its step counters there
     s.run.batch = j.at("batch");
     s.run.seq = j.at("seq");
     read_checkpointing(ac, s);

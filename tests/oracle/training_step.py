@@ -174,9 +174,10 @@ class Segment(nn.Module):
 
 
 def torchtitan_policy():
-    """Keeps flash attention and each odd mm of a block; addmm is not mm."""
+    """Keeps fused attention and each odd mm of a block; addmm is not mm."""
     counts = defaultdict(int)
     attention = {aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
+                 aten._scaled_dot_product_cudnn_attention.default,
                  aten._scaled_dot_product_flash_attention_for_cpu.default}
 
     def policy(ctx, func, *args, **kwargs):

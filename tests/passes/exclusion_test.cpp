@@ -365,6 +365,27 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "--quantize int8 --param-dtype fp32"},
+    {"--lora RANK --autocast",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.precision.autocast = true;
+     },
+     "under autocast"},
+    {"--lora RANK --ema",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.optimizer.ema = true;
+     },
+     "leave --ema out"},
+    {"--lora RANK --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.optimizer.in_backward = true;
+     },
+     "frozen base"},
     {"--lora RANK, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

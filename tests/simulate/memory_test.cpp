@@ -67,7 +67,8 @@ TEST_CASE("reserved memory is at least the allocated peak, and whole segments") 
   const passes::Schedule schedule = passes::make_schedule(step);
   simulate::MemoryModel model;
   model.workspaces = false;
-  const std::int64_t reserved = simulate::peak_reserved(step, schedule, model, 2, false);
+  const std::int64_t reserved =
+      simulate::walk_allocator(step, schedule, model, 2, false).peak_reserved;
   CHECK(reserved >= simulate::walk_memory(step, schedule, model).peak);
   CHECK(reserved % (2 << 20) == 0);
 }

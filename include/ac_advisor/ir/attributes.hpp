@@ -30,9 +30,12 @@ struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none
   std::int32_t hidden = 0;
 };
+/// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers.
+enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn };
 struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it
+  SdpaKernel kernel = SdpaKernel::automatic;
 };
 struct Slice {
   std::int32_t start = 0;  ///< along the last dimension
@@ -86,7 +89,9 @@ struct QuantizedProduct {
 };
 struct Foreach {
   std::int32_t stage = 0;     ///< of the optimizer's ops; passes/optimizer.cpp lists them
-  std::int32_t launches = 0;  ///< kernels; 0: one for each 320 chunks of 65536 elements
+  std::int32_t launches = 0;  ///< kernels; 0: by the lists that it walks along
+  std::int32_t lists = 0;     ///< tensor lists; 0: of what is on the host
+  bool scalars = false;       ///< a scalar for each tensor
 };
 struct BucketCopy {
   std::int32_t parameter = 0;  ///< whose gradient it is

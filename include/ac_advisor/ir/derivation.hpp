@@ -22,6 +22,7 @@ class Derivation {
   [[nodiscard]] A attributes() const {
     return ir::attributes<A>(op());
   }
+  [[nodiscard]] std::size_t inputs() const { return op().inputs; }
   [[nodiscard]] ValueId in(std::size_t i) const { return p_.input(op(), i); }
   [[nodiscard]] ValueId out(std::size_t i = 0) const { return p_.output(op(), i); }
   [[nodiscard]] Shape shape(ValueId v) const { return p_.value(v).shape; }

@@ -65,6 +65,8 @@ struct OpRow {
 [[nodiscard]] double flops(const Program& program, const Op& op);
 /// Bytes that one execution reads and writes in device memory.
 [[nodiscard]] double traffic_bytes(const Program& program, const Op& op);
+/// Whether cuDNN runs this `sdpa` or `sdpa_backward` there, and not flash attention.
+[[nodiscard]] bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target);
 [[nodiscard]] std::int64_t workspace_bytes(const Program& program, const Op& op,
                                            const WorkspaceTarget& target);
 

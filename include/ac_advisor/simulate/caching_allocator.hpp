@@ -47,6 +47,8 @@ class CachingAllocator {
     Handle handle = -1;
   };
   [[nodiscard]] std::int64_t address(Handle handle) const { return at(handle).address; }
+  /// Bytes of the block that a request got; 0 for a handle without one.
+  [[nodiscard]] std::int64_t size(Handle handle) const { return handle < 0 ? 0 : at(handle).size; }
   /// Every block that has memory, segment by segment, by address in each.
   [[nodiscard]] std::vector<BlockInfo> snapshot() const;
 

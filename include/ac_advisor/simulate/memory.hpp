@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,12 +11,21 @@
 
 namespace ac_advisor::simulate {
 
+/// Bytes that each request takes of the caching allocator in the steady-state step: more than its
+/// 512 B units where the block that it found is not split (simulate/reserved.hpp finds them).
+struct BlockSizes {
+  std::vector<std::int64_t> storages;  ///< by id
+  std::vector<std::int64_t> scratch;   ///< by op
+  std::int64_t cublas_workspace = 0;   ///< of all workspaces
+};
+
 /// How an allocator sees sizes and scratch.
 struct MemoryModel {
   bool round_to_512 = true;           ///< the CUDA caching allocator's; false: exact bytes (cpu)
   bool workspaces = true;             ///< false: the second walk, without any scratch
   std::int64_t cublas_workspace = 0;  ///< bytes of all cuBLAS workspaces, resident
   ir::WorkspaceTarget target;
+  std::shared_ptr<const BlockSizes> blocks;  ///< null: requests in 512 B units, or exact
 };
 
 /// The walk of the schedule with a counter: what `torch.cuda.memory_allocated` would go through.
@@ -27,8 +37,14 @@ struct MemoryTrace {
   std::int64_t workspace_at_peak = 0;  ///< scratch of the op at the peak and cuBLAS
 };
 
-/// Bytes as the allocator counts them.
+/// Bytes as the allocator counts them, of a block that is split.
 [[nodiscard]] std::int64_t allocated_size(std::int64_t bytes, bool round_to_512);
+/// Bytes of a storage, of an op's scratch, and of all cuBLAS workspaces as the model has them.
+[[nodiscard]] std::int64_t storage_bytes(const ir::Program& program, ir::StorageId storage,
+                                         const MemoryModel& model);
+[[nodiscard]] std::int64_t scratch_bytes(const ir::Program& program, ir::OpId op,
+                                         const MemoryModel& model);
+[[nodiscard]] std::int64_t cublas_bytes(const MemoryModel& model);
 
 /// Peaks of the steady-state step. `live`, if given, receives the live bytes after each op.
 [[nodiscard]] MemoryTrace walk_memory(const passes::StepProgram& step,

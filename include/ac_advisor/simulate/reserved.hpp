@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
@@ -21,12 +22,21 @@ struct Request {
 /// Is told after an allocation, before a free, and at the end with a request that has no handle.
 using RequestObserver = std::function<void(const CachingAllocator&, const Request&)>;
 
-/// What `torch.cuda.max_memory_reserved` would report after two steps: both are walked with a
-/// replica of the caching allocator, the first without optimizer state until its optimizer runs.
-/// Bytes. For a device without a caching allocator (cpu): the allocated peak.
-[[nodiscard]] std::int64_t peak_reserved(const passes::StepProgram& step,
-                                         const passes::Schedule& schedule, const MemoryModel& model,
-                                         std::int64_t cublas_handles, bool expandable_segments,
-                                         const RequestObserver& observer = {});
+/// What the caching allocator's own counters would report. Bytes.
+struct AllocatorWalk {
+  std::int64_t peak_reserved = 0;            ///< `torch.cuda.max_memory_reserved` after two steps
+  std::int64_t first_step_peak = 0;          ///< allocated, in the first of them
+  std::shared_ptr<const BlockSizes> blocks;  ///< of the second
+};
+
+/// Walks two steps with a replica of the caching allocator: the first has no optimizer state until
+/// its optimizer runs, and PyTorch's cuBLAS workspaces (one a thread: forward's and autograd's)
+/// come with the first product of their thread. `model.blocks` is not read. For a device without a
+/// caching allocator (cpu): the allocated peak, and no blocks.
+[[nodiscard]] AllocatorWalk walk_allocator(const passes::StepProgram& step,
+                                           const passes::Schedule& schedule,
+                                           const MemoryModel& model, std::int64_t cublas_handles,
+                                           bool expandable_segments,
+                                           const RequestObserver& observer = {});
 
 }  // namespace ac_advisor::simulate

@@ -1,0 +1,256 @@
+// What the device sees of an op: kernels, memsets and copies on the device. PyTorch 2.11's unless
+// said otherwise, as its own launches on the emulated device tell (tests/oracle/emulated_peaks.py).
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/tiles.hpp"
+
+namespace ac_advisor::ir {
+namespace {
+
+using enum OpKind;
+
+/// trainer/kernels/cuda/loss.cpp: a product and a kernel a tile, in backward two products more; the
+/// fills and the mean, or the scale and the copies of sums that were apart.
+std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
+  const bool backward = op.kind == linear_cross_entropy_backward;
+  const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
+  const std::int64_t words = p.value(p.input(op, backward ? 2 : 1)).shape[0];
+  const std::int64_t columns = (words + cuda_loss_tile_vocab - 1) / cuda_loss_tile_vocab;
+  const std::int64_t tiles =
+      columns * ((hidden.shape[0] + cuda_loss_tile_tokens - 1) / cuda_loss_tile_tokens);
+  if (!backward) return 2 * tiles + 3;
+  return 4 * tiles + 1 + (hidden.dtype == DType::f32 ? 0 : columns + 1);
+}
+
+/// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.
+bool two_launches(OpKind kind) {
+  return kind == mean || kind == add_scalar || kind == pad || kind == dropout ||
+         kind == dropout_backward || kind == floor_divide;
+}
+
+/// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
+/// tensor has a parameter, a gradient, two moments and a counter.
+std::int64_t cuda_adamw_launches(const Op& op) {
+  const std::int64_t tensors = op.inputs / 5;
+  return (tensors + 3999) / 4000 + (tensors + 511) / 512;
+}
+
+/// LibTorch's multi-tensor kernels, 320 chunks of 65536 elements each.
+std::int64_t trainer_list_launches(const Program& p, const Op& op) {
+  std::int64_t chunks = 0;
+  for (ValueId v : p.inputs(op))
+    if (p.storage(p.storage_of(v)).role == Role::parameter)
+      chunks += (p.value(v).shape.numel() + 65535) / 65536;
+  return std::max<std::int64_t>(1, (chunks + 319) / 320);
+}
+
+std::int64_t trainer_launches(const Program& p, const Op& op) {
+  if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward)
+    return cuda_loss_launches(p, op);
+  if (op.kind == adamw_fused) return cuda_adamw_launches(op);
+  if (op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
+  if (op.kind == foreach || op.kind == sgd_fused) return trainer_list_launches(p, op);
+  if (op.kind == cat) return op.inputs;  // a copy each
+  if (two_launches(op.kind)) return 2;
+  return row(op.kind).launches;
+}
+
+// aten/src/ATen/native/cuda/MultiTensorApply.cuh: a kernel takes 320 chunks of 65536 elements, of
+// as many tensors as its argument has room for.
+constexpr std::int64_t chunk_elements = 65536, most_chunks = 320;
+/// depth_to_max_tensors, by the lists that a kernel walks along together; with a scalar a tensor
+/// (depth_to_max_tensors_scalarlist) the first has room for fewer.
+std::int64_t most_tensors(std::size_t lists, bool scalars) {
+  constexpr std::int64_t room[] = {110, 64, 48, 36, 30};
+  return scalars && lists == 1 ? 96 : room[lists - 1];
+}
+
+std::int64_t multi_tensor_launches(const std::vector<std::int64_t>& elements, std::size_t lists,
+                                   bool scalars = false) {
+  const std::int64_t room = most_tensors(lists, scalars);
+  std::int64_t launched = 0, tensors = 0, chunks = 0;
+  for (std::int64_t n : elements) {
+    if (n == 0) continue;
+    ++tensors;
+    for (std::int64_t left = (n + chunk_elements - 1) / chunk_elements; left > 0; --left) {
+      ++chunks;
+      if (chunks < most_chunks && (tensors < room || left > 1)) continue;
+      ++launched;
+      chunks = 0;
+      tensors = left > 1 ? 1 : 0;  // the tensor that is not finished goes on in the next
+    }
+  }
+  return launched + (chunks > 0 ? 1 : 0);
+}
+
+std::vector<std::int64_t> sizes_of(const Program& p, std::span<const ValueId> values) {
+  std::vector<std::int64_t> sizes;
+  for (ValueId v : values) sizes.push_back(p.value(v).shape.numel());
+  return sizes;
+}
+
+std::vector<std::int64_t> sizes_of(const Program& p, std::span<const ValueId> values, Role role) {
+  std::vector<ValueId> found;
+  for (ValueId v : values)
+    if (p.storage(p.storage_of(v)).role == role) found.push_back(v);
+  return sizes_of(p, found);
+}
+
+/// torch.optim.AdamW(fused=True): its step counters, then parameters, gradients and two moments.
+std::int64_t fused_adamw_launches(const Program& p, const Op& op) {
+  const std::vector<std::int64_t> parameters = sizes_of(p, p.inputs(op), Role::parameter);
+  if (parameters.empty()) return 2;  // ZeRO's partition, which is one tensor
+  return multi_tensor_launches(std::vector<std::int64_t>(parameters.size(), 1), 1) +
+         multi_tensor_launches(parameters, 4);
+}
+
+/// What a stage of the foreach form goes over: a tensor a parameter.
+std::vector<std::int64_t> walked(const Program& p, const Op& op) {
+  for (Role role : {Role::parameter, Role::gradient, Role::temporary})
+    if (std::vector<std::int64_t> sizes = sizes_of(p, p.inputs(op), role); !sizes.empty())
+      return sizes;
+  if (op.outputs > 0) return sizes_of(p, p.outputs(op));
+  std::vector<std::int64_t> second;  // of two moments
+  for (std::int64_t n : sizes_of(p, p.inputs(op)))
+    if (n > 1) second.push_back(n);
+  for (std::size_t i = 1; i < second.size(); ++i)
+    second.erase(second.begin() + static_cast<std::ptrdiff_t>(i));
+  return second;
+}
+
+/// A multi-tensor op: what its pass says, or by the lists that it walks along. Without lists it is
+/// on step counters, which are on the host.
+std::int64_t foreach_launches(const Program& p, const Op& op) {
+  const Foreach& a = attributes<Foreach>(op);
+  if (a.launches > 0) return a.launches;
+  if (a.lists == 0 || op.inputs == 0) return 0;
+  return multi_tensor_launches(walked(p, op), static_cast<std::size_t>(a.lists), a.scalars);
+}
+
+/// embedding_dense_backward on CUDA (EmbeddingBackwardKernel.cu): a fill and a kernel; beyond 3072
+/// indices a sort of 64-bit keys, whose eight passes, and the cub kernels after it, clear their
+/// scratch first: 21 kernels and 10 memsets.
+std::int64_t embedding_launches(const Program& p, const Op& op) {
+  constexpr std::int64_t unsorted = 3072;
+  return p.value(p.input(op, 1)).shape.numel() <= unsorted ? 2 : 31;
+}
+
+/// Keys that one block of a sort holds, about: one kernel then does all.
+constexpr std::int64_t sorted_by_block = 4096;
+
+/// The backward of indexing sorts its indices by as many bits as the rows need, eight a pass, each
+/// a kernel and a memset (index_put_with_sort_kernel, Indexing.cu): eight kernels and a memset
+/// beside.
+std::int64_t index_backward_launches(const Program& p, const Op& op) {
+  const std::int64_t rows = p.value(p.output(op, 0)).shape[0];
+  if (rows <= sorted_by_block / 2) return 8;
+  std::int64_t passes = 1;
+  for (std::int64_t left = rows >> 8; left > 0; left >>= 8) ++passes;
+  return 9 + 2 * passes;
+}
+
+/// Sort.cpp: more keys than a block holds by eight passes over 64 bits: eleven kernels, nine
+/// memsets and two copies.
+std::int64_t sort_launches(const Program& p, const Op& op) {
+  return p.value(p.input(op, 0)).shape.numel() <= sorted_by_block ? 5 : 22;
+}
+
+/// aten/src/ATen/native/cuda/Reduce.cuh: a sum over rows has four of them a block; with 256 a
+/// thread or more, blocks share an output and their semaphores are cleared first.
+std::int64_t row_sum_launches(const Program& p, const Op& op) {
+  constexpr std::int64_t rows_of_block = 4, shared_from = 256;
+  const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
+  if (attributes<Sum>(op).over != SumOver::broadcast || out.rank() == 0 || out.back() == 1)
+    return 1;
+  return in.numel() / out.numel() >= rows_of_block * shared_from ? 2 : 1;
+}
+
+/// TensorIterator: a pointwise kernel indexes with 32 bits; larger operands are halved until they
+/// can be.
+std::int64_t pieces(const Program& p, const Op& op) {
+  std::int64_t largest = 0, count = 1;
+  for (ValueId v : p.inputs(op)) largest = std::max(largest, p.bytes(v));
+  for (ValueId v : p.outputs(op)) largest = std::max(largest, p.bytes(v));
+  for (; largest / count > std::numeric_limits<std::int32_t>::max(); count *= 2) {
+  }
+  return count;
+}
+
+/// What TensorIterator runs, one kernel for all of its operands.
+bool is_elementwise(OpKind kind) {
+  switch (kind) {
+    case cast:
+    case clone:
+    case add:
+    case add_scalar:
+    case mul:
+    case mul_scalar:
+    case div:
+    case neg:
+    case OpKind::pow:
+    case rsqrt:
+    case OpKind::exp:
+    case silu:
+    case gelu_tanh:
+    case OpKind::tanh:
+    case masked_fill:
+    case copy:
+    case compare:
+    case fill:
+    case silu_backward:
+    case gelu_backward:
+    case tanh_backward:
+    case accumulate:
+    case accumulate_inplace:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool shares_keys(const Program& p, const Op& op) {
+  return p.value(p.input(op, 1)).shape[1] != p.value(p.input(op, 2)).shape[1];
+}
+
+}  // namespace
+
+std::int64_t launches(const Program& program, const Op& op, bool trainer) {
+  if (trainer) return trainer_launches(program, op);
+  switch (op.kind) {
+    case adamw_fused:
+      return fused_adamw_launches(program, op);
+    case sgd_fused:
+      return multi_tensor_launches(sizes_of(program, program.inputs(op), Role::parameter), 2);
+    case foreach:
+      return op.phase == Phase::optimizer
+                 ? foreach_launches(program, op)
+                 : multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+    case all_gather_copy_in:
+      return multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+    case embedding_backward:
+      return embedding_launches(program, op);
+    case sum:
+      return row_sum_launches(program, op);
+    case sdpa_backward:  // keys' and values' gradients of each query's head are added up
+      return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0);
+    case nll_loss_backward:  // a fill of the logits' size, then its kernel
+      return 1 + pieces(program, op);
+    case cumsum:      // booleans are widened first; cub clears its state first
+    case histc:       // a fill, and the counts
+    case topk:        // what is found is sorted
+    case grouped_mm:  // one kernel makes the arguments of the other
+      return 2;
+    case index_backward:
+      return index_backward_launches(program, op);
+    case sort:
+      return sort_launches(program, op);
+    default:
+      return is_elementwise(op.kind) ? row(op.kind).launches * pieces(program, op)
+                                     : row(op.kind).launches;
+  }
+}
+
+}  // namespace ac_advisor::ir

@@ -1,0 +1,249 @@
+"""Allocated and reserved peaks and launches of real training steps on the emulated device.
+
+    ac-advisor dryrun [--world N] --output /dev/null -- python emulated_peaks.py OUTPUT.json [--only LABEL] [--model M]
+
+Runs the cases of emulated_cases.py that have this world, one after another in this process, and puts them into
+OUTPUT.json beside those that are there. Nothing of one case is left when the next begins: what PyTorch
+holds is given back first, and that its counters are at zero is asserted.
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+import transformers
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import training_step
+from ac_advisor_dryrun import emulator
+from emulated_cases import all_cases, config_of, label
+
+PHASES = ("forward", "loss", "backward", "optimizer")
+DEFAULTS = {"shard": "none", "world": 1, "attn": "auto", "optimizer": "adamw", "grad_accum": 1, "no_sync": False,
+            "hold_output": None, "keep_last_block": False, "alloc_conf": "expandable_segments:False",
+            "param_dtype": "bf16", "compute_dtype": "bf16", "reduce_dtype": "bf16"}
+LAUNCHES = ("kernel", "memory_set", "copy_on_device")
+
+
+class Marks:
+    """Peaks and launches between the marks that a step sets."""
+
+    def __init__(self):
+        self.phase = None
+        self.figures = {}
+
+    def enter(self, phase):
+        """None ends the step."""
+        counts = {a: n for a, (n, _) in emulator.counts().items()}
+        if self.phase:
+            kept = self.figures.setdefault(self.phase, {"allocated": 0, "reserved": 0, **dict.fromkeys(LAUNCHES, 0)})
+            kept["allocated"] = max(kept["allocated"], torch.cuda.max_memory_allocated())
+            kept["reserved"] = max(kept["reserved"], torch.cuda.max_memory_reserved())
+            for activity in LAUNCHES:
+                kept[activity] += counts[activity] - self.counts[activity]
+        torch.cuda.reset_peak_memory_stats()
+        self.phase, self.counts = phase, counts
+
+
+# --- the step -----------------------------------------------------------------------------------
+
+
+def on_device(module, device="cuda"):
+    """Gives meta parameters and buffers memory, those that several modules share once."""
+    made = {}
+    for name, tensor in list(module.named_parameters(remove_duplicate=True)):
+        made[name] = tensor
+        torch.utils.swap_tensors(tensor, torch.nn.Parameter(torch.empty_like(tensor, device=device)))
+    rotary = [m for m in module.modules() if "RotaryEmbedding" in type(m).__name__]
+    for child in rotary:  # its buffers are computed, from the configuration
+        with torch.device(device):
+            fresh = type(child)(child.config)
+        child._buffers.update(fresh._buffers)
+        child.__dict__.update({k: v for k, v in fresh.__dict__.items() if isinstance(v, torch.Tensor)})
+    for child in module.modules():
+        for name, buffer in list(child._buffers.items()):
+            if buffer is not None and buffer.is_meta:
+                value = child.scalar_embed_scale if hasattr(child, "scalar_embed_scale") else 0
+                child._buffers[name] = torch.full_like(buffer, value, device=device)
+
+
+def parallel(step, blocks, entry):
+    """What trains: the step itself, sharded in place, or inside DistributedDataParallel."""
+    shard = entry["shard"]
+    if shard == "none" or shard == "ddp":
+        on_device(step)
+        return DistributedDataParallel(step, gradient_as_bucket_view=True) if shard == "ddp" else step
+    ranks, names = (entry["world"],), ("shard",)
+    if shard.startswith("hsdp:"):
+        group = int(shard.removeprefix("hsdp:"))
+        ranks, names = (entry["world"] // group, group), ("replicate", "shard")
+    options = {"mesh": dist.init_device_mesh("cuda", ranks, mesh_dim_names=names)}
+    if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
+        options["mp_policy"] = MixedPrecisionPolicy(
+            param_dtype=training_step.DTYPES[entry["compute_dtype"]],
+            reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
+    for block in blocks:
+        kept = entry["keep_last_block"] and block is blocks[-1]
+        fully_shard(block, reshard_after_forward=not kept, **options)
+    fully_shard(step, reshard_after_forward=False, **options)
+    on_device(step)
+    return step
+
+
+def build(entry, on_loss):
+    config = transformers.AutoConfig.for_model(**config_of(entry["model"]))
+    eager = entry["attn"] == "eager" or config.model_type == "gemma2"  # transformers has no SDPA for it
+    config._attn_implementation = "eager" if eager else "sdpa"
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(
+            config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
+    model.tie_weights()
+    blocks = list(model.model.layers)
+    ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
+    training_step.checkpoint_blocks(model.model, ac)
+    loss = entry["loss"].replace("chunked:", "chunk").replace("ce", "hf")
+    step = training_step.Step(model, loss, on_loss)
+    if step.chunked:
+        training_step.CHUNK_TOKENS = int(entry["loss"].removeprefix("chunked:"))
+    return step, parallel(step, blocks, entry)
+
+
+def make_optimizer(entry, step):
+    if entry["optimizer"] == "sgd":
+        return torch.optim.SGD(step.parameters(), lr=1e-3)
+    return torch.optim.AdamW(step.parameters(), **{"fused" if entry["optimizer"] == "adamw" else "foreach": True})
+
+
+def run_step(entry, step, ids, labels, optimizer, enter, kept):
+    optimizer.zero_grad(set_to_none=True)
+    for number in range(entry["grad_accum"]):
+        enter("forward")
+        kept.clear()
+        last = number + 1 == entry["grad_accum"]
+        waits = contextlib.nullcontext()
+        if entry["no_sync"] and entry["shard"] == "ddp":
+            waits = contextlib.nullcontext() if last else step.no_sync()
+        elif entry["no_sync"]:
+            step.set_requires_gradient_sync(last)
+        with waits:
+            out = step(ids, labels)
+            loss = out if isinstance(out, torch.Tensor) else out.loss
+            kept.append(out if entry["hold_output"] is not False else loss)
+            del out
+            enter("backward")
+            loss.backward()
+            del loss
+    enter("optimizer")
+    optimizer.step()
+
+
+def steps(entry, marks):
+    """Two steps; the figures are the second's, and the first's peaks beside."""
+    step, trained = build(entry, lambda: marks.enter("loss"))
+    optimizer = make_optimizer(entry, step)
+    vocabulary = step.m.config.vocab_size
+    ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
+    gc.collect()
+    torch.cuda.empty_cache()  # what was needed to set up
+    kept, found = [], []
+    for _ in range(2):
+        marks.figures = {}
+        run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
+        marks.enter(None)
+        found.append(marks.figures)
+    return found
+
+
+def highest(figures, what):
+    return max(phase[what] for phase in figures.values())
+
+
+def measure(entry):
+    entry = DEFAULTS | entry
+    torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
+    torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
+    first, second = steps(entry, Marks())
+    return {
+        "peak_allocated": highest(second, "allocated"),
+        "peak_reserved": max(highest(first, "reserved"), highest(second, "reserved")),
+        "first_step_peak": highest(first, "allocated"),
+        "allocated": {p: second[p]["allocated"] for p in PHASES},
+        "reserved": {p: second[p]["reserved"] for p in PHASES},
+        "launches": {p: [second[p][a] for a in LAUNCHES] for p in PHASES},
+    }
+
+
+def nothing_left():
+    for _ in range(50):  # NCCL's watchdog lets go of what it has seen end, ten times a second
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+        left = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+        if left == (0, 0):
+            break
+        time.sleep(0.1)
+    torch.cuda.reset_peak_memory_stats()
+    assert left == (0, 0), f"{left} bytes of an earlier case are allocated, reserved"
+
+
+# --- the file -----------------------------------------------------------------------------------
+
+
+def write(path, done):
+    """A line a case, in the order of the list; the models' configurations once."""
+    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
+    order = {label(entry): i for i, entry in enumerate(all_cases())}
+    cases = sorted((c for c in done if label(c["case"]) in order), key=lambda c: order[label(c["case"])])
+    models = {name: config_of(name) for name in dict.fromkeys(c["case"]["model"] for c in cases)}
+    with open(path + ".part", "w") as file:
+        file.write('{"source": ' + json.dumps(source) + ', "models": {\n')
+        file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in models.items()))
+        file.write('\n}, "cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
+    os.replace(path + ".part", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output")
+    parser.add_argument("--only", default="", help="cases whose label has this text")
+    parser.add_argument("--again", action="store_true", help="those that the file has, too")
+    options = parser.parse_args()
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        dist.init_process_group("nccl")
+    done = []
+    if os.path.exists(options.output):
+        with open(options.output) as file:
+            done = json.load(file)["cases"]
+    have = {label(c["case"]) for c in done}
+    torch.ones((), device="cuda")
+    written = time.time()
+    for entry in all_cases():
+        name = label(entry)
+        if entry.get("world", 1) != world or options.only not in name or (name in have and not options.again):
+            continue
+        start = time.time()
+        nothing_left()
+        try:
+            figures = measure(entry)
+        except torch.OutOfMemoryError:
+            print(f"{name}  DOES NOT FIT", flush=True)
+            continue
+        done = [c for c in done if label(c["case"]) != name] + [{"case": entry} | figures]
+        print(f"{name}  {figures['peak_allocated']} {figures['peak_reserved']}  {time.time() - start:.1f} s", flush=True)
+        if time.time() > written + 30:
+            write(options.output, done)
+            written = time.time()
+    write(options.output, done)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

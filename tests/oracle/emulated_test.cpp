@@ -1,0 +1,119 @@
+// Real PyTorch steps on the emulated device (emulated_peaks.py) against the plan of the same step.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+
+/// Whose memory: PyTorch's phases, each with the profile's that it holds.
+const std::map<std::string, std::vector<std::size_t>> phases{
+    {"forward", {0}}, {"loss", {1}}, {"backward", {2}}, {"optimizer", {4}}};
+
+OptionList options_of(const json& step) {
+  OptionList options{{"--gpu", "h100-80gb"}};
+  for (const auto& [key, value] : step.items()) {
+    if (key == "model") continue;
+    std::string name = "--" + key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (value.is_boolean())
+      options.emplace_back(value.get<bool>() ? name : "--no-" + name.substr(2), "");
+    else
+      options.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return options;
+}
+
+/// Shares of PyTorch's figure, in percent.
+class Errors {
+ public:
+  void add(std::int64_t planned, std::int64_t counted, const std::string& label) {
+    const auto off = static_cast<double>(planned - counted) / static_cast<double>(counted) * 100;
+    all_.push_back(std::abs(off));
+    if (all_.back() < worst_) return;
+    worst_ = all_.back();
+    label_ =
+        label + ": planned " + std::to_string(planned) + ", PyTorch " + std::to_string(counted);
+  }
+  [[nodiscard]] double worst() const { return worst_; }
+  [[nodiscard]] double median() const {
+    std::vector<double> sorted = all_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+  [[nodiscard]] std::string text() const {
+    return "median " + std::to_string(median()) + " %, worst " + std::to_string(worst()) + " % (" +
+           label_ + ")";
+  }
+
+ private:
+  std::vector<double> all_;
+  double worst_ = 0;
+  std::string label_;
+};
+
+struct Compared {
+  Errors allocated, tiny_allocated, reserved, phases, launches;
+};
+
+void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
+  const json& step = entry.at("case");
+  const std::string label = step.dump();
+  const profile::Profile p = advise::plan(model, resolve_options(options_of(step)), false);
+  const bool tiny = step.at("model").get<std::string>().starts_with("tiny_");
+  (tiny ? all.tiny_allocated : all.allocated)
+      .add(p.memory.peak_allocated, entry.at("peak_allocated"), label);
+  all.reserved.add(p.memory.peak_reserved, entry.at("peak_reserved"), label);
+  for (const auto& [name, indices] : phases)
+    all.phases.add(p.memory.peak_by_phase[indices.front()], entry.at("allocated").at(name),
+                   name + " of " + label);
+  std::int64_t counted = 0;
+  for (const json& phase : entry.at("launches"))
+    for (const json& kind : phase) counted += kind.get<std::int64_t>();
+  const auto& planned = p.kernels.launches;
+  all.launches.add(std::accumulate(planned.begin(), planned.end(), std::int64_t{0}), counted,
+                   label);
+}
+
+}  // namespace
+
+TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
+  std::ifstream stream(std::string(source_dir) + "/tests/oracle/emulated_peaks.json");
+  REQUIRE(stream);
+  const json document = json::parse(stream);
+  std::map<std::string, model::ModelSpec> models;
+  for (const auto& [name, config] : document.at("models").items())
+    models.emplace(name, model::parse_config(config.dump(), name, name));
+  Compared all;
+  for (const json& entry : document.at("cases"))
+    compare(entry, models.at(entry.at("case").at("model")), all);
+  MESSAGE(document.at("cases").size(), " cases; allocated: ", all.allocated.text());
+  MESSAGE("reserved: ", all.reserved.text());
+  MESSAGE("phases: ", all.phases.text());
+  MESSAGE("launches: ", all.launches.text());
+  CHECK(all.allocated.median() <= 0.001);
+  CHECK(all.allocated.worst() <= 0.1);
+  CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
+  CHECK(all.reserved.median() <= 0.1);
+  CHECK(all.reserved.worst() <= 9);  // experts under checkpoints; the others within 5
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.median() <= 1);
+  CHECK(all.launches.worst() <= 4);
+}
+
+}  // namespace ac_advisor::test
