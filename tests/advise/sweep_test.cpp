@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "ac_advisor/advise/advise.hpp"
 
@@ -30,6 +31,28 @@ TEST_CASE("rows that fit come first, by throughput, and ranks follow") {
       CHECK(b.rank == a.rank + 1);
     }
   }
+}
+
+TEST_CASE("a sweep tells each simulation once, and what all of them are") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const OptionList by_hand{{"--kernels", "fused"}, {"--batch", "2"}};
+  const StepConfig base = resolve_options(by_hand);
+  advise::Space space = advise::space_around(model, base, by_hand);
+  std::atomic<std::size_t> told{0}, most{0}, of{0};
+  space.progress = [&](std::size_t done, std::size_t all) {
+    ++told;
+    of = all;
+    if (done == all) ++most;
+  };
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  CHECK(told == of);
+  CHECK(most == 1);
+  CHECK(of == sweep.rows.size() + 20);  // the largest batch of the rows that a table shows
+  // What was given by hand is settled, but the batch, which is the middle.
+  for (const advise::Row& row : sweep.rows)
+    CHECK(row.profile.config.memory.kernels == Kernels::fused);
+  CHECK(std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                    [](const advise::Row& row) { return row.profile.config.run.batch == 4; }));
 }
 
 TEST_CASE("no row on the Pareto front is beaten in memory and throughput at once") {

@@ -266,8 +266,11 @@ TEST_CASE("--network is a network's name or the Gbit/s of one GPU, --node-size a
 TEST_CASE("dropout and capacity factor are finite and in range") {
   CHECK(resolve({{"--dropout", "0.1"}}).run.dropout == doctest::Approx(0.1));
   CHECK(resolve({{"--capacity-factor", "1.25"}}).run.capacity_factor == doctest::Approx(1.25));
-  for (const char* value : {"1", "-0.1", "nan", "inf", "0.1x", ""})
+  for (const char* value : {"1", "-0.1", "nan", "inf", "0.1x", "", "+0.1", " 0.1", "0.1 ",
+                            "0x0.1p0", "1e999", "1e-999", "-", "e1"})
     CHECK(says(error({{"--dropout", value}}), {"--dropout"}));
+  for (const char* value : {".25", "2.5e-1", "0.250", "25e-2"})
+    CHECK(resolve({{"--dropout", value}}).run.dropout == 0.25);
   for (const char* value : {"0", "-1", "1e9", "nan", "much"})
     CHECK(says(error({{"--capacity-factor", value}}), {"--capacity-factor"}));
 }
