@@ -31,7 +31,7 @@ ValueId OptimizerOps::temporary(const ir::Shape& shape, DType dtype) {
 }
 
 void OptimizerOps::op(std::initializer_list<const Values*> reads, const Values& makes,
-                      std::int32_t launches, OpKind kind, Lists lists) {
+                      std::int32_t launches, OpKind kind, TensorLists lists) {
   Values in;
   for (const Values* list : reads) in.insert(in.end(), list->begin(), list->end());
   const ir::Attributes attributes =

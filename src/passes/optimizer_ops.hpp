@@ -8,6 +8,13 @@
 
 namespace ac_advisor::passes {
 
+/// Tensor lists that a multi-tensor kernel walks along together, and whether each tensor has a
+/// scalar of its own. 0: what is on the host.
+struct TensorLists {
+  std::int32_t count = 0;
+  bool scalars = false;
+};
+
 /// What an optimizer is written with: states that stay, temporaries, and ops one after the other at
 /// the step's end. One file an optimizer, one row of optimizer.cpp's table.
 class OptimizerOps {
@@ -18,12 +25,6 @@ class OptimizerOps {
   /// `counters_on_host`: of steps, one a tensor; otherwise they are states of the device.
   explicit OptimizerOps(StepProgram& step, bool counters_on_host = false);
 
-  /// Tensor lists that a multi-tensor kernel walks along together, and whether each tensor has a
-  /// scalar of its own. 0: as many as are read.
-  struct Lists {
-    std::int32_t count = 0;
-    bool scalars = false;
-  };
   [[nodiscard]] bool counters_on_host() const { return counters_on_host_; }
 
   [[nodiscard]] ir::Program& program() { return p_; }
@@ -41,7 +42,7 @@ class OptimizerOps {
   V temporary(const ir::Shape& shape, DType dtype);
   /// Each reads all of `reads` and makes `makes`; both live while it runs. `stage` counts on.
   void op(std::initializer_list<const Values*> reads, const Values& makes,
-          std::int32_t launches = 0, ir::OpKind kind = ir::OpKind::foreach, Lists lists = {});
+          std::int32_t launches = 0, ir::OpKind kind = ir::OpKind::foreach, TensorLists lists = {});
   /// A stage of a foreach optimizer.
   void stage(std::initializer_list<const Values*> reads, const Values& makes, std::int32_t lists,
              bool scalars = false) {
