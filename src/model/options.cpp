@@ -2,6 +2,7 @@
 #include "ac_advisor/model/options.hpp"
 
 #include "ac_advisor/model/option_table.hpp"
+#include "option_rows.hpp"
 #include "options_parse.hpp"
 #include "options_preset.hpp"
 #include "options_settle.hpp"
@@ -41,7 +42,7 @@ StepConfig resolve_options(const OptionList& list) {
   options::Choices hand, preset;
   std::string& framework = preset.config.runtime.framework;
   for (const auto& [option, value] : list)
-    if (option == "--framework") framework = value;
+    if (option == "--framework") framework = options::named(value);
   for (const auto& [option, value] : options::framework_preset(framework))
     options::apply({option, value}, preset);
   hand.config = preset.config;

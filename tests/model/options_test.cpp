@@ -231,6 +231,27 @@ TEST_CASE("numbers are read to their last character, within their range") {
   CHECK(resolve({{"--seq", "2147483648"}}).run.seq == 2147483648);
 }
 
+TEST_CASE("numbers as people write them: 8k of a context, 1e3, and nothing else") {
+  CHECK(resolve({{"--seq", "8k"}}).run.seq == 8192);
+  CHECK(resolve({{"--seq", "128K"}}).run.seq == 131072);
+  CHECK(resolve({{"--seq", "1M"}}).run.seq == 1048576);
+  CHECK(resolve({{"--batch", "1e3"}}).run.batch == 1000);
+  CHECK(resolve({{"--loss", "chunked:1k"}}).memory.chunk_tokens == 1024);
+  CHECK(says(error({{"--batch", "1.5e0"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", "1e99"}}), {"--batch 1e99"}));
+  CHECK(says(error({{"--seq", "8kk"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", "-1e3"}}), {"--batch -1e3"}));
+  CHECK(says(error({{"--world", "2M"}}), {"--world 2M", "at most 1048576"}));
+}
+
+TEST_CASE("names of devices and frameworks are read in any case, paths as they are") {
+  CHECK(resolve({{"--gpu", "H100"}}).device.gpu == "h100");
+  CHECK(resolve({{"--gpu", "A100-80GB"}}).device.gpu == "a100-80gb");
+  CHECK(resolve({{"--gpu", "./Mine.json"}}).device.gpu == "./Mine.json");
+  CHECK(resolve({{"--framework", "TorchTitan"}}).runtime.framework == "torchtitan");
+  CHECK(resolve({{"--framework", "TorchTitan"}}).memory.ac == AcMode::selective);
+}
+
 TEST_CASE("arguments of modes are read as strictly") {
   CHECK(
       says(error({{"--ac", "grouped:0"}}), {"--ac grouped:0: K must be at least 1", "grouped:1"}));
@@ -290,6 +311,8 @@ TEST_CASE("sizes have units, decimals are exact") {
     }
     return std::string("no error");
   };
+  CHECK(parse_size("--x", "40gb") == 40'000'000'000);
+  CHECK(parse_size("--x", "2gib") == 2LL << 30);
   CHECK(says(refused("40G"), {"--limit 40G", "GiB or GB"}));
   CHECK(says(refused("9223372036854775808"), {"at most"}));
   CHECK(says(refused("8388608TiB"), {"at most"}));
