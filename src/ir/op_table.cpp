@@ -221,6 +221,7 @@ const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 
 std::int32_t inner_dimension(const Op& op) {
   if (const auto* product = std::get_if<Product>(&op.attributes)) return product->inner;
+  if (const auto* product = std::get_if<QuantizedProduct>(&op.attributes)) return product->inner;
   return ir::attributes<LinearCrossEntropy>(op).hidden;
 }
 
