@@ -89,17 +89,20 @@ AdapterPlan plan_case(const AdapterCase& c) {
   std::array<std::int64_t, ir::phase_count> peaks{};
   ir::OpId last = ir::no_id;
   bool second = false;
-  planned.reserved = simulate::peak_reserved(
-      step, schedule, model, 2, false,
-      [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
-        if (last != ir::no_id && request.op == ir::no_id)  // at the end: what the optimizer left
-          peaks[4] = std::max(peaks[4], allocator.allocated() - c.workspace);
-        second = second || request.op < last;
-        last = request.op;
-        if (!second || request.frees || request.op == ir::no_id) return;
-        auto& peak = peaks[static_cast<std::size_t>(step.program.op(request.op).phase)];
-        peak = std::max(peak, allocator.allocated() - c.workspace);
-      });
+  planned.reserved =
+      simulate::walk_allocator(
+          step, schedule, model, 2, false,
+          [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
+            if (last != ir::no_id &&
+                request.op == ir::no_id)  // at the end: what the optimizer left
+              peaks[4] = std::max(peaks[4], allocator.allocated() - c.workspace);
+            second = second || request.op < last;
+            last = request.op;
+            if (!second || request.frees || request.op == ir::no_id) return;
+            auto& peak = peaks[static_cast<std::size_t>(step.program.op(request.op).phase)];
+            peak = std::max(peak, allocator.allocated() - c.workspace);
+          })
+          .peak_reserved;
   const std::int64_t backward = std::max(peaks[2], peaks[3]),
                      forward = std::max(peaks[0], peaks[1]);
   planned.peaks = {std::max({forward, backward, peaks[4]}), forward, backward, peaks[4]};
