@@ -36,8 +36,9 @@ void declare(CLI::App& app, std::string_view name, std::string_view metavar, con
       text, [set](const std::vector<std::string>& values) {
         for (const std::string& value : values) set(value);
       });
-  option->expected(1)->multi_option_policy(repeats ? CLI::MultiOptionPolicy::TakeAll
-                                                   : CLI::MultiOptionPolicy::TakeLast);
+  // One value, though it collects them in a list: the next word is MODEL.
+  option->expected(1)->allow_extra_args(false)->multi_option_policy(
+      repeats ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
 }
 
 void declare_step_options(CLI::App& app, Arguments& arguments) {
@@ -158,7 +159,9 @@ std::vector<std::string> with_bare_values(std::vector<std::string> words) {
     const OptionRow* row = find_option(words[i]);
     if (row == nullptr || row->bare.empty()) continue;
     const std::vector<std::string_view> values(row->words.begin(), row->words.end());
-    if (i + 1 == words.size() || model::nearest(words[i + 1], values).empty())
+    // A word of one or two letters is near to anything.
+    if (i + 1 == words.size() || words[i + 1].size() < 3 ||
+        model::nearest(words[i + 1], values).empty())
       words[i] += "=" + std::string(row->bare);
   }
   return words;

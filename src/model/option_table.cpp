@@ -54,7 +54,7 @@ double parse_network(const Given& given) {
   if (!number) refuse(given, "must be one of " + names + ", or the Gbit/s of one GPU, such as 400");
   constexpr double least = 0.1, most = 100'000;
   const double gbps = parse_decimal(given, "400");
-  if (gbps < least || gbps > most)
+  if (gbps != 0 && (gbps < least || gbps > most))
     refuse(given, std::string("must be from 0.1 to 100000 Gbit/s; the nearest is ") +
                       (gbps < least ? "0.1" : "100000"));
   return gbps;
@@ -144,12 +144,13 @@ constexpr OptionRow table[] = {
                                         "gradients are reduced after the last micro-batch only",
                                         parallelism}),
     newer(whole<&S::layout, &Layout::node_size>(
-        {"--node-size", "node_size", "N", "ranks of a node, which links join (the device's: 8)",
-         parallelism},
-        1, most_ranks)),
+        {"--node-size", "node_size", "N",
+         "ranks of a node, which links join (0: the device's, 8 for most)", parallelism},
+        0, most_ranks)),
     newer(decimal<&S::layout, &Layout::network_gbps, parse_network>(
         {"--network", "network_gbps", "NAME",
-         "between nodes: edr, hdr, ndr, xdr, efa-p4d, efa-p5, or Gbit/s of one GPU (the device's)",
+         "between nodes: edr, hdr, ndr, xdr, efa-p4d, efa-p5, or Gbit/s of one GPU (0: the "
+         "device's)",
          parallelism})),
     mode<apply_ac, ac_option>(
         {"--ac", "ac", "MODE",

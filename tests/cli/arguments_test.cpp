@@ -48,6 +48,16 @@ TEST_CASE("of an option given twice, and of a pair that contradicts, the last on
         "--no-hold-output");
 }
 
+TEST_CASE("options may stand before MODEL") {
+  for (const auto& words : {std::vector<const char*>{"plan", "--batch", "2", "m"},
+                            {"plan", "--batch=2", "m"},
+                            {"plan", "m", "--batch", "2"}}) {
+    const cli::Arguments a = parse(words);
+    CHECK(a.positional == std::vector<std::string>{"m"});
+    CHECK(a.options == OptionList{{"--batch", "2"}});
+  }
+}
+
 TEST_CASE("--autocast alone is bf16, and takes the next word only where it is a value") {
   for (const auto& words : {std::vector<const char*>{"plan", "--autocast", "m"},
                             {"plan", "m", "--autocast"},

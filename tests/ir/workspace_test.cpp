@@ -35,6 +35,7 @@ StepConfig sequences(std::int64_t batch, std::int64_t seq) {
   StepConfig config = small_config();
   config.run.batch = batch;
   config.run.seq = seq;
+  config.run.attention = Attention::flash;
   return config;
 }
 

