@@ -278,10 +278,12 @@ TEST_CASE("--network is a network's name or the Gbit/s of one GPU, --node-size a
   CHECK(resolve(with(eight_ranks, {{"--node-size", "4"}})).layout.node_size == 4);
   CHECK(says(error({{"--network", "infiniband"}}),
              {"--network infiniband", "edr, hdr, ndr, xdr, efa-p4d, efa-p5", "Gbit/s"}));
-  CHECK(says(error({{"--network", "0"}}), {"--network 0", "the nearest is 0.1"}));
+  CHECK(says(error({{"--network", "0.01"}}), {"--network 0.01", "the nearest is 0.1"}));
+  // 0 is the device's, as it stands in a saved configuration
+  CHECK(resolve(with(eight_ranks, {{"--network", "0"}})).layout.network_gbps == 0);
   for (const char* value : {"", "-5", "1e3", "nan", "1.2.3", "400gb"})
     CHECK(says(error({{"--network", value}}), {"--network"}));
-  CHECK(says(error({{"--node-size", "0"}}), {"--node-size 0"}));
+  CHECK(says(error({{"--node-size", "-1"}}), {"--node-size -1"}));
 }
 
 TEST_CASE("dropout and capacity factor are finite and in range") {
