@@ -58,6 +58,10 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
     chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
   }
   if (config_.memory.kernels == Kernels::fused) {  // the fused kernel rotates in place
+    // One autograd function: both outputs require a gradient where an input does, and what is made
+    // of them does too.
+    const bool trained = grad(q) || grad(k);
+    p_.value(chain.output).requires_grad = p_.value(chain.second_output).requires_grad = trained;
     const auto first_cast = last_op() + 1;
     chain.output = cast(chain.output, dtype(q));
     chain.second_output = cast(chain.second_output, dtype(k));

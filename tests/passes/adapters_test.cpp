@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "small_model.hpp"
 
 namespace ac_advisor::test {
@@ -43,6 +44,21 @@ TEST_CASE("quantized layers multiply as much as others do") {
   CHECK(matmul_flops(adapted(Quantization::nf4)) == plain);
   CHECK(matmul_flops(adapted(Quantization::nf4_double)) == plain);
   CHECK(matmul_flops(adapted(Quantization::int8)) == plain);
+}
+
+TEST_CASE("a fused rotation has both gradients where only the queries have adapters") {
+  // Windows that need a mask: keys are repeated for it, and must need a gradient like the queries.
+  const model::ModelSpec model = model::load_model("gemma-3-1b");
+  const StepConfig config = resolve_options(
+      {{"--lora", "8"}, {"--kernels", "fused"}, {"--seq", "512"}, {"--gpu", "rtx-4090"}});
+  const passes::StepProgram step = passes::build_step(model, config);
+  int rotations = 0;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == ir::OpKind::rope_backward) {
+      ++rotations;
+      for (const ir::ValueId v : step.program.inputs(op)) CHECK(v != ir::no_id);
+    }
+  CHECK(rotations == model.layers);
 }
 
 }  // namespace ac_advisor::test
