@@ -131,6 +131,7 @@ class Profile(Result):
     instruments: Optional[Dict[str, Any]] = None
     predicted: Optional[Dict[str, Any]] = field(default=None, repr=False)
     explanation: List[str] = field(default_factory=list)
+    trainable_parameters: Optional[int] = None
 
 
 @dataclass(frozen=True)
