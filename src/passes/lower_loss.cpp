@@ -90,8 +90,9 @@ void Lowering::loss_liger() {
   const V labels = shifted_labels(false);
   const V flat = p_.reshape(divided_hidden(), {tokens, h});
   const V grad_hidden = out({tokens, h}, dt, false), losses = out({tokens}, DType::f32, false);
-  V grad_weight = out({v, h}, dt, false);
-  for (V zeros : {grad_hidden, grad_weight, losses}) emit(OpKind::fill, {}, {zeros});
+  V grad_weight = grad(m_.lm_head) ? out({v, h}, dt, false) : ir::no_id;
+  for (V zeros : {grad_hidden, grad_weight, losses})
+    if (zeros != ir::no_id) emit(OpKind::fill, {}, {zeros});
   const V counts = out({tokens}, DType::u8, false), counted = out({}, DType::i64, false);
   emit(OpKind::compare, {labels}, {counts}, ir::Compare{-100.0, ir::Comparison::not_equal});
   emit(OpKind::sum, {counts}, {counted});
@@ -110,6 +111,7 @@ void Lowering::loss_liger() {
     emit(OpKind::softmax, {made, targets, losses}, {gradient});  // less one at the target
     emit(OpKind::mm, {gradient, m_.lm_head}, {into(p_.narrow(grad_hidden, 0, start, n), {n, h})},
          ir::Product{static_cast<std::int32_t>(v), ir::Form::nn});
+    if (grad_weight == ir::no_id) continue;
     const ir::Product product{static_cast<std::int32_t>(n), ir::Form::tn};
     const V sum = into(grad_weight, {v, h});
     if (dt == DType::bf16) {
@@ -122,10 +124,19 @@ void Lowering::loss_liger() {
     grad_weight = sum;
   }
   hold({logits, counts, counted, labels});
-  const V total = out({}, DType::f32, false), loss = p_.on_storage_of(total, {}, DType::f32, false);
+  const V total = out({}, DType::f32, false);
   emit(OpKind::sum, {losses}, {total});
+  end_chunks(total, flat, grad_hidden, grad_weight);
+}
+
+/// The loss, whose gradients exist already; that of a frozen LM head (no_id) does not.
+void Lowering::end_chunks(V total, V flat, V grad_hidden, V grad_weight) {
+  const V loss = p_.on_storage_of(total, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
-  emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  if (grad_weight != ir::no_id)
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  else
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden}, {loss});
   hold({hidden_});
   s_.loss = loss;
   s_.outputs = {hidden_};
@@ -144,12 +155,8 @@ void Lowering::loss_chunked() {
   const V flat = p_.reshape(divided_hidden(), {tokens, h});
   V grad_hidden = out({tokens, h}, dt, false);
   emit(OpKind::empty, {}, {grad_hidden});
-  const bool weight_trained = grad(m_.lm_head);
-  V grad_weight = ir::no_id;
-  if (weight_trained) {
-    grad_weight = out({v, h}, dt, false);
-    emit(OpKind::fill, {}, {grad_weight});
-  }
+  V grad_weight = grad(m_.lm_head) ? out({v, h}, dt, false) : ir::no_id;
+  if (grad_weight != ir::no_id) emit(OpKind::fill, {}, {grad_weight});
   V total = out({}, DType::f32, false);
   emit(OpKind::fill, {}, {total});
   const auto rewrite = [&](OpKind kind, V target, V source) {
@@ -188,7 +195,7 @@ void Lowering::loss_chunked() {
     const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
     emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
     grad_hidden = copied;
-    if (weight_trained) {
+    if (grad_weight != ir::no_id) {
       const V into_weight = out({v, h}, dt, false);
       emit(OpKind::mm, {grad_logits, part}, {into_weight},
            ir::Product{static_cast<std::int32_t>(n), ir::Form::tn});
@@ -197,15 +204,7 @@ void Lowering::loss_chunked() {
     hold({loss, grad_logits});  // the loop's locals
   }
   hold({labels});
-  const V loss = p_.on_storage_of(total, {}, DType::f32, false);
-  p_.value(loss).requires_grad = true;
-  if (weight_trained)
-    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
-  else
-    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden}, {loss});
-  hold({hidden_});
-  s_.loss = loss;
-  s_.outputs = {hidden_};
+  end_chunks(total, flat, grad_hidden, grad_weight);
 }
 
 }  // namespace ac_advisor::passes

@@ -99,6 +99,7 @@ class Lowering {
   void loss_chunked();
   void widen_output();
   void loss_liger();
+  void end_chunks(V total, V flat, V grad_hidden, V grad_weight);
   V soft_cap(V logits, double cap);
   V divided_hidden();
   V shifted_labels(bool keep_padded);

@@ -46,6 +46,22 @@ TEST_CASE("quantized layers multiply as much as others do") {
   CHECK(matmul_flops(adapted(Quantization::int8)) == plain);
 }
 
+TEST_CASE("a frozen LM head gets no gradient in a chunked loss, ours or Liger's") {
+  const model::ModelSpec model = small_model();
+  for (const Kernels kernels : {Kernels::eager, Kernels::fused}) {
+    StepConfig config = adapted();
+    config.memory.loss = LossKind::chunked;
+    config.memory.chunk_tokens = 16;
+    config.memory.kernels = kernels;
+    const passes::StepProgram step = passes::build_step(model, config);
+    for (const ir::Value& value : step.program.values) {
+      const ir::Shape& s = value.shape;
+      const bool of_head = s.rank() == 2 && s[0] == model.vocab && s[1] == model.hidden;
+      if (of_head) CHECK(step.program.storage(value.storage).role == ir::Role::parameter);
+    }
+  }
+}
+
 TEST_CASE("a fused rotation has both gradients where only the queries have adapters") {
   // Windows that need a mask: keys are repeated for it, and must need a gradient like the queries.
   const model::ModelSpec model = model::load_model("gemma-3-1b");
