@@ -1,31 +1,29 @@
 """The cases of adapter_peaks.json: (label, config.json, options)."""
 
+from generate_peaks import sizes
 
-def sizes(model_type, hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, tied, **more):
-    return {
-        "model_type": model_type, "hidden_size": hidden, "intermediate_size": intermediate,
-        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
-        "head_dim": head_dim, "vocab_size": vocab, "tie_word_embeddings": tied, "max_position_embeddings": 131072,
-        "rms_norm_eps": 1e-6, "pad_token_id": 0,
-    } | more
+
+def of(model_type, *figures, **more):
+    common = {"max_position_embeddings": 131072, "rms_norm_eps": 1e-6, "pad_token_id": 0}
+    return sizes(*figures, model_type=model_type, **(common | more))
 
 
 MODELS = {
-    "llama1b": sizes("llama", 2048, 8192, 4, 32, 8, 64, 128256, True),
-    "llama8b": sizes("llama", 4096, 14336, 2, 32, 8, 128, 128256, False),
-    "mistral": sizes("mistral", 4096, 14336, 2, 32, 8, 128, 32768, False, sliding_window=None),
-    "qwen2": sizes("qwen2", 1536, 8960, 4, 12, 2, 128, 151936, True),
-    "qwen3": sizes("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
-    "gemma": sizes("gemma", 2048, 8192, 2, 8, 1, 256, 256000, True),
-    "gemma2": sizes("gemma2", 2304, 9216, 2, 8, 4, 256, 256000, True, sliding_window=4096, query_pre_attn_scalar=256,
+    "llama1b": of("llama", 2048, 8192, 4, 32, 8, 64, 128256, True),
+    "llama8b": of("llama", 4096, 14336, 2, 32, 8, 128, 128256, False),
+    "mistral": of("mistral", 4096, 14336, 2, 32, 8, 128, 32768, False, sliding_window=None),
+    "qwen2": of("qwen2", 1536, 8960, 4, 12, 2, 128, 151936, True),
+    "qwen3": of("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
+    "gemma": of("gemma", 2048, 8192, 2, 8, 1, 256, 256000, True),
+    "gemma2": of("gemma2", 2304, 9216, 2, 8, 4, 256, 256000, True, sliding_window=4096, query_pre_attn_scalar=256,
                     attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
-    "gemma3": sizes("gemma3_text", 1152, 6912, 4, 4, 1, 256, 262144, True, sliding_window=4096,
+    "gemma3": of("gemma3_text", 1152, 6912, 4, 4, 1, 256, 262144, True, sliding_window=4096,
                     query_pre_attn_scalar=256),
-    "phi3": sizes("phi3", 3072, 8192, 2, 32, 32, 96, 32064, False, sliding_window=None),
-    "granite": sizes("granite", 2048, 8192, 3, 32, 8, 64, 49152, True, embedding_multiplier=12.0,
+    "phi3": of("phi3", 3072, 8192, 2, 32, 32, 96, 32064, False, sliding_window=None),
+    "granite": of("granite", 2048, 8192, 3, 32, 8, 64, 49152, True, embedding_multiplier=12.0,
                      residual_multiplier=0.22, logits_scaling=8.0, attention_multiplier=0.015625),
-    "smollm3": sizes("smollm3", 2048, 11008, 4, 16, 4, 128, 128256, True),
-    "olmo2": sizes("olmo2", 4096, 11008, 2, 32, 32, 128, 100352, False),
+    "smollm3": of("smollm3", 2048, 11008, 4, 16, 4, 128, 128256, True),
+    "olmo2": of("olmo2", 4096, 11008, 2, 32, 32, 128, 100352, False),
 }
 
 

@@ -1,28 +1,26 @@
 """The cases of loop_peaks.json: models, and the planner's options."""
 
+from generate_peaks import sizes
 
-def sizes(model_type, hidden, intermediate, layers, heads, kv_heads, head_dim, vocab, tied, **more):
-    return {
-        "model_type": model_type, "hidden_size": hidden, "intermediate_size": intermediate, "num_hidden_layers": layers,
-        "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": head_dim, "vocab_size": vocab,
-        "tie_word_embeddings": tied, "max_position_embeddings": 8192,
-    } | more
+
+def of(model_type, *figures, **more):
+    return sizes(*figures, model_type=model_type, max_position_embeddings=8192, **more)
 
 
 MODELS = {
-    "llama": sizes("llama", 2048, 8192, 16, 32, 8, 64, 128256, True),
-    "untied": sizes("llama", 1024, 3072, 4, 16, 16, 64, 32768, False),
-    "mistral": sizes("mistral", 1024, 3584, 4, 16, 4, 64, 32768, False, sliding_window=None),
-    "qwen2": sizes("qwen2", 896, 4864, 4, 14, 2, 64, 151936, True),
-    "qwen3": sizes("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
-    "gemma": sizes("gemma", 1024, 8192, 4, 8, 8, 128, 128000, True),
-    "gemma2": sizes("gemma2", 1152, 4608, 4, 8, 4, 128, 128000, True, sliding_window=4096, query_pre_attn_scalar=128,
+    "llama": of("llama", 2048, 8192, 16, 32, 8, 64, 128256, True),
+    "untied": of("llama", 1024, 3072, 4, 16, 16, 64, 32768, False),
+    "mistral": of("mistral", 1024, 3584, 4, 16, 4, 64, 32768, False, sliding_window=None),
+    "qwen2": of("qwen2", 896, 4864, 4, 14, 2, 64, 151936, True),
+    "qwen3": of("qwen3", 1024, 3072, 4, 16, 8, 128, 151936, True),
+    "gemma": of("gemma", 1024, 8192, 4, 8, 8, 128, 128000, True),
+    "gemma2": of("gemma2", 1152, 4608, 4, 8, 4, 128, 128000, True, sliding_window=4096, query_pre_attn_scalar=128,
                     attn_logit_softcapping=50.0, final_logit_softcapping=30.0),
-    "phi3": sizes("phi3", 1536, 4096, 4, 16, 16, 96, 32064, False, sliding_window=None, pad_token_id=0),
-    "olmo2": sizes("olmo2", 2048, 5504, 4, 16, 16, 128, 100352, False),
-    "granite": sizes("granite", 2048, 6400, 4, 16, 4, 128, 49155, True, embedding_multiplier=12.0,
+    "phi3": of("phi3", 1536, 4096, 4, 16, 16, 96, 32064, False, sliding_window=None, pad_token_id=0),
+    "olmo2": of("olmo2", 2048, 5504, 4, 16, 16, 128, 100352, False),
+    "granite": of("granite", 2048, 6400, 4, 16, 4, 128, 49155, True, embedding_multiplier=12.0,
                      residual_multiplier=0.22, logits_scaling=16.0, attention_multiplier=0.0078125),
-    "smollm3": sizes("smollm3", 2048, 5504, 4, 16, 4, 128, 128256, True, pad_token_id=0),
+    "smollm3": of("smollm3", 2048, 5504, 4, 16, 4, 128, 128256, True, pad_token_id=0),
 }
 FAMILIES = [name for name in MODELS if name != "llama"]
 OPTIMIZERS = ["adamw-foreach", "sgd", "sgd-momentum", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion",
