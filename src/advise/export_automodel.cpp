@@ -59,7 +59,7 @@ std::string checkpointing(const Setting& s) {
 }
 
 std::string distributed(const Setting& s) {
-  if (s.c.layout.shard == Sharding::zero1 || s.c.layout.shard == Sharding::zero2)
+  if (s.c.layout.zero())
     s.refuse(s.shard(),
              "its zero_dp_strategy belongs to Megatron-FSDP, whose buffers are others than the "
              "plan's; use --shard fsdp2, or export to deepspeed");

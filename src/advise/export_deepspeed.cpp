@@ -79,7 +79,7 @@ void note_checkpointing(const Setting& s, ExportResult& out) {
 
 void note_precision(const Setting& s, ExportResult& out) {
   if (s.c.precision.compute_dtype == DType::f32 || s.c.precision.autocast) return;
-  const bool masters = s.c.layout.shard == Sharding::zero1 || s.c.layout.shard == Sharding::zero2;
+  const bool masters = s.c.layout.zero();
   if (!masters && s.c.precision.param_dtype == DType::bf16)
     out.notes.emplace_back(
         "with bf16 it keeps fp32 master parameters and moments, 8 bytes a "

@@ -97,8 +97,7 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
   flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
                          ? "--grad-reduce-in-bf16"
                          : "--accumulate-allreduce-grads-in-fp32");
-  if (s.c.precision.param_dtype == DType::bf16 && s.c.layout.shard != Sharding::zero1 &&
-      s.c.layout.shard != Sharding::zero2)
+  if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero())
     out.notes.emplace_back(
         "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
         "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");

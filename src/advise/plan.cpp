@@ -144,7 +144,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "paged states (of parameters of 100,000 elements and more) are in managed memory, which "
         "moves "
         "between host and device: they are in no figure of allocated or reserved memory");
-  if (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2)
+  if (c.layout.zero())
     notes.push_back(
         "zero1 and zero2 follow DeepSpeed's stage_1_and_2.py as read; they were not "
         "compared with a run");

@@ -54,9 +54,7 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.moe.has_value(); }},
     {"--lora RANK --shard zero1 or zero2", "DeepSpeed's partitions of adapters are not planned yet",
      "use ddp or fsdp2",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2);
-     },
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
      with_sharding},
     {"--lora-dropout P", "a probability of at least 0 and below 1", "give one, such as 0.05",
      [](const ModelSpec&, const StepConfig& c) {

@@ -55,10 +55,7 @@ void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
 constexpr Exclusion exclusions_of_clip_grad[] = {
     {"--clip-grad NORM, --shard zero1 or zero2",
      "DeepSpeed scales its partition's gradients inside its own step", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) &&
-              (c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2);
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.zero(); }},
 };
 
 }  // namespace

@@ -92,9 +92,6 @@ std::string optimizer_option(const StepConfig& c) {
 std::string with_shard(const ModelSpec&, const StepConfig& c) {
   return optimizer_option(c) + " --shard " + shard_option(c);
 }
-bool zero(const StepConfig& c) {
-  return c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2;
-}
 bool of_torch(Optimizer kind) {
   return kind == Optimizer::adamw || kind == Optimizer::adamw_foreach || kind == Optimizer::sgd;
 }
@@ -107,7 +104,9 @@ constexpr Exclusion exclusions_of_optimizer[] = {
     {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
      "the partition of DeepSpeed is planned with these three",
      "use one of them, or --shard ddp or fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return zero(c) && !of_torch(c.optimizer.kind); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.zero() && !of_torch(c.optimizer.kind);
+     },
      with_shard},
     {"--optimizer adamw-8bit, paged-adamw, paged-adamw-8bit or lion, --shard fsdp2 or hsdp:N",
      "bitsandbytes' kernels are not planned on sharded tensors yet",

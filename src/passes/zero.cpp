@@ -90,9 +90,7 @@ class Zero final : public GradientHooks {
   std::vector<ValueId> kept_;
 };
 
-bool applies(const StepConfig& config) {
-  return config.layout.shard == Sharding::zero1 || config.layout.shard == Sharding::zero2;
-}
+bool applies(const StepConfig& config) { return config.layout.zero(); }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   Zero(step, config).rewrite();

@@ -91,6 +91,8 @@ struct Layout {
   std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
+  /// DeepSpeed's ZeRO 1 or 2.
+  [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
   bool operator==(const Layout&) const = default;
