@@ -18,13 +18,6 @@ std::string output_of_rank(const std::string& file) {
   return file + ".rank" + rank;
 }
 
-/// The first name that nothing answered for.
-std::string unanswered(const dryrun::Run& run) {
-  for (const dryrun::Record& record : run.records)
-    if (!record.unanswered.empty()) return record.unanswered.front();
-  return "";
-}
-
 }  // namespace
 
 Result run_dryrun(const Arguments& a) {
@@ -32,7 +25,7 @@ Result run_dryrun(const Arguments& a) {
     throw UserError("dryrun --format html: write json, then ac-advisor report FILE");
   const dryrun::Request request{a.positional, a.dryrun.gpu, a.dryrun.world, a.dryrun.rank};
   const dryrun::Run run = dryrun::run(request);
-  if (const std::string name = unanswered(run); !name.empty())
+  if (const std::string name = run.unanswered(); !name.empty())
     throw NotMeasured("not measured: the program called " + name +
                       ", which the emulated device does not answer");
   if (run.records.empty()) {

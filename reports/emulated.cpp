@@ -14,7 +14,7 @@ namespace ac_advisor::reports {
 namespace {
 
 constexpr std::size_t forward = 0, backward = 2, optimizer = 4;
-constexpr std::size_t kernel_columns = 44, steps_shown = 4, kernels_shown = 12;
+constexpr std::size_t steps_shown = 4, kernels_shown = 12;
 
 bool has(const profile::Profile& p, const char* path) { return !p.absent.contains(path); }
 
@@ -58,12 +58,9 @@ Grid kernel_grid(const profile::Emulation& e) {
     rows.push_back(others);
   }
   Grid grid({"kernel", "forward", "backward", "optimizer"});
-  for (const profile::KernelCount& k : rows) {
-    const bool fits = k.name.size() <= kernel_columns;
-    grid.row({printable(fits ? k.name : k.name.substr(0, kernel_columns - 1) + "…"),
-              grouped(k.launches[forward]), grouped(k.launches[backward]),
+  for (const profile::KernelCount& k : rows)  // the grid cuts what is too wide
+    grid.row({printable(k.name), grouped(k.launches[forward]), grouped(k.launches[backward]),
               grouped(k.launches[optimizer])});
-  }
   return grid;
 }
 

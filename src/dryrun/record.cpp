@@ -85,6 +85,12 @@ std::int64_t Record::peak() const {
   return most;
 }
 
+std::string Run::unanswered() const {
+  for (const Record& record : records)
+    if (!record.unanswered.empty()) return record.unanswered.front();
+  return "";
+}
+
 Record parse_record(const std::string& text, const std::string& origin) {
   Record record;
   std::istringstream lines(text);

@@ -12,10 +12,8 @@ namespace {
 
 /// Why the run's figures are not those of the whole program; empty: they are.
 std::string incomplete(const dryrun::Run& run) {
-  for (const dryrun::Record& record : run.records)
-    if (!record.unanswered.empty())
-      return "it called " + record.unanswered.front() +
-             ", which the emulated device does not answer.";
+  if (const std::string name = run.unanswered(); !name.empty())
+    return "it called " + name + ", which the emulated device does not answer.";
   for (const dryrun::Record& record : run.records)
     if (record.out_of_memory)
       return fmt::format(

@@ -86,10 +86,13 @@ std::string page_with(const std::string& page, const std::vector<Offered>& files
   nlohmann::ordered_json given{{"files", nlohmann::ordered_json::array()}};
   for (const Offered& file : files)
     given["files"].push_back({{"name", file.name}, {"text", file.text}});
-  std::string json = given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // No `<` means no tag and no comment can end or begin in it.
   std::string safe;
-  for (const char c : json) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  for (const char c : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
   std::string whole = page;
   return whole.replace(at + place.find("{}"), 2, safe);
 }

@@ -54,6 +54,9 @@ struct Run {
   int exit_code = 0;  ///< the program's; 128 + the signal that ended it
   std::string ended;  ///< "exit code 1", "signal 11 (Segmentation fault)"
   std::vector<Record> records;
+
+  /// The first function that was called and that nothing answers for; empty: none.
+  [[nodiscard]] std::string unanswered() const;
 };
 /// Starts the program with the emulated device preloaded and waits. Its output is its own. Throws
 /// UserError where it cannot be started or the library is not there.

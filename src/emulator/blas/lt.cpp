@@ -20,6 +20,11 @@ struct Attributes {
   std::map<int, std::vector<char>> values;
 };
 
+int create(Attributes** a) {
+  *a = new Attributes;
+  return success;
+}
+
 int set(Attributes* a, int attribute, const void* value, std::size_t bytes) {
   if (a == nullptr || value == nullptr) return invalid_value;
   const auto* begin = static_cast<const char*>(value);
@@ -62,51 +67,36 @@ ANSWER std::size_t cublasLtGetCudartVersion() { return 13000; }
 ANSWER const char* cublasLtGetStatusName(int) { return "CUBLAS_STATUS"; }
 ANSWER const char* cublasLtGetStatusString(int) { return "status of cuBLASLt"; }
 
-ANSWER int cublasLtMatmulDescCreate(Attributes** a, int, int) {
-  *a = new Attributes;
-  return success;
-}
-ANSWER int cublasLtMatmulDescDestroy(Attributes* a) {
-  delete a;
-  return success;
-}
-ANSWER int cublasLtMatmulDescSetAttribute(Attributes* a, int attribute, const void* value,
-                                          std::size_t bytes) {
-  return set(a, attribute, value, bytes);
-}
-ANSWER int cublasLtMatmulDescGetAttribute(Attributes* a, int attribute, void* value,
-                                          std::size_t bytes, std::size_t* written) {
-  return get(a, attribute, value, bytes, written);
-}
+// Descriptors, layouts and preferences are all alike here.
+#define DESTROYED_AND_SET(type)                                                  \
+  ANSWER int type##Destroy(Attributes* a) {                                      \
+    delete a;                                                                    \
+    return success;                                                              \
+  }                                                                              \
+  ANSWER int type##SetAttribute(Attributes* a, int attribute, const void* value, \
+                                std::size_t bytes) {                             \
+    return set(a, attribute, value, bytes);                                      \
+  }
+#define READ(type)                                                                            \
+  ANSWER int type##GetAttribute(Attributes* a, int attribute, void* value, std::size_t bytes, \
+                                std::size_t* written) {                                       \
+    return get(a, attribute, value, bytes, written);                                          \
+  }
+
+ANSWER int cublasLtMatmulDescCreate(Attributes** a, int, int) { return create(a); }
+DESTROYED_AND_SET(cublasLtMatmulDesc)
+READ(cublasLtMatmulDesc)
 ANSWER int cublasLtMatrixLayoutCreate(Attributes** a, int, std::uint64_t, std::uint64_t,
                                       std::int64_t) {
-  *a = new Attributes;
-  return success;
+  return create(a);
 }
-ANSWER int cublasLtMatrixLayoutDestroy(Attributes* a) {
-  delete a;
-  return success;
-}
-ANSWER int cublasLtMatrixLayoutSetAttribute(Attributes* a, int attribute, const void* value,
-                                            std::size_t bytes) {
-  return set(a, attribute, value, bytes);
-}
-ANSWER int cublasLtMatrixLayoutGetAttribute(Attributes* a, int attribute, void* value,
-                                            std::size_t bytes, std::size_t* written) {
-  return get(a, attribute, value, bytes, written);
-}
-ANSWER int cublasLtMatmulPreferenceCreate(Attributes** a) {
-  *a = new Attributes;
-  return success;
-}
-ANSWER int cublasLtMatmulPreferenceDestroy(Attributes* a) {
-  delete a;
-  return success;
-}
-ANSWER int cublasLtMatmulPreferenceSetAttribute(Attributes* a, int attribute, const void* value,
-                                                std::size_t bytes) {
-  return set(a, attribute, value, bytes);
-}
+DESTROYED_AND_SET(cublasLtMatrixLayout)
+READ(cublasLtMatrixLayout)
+ANSWER int cublasLtMatmulPreferenceCreate(Attributes** a) { return create(a); }
+DESTROYED_AND_SET(cublasLtMatmulPreference)
+
+#undef DESTROYED_AND_SET
+#undef READ
 
 /// One algorithm that needs no workspace: PyTorch allocates what it allows, not what is asked for
 /// (2.11, aten/src/ATen/cuda/CUDABlas.cpp).
