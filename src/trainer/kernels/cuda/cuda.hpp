@@ -1,37 +1,12 @@
 #pragma once
 
-#include "trainer/kernels/kernels.hpp"
+#include "trainer/kernels/own_kernels.hpp"
 
-/// What a GPU has kernels of its own for: this project's fused ones (device/device.hpp), LibTorch's
-/// flash attention and grouped products, and what the CPU does element by element.
+/// A GPU's own kernels: this project's fused ones (device/device.hpp), LibTorch's flash attention
+/// and grouped products, and what the CPU does element by element.
 namespace ac_advisor::trainer::cuda {
 
-// fused.cpp
-void rms_norm(const Call& c);
-void rms_norm_backward(const Call& c);
-void add_rms_norm(const Call& c);
-void add_rms_norm_backward(const Call& c);
-void rope(const Call& c);
-void rope_backward(const Call& c);
-void swiglu(const Call& c);
-void swiglu_backward(const Call& c);
-void dropout(const Call& c);
-void dropout_backward(const Call& c);
-void adamw_fused(const Call& c);
-
-// loss.cpp
-void linear_cross_entropy(const Call& c);
-void linear_cross_entropy_backward(const Call& c);
-
-// attention.cpp
-void sdpa(const Call& c);
-void sdpa_backward(const Call& c);
-
-// scattered.cpp
-void index_put(const Call& c);
-void histc(const Call& c);
-void scatter(const Call& c);
-void grouped_mm(const Call& c);
+AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_DECLARE_KERNEL)
 
 /// One kernel a kind.
 [[nodiscard]] const KernelTable& kernels();
