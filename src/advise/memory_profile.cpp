@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -37,7 +39,7 @@ simulate::MemoryModel memory_model(const passes::StepProgram& step,
 
 profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
                                const simulate::Device& device, const StepConfig& config,
-                               bool detail) {
+                               bool detail, std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
   simulate::MemoryModel model = memory_model(device, config), bare = model;
   bare.workspaces = false;
@@ -58,6 +60,14 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
+  if (walk.rebuilding_peak > m.peak_allocated)
+    assumptions.push_back(
+        fmt::format("ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the "
+                    "old one stays "
+                    "until the first collective after its reduction was seen to end; it is in what "
+                    "is reserved, "
+                    "and not in the peak allocated, which is that of the steps that follow",
+                    static_cast<double>(walk.rebuilding_peak) / (1 << 30)));
   if (trace.peak_op != ir::no_id) {
     const ir::Op& op = p.op(trace.peak_op);
     m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];

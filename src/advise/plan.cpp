@@ -221,7 +221,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
     result.parameters += trained;
   }
   result.budget = solved.budget;
-  result.memory = memory_profile(step, schedule, device, config, detail);
+  result.memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
   result.kernels =
       count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
   const simulate::StepTime time = simulate::walk_time(

@@ -19,9 +19,11 @@ namespace ac_advisor::advise {
                                                  const StepConfig& config);
 
 /// Everything about memory: peaks, breakdown, and with `detail` the largest tensors and timeline.
+/// What no figure of it tells is added to `assumptions`.
 [[nodiscard]] profile::Memory memory_profile(const passes::StepProgram& step,
                                              const passes::Schedule& schedule,
                                              const simulate::Device& device,
-                                             const StepConfig& config, bool detail);
+                                             const StepConfig& config, bool detail,
+                                             std::vector<std::string>& assumptions);
 
 }  // namespace ac_advisor::advise

@@ -1,6 +1,8 @@
 // DistributedDataParallel, PyTorch v2.11, torch/csrc/distributed/c10d/reducer.cpp: gradients are
 // copied into buckets of 25 MiB (the first 1 MiB), in reverse order of parameters, and live there
-// (gradient_as_bucket_view); a full bucket is all-reduced.
+// (gradient_as_bucket_view); a full bucket is all-reduced. Under no_sync() the reducer's hooks do
+// nothing: gradients are the parameters' own, beside the buckets, until a backward that
+// synchronises copies them (mark_variable_ready_dense).
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
@@ -63,14 +65,18 @@ class Ddp final : public GradientHooks {
 
   void on_gradient(std::size_t parameter, ValueId gradient) override {
     const OptimizedTensor& t = s_.optimized[s_.parameters[parameter].optimized];
+    if (keeps_gradients()) return;
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
-    emit(micro_batch() == 0 ? OpKind::bucket_copy : OpKind::accumulate_inplace,
-         s_.parameters[parameter].module, {t.gradient, gradient}, {});
-    const bool synchronise =
-        !c_.layout.no_sync || static_cast<std::int64_t>(micro_batch()) + 1 ==
-                                  micro_batches_written(c_.run.grad_accum, true);
-    if (--waiting_[bucket_of(t)] == 0 && synchronise)
+    const bool copied = micro_batch() == 0 || c_.layout.no_sync;
+    emit(copied ? OpKind::bucket_copy : OpKind::accumulate_inplace, s_.parameters[parameter].module,
+         {t.gradient, gradient}, {});
+    if (--waiting_[bucket_of(t)] == 0)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {static_cast<ValueId>(bucket_of(t))}, {});
+  }
+
+  [[nodiscard]] bool keeps_gradients() const override {
+    return c_.layout.no_sync && static_cast<std::int64_t>(micro_batch()) + 1 <
+                                    micro_batches_written(c_.run.grad_accum, true);
   }
 
   [[nodiscard]] std::size_t bucket_of(const OptimizedTensor& t) const {

@@ -47,6 +47,7 @@ void GradientHooks::rewrite() {
       on_gradient(ready[next].second, s_.parameters[ready[next].second].gradient);
   }
   end_backward();
+  if (keeps_gradients()) return;
   for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
 }
 

@@ -21,6 +21,8 @@ class GradientHooks {
   virtual void begin_backward() {}
   virtual void on_gradient(std::size_t parameter, ir::ValueId gradient) = 0;
   virtual void end_backward() {}
+  /// Whether gradients stay the parameters' own, for the next micro-batch to add to.
+  [[nodiscard]] virtual bool keeps_gradients() const { return false; }
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
   [[nodiscard]] std::size_t micro_batch() const { return s_.micro_begin.size() - 1; }

@@ -1,6 +1,8 @@
 #include "ac_advisor/simulate/reserved.hpp"
 
 #include <array>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/simulate/caching_allocator.hpp"
@@ -9,7 +11,7 @@ namespace ac_advisor::simulate {
 namespace {
 
 using Handle = CachingAllocator::Handle;
-constexpr Handle not_allocated = -2;
+constexpr Handle not_allocated = -2, in_first_bucket = -3;
 
 /// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
 /// own, without a workspace.
@@ -20,11 +22,10 @@ bool runs_cublas(const ir::Op& op) {
          op.kind == ir::OpKind::baddbmm;
 }
 
-class TwoSteps {
+class Steps {
  public:
-  TwoSteps(const passes::StepProgram& step, const passes::Schedule& schedule,
-           const MemoryModel& model, std::int64_t cublas_handles, bool expandable_segments,
-           const RequestObserver& observer)
+  Steps(const passes::StepProgram& step, const passes::Schedule& schedule, const MemoryModel& model,
+        std::int64_t cublas_handles, bool expandable_segments, const RequestObserver& observer)
       : p_(step.program),
         s_(schedule),
         m_(model),
@@ -37,17 +38,24 @@ class TwoSteps {
       scratch_.push_back(m_.workspaces ? ir::workspace_bytes(p_, op, m_.target) : 0);
     blocks_.storages.resize(p_.storages.size());
     find_streams();
+    find_buckets();
     blocks_.scratch.resize(p_.ops.size());
   }
 
   AllocatorWalk run() {
     AllocatorWalk result;
+    make_first_bucket();
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
     if (m_.target.trainer) use_cublas(0);
     walk();
     result.first_step_peak = allocator_.peak_allocated();
     release_survivors();
+    if (!buckets_.empty()) {
+      rebuild_buckets();
+      result.rebuilding_peak = allocator_.peak_allocated();
+      release_survivors();
+    }
     walk();
     if (observer_) observer_(allocator_, {});
     result.peak_reserved = allocator_.peak_reserved();
@@ -124,6 +132,40 @@ class TwoSteps {
             op.kind == ir::OpKind::reduce_scatter ? 2 : 0;
     }
   }
+  /// Those of DistributedDataParallel: what is all-reduced and stays.
+  void find_buckets() {
+    if (m_.target.trainer) return;
+    const std::set<ir::StorageId> resident(s_.resident.begin(), s_.resident.end());
+    for (const ir::Op& op : p_.ops) {
+      if (op.kind != ir::OpKind::all_reduce) continue;
+      const ir::StorageId s = p_.storage_of(p_.input(op, 0));
+      if (resident.contains(s)) buckets_.push_back(s);
+    }
+  }
+
+  /// Until the order is known in which gradients come, they are in one (DistributedDataParallel's
+  /// _ddp_init_helper: bucket_size_limits = [sys.maxsize]).
+  void make_first_bucket() {
+    if (buckets_.empty()) return;
+    std::int64_t bytes = 0;
+    for (ir::StorageId s : buckets_) {
+      bytes += p_.storage(s).bytes;
+      handle_[static_cast<std::size_t>(s)] = in_first_bucket;
+    }
+    first_bucket_ = request(bytes, buckets_.front());
+  }
+
+  /// A step that begins with new buckets.
+  void rebuild_buckets() {
+    for (ir::StorageId s : buckets_) {
+      handle_[static_cast<std::size_t>(s)] = not_allocated;
+      allocate(s);
+    }
+    allocator_.reset_peaks();
+    rebuilding_ = true;
+    walk();
+  }
+
   [[nodiscard]] int stream_of(ir::StorageId s) const {
     return stream_[static_cast<std::size_t>(s)];
   }
@@ -142,6 +184,8 @@ class TwoSteps {
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
       if (!m_.target.trainer && has_bias(op)) use_cublaslt(thread);
       if (!m_.target.trainer && runs_cublas(op)) use_cublas(thread);
+      if (op.kind == ir::OpKind::all_reduce && std::exchange(rebuilding_, false))
+        give_back(first_bucket_, buckets_.front());
       use_scratch(i);
       for (std::int32_t f = s_.free_begin[i]; f < s_.free_begin[i + 1]; ++f)
         release(s_.freed[static_cast<std::size_t>(f)]);
@@ -169,6 +213,9 @@ class TwoSteps {
   std::int64_t handles_;
   const RequestObserver& observer_;
   ir::OpId op_ = ir::no_id;  ///< that runs
+  std::vector<ir::StorageId> buckets_;
+  Handle first_bucket_ = not_allocated;
+  bool rebuilding_ = false;
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<std::int64_t> scratch_;
@@ -184,9 +231,9 @@ AllocatorWalk walk_allocator(const passes::StepProgram& step, const passes::Sche
                              bool expandable_segments, const RequestObserver& observer) {
   if (!model.round_to_512) {
     const std::int64_t peak = walk_memory(step, schedule, model).peak;
-    return {peak, peak, nullptr};
+    return {peak, peak, 0, nullptr};
   }
-  return TwoSteps(step, schedule, model, cublas_handles, expandable_segments, observer).run();
+  return Steps(step, schedule, model, cublas_handles, expandable_segments, observer).run();
 }
 
 }  // namespace ac_advisor::simulate

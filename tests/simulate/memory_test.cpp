@@ -51,6 +51,39 @@ TEST_CASE("held logits cost their bytes at the peak, and only theirs") {
   CHECK(walk(held).peak - walk(dropped).peak == 2 * 32 * 512 * 2);
 }
 
+TEST_CASE("ddp under no_sync has gradients beside the buckets in a later forward") {
+  StepConfig config = small_config();
+  config.layout.shard = Sharding::ddp;
+  config.layout.world = 2;
+  config.run.grad_accum = 2;
+  const std::int64_t reduced = walk(config).peak_by_phase[0];
+  config.layout.no_sync = true;
+  const std::int64_t block = 64 * 64 * 2 + 32 * 64 * 2 + 160 * 64 * 3 + 2 * 64;
+  // 9 norms of 64 elements have blocks of 512 bytes each, not 128.
+  CHECK(walk(config).peak_by_phase[0] - reduced ==
+        2 * (512 * 64 + 4 * block + 64) + 9 * (512 - 128));
+}
+
+TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce") {
+  StepConfig config = small_config();
+  config.layout.shard = Sharding::ddp;
+  config.layout.world = 2;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  simulate::MemoryModel model;
+  model.workspaces = false;
+  const passes::Schedule schedule = passes::make_schedule(step);
+  const simulate::AllocatorWalk walked = simulate::walk_allocator(step, schedule, model, 2, false);
+  const std::int64_t buckets =
+      step.program.storage(step.program.storage_of(step.optimized.front().gradient)).bytes;
+  CHECK(walked.rebuilding_peak - simulate::walk_memory(step, schedule, model).peak ==
+        simulate::allocated_size(buckets, true));
+  config.layout.shard = Sharding::none;
+  config.layout.world = 1;
+  const passes::StepProgram alone = passes::build_step(small_model(), config);
+  CHECK(simulate::walk_allocator(alone, passes::make_schedule(alone), model, 2, false)
+            .rebuilding_peak == 0);
+}
+
 TEST_CASE("a loss that never makes logits does not peak in the loss") {
   StepConfig config = small_config();
   config.memory.loss = LossKind::lc_ce;
