@@ -19,6 +19,7 @@ struct MeasureArguments {
   std::string data, weights, checkpoint, memory_limit;
   bool resume = false, no_parity = false, log_steps = false;
   bool trace = false, counters = false;  ///< runs of their own on a GPU
+  bool emulated = false;                 ///< on the emulated device
 };
 
 struct DryrunArguments {

@@ -32,15 +32,35 @@ OptionList settle(OptionList options, const MeasureArguments& m) {
   return options;
 }
 
-constexpr std::int64_t cpu_steps = 3, gpu_steps = 10;
+/// What the emulated device has, and what needs numbers or another process.
+void check_emulated(const MeasureArguments& m, const StepConfig& config) {
+  if (!m.emulated) return;
+  const std::string gpu = "--emulated with --gpu " + config.device.gpu;
+  if (!simulate::find_device(config.device.gpu).cuda)
+    throw UserError(gpu + ": it is a GPU that is emulated; name one (`ac-advisor devices`)");
+  const auto refuse = [](bool given, const char* option, const char* why) {
+    if (given) throw UserError(std::string("--emulated ") + option + ": " + why + "; leave it out");
+  };
+  refuse(m.trace, "--trace",
+         "the emulated device has no activity records; it counts launches itself");
+  refuse(m.counters, "--counters", "an emulated device moves no bytes");
+  refuse(m.procs > 0 || std::getenv("WORLD_SIZE") != nullptr, m.procs > 0 ? "--procs" : "torchrun",
+         "one process stands for one of --world ranks");
+  refuse(m.resume || !m.checkpoint.empty(), m.resume ? "--resume" : "--checkpoint",
+         "its values mean nothing");
+  refuse(!m.weights.empty(), "--weights", "values are not set there");
+}
+
+constexpr std::int64_t cpu_steps = 3, gpu_steps = 10, emulated_steps = 3;
 
 profile::RunSpec run_spec(const Arguments& a, bool gpu) {
   const MeasureArguments& m = a.measure;
   profile::RunSpec spec;
   spec.model = a.positional.at(0);
   spec.as = a.as;
+  spec.emulated = m.emulated;
   spec.collectives = m.procs > 0 ? "procs" : m.collectives;
-  spec.steps = m.steps > 0 ? m.steps : gpu ? gpu_steps : cpu_steps;
+  spec.steps = m.steps > 0 ? m.steps : m.emulated ? emulated_steps : gpu ? gpu_steps : cpu_steps;
   spec.seed = m.seed;
   spec.data = m.data;
   spec.weights = m.weights;
@@ -50,7 +70,7 @@ profile::RunSpec run_spec(const Arguments& a, bool gpu) {
   spec.warmup_steps = m.warmup;
   spec.memory_limit = m.memory_limit.empty() ? 0 : parse_size("--memory-limit", m.memory_limit);
   spec.timeout_seconds = m.timeout;
-  spec.parity = !m.no_parity;
+  spec.parity = !m.no_parity && !m.emulated;
   spec.log_steps = m.log_steps;
   return spec;
 }
@@ -163,6 +183,7 @@ Result run_measure(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
   const OptionList options = settle(a.options, a.measure);
   const StepConfig config = resolve_options(options);
+  check_emulated(a.measure, config);
   const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
@@ -191,6 +212,7 @@ Result run_measured_sweep(const Arguments& a) {
   Arguments settled = a;
   settled.options = settle(a.options, a.measure);
   StepConfig base = resolve_options(settled.options);
+  check_emulated(a.measure, base);
   tell_warnings(model, base);
   base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::space_around(model, base, settled.options);

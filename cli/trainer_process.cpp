@@ -11,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/dryrun/dryrun.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/run_traced.hpp"
 #include "cli/output.hpp"
@@ -70,10 +71,23 @@ std::vector<std::string> command_of(profile::RunSpec& spec, const Files& files, 
   return {fs::absolute(program).string(), files.run.path()};
 }
 
+/// On the emulated device; the exit code.
+int run_emulated(const std::vector<std::string>& command, const profile::RunSpec& spec,
+                 std::string& why) {
+  const std::string gpu = resolve_options(spec.configs.front()).device.gpu;
+  const dryrun::Run ran = dryrun::run({command, gpu});
+  if (const std::string name = ran.unanswered(); !name.empty())
+    why = "ac-trainer-cuda called " + name + ", which the emulated device does not answer";
+  else if (const bool by_signal = ran.exit_code > 128; by_signal)
+    why = "ac-trainer-cuda was ended by " + ran.ended;
+  return why.empty() ? ran.exit_code : 3;
+}
+
 /// Runs the specification; the exit code.
 int run(profile::RunSpec& spec, const Files& files, std::string& why) {
   const std::vector<std::string> command = command_of(spec, files, why);
   if (command.empty()) return 3;
+  if (spec.emulated) return run_emulated(command, spec, why);
   const process::ChildEnd end = process::run_child(command, {}, process::WithoutParent::ends);
   if (end.error != 0) why = command[0] + " cannot be started here: " + std::strerror(end.error);
   if (const int told = process::EndingSignals::first(); told != 0)

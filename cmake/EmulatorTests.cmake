@@ -10,6 +10,14 @@ doctest_discover_tests(emulator_tests
   TEST_PREFIX "emulated:"
   PROPERTIES LABELS emulated FAIL_REGULAR_EXPRESSION "test cases: +0 ")
 
+find_program(AC_ADVISOR_PYTHON3 python3)
+if(AC_ADVISOR_PYTHON3 AND TARGET ac-advisor AND TARGET ac-trainer-cuda)
+  add_test(NAME "emulated: our own trainer's step is its plan to the byte"
+    COMMAND "${AC_ADVISOR_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/emulator/measure_test.py"
+      "$<TARGET_FILE:ac-advisor>")
+  set_tests_properties("emulated: our own trainer's step is its plan to the byte" PROPERTIES LABELS emulated)
+endif()
+
 # With PyTorch, where scripts/bootstrap.sh's stage `python` put it.
 file(GLOB AC_ADVISOR_TORCH_PYTHON "${cache_dir}/python-2.11/bin/python")
 if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)

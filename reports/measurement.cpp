@@ -46,7 +46,7 @@ Grid phases(const Measurement& m) {
   Grid grid({"peak of phase", "predicted", "measured", "difference",
              time_unit(m.predicted.time.basis, "ms"), "ms", "launches"});
   const auto& absent = m.measured.absent;
-  const bool timed = !absent.contains("time.by_phase_seconds"),
+  const bool timed = !absent.contains("time") && !absent.contains("time.by_phase_seconds"),
              counted = !absent.contains("kernels.launches");
   for (std::size_t i = 0; i < profile::phase_names.size(); ++i) {
     const std::int64_t p = m.predicted.memory.peak_by_phase[i],
@@ -58,6 +58,15 @@ Grid phases(const Measurement& m) {
               counted ? grouped(m.measured.kernels.launches[i]) : "-"});
   }
   return grid;
+}
+
+bool timed(const profile::Profile& p) {
+  return !p.absent.contains("time") && !p.absent.contains("time.step_seconds");
+}
+
+/// "-" where it was not timed.
+std::string step_milliseconds(const profile::Profile& p) {
+  return timed(p) ? milliseconds(p.time.step) : "-";
 }
 
 /// "-" where the field is absent.
@@ -147,7 +156,7 @@ Grid rows_grid(const Measurements& m) {
         {row.label, grouped(row.predicted.memory.peak_allocated),
          grouped(row.measured.memory.peak_allocated),
          signed_bytes(row.measured.memory.peak_allocated - row.predicted.memory.peak_allocated),
-         milliseconds(row.measured.time.step), digest(row.measured), parity(row.measured)});
+         step_milliseconds(row.measured), digest(row.measured), parity(row.measured)});
   return grid;
 }
 
@@ -162,7 +171,7 @@ Grid savings_grid(const Measurements& m) {
     const auto predicted = [](const Measurement& x) { return x.predicted.memory.peak_allocated; };
     const auto measured = [](const Measurement& x) { return x.measured.memory.peak_allocated; };
     grid.row({row.label, grouped(predicted(row)), saved(predicted), grouped(measured(row)),
-              saved(measured), milliseconds(row.measured.time.step)});
+              saved(measured), step_milliseconds(row.measured)});
   }
   return grid;
 }
@@ -184,12 +193,15 @@ std::string summary(const Measurements& m) {
 
 std::string table(const Measurement& m, const Style& style) {
   std::string text = bold(wrap(title(m.measured), 80), style.color) + "\n";
-  text += bold("measured on " + printable(m.measured.device_name) + ": " + verdict(m) + "\n\n",
+  const bool emulated = m.measured.source == "emulated";
+  text += bold((emulated ? "on an emulated " : "measured on ") + printable(m.measured.device_name) +
+                   ": " + verdict(m) + "\n\n",
                style.color);
   text += totals(m).text(style.color) + "\n" + categories(m).text(style.color) + "\n" +
           phases(m).text(style.color) + "\n";
-  text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
-                      grouped(static_cast<std::int64_t>(m.measured.time.tokens_per_second)));
+  if (timed(m.measured))
+    text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
+                        grouped(static_cast<std::int64_t>(m.measured.time.tokens_per_second)));
   if (m.measured.instruments) {
     const std::string runs = instrument_runs(*m.measured.instruments);
     text += "\n" + instruments_grid(m.measured).text(style.color) +
@@ -231,7 +243,11 @@ std::string table(const Measurements& m, const Style& style) {
     text += bold("Savings, cumulative: predicted and measured\n", style.color) +
             savings_grid(m).text(style.color) + "\n";
   text += rows_grid(m).text(style.color) + "\n" + wrap(summary(m), 80) + "\n";
-  return text + "gradients: against one unsharded rank, eager kernels, ce, no checkpointing\n";
+  const bool emulated = !m.rows.empty() && m.rows.front().measured.source == "emulated";
+  return text + (emulated
+                     ? "on an emulated device, which computes nothing: no times, no gradients\n"
+                     : "gradients: against one unsharded rank, eager kernels, ce, no "
+                       "checkpointing\n");
 }
 
 std::string markdown(const Measurements& m) {
@@ -248,7 +264,7 @@ std::string csv(const Measurements& m) {
               std::to_string(row.measured.memory.peak_allocated),
               std::to_string(row.predicted.memory.peak_excluding_workspace),
               std::to_string(row.measured.memory.peak_excluding_workspace),
-              fmt::format("{}", row.measured.time.step),
+              timed(row.measured) ? fmt::format("{}", row.measured.time.step) : "",
               row.measured.numerics ? row.measured.numerics->gradient_digest : "",
               parity(row.measured)});
   return grid.csv();

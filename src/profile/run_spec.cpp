@@ -18,6 +18,7 @@ void visit(Spec& s, Io io) {
   io("model", s.model);
   io("as", s.as);
   io("configs", s.configs);
+  io("emulated", s.emulated);
   io("collectives", s.collectives);
   io("steps", s.steps);
   io("seed", s.seed);

@@ -5,6 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <chrono>
+#include <utility>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/profile/profile.hpp"
@@ -107,7 +108,7 @@ void Executor::run_ops(OpId begin, OpId end) {
       static_cast<void>(output(op, i));
     for (ValueId v : step_.losses)
       if (p_.value(v).producer == id) losses_[micro_].copy_(tensor(v), /*non_blocking=*/true);
-    launches_[static_cast<std::size_t>(op.phase)] += ir::row(op.kind).launches > 0 ? 1 : 0;
+    count_launches(op);
     tracker_.end_op();
     const std::size_t at = at_index(id);
     for (std::int32_t f = schedule_.free_begin[at]; f < schedule_.free_begin[at + 1]; ++f)
@@ -116,6 +117,15 @@ void Executor::run_ops(OpId begin, OpId end) {
   }
   phases_entered_ += ranges.phases_entered();
   current_ = no_id;
+}
+
+/// Of the device, where it tells; else the ops that launch something.
+void Executor::count_launches(const ir::Op& op) {
+  std::int64_t& launches = launches_[static_cast<std::size_t>(op.phase)];
+  if (const auto counted = backend_.launched())
+    launches += *counted - std::exchange(launched_, *counted);
+  else
+    launches += ir::row(op.kind).launches > 0 ? 1 : 0;
 }
 
 /// A part of a step: run, or captured as a segment.
@@ -156,6 +166,7 @@ void Executor::issue() {
     drop_survivors();
     bucket_.clear();
     launches_.fill(0);
+    launched_ = backend_.launched().value_or(0);
     phases_entered_ = 0;
     backend_.issue_step_scalars();
   });

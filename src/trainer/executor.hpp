@@ -108,6 +108,7 @@ class Executor {
   void part(ir::Phase phase, const std::function<void()>& work);
   void run_segments(ir::OpId begin, ir::OpId end);
   void run_ops(ir::OpId begin, ir::OpId end);
+  void count_launches(const ir::Op& op);
   void finish();
   void release(ir::StorageId s);
   void wait_for(ir::StorageId s);
@@ -146,6 +147,7 @@ class Executor {
   at::Tensor losses_;                            ///< by micro-batch, on the host
   std::vector<PhaseBegin> phases_;
   std::array<std::int64_t, ir::phase_count> launches_{};
+  std::int64_t launched_ = 0;  ///< that the device had counted after the last op
   std::int64_t phases_entered_ = 0;
   CudaGraph capture_ = CudaGraph::off;
   std::int64_t until_capture_ = 0;

@@ -184,6 +184,25 @@ Observed observe(Rank& rank, std::int64_t steps,
   return observed;
 }
 
+void describe_emulated(profile::Profile& result) {
+  const std::string computes_nothing = "an emulated device computes nothing";
+  result.source = "emulated";
+  result.numerics.reset();
+  for (auto it = result.absent.begin(); it != result.absent.end();)
+    it = it->first.starts_with("time.") ? result.absent.erase(it) : std::next(it);
+  result.absent["time"] = computes_nothing;
+  result.absent["numerics"] = computes_nothing;
+  result.absent["kernels.bytes"] = computes_nothing;
+  if (result.config.runtime.cuda_graph == CudaGraph::off)
+    result.absent.erase("kernels.launches");
+  else
+    result.absent["kernels.launches"] = "a captured step is one launch";
+  result.time = {};
+  result.assumptions = {
+      "allocated and reserved are LibTorch's own counts, launches the emulated device's (kernels, "
+      "memory sets, copies within it)"};
+}
+
 profile::Profile measured_profile(const Built& built, const Observed& observed,
                                   const Backend& backend) {
   profile::Profile result;

@@ -30,6 +30,9 @@ struct Observed {
 [[nodiscard]] profile::Profile measured_profile(const Built& built, const Observed& observed,
                                                 const Backend& backend);
 
+/// Of a run on the emulated device: leaves out what follows from computing.
+void describe_emulated(profile::Profile& result);
+
 /// Live bytes now, by category and by top-level module.
 struct Live {
   std::map<std::string, std::int64_t> by_category, by_module;

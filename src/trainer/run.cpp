@@ -90,7 +90,8 @@ std::string out_of_memory(Rank& rank, const OutOfMemory& error) {
 
 /// The device that the configuration names, for the rank of this thread.
 std::unique_ptr<Backend> make_backend(const Built& built, std::int64_t local_rank) {
-  return built.cuda ? make_cuda_backend(local_rank) : make_cpu_backend();
+  return built.cuda ? make_cuda_backend(local_rank, built.config.runtime.expandable_segments)
+                    : make_cpu_backend();
 }
 
 std::unique_ptr<Rank> make_rank(const profile::RunSpec& spec, const Built& built,
@@ -134,7 +135,7 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
   Progress progress(spec, first);
   const nvtx::Range range("ac-trainer");
   try {
-    rank.load_weights(weights);
+    if (!spec.emulated) rank.load_weights(weights);
     if (spec.resume) load_checkpoint(rank, spec.checkpoint);
     const bool instrumented = !spec.instrument.empty();
     if (spec.parity && !instrumented && collectives.real()) rank.capture_gradients(&gradients);
@@ -164,7 +165,9 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
     if (stopped || stopping()) throw stopped_after(rank);
     if (!first) return std::nullopt;
     profile::Profile profile = measured_profile(built, observed, rank.backend());
-    if (!collectives.real()) {
+    if (spec.emulated) {
+      describe_emulated(profile);
+    } else if (!collectives.real()) {
       profile.absent["numerics"] =
           "emulated ranks have no peers: losses and gradients mean nothing";
       profile.numerics.reset();

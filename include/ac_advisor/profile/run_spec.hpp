@@ -12,6 +12,7 @@ namespace ac_advisor::profile {
 struct RunSpec {
   std::string model, as;             ///< as on the command line
   std::vector<OptionList> configs;   ///< one run each
+  bool emulated = false;             ///< the device computes nothing: values are not set
   std::string collectives = "auto";  ///< auto, emulate, local, procs, nccl
   std::int64_t steps = 3;
   std::uint64_t seed = 0;

@@ -61,6 +61,10 @@ class Backend {
   [[nodiscard]] virtual double seconds(std::size_t from, std::size_t to) const = 0;
   virtual void clear_marks() = 0;
 
+  /// Kernels, memory sets and copies within the device so far, where the device tells: an emulated
+  /// one does.
+  [[nodiscard]] virtual std::optional<std::int64_t> launched() const { return std::nullopt; }
+
   /// None where the trainer itself counts each allocation (a CPU).
   [[nodiscard]] virtual std::optional<DeviceMemory> memory() const = 0;
   virtual void reset_peak_memory() = 0;
@@ -77,6 +81,7 @@ class Backend {
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend();
 /// GPU `index` of this machine. Throws UserError where this program is built without CUDA, Failure
 /// where there is no driver or no such GPU.
-[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(std::int64_t index);
+[[nodiscard]] std::unique_ptr<Backend> make_cuda_backend(std::int64_t index,
+                                                         bool expandable_segments = false);
 
 }  // namespace ac_advisor::trainer

@@ -5,12 +5,15 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +26,11 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 constexpr auto all_pools = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+/// Of the emulated device (src/emulator/record.cpp), where that is preloaded.
+using EmulatorCounts = void (*)(std::uint64_t*);
+const auto emulator_counts =
+    reinterpret_cast<EmulatorCounts>(::dlsym(RTLD_DEFAULT, "ac_advisor_emulator_counts"));
 
 /// What the device reads of a step; the same words on the host, in pinned memory.
 struct Words {
@@ -65,6 +73,13 @@ class Cuda final : public Backend {
   [[nodiscard]] const KernelTable& kernels() const override { return cuda::kernels(); }
   [[nodiscard]] std::int64_t multiprocessors() const override {
     return at::cuda::getDeviceProperties(index_)->multiProcessorCount;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> launched() const override {
+    if (emulator_counts == nullptr) return std::nullopt;
+    std::array<std::uint64_t, 12> times_and_bytes{};  // kernels, memory sets, copies within, …
+    emulator_counts(times_and_bytes.data());
+    return static_cast<std::int64_t>(times_and_bytes[0] + times_and_bytes[2] + times_and_bytes[4]);
   }
 
   [[nodiscard]] at::Tensor staging(at::IntArrayRef sizes, at::ScalarType type) const override {
@@ -170,7 +185,7 @@ class Cuda final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend(std::int64_t index) {
+std::unique_ptr<Backend> make_cuda_backend(std::int64_t index, bool expandable_segments) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
@@ -181,6 +196,9 @@ std::unique_ptr<Backend> make_cuda_backend(std::int64_t index) {
   if (index >= count)
     throw Failure{3, "GPU " + std::to_string(index) + " is not there: this machine shows " +
                          std::to_string(count) + "; start one process a GPU"};
+  allocator::CUDAAllocatorConfig::instance();  // what the environment says comes first
+  c10::CachingAllocator::setAllocatorSettings(std::string("expandable_segments:") +
+                                              (expandable_segments ? "True" : "False"));
   return std::make_unique<Cuda>(static_cast<c10::DeviceIndex>(index));
 }
 

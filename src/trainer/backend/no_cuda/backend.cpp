@@ -4,7 +4,7 @@
 
 namespace ac_advisor::trainer {
 
-std::unique_ptr<Backend> make_cuda_backend(std::int64_t) {
+std::unique_ptr<Backend> make_cuda_backend(std::int64_t, bool) {
   throw UserError("this program runs on CPUs; GPUs are for ac-trainer-cuda");
 }
 
