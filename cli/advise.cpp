@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
@@ -6,9 +8,13 @@ namespace ac_advisor::cli {
 
 std::string run_advise(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const StepConfig base = resolve_options(a.options);
+  const advise::Resolved resolved = resolve(model, a.options);
+  const StepConfig& base = resolved.config;
   tell_warnings(model, base);
-  advise::Sweep sweep = advise::sweep(model, base, advise::space_around(model, base, a.options));
+  advise::Space space =
+      advise::space_around(model, base, resolved.options, a.vary_global_batch);
+  space.largest_batches = std::max(space.largest_batches, a.rows);
+  advise::Sweep sweep = advise::sweep(model, base, space);
   if (a.format == "html") {
     std::vector<reports::Detail> details = reports::details(sweep);
     return reports::html({{{"", std::move(sweep)}}, std::move(details), a.positional.at(0)});

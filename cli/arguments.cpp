@@ -167,12 +167,15 @@ void check_command(const std::string& word) {
 }
 
 /// "--batch: 1 required TEXT missing" in plainer words.
-[[noreturn]] void refuse_missing_value(const CLI::ArgumentMismatch& error) {
+[[noreturn]] void refuse_missing_value(const CLI::ArgumentMismatch& error,
+                                       std::string_view command) {
   const std::string what = error.what();
   const std::string name = what.substr(0, what.find(':'));
-  const OptionRow* row = find_option(name);
-  throw UserError(name + " needs one value" +
-                  (row == nullptr ? "; see --help" : ": " + std::string(row->help)));
+  std::string_view help;
+  if (const OptionRow* row = find_option(name); row != nullptr) help = row->help;
+  for (const ProgramOption& option : program_options())
+    if (option.name == name && option.is_of(command)) help = option.help;
+  throw UserError(name + " needs one value: " + std::string(help));
 }
 
 }  // namespace
@@ -218,7 +221,7 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
       throw UserError(first + " takes the program after --: " + std::string(command.example));
     throw UserError(error.what());
   } catch (const CLI::ArgumentMismatch& error) {
-    refuse_missing_value(error);
+    refuse_missing_value(error, first);
   } catch (const CLI::ParseError& error) {
     throw UserError(error.what());
   }

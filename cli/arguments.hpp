@@ -49,6 +49,7 @@ struct Arguments {
   MeasureArguments measure;
   DryrunArguments dryrun;
   bool measured = false;           ///< advise --measure
+  bool vary_global_batch = false;  ///< of advise
   bool quick = false;              ///< calibrate --quick
   std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
   std::int64_t device = -1;        ///< snapshot --device; -1: the one with the highest peak

@@ -161,8 +161,9 @@ OptionList options_of(const StepConfig& config) {
 
 Result run_measure(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const OptionList options = settle(a.options, a.measure);
-  const StepConfig config = resolve_options(options);
+  const advise::Resolved resolved = resolve(model, settle(a.options, a.measure));
+  const OptionList& options = resolved.options;
+  const StepConfig& config = resolved.config;
   const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
@@ -189,8 +190,9 @@ Result run_measure(const Arguments& a) {
 Result run_measured_sweep(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
   Arguments settled = a;
-  settled.options = settle(a.options, a.measure);
-  StepConfig base = resolve_options(settled.options);
+  advise::Resolved resolved = resolve(model, settle(a.options, a.measure));
+  settled.options = resolved.options;
+  StepConfig base = std::move(resolved.config);
   tell_warnings(model, base);
   base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::space_around(model, base, settled.options);

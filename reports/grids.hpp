@@ -11,6 +11,14 @@ namespace ac_advisor::reports {
 /// "est. ms", "calibrated ms", "ms"
 [[nodiscard]] std::string time_unit(profile::TimeBasis basis, const std::string& unit);
 [[nodiscard]] Grid savings_grid(const advise::Sweep& sweep);
+/// Which kind of module to checkpoint first, from a plan of each.
+[[nodiscard]] Grid module_grid(const advise::ModuleCosts& costs, profile::TimeBasis basis);
+/// The order that follows from it, and what no kind keeps.
+[[nodiscard]] std::string module_note(const advise::ModuleCosts& costs);
+/// What is kept while --batch varies: one line.
+[[nodiscard]] std::string batch_note(const advise::Sweep& sweep);
+/// How many rows the framework lacks, the fastest of them and why; empty: none.
+[[nodiscard]] std::string unavailable_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);

@@ -66,6 +66,9 @@ class Data {
   void add(const Explanation& e) {
     add(e.profile);
     for (const std::string& sentence : e.sentences) out_["sentences"].push_back(sentence);
+    if (e.modules.kinds.empty()) return;
+    add_table("Which modules to checkpoint first", module_grid(e.modules, e.profile.time.basis));
+    out_["sentences"].push_back(module_note(e.modules));
   }
 
   void add(const advise::Sweep& sweep) {

@@ -131,17 +131,21 @@ class Profile(Result):
     instruments: Optional[Dict[str, Any]] = None
     predicted: Optional[Dict[str, Any]] = field(default=None, repr=False)
     explanation: List[str] = field(default_factory=list)
+    modules: Optional[Dict[str, Any]] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Row(Profile):
-    """A configuration of a sweep; ``rank`` 1 is the best that fits, None does not fit."""
+    """A configuration of a sweep; ``rank`` 1 is the best that fits, None does not fit or is not
+    available: ``unavailable`` says why the framework lacks it."""
 
     label: str = ""
     fits: bool = False
     rank: Optional[int] = None
     pareto: bool = False
     largest_batch: Optional[int] = None
+    largest_batch_exact: bool = False
+    unavailable: Optional[str] = None
     why: str = ""
 
 
@@ -155,6 +159,7 @@ class Saving:
     saved_share_of_baseline: float
     step_seconds: float
     config: Dict[str, Any] = field(repr=False)
+    unavailable: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +172,7 @@ class Sweep(Result):
     recommendation: str
     savings: List[Saving]
     rows: List[Row] = field(repr=False)
+    varies_global_batch: bool = False
 
 
 @dataclass(frozen=True)

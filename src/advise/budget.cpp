@@ -5,11 +5,15 @@
 // are taken in the order of their time, and the first whose simulated peak fits is the answer.
 // Every budget walks the same order, so a larger one never gives a slower plan. The bound is the
 // linear relaxation of the same knapsack with per-block savings. The estimates that order the plans
-// may err by a little, so what one mode in all blocks was measured to do is compared at the end: no
-// such mode fits the budget and recomputes less.
+// may err by a little, and one mode over all blocks may be no such plan (grouped:K, every:K, sqrt),
+// so at the end these are planned too wherever they may win: none fits the budget and recomputes
+// less than the answer.
 #include "budget.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -36,9 +40,26 @@ struct Choice {
   double seconds = 0;  ///< recomputed, a block
 };
 
-/// One mode in all blocks, as it was measured.
+/// A mode a block; or one mode over all of them, whose regions may be several blocks.
+struct Modes {
+  std::vector<AcMode> of;
+  AcMode all = AcMode::budget;
+  std::int64_t k = 0;  ///< of grouped:K
+
+  /// The configuration that has them.
+  [[nodiscard]] StepConfig in(StepConfig config) const {
+    config.memory.ac = all;
+    if (all == AcMode::budget)
+      config.memory.block_modes = of;
+    else
+      config.memory.ac_arg = k;
+    return config;
+  }
+};
+
+/// One mode over all blocks, as it was measured.
 struct Uniform {
-  AcMode mode{};
+  Modes modes;
   Measured measured;
 };
 
@@ -57,33 +78,39 @@ class Solver {
       : model_(model), config_(config), device_(device), blocks_(model.layers) {}
 
   Solved run() {
-    none_ = measure(std::vector<AcMode>(size(), AcMode::none));
-    const Measured all_full = measure(std::vector<AcMode>(size(), AcMode::full));
-    if (all_full.peak > config_.memory.ac_arg && none_.peak > config_.memory.ac_arg)
-      throw UserError("--ac budget:" + std::to_string(config_.memory.ac_arg) +
-                      ": below what is feasible; the least peak of this configuration is " +
-                      std::to_string(all_full.peak) + " bytes, with every block recomputed");
-    choices_ = {choice(AcMode::full, all_full)};
-    uniform_ = {{AcMode::none, none_}, {AcMode::full, all_full}};
+    none_ = measure(all(AcMode::none));
+    const Uniform full{all(AcMode::full), measure(all(AcMode::full))};
+    uniform_ = {{all(AcMode::none), none_}, full};
+    choices_ = {choice(AcMode::full, full.measured)};
     for (AcMode mode : {AcMode::attention, AcMode::selective}) {
-      uniform_.push_back({mode, measure(std::vector<AcMode>(size(), mode))});
+      uniform_.push_back({all(mode), measure(all(mode))});
       const Choice c = choice(mode, uniform_.back().measured);
       if (c.bytes > 0.01 * choices_[0].bytes) choices_.push_back(c);
     }
-    return search(all_full);
+    add_segments();
+    const auto least = std::min_element(
+        uniform_.begin(), uniform_.end(),
+        [](const Uniform& a, const Uniform& b) { return a.measured.peak < b.measured.peak; });
+    if (!fits(least->measured)) refuse(*least);
+    return search(full);
   }
 
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(blocks_); }
+  [[nodiscard]] Modes all(AcMode mode) const { return {std::vector<AcMode>(size(), mode)}; }
+  [[nodiscard]] bool fits(const Measured& m) const { return m.peak <= config_.memory.ac_arg; }
 
-  [[nodiscard]] StepConfig with(std::vector<AcMode> modes) const {
-    StepConfig config = config_;
-    config.memory.block_modes = std::move(modes);
-    return config;
+  [[noreturn]] void refuse(const Uniform& least) const {
+    const double gib = static_cast<double>(std::int64_t{1} << 30);
+    throw UserError(fmt::format(
+        "--ac {}: below what is feasible; the least peak of this configuration is {} bytes, with "
+        "{}: use budget:{:.2f}GiB or more",
+        ac_option(config_), least.measured.peak, describe(least.modes),
+        std::ceil(static_cast<double>(least.measured.peak) / gib * 100) / 100));
   }
 
-  [[nodiscard]] Measured measure(const std::vector<AcMode>& modes) const {
-    const StepConfig config = with(modes);
+  [[nodiscard]] Measured measure(const Modes& modes) const {
+    const StepConfig config = modes.in(config_);
     const passes::StepProgram step = passes::build_step(model_, config);
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
@@ -99,11 +126,12 @@ class Solver {
     return {mode, static_cast<double>(none_.peak - all.peak) / n, all.recompute / n};
   }
 
-  [[nodiscard]] std::vector<AcMode> modes_of(const Plan& plan) const {
-    std::vector<AcMode> modes(size(), AcMode::none);
-    for (std::int64_t i = 0; i < plan.full; ++i) modes[static_cast<std::size_t>(i)] = AcMode::full;
+  [[nodiscard]] Modes modes_of(const Plan& plan) const {
+    Modes modes = all(AcMode::none);
+    for (std::int64_t i = 0; i < plan.full; ++i)
+      modes.of[static_cast<std::size_t>(i)] = AcMode::full;
     for (std::int64_t i = plan.full; i < plan.full + plan.other; ++i)
-      modes[static_cast<std::size_t>(i)] = choices_[plan.choice].mode;
+      modes.of[static_cast<std::size_t>(i)] = choices_[plan.choice].mode;
     return modes;
   }
 
@@ -145,38 +173,71 @@ class Solver {
     return best;
   }
 
-  Solved search(const Measured& all_full) {
+  Solved search(const Uniform& full) {
     const double budget = static_cast<double>(config_.memory.ac_arg);
     for (const Plan& plan : plans()) {
       if (predicted(plan) > budget * 1.02) continue;
-      const std::vector<AcMode> modes = modes_of(plan);
+      const Modes modes = modes_of(plan);
       const Measured m = measure(modes);
-      if (m.peak > config_.memory.ac_arg) continue;
-      return finish(modes, m, all_full);
+      if (fits(m)) return finish(modes, m);
     }
-    return finish(std::vector<AcMode>(size(), AcMode::full), all_full, all_full);
+    return finish(full.modes, full.measured);
   }
 
-  /// `modes`, or what fits too and recomputes less: one mode in all blocks.
-  void prefer_uniform(std::vector<AcMode>& modes, Measured& m) const {
+  /// grouped:K and sqrt, whose regions are several blocks: they recompute every block, but may hold
+  /// less than full. K inputs less and K blocks' activations more: least at the square root of
+  /// blocks times input over activations, and a block's input is less than what it keeps.
+  void add_segments() {
+    const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(blocks_))));
+    for (std::int64_t k = 2; k <= std::min(blocks_, root + 1); ++k)
+      add({{}, AcMode::grouped, k});
+    add({{}, AcMode::sqrt});
+  }
+
+  /// every:K where it may fit and take no longer than `seconds`.
+  void add_every(double seconds) {
+    const double budget = static_cast<double>(config_.memory.ac_arg);
+    for (std::int64_t k = 2; k <= blocks_; ++k) {
+      const std::int64_t full = (blocks_ + k - 1) / k;
+      const double time = static_cast<double>(full) * choices_[0].seconds;
+      if (0.98 * time > seconds || predicted({time, full, 0, 0}) > budget * 1.02) continue;
+      Modes modes = all(AcMode::none);
+      for (std::int64_t i = 0; i < blocks_; i += k)
+        modes.of[static_cast<std::size_t>(i)] = AcMode::full;
+      add(modes);
+    }
+  }
+
+  void add(const Modes& modes) { uniform_.push_back({modes, measure(modes)}); }
+
+  /// `modes`, or what fits too and recomputes less, or as much and holds less: one mode over all
+  /// blocks.
+  void prefer_uniform(Modes& modes, Measured& m) {
+    const double seconds = fits(m) ? m.recompute : 1e300;
+    add_every(seconds);
     for (const Uniform& u : uniform_) {
-      if (u.measured.peak > config_.memory.ac_arg || u.measured.recompute >= m.recompute) continue;
-      modes.assign(size(), u.mode);
+      if (!fits(u.measured)) continue;
+      const bool better = u.measured.recompute < m.recompute ||
+                          (u.measured.recompute == m.recompute && u.measured.peak < m.peak);
+      if (fits(m) && !better) continue;
+      modes = u.modes;
       m = u.measured;
     }
   }
 
-  Solved finish(std::vector<AcMode> modes, Measured m, const Measured& all_full) {
+  Solved finish(Modes modes, Measured m) {
     prefer_uniform(modes, m);
     Solved solved;
-    solved.step = passes::build_step(model_, with(modes));
-    solved.block_modes = modes;
+    solved.settled = modes.in(config_);
+    solved.step = passes::build_step(model_, solved.settled);
     profile::BudgetResult result;
     result.budget = config_.memory.ac_arg;
-    result.least_feasible = std::min(all_full.peak, none_.peak);
+    result.least_feasible = none_.peak;
+    for (const Uniform& u : uniform_)
+      result.least_feasible = std::min(result.least_feasible, u.measured.peak);
     result.formulation =
-        "one mode a block (none, attention, selective, full): least recomputation time with the "
-        "allocated peak within the budget";
+        "one mode a block (none, attention, selective, full), or grouped:K, sqrt over all: least "
+        "recomputation time with the allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
     result.lower_bound_seconds = std::min(
@@ -189,7 +250,9 @@ class Solver {
   }
 
   /// "blocks 0-3 full, block 4 selective, blocks 5-15 none"
-  [[nodiscard]] static std::string describe(const std::vector<AcMode>& modes) {
+  [[nodiscard]] std::string describe(const Modes& plan) const {
+    if (plan.all != AcMode::budget) return "all blocks " + ac_option(plan.in(config_));
+    const std::vector<AcMode>& modes = plan.of;
     std::string text;
     for (std::size_t from = 0; from < modes.size();) {
       std::size_t to = from;
@@ -220,7 +283,7 @@ Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
   if (config.memory.ac != AcMode::budget)
-    return {passes::build_step(model, config), std::nullopt, {}};
+    return {passes::build_step(model, config), std::nullopt, config};
   passes::validate(model, config);
   return Solver(model, config, device).run();
 }

@@ -12,7 +12,7 @@ namespace ac_advisor::advise {
 struct Solved {
   passes::StepProgram step;
   std::optional<profile::BudgetResult> budget;
-  std::vector<AcMode> block_modes;  ///< that budget: chose, a mode a block; else empty
+  StepConfig settled;  ///< what it was built of: the configuration, with what budget: chose
 };
 
 /// The step's program; for --ac budget:SIZE the fastest one whose allocated peak is at most SIZE.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "budget.hpp"
@@ -135,6 +137,78 @@ std::string schedule_text(const model::ModelSpec& model, const StepConfig& confi
   return text;
 }
 
+namespace {
+
+/// "peak 12.300 GiB against 14.100, step 310 ms against 305": two plans' own figures.
+std::string against(const profile::Profile& a, const profile::Profile& b) {
+  return fmt::format("peak {:.3f} GiB against {:.3f}, step {:.1f} ms against {:.1f} ({})",
+                     gib(a.memory.peak_allocated), gib(b.memory.peak_allocated),
+                     1e3 * a.time.step, 1e3 * b.time.step, to_string(a.time.basis));
+}
+
+/// The same step with another mode or loss; null where it is refused.
+std::optional<profile::Profile> other(const model::ModelSpec& model, const StepConfig& config) {
+  if (passes::find_exclusion(model, config) != nullptr) return std::nullopt;
+  return plan(model, config, false);
+}
+
+StepConfig with_mode(StepConfig config, AcMode mode, AcScope scope = AcScope::block) {
+  config.memory.ac = mode;
+  config.memory.ac_arg = 0;
+  config.memory.scope = scope;
+  return config;
+}
+
+/// What is particular to a mode, each from the plan that it speaks of.
+void explain_choice(const model::ModelSpec& model, const profile::Profile& with,
+                    const profile::Profile& none, std::vector<std::string>& lines) {
+  const StepConfig& config = with.config;
+  const bool flash = !model.eager_attention_only && config.run.attention != Attention::eager &&
+                     config.run.attention != Attention::math;
+  const auto add = [&](const char* what, const std::optional<profile::Profile>& than) {
+    if (than) lines.push_back(what + against(with, *than));
+  };
+  switch (config.memory.ac) {
+    case AcMode::attention:
+      lines.push_back(fmt::format(
+          "{}: --ac attention saves {:.3f} GiB of the peak here",
+          flash ? "flash attention already drops its scores and recomputes them in backward, so "
+                  "only the core's output is left to drop"
+                : "the scores are dropped with the core's region",
+          gib(none.memory.peak_allocated - with.memory.peak_allocated)));
+      break;
+    case AcMode::grouped:
+    case AcMode::sqrt:
+      add("a region is recomputed whole: larger groups keep fewer inputs, and hold all of a "
+          "group's activations at once; against --ac full: ",
+          other(model, with_mode(config, AcMode::full)));
+      break;
+    case AcMode::full:
+      if (config.memory.scope == AcScope::submodule && !model.kv_sharing)
+        add("sub-module scope keeps each sub-module's input, block scope the block's alone; "
+            "against --ac-scope block: ",
+            other(model, with_mode(config, AcMode::full)));
+      break;
+    default:
+      break;
+  }
+}
+
+void explain_loss(const model::ModelSpec& model, const profile::Profile& with,
+                  std::vector<std::string>& lines) {
+  const auto loss = static_cast<std::size_t>(profile::Category::loss);
+  const std::int64_t bytes = with.memory.at_peak[loss];
+  if (with.config.memory.loss != LossKind::ce || 4 * bytes <= with.memory.peak_allocated) return;
+  StepConfig without_logits = with.config;
+  without_logits.memory.loss = LossKind::lc_ce;
+  if (const auto lc_ce = other(model, without_logits))
+    lines.push_back(fmt::format("the loss holds {:.3f} GiB of the peak; with --loss lc-ce, which "
+                                "never makes whole logits: {}",
+                                gib(bytes), against(*lc_ce, with)));
+}
+
+}  // namespace
+
 std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepConfig& config) {
   std::vector<std::string> lines;
   const profile::Profile with = plan(model, config, false);
@@ -155,24 +229,8 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
                                 with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
                                 1e3 * with.time.recompute, to_string(with.time.basis)));
   }
-  if (config.memory.ac == AcMode::attention && !model.eager_attention_only &&
-      config.run.attention != Attention::eager && config.run.attention != Attention::math)
-    lines.push_back(
-        "flash attention already drops its scores and recomputes them in backward, so "
-        "--ac attention saves next to nothing here: only the core's output");
-  if (config.memory.ac == AcMode::grouped)
-    lines.push_back(
-        "a region is recomputed whole, so larger groups keep fewer inputs but hold all "
-        "of a group's activations at once; the recomputed work is the same for every K");
-  if (config.memory.ac == AcMode::full && config.memory.scope == AcScope::submodule)
-    lines.push_back("sub-module scope keeps four inputs a block where block scope keeps one");
-  const auto loss = static_cast<std::size_t>(profile::Category::loss);
-  const std::int64_t loss_bytes = with.memory.at_peak[loss];
-  if (config.memory.loss == LossKind::ce && 4 * loss_bytes > with.memory.peak_allocated)
-    lines.push_back(
-        fmt::format("the loss holds {:.3f} GiB of the peak: --loss lc-ce or chunked:1024 "
-                    "never makes whole logits, which no checkpointing mode can save",
-                    gib(loss_bytes)));
+  if (config.memory.ac != AcMode::none) explain_choice(model, with, none, lines);
+  explain_loss(model, with, lines);
   return lines;
 }
 

@@ -12,9 +12,8 @@ std::string program_text(const model::ModelSpec& model, const StepConfig& config
 }
 
 std::string passes_text(const model::ModelSpec& model, const StepConfig& config) {
-  StepConfig settled = config;
-  settled.memory.block_modes =
-      solve(model, config, simulate::find_device(config.device.gpu)).block_modes;
+  const StepConfig settled =
+      solve(model, config, simulate::find_device(config.device.gpu)).settled;
   std::vector<passes::PassChange> changes;
   const passes::StepProgram step = passes::build_step_logged(model, settled, changes);
   constexpr const char* stages[] = {"before", "micro-batch", "step"};

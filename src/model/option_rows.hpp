@@ -60,12 +60,21 @@ template <auto G, auto M, auto Check>
   return row;
 }
 
+/// Names are lower case ("H100" is h100); a path stays as it is.
+[[nodiscard]] inline std::string named(std::string_view text) {
+  std::string name(text);
+  if (name.find('/') != name.npos || name.ends_with(".json")) return name;
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return name;
+}
+
 /// A text that another room knows how to read: a device's name, a framework's.
 template <auto G, auto M>
 [[nodiscard]] constexpr OptionRow name(const Words& w) {
   OptionRow row = with(w);
   row.parse = [](const OptionRow&, std::string_view, std::string_view text, StepConfig& c) {
-    c.*G.*M = text;
+    c.*G.*M = named(text);
   };
   row.get = [](const StepConfig& c) -> OptionValue { return c.*G.*M; };
   row.text = [](const StepConfig& c) { return c.*G.*M; };

@@ -91,7 +91,7 @@ constexpr OptionRow table[] = {
          model}),
     whole<&S::run, &ModelRun::batch>(
         {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
-    whole<&S::run, &ModelRun::seq>({"--seq", "seq", "N", "tokens per sequence (2048)", model}, 1,
+    whole<&S::run, &ModelRun::seq>({"--seq", "seq", "N", "tokens per sequence; 8k is 8192 (2048)", model}, 1,
                                    most_tokens),
     whole<&S::run, &ModelRun::grad_accum>(
         {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),

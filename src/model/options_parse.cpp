@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "ac_advisor/model/error.hpp"
 #include "in_quotes.hpp"
@@ -24,6 +26,26 @@ std::string value_of(const Whole& whole, std::int64_t number) {
   return std::string(whole.prefix) + std::to_string(number);
 }
 
+/// "8k" is 8192, as contexts are named; "2M" 2097152; "1e3" is 1000. Null: none of these.
+std::optional<std::int64_t> short_for(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  std::int64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest == end || number < 0) return std::nullopt;
+  const char letter = static_cast<char>(*rest | 0x20);
+  std::int64_t exponent = 1, unit = letter == 'k' ? 1 << 10 : letter == 'm' ? 1 << 20 : 0;
+  if (letter == 'e') {
+    const auto [stop, bad] = std::from_chars(rest + 1, end, exponent);
+    if (bad != std::errc() || stop != end || exponent < 0 || exponent > 12) return std::nullopt;
+    for (unit = 1; exponent > 0; --exponent) unit *= 10;
+  } else if (rest + 1 != end) {
+    return std::nullopt;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 41;
+  if (unit == 0 || number > most / unit) return std::nullopt;
+  return number * unit;
+}
+
 }  // namespace
 
 void refuse(const Given& given, const std::string& what) {
@@ -34,6 +56,9 @@ void refuse(const Given& given, const std::string& what) {
 
 std::int64_t parse_whole(const Given& given, std::string_view text, const Whole& whole) {
   std::int64_t number = 0;
+  const std::optional<std::int64_t> meant = short_for(text);
+  const std::string digits = meant ? std::to_string(*meant) : std::string(text);
+  if (meant) text = digits;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string name(whole.name);
   const bool all = end == text.data() + text.size();

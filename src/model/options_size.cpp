@@ -1,4 +1,5 @@
 // Sizes: "40GiB", "16GB", "1.5TiB", "123456".
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -29,8 +30,11 @@ bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
 std::int64_t unit_of(const Given& given, std::string_view text) {
   if (text.empty()) return 1;
+  // "40gb" is no other unit than GB; "40g" may be either.
+  const auto same = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
   for (const Unit& unit : units)
-    if (unit.text == text) return unit.bytes;
+    if (std::equal(unit.text.begin(), unit.text.end(), text.begin(), text.end(), same))
+      return unit.bytes;
   std::string near;
   for (const Unit& unit : units) {
     const bool same_letter = (unit.text[0] | 0x20) == (text[0] | 0x20);

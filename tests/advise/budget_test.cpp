@@ -27,6 +27,12 @@ TEST_CASE("a larger budget never gives a slower plan, and no plan exceeds its bu
   } catch (const UserError& error) {
     const std::string text = error.what();
     least = std::stoll(text.substr(text.find("configuration is ") + 17));
+    // the way out is a size that does: within a hundredth of a GiB above the least
+    const std::size_t at = text.find("use budget:") + 11;
+    const double gib = std::stod(text.substr(at));
+    CHECK(gib * (1 << 30) >= static_cast<double>(least));
+    CHECK((gib - 0.01) * (1 << 30) < static_cast<double>(least));
+    CHECK(text.starts_with("--ac budget:1:"));
   }
   REQUIRE(least > 0);
   for (int i = 0; i <= 24; ++i) {
@@ -59,6 +65,65 @@ TEST_CASE("a budget of what one mode in all blocks needs is never dominated by t
       CHECK(chosen.memory.peak_allocated <= uniform.memory.peak_allocated);
       CHECK(chosen.time.step <= uniform.time.step);
     }
+}
+
+TEST_CASE("a budget of what grouped:K, every:K or sqrt needs is never dominated by it") {
+  std::vector<std::pair<AcMode, std::int64_t>> modes{{AcMode::sqrt, 0}};
+  for (const std::int64_t k : {2, 3, 5, 8}) {
+    modes.emplace_back(AcMode::grouped, k);
+    modes.emplace_back(AcMode::every, k);
+  }
+  struct Case {
+    const char* model;
+    std::int64_t batch, seq;
+    LossKind loss;
+    Kernels kernels;
+  };
+  const Case cases[] = {{"llama-3.2-1b", 2, 1024, LossKind::ce, Kernels::eager},
+                        {"llama-3.2-1b", 16, 2048, LossKind::lc_ce, Kernels::fused},
+                        {"tiny-llama", 1, 16, LossKind::ce, Kernels::eager},
+                        {"gemma-2-2b", 1, 2048, LossKind::lc_ce, Kernels::eager}};
+  for (const Case& k : cases) {
+    const model::ModelSpec model = model::load_model(k.model);
+    for (const auto& [mode, arg] : modes) {
+      if (arg > model.layers) continue;
+      StepConfig c;
+      c.run.batch = k.batch;
+      c.run.seq = k.seq;
+      c.memory.loss = k.loss;
+      c.memory.kernels = k.kernels;
+      c.memory.ac = mode;
+      c.memory.ac_arg = arg;
+      const profile::Profile uniform = advise::plan(model, c, false);
+      const std::string word = ac_option(c);
+      c.memory.ac = AcMode::budget;
+      c.memory.ac_arg = uniform.memory.peak_allocated;
+      const profile::Profile chosen = advise::plan(model, c, false);
+      INFO(k.model, " ", word, ": ", chosen.budget->plan);
+      CHECK(chosen.memory.peak_allocated <= uniform.memory.peak_allocated);
+      CHECK(chosen.time.recompute <= uniform.time.recompute);
+    }
+  }
+}
+
+TEST_CASE("what only segments of several blocks reach is feasible, and said as a mode") {
+  // With long rows and many layers the inputs of all blocks are more than one block's activations.
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  StepConfig c;
+  c.run.batch = 16;
+  c.run.seq = 2048;
+  c.memory.loss = LossKind::lc_ce;
+  c.memory.kernels = Kernels::fused;
+  c.memory.ac = AcMode::full;
+  const std::int64_t full = advise::plan(model, c, false).memory.peak_allocated;
+  c.memory.ac = AcMode::grouped;
+  c.memory.ac_arg = 2;
+  const std::int64_t grouped = advise::plan(model, c, false).memory.peak_allocated;
+  c.memory.ac = AcMode::budget;
+  c.memory.ac_arg = std::min(full, grouped);
+  const profile::Profile chosen = advise::plan(model, c, false);
+  CHECK(chosen.memory.peak_allocated <= std::min(full, grouped));
+  CHECK(chosen.budget->least_feasible <= std::min(full, grouped));
 }
 
 TEST_CASE("a budget below what is feasible says the least feasible one") {

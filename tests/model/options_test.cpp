@@ -213,6 +213,21 @@ TEST_CASE("sub-module scope by hand goes with full and every:K only") {
              {"--ac selective --ac-scope submodule", "full"}));
 }
 
+TEST_CASE("the global batch is batch x micro-batches x ranks, whichever of them is left open") {
+  const auto run = [](OptionList list) { return resolve_options(list).run; };
+  CHECK(run({{"--global-batch", "64"}, {"--batch", "4"}, {"--world", "8"}}).grad_accum == 2);
+  CHECK(run({{"--global-batch", "64"}, {"--grad-accum", "4"}, {"--world", "8"}}).batch == 2);
+  CHECK(run({{"--global-batch", "64"}, {"--world", "8"}}).grad_accum == 8);
+  CHECK(run({{"--global-batch", "16"}, {"--batch", "8"}, {"--grad-accum", "2"}}).batch == 8);
+  CHECK(error({{"--global-batch", "60"}, {"--batch", "4"}, {"--world", "8"}}) ==
+        "--global-batch 60 --batch 4 --world 8: is no multiple of 32 sequences; the nearest is 32 "
+        "or 64");
+  CHECK(error({{"--global-batch", "3"}, {"--world", "8"}}).find("the nearest is 8") !=
+        std::string::npos);
+  CHECK(error({{"--global-batch", "60"}, {"--batch", "8"}, {"--grad-accum", "2"}})
+            .find("they make 16 sequences a step") != std::string::npos);
+}
+
 TEST_CASE("numbers are read to their last character, within their range") {
   CHECK(says(error({{"--batch", "0"}}), {"--batch 0", "at least 1", "nearest is 1"}));
   CHECK(says(error({{"--batch", "-3"}}), {"--batch -3", "at least 1"}));
@@ -226,6 +241,27 @@ TEST_CASE("numbers are read to their last character, within their range") {
   CHECK(says(error({{"--world", "1048577"}}), {"at most 1048576"}));
   CHECK(says(error({{"--grad-accum", "0"}}), {"--grad-accum 0"}));
   CHECK(resolve({{"--seq", "2147483648"}}).run.seq == 2147483648);
+}
+
+TEST_CASE("numbers as people write them: 8k of a context, 1e3, and nothing else") {
+  CHECK(resolve({{"--seq", "8k"}}).run.seq == 8192);
+  CHECK(resolve({{"--seq", "128K"}}).run.seq == 131072);
+  CHECK(resolve({{"--seq", "1M"}}).run.seq == 1048576);
+  CHECK(resolve({{"--batch", "1e3"}}).run.batch == 1000);
+  CHECK(resolve({{"--loss", "chunked:1k"}}).memory.chunk_tokens == 1024);
+  CHECK(says(error({{"--batch", "1.5e0"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", "1e99"}}), {"--batch 1e99"}));
+  CHECK(says(error({{"--seq", "8kk"}}), {"whole number"}));
+  CHECK(says(error({{"--batch", "-1e3"}}), {"--batch -1e3"}));
+  CHECK(says(error({{"--world", "2M"}}), {"--world 2M", "at most 1048576"}));
+}
+
+TEST_CASE("names of devices and frameworks are read in any case, paths as they are") {
+  CHECK(resolve({{"--gpu", "H100"}}).device.gpu == "h100");
+  CHECK(resolve({{"--gpu", "A100-80GB"}}).device.gpu == "a100-80gb");
+  CHECK(resolve({{"--gpu", "./Mine.json"}}).device.gpu == "./Mine.json");
+  CHECK(resolve({{"--framework", "TorchTitan"}}).runtime.framework == "torchtitan");
+  CHECK(resolve({{"--framework", "TorchTitan"}}).memory.ac == AcMode::selective);
 }
 
 TEST_CASE("arguments of modes are read as strictly") {
@@ -284,6 +320,8 @@ TEST_CASE("sizes have units, decimals are exact") {
     }
     return std::string("no error");
   };
+  CHECK(parse_size("--x", "40gb") == 40'000'000'000);
+  CHECK(parse_size("--x", "2gib") == 2LL << 30);
   CHECK(says(refused("40G"), {"--limit 40G", "GiB or GB"}));
   CHECK(says(refused("9223372036854775808"), {"at most"}));
   CHECK(says(refused("8388608TiB"), {"at most"}));
