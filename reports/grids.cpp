@@ -43,8 +43,8 @@ Grid savings_grid(const advise::Sweep& sweep) {
 std::string batch_note(const advise::Sweep& sweep) {
   const StepConfig& c = sweep.base;
   if (sweep.varies_global_batch)
-    return fmt::format("The global batch varies with --batch, {} micro-batches a step",
-                       grouped(c.run.grad_accum));
+    return fmt::format("The global batch varies with --batch, {} micro-batch{} a step",
+                       grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
   return fmt::format(
       "Global batch kept at {} sequences, {} a rank; micro-batch and accumulation vary",

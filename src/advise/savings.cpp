@@ -20,14 +20,14 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
                                   const std::optional<OptionList>& hand) {
   const Variants variants(model, base, hand);
   std::vector<Saving> table;
-  const auto add = [&](const std::string& technique, const OptionList& values) {
+  const auto add = [&](const auto& technique, const OptionList& values) {
     // What contradicts here was refused when the base was resolved.
     const StepConfig c = variants.with(values).value_or(base);
     // What no plan has (a loss without logits under autocast) has no figures to show.
     if (passes::find_exclusion(model, c) != nullptr) return;
     const profile::Profile p = plan(model, c, false);
     Saving row;
-    row.technique = technique;
+    row.technique = technique(c);
     row.config = c;
     row.peak_bytes = p.memory.peak_allocated;
     row.step_seconds = p.time.step;
@@ -41,10 +41,17 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
   };
   const std::string ac = base.memory.ac == AcMode::none ? "full" : ac_option(base);
   const std::string loss = base.memory.loss == LossKind::ce ? "lc-ce" : loss_option(base);
-  add("Baseline", {{"--ac", "none"}, {"--loss", "ce"}, {"--world", "1"}, {"--shard", "none"}});
-  if (base.layout.world > 1) add(sharding_name(base), {{"--ac", "none"}, {"--loss", "ce"}});
-  add("+ checkpointing (" + ac + ")", {{"--ac", ac}, {"--loss", "ce"}});
-  add(loss == "lc-ce" ? "+ LC-CE" : "+ " + loss, {{"--ac", ac}, {"--loss", loss}});
+  add([](const StepConfig&) { return "Baseline"; },
+      {{"--ac", "none"}, {"--loss", "ce"}, {"--world", "1"}, {"--shard", "none"}});
+  if (base.layout.world > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
+  add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },
+      {{"--ac", ac}, {"--loss", "ce"}});
+  // Its own chunk: Liger chooses it by the batch.
+  add(
+      [](const StepConfig& c) {
+        return c.memory.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c);
+      },
+      {{"--ac", ac}, {"--loss", loss}});
   return table;
 }
 

@@ -60,10 +60,23 @@ TEST_CASE("explain compares a mode with another by the figures of both plans") {
   const profile::Profile full = advise::plan(model, c, false);
   CHECK(says(lines, "against --ac full: peak " + gib(grouped.memory.peak_allocated) +
                         " GiB against " + gib(full.memory.peak_allocated)));
-  c.memory.loss = LossKind::lc_ce;
-  CHECK(says(advise::explain_mode(model, resolve_options({{"--batch", "8"}, {"--ac", "full"}})),
-             gib(advise::plan(model, c, false).memory.peak_allocated) + " GiB against " +
-                 gib(full.memory.peak_allocated)));
+}
+
+TEST_CASE("explain offers the loss that the framework has, with the figures of its plan") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  // Liger's chunk: the next power of two of 8 x 2048 / ceil(128256 / 2048) = 260.06...
+  for (const auto& [framework, loss] :
+       {std::pair{"hf", "chunked:512"}, std::pair{"automodel", "lc-ce"}}) {
+    CAPTURE(framework);
+    const OptionList hand{{"--framework", framework}, {"--batch", "8"}, {"--loss", "ce"}};
+    OptionList offered = hand;
+    offered.back().second = loss;
+    const std::string peak =
+        gib(advise::plan(model, resolve_options(offered), false).memory.peak_allocated);
+    const std::vector<std::string> lines = advise::explain_mode(model, resolve_options(hand));
+    CHECK(says(lines, std::string("with --loss ") + loss + ", which "));
+    CHECK(says(lines, "peak " + peak + " GiB against"));
+  }
 }
 
 TEST_CASE(

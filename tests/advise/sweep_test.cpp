@@ -152,6 +152,29 @@ TEST_CASE("the savings table keeps what the framework lacks, and marks it") {
   CHECK(sweep.savings[3].unavailable.find("--loss lc-ce") != std::string::npos);
 }
 
+TEST_CASE("the savings table names the chunk that Liger chooses for the batch") {
+  // The next power of two of 4 x 2048 / ceil(128256 / 2048) = 130.03...
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList hand{{"--framework", "liger"}, {"--batch", "4"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  CHECK(sweep.savings.back().technique == "+ chunked:256");
+  CHECK(sweep.savings.back().config.memory.chunk_tokens == 256);
+  CHECK(sweep.savings.back().unavailable.empty());
+}
+
+TEST_CASE("a loss that no plan has under autocast is left out of the savings table") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList hand{{"--framework", "torchtitan"}, {"--batch", "4"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  for (const advise::Saving& saving : advise::sweep(model, base, space).savings)
+    CHECK(saving.technique.find("LC-CE") == std::string::npos);
+}
+
 TEST_CASE("the global batch stays: micro-batch x accumulation x ranks is that of the base") {
   const model::ModelSpec model = model::load_model("tiny-llama");
   const StepConfig base = resolve_options(
