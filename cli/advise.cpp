@@ -29,7 +29,9 @@ std::string run_solve(const Arguments& a) {
                       ": it looks through the sample models; drop MODEL, or use --solve batch");
     return render(advise::largest_model(base,
                                         [&](const model::ModelSpec& model) {
-                                          return solving_space(a.options, model, base);
+                                          return solving_space(
+                                              advise::resolve(model, a.options).options, model,
+                                              base);
                                         }),
                   a.format, style);
   }

@@ -72,10 +72,12 @@ ExportResult export_setting(const std::string& target, const model::ModelSpec& m
   throw UserError("export target " + target.substr(0, 60) + ": must be one of " + names);
 }
 
+std::string export_target_of(const std::string& framework) {
+  return framework == "liger" || framework == "hf-trainer" ? "hf" : framework;
+}
+
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
-  // Liger's preset is Hugging Face's with its switch on.
-  const std::string& framework = config.runtime.framework;
-  const std::string target = framework == "liger" ? "hf" : framework;
+  const std::string target = export_target_of(config.runtime.framework);
   try {
     const ExportResult exported = export_setting(target, model, config);
     if (exported.other_technique.empty()) return {};

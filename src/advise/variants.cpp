@@ -26,10 +26,8 @@ OptionList options_that_give(const StepConfig& base) {
   return few ? *few : all_options_of(said);
 }
 
-/// Both run Liger's kernels, whose fused loss chooses its chunk itself.
-bool chunks_as_liger(const StepConfig& c) {
-  return c.runtime.framework == "hf" || c.runtime.framework == "liger";
-}
+/// They run Liger's kernels, whose fused loss chooses its chunk itself.
+bool chunks_as_liger(const StepConfig& c) { return export_target_of(c.runtime.framework) == "hf"; }
 
 }  // namespace
 

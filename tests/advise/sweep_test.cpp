@@ -9,6 +9,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "model/options_preset.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -28,7 +29,8 @@ const advise::Sweep& swept() {
 }
 
 std::vector<std::string> framework_words() {
-  return {"automodel", "deepspeed", "hf", "liger", "megatron", "torchtitan"};
+  const std::vector<std::string_view> names = options::framework_names();
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -103,7 +105,7 @@ TEST_CASE(
         if (std::string(name) == "llama-3.2-1b") REQUIRE(some);
         std::size_t lacking = 0;
         for (const advise::Row& row : sweep.rows) {
-          const std::string target = framework == "liger" ? "hf" : framework;
+          const std::string target = advise::export_target_of(framework);
           bool refused = false;
           try {
             static_cast<void>(advise::export_setting(target, model, row.profile.config));

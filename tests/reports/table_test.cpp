@@ -144,6 +144,9 @@ TEST_CASE("advise's table says that the global batch stays, marks n/a and names 
   CHECK(contains(text, "Global batch kept at 4 sequences, 4 a rank"));
   CHECK(contains(text, "+ LC-CE (n/a)"));  // the Hugging Face Trainer has no such loss
   CHECK(contains(text, "ac-advisor explain"));
+  const std::string page = reports::html({{{"", sweep}}, {}, "tiny-llama"});
+  for (const char* part : {"+ LC-CE (n/a)", "\"unavailable\":true", "Global batch kept at 4"})
+    CHECK(contains(page, part));
   std::istringstream lines(text);
   bool ranked = false;
   for (std::string line; std::getline(lines, line);) {

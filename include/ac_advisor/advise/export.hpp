@@ -27,6 +27,9 @@ struct ExportResult {
 [[nodiscard]] ExportResult export_setting(const std::string& target, const model::ModelSpec& model,
                                           const StepConfig& config);
 
+/// The target of a --framework: Liger's preset and the Trainer's are Hugging Face's with other
+/// switches.
+[[nodiscard]] std::string export_target_of(const std::string& framework);
 /// Why the configuration's own framework cannot run it as it is planned: what `export_setting`
 /// says of it. Empty: it can.
 [[nodiscard]] std::string unavailable(const model::ModelSpec& model, const StepConfig& config);
