@@ -111,6 +111,17 @@ void check_option_names(const CLI::App& app, const std::vector<std::string>& wor
   }
 }
 
+/// CLI11 would take --no-sync=3 for --no-sync three times.
+void check_flags(const CLI::App& app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") return;
+    const std::string name = option_of(word);
+    const CLI::Option* option = name.empty() ? nullptr : app.get_option_no_throw(name);
+    if (option != nullptr && option->get_expected_max() == 0 && name != word)
+      throw UserError(word + ": takes no value; write " + name + " alone");
+  }
+}
+
 void check_operands(const Arguments& a) {
   const CommandRow& command = *find_command(a.command);
   const Operands& o = command.operands;
@@ -183,12 +194,15 @@ void check_command(const std::string& word) {
 }
 
 /// "--batch: 1 required TEXT missing" in plainer words.
-[[noreturn]] void refuse_missing_value(const CLI::ArgumentMismatch& error) {
+[[noreturn]] void refuse_missing_value(const CLI::ArgumentMismatch& error,
+                                       std::string_view command) {
   const std::string what = error.what();
   const std::string name = what.substr(0, what.find(':'));
-  const OptionRow* row = find_option(name);
-  throw UserError(name + " needs one value" +
-                  (row == nullptr ? "; see --help" : ": " + std::string(row->help)));
+  std::string_view help;
+  if (const OptionRow* row = find_option(name); row != nullptr) help = row->help;
+  for (const ProgramOption& option : program_options())
+    if (option.name == name && option.is_of(command)) help = option.help;
+  throw UserError(name + " needs one value: " + std::string(help));
 }
 
 }  // namespace
@@ -225,6 +239,7 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
   }
   const std::vector<std::string> words(argv + 2, argv + argc);
   check_option_names(*app.get_subcommand(first), words);
+  check_flags(*app.get_subcommand(first), words);
   try {
     std::vector<std::string> reversed = with_bare_values(words);  // as CLI11 takes them
     reversed.insert(reversed.begin(), first);
@@ -237,7 +252,7 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
       throw UserError(first + " takes the program after --: " + std::string(command.example));
     throw UserError(error.what());
   } catch (const CLI::ArgumentMismatch& error) {
-    refuse_missing_value(error);
+    refuse_missing_value(error, first);
   } catch (const CLI::ParseError& error) {
     throw UserError(error.what());
   }

@@ -51,6 +51,7 @@ struct Arguments {
   DryrunArguments dryrun;
   bool measured = false;           ///< advise --measure
   std::string solve;               ///< advise --solve: batch, seq or model; empty: a sweep
+  bool vary_global_batch = false;  ///< of advise
   bool quick = false;              ///< calibrate --quick
   std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
   std::int64_t device = -1;        ///< snapshot --device; -1: the one with the highest peak

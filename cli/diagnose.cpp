@@ -9,6 +9,7 @@
 #include "ac_advisor/trace/diagnose.hpp"
 #include "ac_advisor/trace/read.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
@@ -59,8 +60,9 @@ std::optional<trace::Prediction> predict(const Arguments& a) {
   });
   without.emplace_back("--ac", "none");
   trace::Prediction p =
-      prediction("plan " + a.model, advise::plan(model, resolve_options(a.options)));
-  p.overhead_seconds = p.step_seconds - advise::plan(model, resolve_options(without)).time.step;
+      prediction("plan " + a.model, advise::plan(model, resolve(model, a.options).config));
+  p.overhead_seconds =
+      p.step_seconds - advise::plan(model, advise::resolve(model, without).config).time.step;
   return p;
 }
 

@@ -1,4 +1,5 @@
 #include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/advise/module_costs.hpp"
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
@@ -22,7 +23,7 @@ constexpr Text texts[] = {{&Arguments::schedule, "--schedule", advise::schedule_
 
 std::string run_explain(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve_options(a.options);
+  const StepConfig config = resolve(model, a.options).config;
   const reports::Style style = terminal_style(a.output, a.rows);
   if (a.trace + a.schedule + a.program + a.passes > 1)
     throw UserError("explain: --trace, --schedule, --program or --passes, one at a time");
@@ -37,7 +38,8 @@ std::string run_explain(const Arguments& a) {
   }
   if (a.trace) return render(advise::selective_trace(model, config), a.format, style);
   return render(
-      reports::Explanation{advise::plan(model, config), advise::explain_mode(model, config)},
+      reports::Explanation{advise::plan(model, config), advise::explain_mode(model, config),
+                           advise::module_costs(model, config)},
       a.format, style);
 }
 

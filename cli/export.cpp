@@ -15,7 +15,7 @@ std::string run_export(const Arguments& a) {
     throw UserError("export --format " + a.format +
                     ": the text is the framework's own; leave --format out");
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve_options(a.options);
+  const StepConfig config = resolve(model, a.options).config;
   const advise::ExportResult result = advise::export_setting(a.target, model, config);
   tell_warnings(model, config);
   std::fprintf(stderr, "for %s\n", result.version.c_str());

@@ -13,6 +13,13 @@ model::ModelSpec load_model(const Arguments& arguments) {
   return model::load_model(arguments.positional.at(0), arguments.as);
 }
 
+advise::Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
+  advise::Resolved resolved = advise::resolve(model, options);
+  for (const std::string& note : resolved.notes)
+    std::fprintf(stderr, "ac-advisor: note: %s\n", note.c_str());
+  return resolved;
+}
+
 void tell_warnings(const model::ModelSpec& model, const StepConfig& config) {
   for (const std::string& warning : advise::model_warnings(model, config))
     std::fprintf(stderr, "ac-advisor: warning: %s\n", warning.c_str());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "cli/arguments.hpp"
@@ -8,6 +9,9 @@ namespace ac_advisor::cli {
 
 /// MODEL, read with --as.
 [[nodiscard]] model::ModelSpec load_model(const Arguments& arguments);
+
+/// The step's options for a model; to stderr what its framework's preset had to give up for it.
+[[nodiscard]] advise::Resolved resolve(const model::ModelSpec& model, const OptionList& options);
 
 /// To stderr: the warnings of a model under a configuration, and what --as ignores, for commands
 /// whose output does not have them.

@@ -148,6 +148,7 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
   StepConfig start = base;
   start.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::default_space(model, start);
+  space.largest_batches = 0;  // not shown
   space.keep("--batch", start);
   space.keep("--shard", start);
   const advise::Sweep sweep = advise::sweep(model, start, space);
@@ -168,7 +169,7 @@ void suggest(const model::ModelSpec& model, const StepConfig& base, std::int64_t
 /// 3 for all ways not to have measured but bad input and a signal.
 int exit_code(int trainer) { return trainer == 2 || trainer > 128 ? trainer : 3; }
 
-OptionList options_of(const StepConfig& config) {
+OptionList options_to_run(const StepConfig& config) {
   StepConfig plain = config;
   plain.runtime.kind = Runtime::pytorch;  // which runtime runs it is no option
   auto options = reports::options_of(plain);
@@ -181,8 +182,9 @@ OptionList options_of(const StepConfig& config) {
 
 Result run_measure(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const OptionList options = settle(a.options, a.measure);
-  const StepConfig config = resolve_options(options);
+  const advise::Resolved resolved = resolve(model, settle(a.options, a.measure));
+  const OptionList& options = resolved.options;
+  const StepConfig& config = resolved.config;
   check_emulated(a.measure, config);
   const bool gpu = simulate::find_device(config.device.gpu).cuda;
   if (!gpu && (a.measure.trace || a.measure.counters))
@@ -210,12 +212,14 @@ Result run_measure(const Arguments& a) {
 Result run_measured_sweep(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
   Arguments settled = a;
-  settled.options = settle(a.options, a.measure);
-  StepConfig base = resolve_options(settled.options);
+  advise::Resolved resolved = resolve(model, settle(a.options, a.measure));
+  settled.options = resolved.options;
+  StepConfig base = std::move(resolved.config);
   check_emulated(a.measure, base);
   tell_warnings(model, base);
   base.runtime.kind = Runtime::ac_trainer;
   advise::Space space = advise::space_around(model, base, settled.options);
+  space.largest_batches = 0;  // not shown
   space.keep("--batch", base);
   space.set("--ac-scope", {"block"});
   if (base.layout.world > 1) space.keep("--shard", base);
@@ -226,7 +230,7 @@ Result run_measured_sweep(const Arguments& a) {
   const auto add = [&](std::vector<reports::Measurement>& list, const std::string& label,
                        const StepConfig& config) {
     list.push_back({label, predicted(model, config), {}});
-    spec.configs.push_back(options_of(config));
+    spec.configs.push_back(options_to_run(config));
   };
   for (const advise::Saving& row : sweep.savings) add(result.savings, row.technique, row.config);
   for (const advise::Row& row : sweep.rows) {

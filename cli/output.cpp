@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,7 +16,9 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
 #include "ac_advisor/reports/snapshot.hpp"
+#include "cli/help.hpp"
 #include "process/ending_signals.hpp"
+#include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -63,12 +67,28 @@ void replace_file(const std::string& text, const std::string& file, mode_t mode)
   refuse(file, problem, "the file was left as it was");
 }
 
+/// What a POSIX program takes the locale's character set from; the first that is set counts.
+bool utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    std::string text(value);
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
 }  // namespace
 
 reports::Style terminal_style(const std::string& output, std::size_t rows) {
   const char* no_color = std::getenv("NO_COLOR");
   const bool wanted = no_color == nullptr || *no_color == '\0';
-  return {output.empty() && wanted && isatty(STDOUT_FILENO) == 1, rows};
+  const bool terminal = output.empty() && isatty(STDOUT_FILENO) == 1;
+  const int columns = terminal ? std::clamp(terminal_columns(), 60, 160) : 80;
+  return {wanted && terminal, rows, static_cast<std::size_t>(columns),
+          !output.empty() || utf8_locale()};
 }
 
 void write_output(const std::string& text, const std::string& file) {
@@ -103,7 +123,10 @@ std::string read_saved_file(const std::string& file) {
 
 template <typename Value>
 std::string render(const Value& value, const std::string& format, const reports::Style& style) {
-  if (format == "table") return reports::table(value, style);
+  if (format == "table") {
+    const std::string text = reports::table(value, style);
+    return style.utf8 ? text : reports::ascii_only(text);
+  }
   if (format == "json") return reports::json(value);
   if (format == "csv") return reports::csv(value);
   if (format == "md") return reports::markdown(value);

@@ -9,7 +9,8 @@
 
 namespace ac_advisor::cli {
 
-/// Colour on a terminal, unless NO_COLOR is set or the text goes to a file.
+/// Colour and the terminal's width (60 to 160 columns) where the text goes to one, unless NO_COLOR
+/// is set; ASCII alone where the locale is not UTF-8 and the text goes to stdout.
 [[nodiscard]] reports::Style terminal_style(const std::string& output, std::size_t rows);
 
 /// To stdout, or whole to `file`: a temporary file beside it is renamed over it, so a full disk or

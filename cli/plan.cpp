@@ -10,7 +10,7 @@ namespace ac_advisor::cli {
 
 std::string run_plan(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve_options(a.options);
+  const StepConfig config = resolve(model, a.options).config;
   if (a.format != "table") tell_warnings(model, config);
   if (a.format == "snapshot") {
     if (a.output.empty() && isatty(STDOUT_FILENO) == 1)

@@ -1,6 +1,7 @@
 // Options of the program that say nothing of the training step, one row each.
 #include <algorithm>
 
+#include "ac_advisor/model/variant_options.hpp"
 #include "cli/command_table.hpp"
 #include "model/options_parse.hpp"
 
@@ -56,6 +57,14 @@ using M = MeasureArguments;
 constexpr ProgramOption table[] = {
     {"plan advise measure explain export diagnose snapshot", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
+    {"plan advise measure explain export diagnose snapshot", global_batch_option, "N",
+     "sequences a step over all ranks: sets --grad-accum, or --batch where that is given "
+     "(batch x grad-accum x world)",
+     "Model and batch",
+     [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
+    {"advise", "--vary-global-batch", "",
+     "try half and twice the batch, not other micro-batches of the same global batch",
+     "Model and batch", set_flag<&Arguments::vary_global_batch>},
     {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
      set_flag<&Arguments::measured>},
     {"advise", "--solve", "WHAT",

@@ -3,6 +3,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/snapshot.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 
 namespace ac_advisor::cli {
@@ -34,7 +35,7 @@ std::optional<std::pair<std::string, profile::Profile>> plan_of(const Arguments&
   std::string words = a.model;
   for (const auto& [name, value] : a.options)
     words += " " + name + (value.empty() ? "" : " " + value);
-  return std::pair(words, advise::plan(model, resolve_options(a.options)));
+  return std::pair(words, advise::plan(model, resolve(model, a.options).config));
 }
 
 }  // namespace

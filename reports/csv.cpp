@@ -28,7 +28,9 @@ const std::vector<std::string> head{"model",
                                     "tokens_per_second_estimate",
                                     "fits",
                                     "rank",
-                                    "pareto"};
+                                    "pareto",
+                                    "grad_accum",
+                                    "unavailable"};
 
 std::vector<std::string> cells(const profile::Profile& p) {
   const StepConfig& c = p.config;
@@ -59,7 +61,7 @@ std::vector<std::string> cells(const profile::Profile& p) {
 std::string csv(const profile::Profile& p) {
   if (p.emulation) return emulated_csv(p);
   if (!p.has("model")) return csv_without_model(p);
-  Grid grid({head.begin(), head.end() - 2});  // rank and front are of a sweep's rows
+  Grid grid({head.begin(), head.end() - 4});  // rank and what follows are of a sweep's rows
   grid.row(cells(p));
   return grid.csv();
 }
@@ -68,8 +70,10 @@ std::string csv(const advise::Sweep& sweep) {
   Grid grid(head);
   for (const advise::Row& row : sweep.rows) {
     std::vector<std::string> line = cells(row.profile);
-    line.push_back(row.fits ? std::to_string(row.rank) : "");
+    line.push_back(row.rank > 0 ? std::to_string(row.rank) : "");
     line.push_back(row.pareto ? "true" : "false");
+    line.push_back(std::to_string(row.profile.config.run.grad_accum));
+    line.push_back(row.unavailable);
     grid.row(line);
   }
   return grid.csv();

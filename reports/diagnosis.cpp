@@ -187,10 +187,11 @@ std::vector<TitledGrid> grids(const Diagnosis& d) {
 
 std::string table(const Diagnosis& d, const Style& style) {
   std::string text =
-      wrap(printable(heading(d.a, "A")) + "\n" + printable(heading(d.b, "B")) + "\n", 80);
-  for (const TitledGrid& table : grids(d)) text += "\n" + table.grid.text(style.color);
+      wrap(printable(heading(d.a, "A")) + "\n" + printable(heading(d.b, "B")) + "\n", style.width);
+  for (const TitledGrid& table : grids(d)) text += "\n" + table.grid.text(style.color, style.width);
   text += "\n";
-  for (const std::string& line : sentences(d)) text += wrap("- " + printable(line) + "\n", 80);
+  for (const std::string& line : sentences(d))
+    text += wrap("- " + printable(line) + "\n", style.width);
   return text;
 }
 

@@ -109,16 +109,17 @@ std::string emulated_title(const profile::Profile& p) {
 
 std::string emulated_table(const profile::Profile& p, const Style& style) {
   const profile::Emulation& e = *p.emulation;
-  std::string text = bold(wrap(emulated_title(p), 80), style.color) + "\n" + wrap(peaks(p), 80);
+  std::string text =
+      bold(wrap(emulated_title(p), style.width), style.color) + "\n" + wrap(peaks(p), style.width);
   if (!e.steps.empty())
-    text += "\npeaks and launches of each step\n" + step_grid(e).text(style.color);
+    text += "\npeaks and launches of each step\n" + step_grid(e).text(style.color, style.width);
   if (e.steps.size() > steps_shown)
     text += fmt::format("[{} others]\n", e.steps.size() - steps_shown);
   if (!e.kernels.empty())
     text += fmt::format("\nkernels of step {}\n",
                         e.steps.size() > 1 ? e.steps[1].index : e.steps[0].index) +
-            kernel_grid(e).text(style.color);
-  return text + "\n" + wrap(reasons(p), 80);
+            kernel_grid(e).text(style.color, style.width);
+  return text + "\n" + wrap(reasons(p), style.width);
 }
 
 std::string emulated_markdown(const profile::Profile& p) {

@@ -38,16 +38,18 @@ std::string printable_lines(const std::string& text) {
 std::string table(const trace::Examination& e, const Style& style) {
   std::string text;
   for (const trace::Check& check : e.checks) {
-    text += wrap(
-        printable(fmt::format("{:<9}{}: {}", state(check), check.name, check.found)) + "\n", 80);
-    if (!check.way_out.empty()) text += wrap("what to do: " + printable(check.way_out) + "\n", 80);
+    text +=
+        wrap(printable(fmt::format("{:<9}{}: {}", state(check), check.name, check.found)) + "\n",
+             style.width);
+    if (!check.way_out.empty())
+      text += wrap("what to do: " + printable(check.way_out) + "\n", style.width);
   }
   text += "\n" + bold("What can be measured here\n", style.color);
   for (const trace::Ability& a : e.abilities)
     text += wrap(printable(fmt::format("{:<4}{}{}", a.can ? "yes" : "no", a.what,
                                        a.can ? "" : " (" + a.why + ")")) +
                      "\n",
-                 80);
+                 style.width);
   return text;
 }
 

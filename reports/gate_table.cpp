@@ -6,13 +6,14 @@ namespace ac_advisor::reports {
 
 std::string table(const gate::Report& report, const Style& style) {
   std::string text = bold(printable(report.origin) + ": " + headline(report), style.color) + "\n\n";
-  text += verdict_grid(report).text(style.color);
+  text += verdict_grid(report).text(style.color, style.width);
   for (const gate::CaseResult& result : report.cases)
     for (const gate::Verdict& v : result.verdicts)
       if (!v.message.empty())
-        text += "\n" +
-                wrap(std::string(verdict_word(v)) + " " + printable(sentence(result, v)), 80) +
-                "\n";
+        text +=
+            "\n" +
+            wrap(std::string(verdict_word(v)) + " " + printable(sentence(result, v)), style.width) +
+            "\n";
   return text;
 }
 

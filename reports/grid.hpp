@@ -36,6 +36,8 @@ class Grid {
 [[nodiscard]] std::string bold(const std::string& text, bool color);
 /// One line of text that a terminal only shows: no control or reordering characters, valid UTF-8.
 [[nodiscard]] std::string printable(const std::string& text);
+/// Text of a report in ASCII alone, as many columns wide: blocks as marks, "…" as "~".
+[[nodiscard]] std::string ascii_only(const std::string& text);
 /// `text` as it is in Markdown, one line.
 [[nodiscard]] std::string escape_markdown(const std::string& text);
 /// Lines of at most `width` characters, continued lines indented by two; longer words are cut up.

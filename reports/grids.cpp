@@ -25,15 +25,50 @@ std::string time_unit(profile::TimeBasis basis, const std::string& unit) {
   return unit;
 }
 
+std::string technique_name(const advise::Saving& saving) {
+  return saving.technique + (saving.unavailable.empty() ? "" : " (n/a)");
+}
+
 Grid savings_grid(const advise::Sweep& sweep) {
   Grid grid({"technique", "peak GiB", "saved GiB", "of baseline",
              time_unit(time_basis(sweep), "ms/step")});
   for (const advise::Saving& row : sweep.savings) {
     const bool first = &row == &sweep.savings.front();
-    grid.row({row.technique, gib(row.peak_bytes), first ? "" : gib(row.saved_bytes),
+    grid.row({technique_name(row), gib(row.peak_bytes), first ? "" : gib(row.saved_bytes),
               first ? "" : "-" + percent(row.saved_share), milliseconds(row.step_seconds)});
   }
   return grid;
+}
+
+std::string batch_note(const advise::Sweep& sweep) {
+  const StepConfig& c = sweep.base;
+  if (sweep.varies_global_batch)
+    return fmt::format("The global batch varies with --batch, {} micro-batch{} a step",
+                       grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
+  const std::int64_t rank = c.run.batch * c.run.grad_accum;
+  return fmt::format(
+      "Global batch kept at {} sequences, {} a rank; micro-batch and accumulation vary",
+      grouped(rank * c.layout.world), grouped(rank));
+}
+
+std::string unavailable_note(const advise::Sweep& sweep) {
+  const std::string& framework = sweep.base.runtime.framework;
+  std::size_t count = 0;
+  const advise::Row* fastest = nullptr;
+  for (const advise::Row& row : sweep.rows) {
+    if (row.unavailable.empty()) continue;
+    ++count;
+    if (row.fits && fastest == nullptr) fastest = &row;
+  }
+  if (count == 0) return "";
+  std::string text = fmt::format("n/a: {} of the {} are not available in {}, so not ranked", count,
+                                 sweep.rows.size(), framework);
+  if (fastest != nullptr)
+    text += fmt::format("; the fastest of them that fits, {}, peak {} GiB, {} tokens/s: {}",
+                        fastest->label, gib(fastest->profile.memory.peak_allocated),
+                        grouped(static_cast<std::int64_t>(fastest->profile.time.tokens_per_second)),
+                        fastest->unavailable);
+  return text;
 }
 
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
@@ -42,12 +77,16 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
   for (const advise::Row& row : sweep.rows) {
     if (shown++ == rows) break;
     const profile::Profile& p = row.profile;
-    grid.row({(row.pareto ? "* " : "  ") + row.label, row.fits ? std::to_string(row.rank) : "-",
+    grid.row({(row.pareto ? "* " : "  ") + row.label,
+              !row.unavailable.empty() ? "n/a"
+              : row.fits               ? std::to_string(row.rank)
+                                       : "-",
               gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
-              row.largest_batch > 0 ? std::to_string(row.largest_batch)
-              : row.fits            ? ""  // not looked for
-                                    : "none"});
+              row.largest_batch > 0
+                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+")
+              : row.fits ? ""  // not looked for
+                         : "none"});
   }
   return grid;
 }
@@ -81,6 +120,27 @@ Grid largest_grid(const profile::Profile& p) {
     grid.row({t.op.empty() ? t.module : t.module + " " + t.op, to_string(t.category),
               t.dtype + " " + t.shape, gib(t.bytes)});
   return grid;
+}
+
+Grid module_grid(const advise::ModuleCosts& costs, profile::TimeBasis basis) {
+  Grid grid(
+      {"checkpoint", "keeps GiB", "saves GiB", time_unit(basis, "ms"), "MiB saved/ms", "peak GiB"});
+  for (const advise::ModuleCost& c : costs.kinds) {
+    const double rate = c.saved_bytes_per_millisecond();
+    grid.row({c.kind, gib(c.kept_bytes), gib(c.saved_bytes), milliseconds(c.recompute_seconds),
+              c.saved_bytes <= 0         ? "-"
+              : c.recompute_seconds <= 0 ? "free"
+                                         : fmt::format("{:.1f}", rate / (1 << 20)),
+              gib(c.peak_bytes)});
+  }
+  return grid;
+}
+
+std::string module_note(const advise::ModuleCosts& costs) {
+  return fmt::format(
+      "Checkpoint first: {}. Each row plans a checkpoint around every module of that kind alone; "
+      "{} GiB are kept by none of them (residual sums, rotated queries and keys).",
+      advise::checkpoint_order(costs), gib(costs.kept_elsewhere_bytes));
 }
 
 Grid change_grid(const std::string& head, const std::vector<profile::Change>& changes, bool bytes) {

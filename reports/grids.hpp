@@ -10,7 +10,17 @@ namespace ac_advisor::reports {
 [[nodiscard]] profile::TimeBasis time_basis(const advise::Sweep& sweep);
 /// "est. ms", "calibrated ms", "ms"
 [[nodiscard]] std::string time_unit(profile::TimeBasis basis, const std::string& unit);
+/// "+ LC-CE (n/a)": with a mark where the framework cannot do it.
+[[nodiscard]] std::string technique_name(const advise::Saving& saving);
 [[nodiscard]] Grid savings_grid(const advise::Sweep& sweep);
+/// Which kind of module to checkpoint first, from a plan of each.
+[[nodiscard]] Grid module_grid(const advise::ModuleCosts& costs, profile::TimeBasis basis);
+/// The order that follows from it, and what no kind keeps.
+[[nodiscard]] std::string module_note(const advise::ModuleCosts& costs);
+/// What is kept while --batch varies: one line.
+[[nodiscard]] std::string batch_note(const advise::Sweep& sweep);
+/// How many rows the framework lacks, the fastest of them and why; empty: none.
+[[nodiscard]] std::string unavailable_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);

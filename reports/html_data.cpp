@@ -66,6 +66,9 @@ class Data {
   void add(const Explanation& e) {
     add(e.profile);
     for (const std::string& sentence : e.sentences) out_["sentences"].push_back(sentence);
+    if (e.modules.kinds.empty()) return;
+    add_table("Which modules to checkpoint first", module_grid(e.modules, e.profile.time.basis));
+    out_["sentences"].push_back(module_note(e.modules));
   }
 
   void add(const advise::Sweep& sweep) {
@@ -78,20 +81,25 @@ class Data {
       Json* added = add_row(row.profile, row.label);
       if (added == nullptr) continue;
       (*added)["ranked"] = true;
-      if (row.fits) (*added)["rank"] = row.rank;
+      if (row.rank > 0) (*added)["rank"] = row.rank;
+      if (!row.unavailable.empty()) (*added)["unavailable"] = true;  // "why" says why
       if (row.pareto) (*added)["pareto"] = true;
       if (row.largest_batch > 0) (*added)["mostBatch"] = row.largest_batch;
+      if (row.largest_batch > 0 && !row.largest_batch_exact) (*added)["mostAtLeast"] = true;
       (*added)["why"] = row.why;
       if (&row == plain && !out_.contains("plain")) out_["plain"] = profiles_.size() - 1;
     }
     if (sweep.recommended < sweep.rows.size() && !out_.contains("recommended"))
       out_["recommended"] = first + sweep.recommended;
     if (out_["savings"].empty()) add_savings(sweep);
+    if (page_.documents.size() > 1) return;
+    for (const std::string& note : {batch_note(sweep), unavailable_note(sweep)})
+      if (!note.empty()) out_["sentences"].push_back(note);
   }
 
   void add_savings(const advise::Sweep& sweep) {
     for (const advise::Saving& s : sweep.savings) {
-      Json saving{{"technique", s.technique},
+      Json saving{{"technique", technique_name(s)},
                   {"peak", s.peak_bytes},
                   {"saved", s.saved_bytes},
                   {"share", s.saved_share},

@@ -35,6 +35,8 @@ std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
 }  // namespace
 
 std::string json(const profile::Profile& profile) { return profile::to_json(profile) + "\n"; }
@@ -44,6 +46,7 @@ std::string json(const advise::Sweep& sweep) {
   out["schema"] = sweep_schema;
   out["model"] = sweep.model.name;
   out["config"] = config_json(sweep.base);
+  out["varies_global_batch"] = sweep.varies_global_batch;
   out["configurations"] = sweep.configurations;
   out["recommendation"] = sweep.recommendation;
   out["savings"] = Json::array();
@@ -53,21 +56,24 @@ std::string json(const advise::Sweep& sweep) {
                               {"saved_bytes", s.saved_bytes},
                               {"saved_share_of_baseline", s.saved_share},
                               {"step_seconds", s.step_seconds},
+                              {"unavailable", text_or_null(s.unavailable)},
                               {"config", config_json(s.config)}});
   out["rows"] = Json::array();
   for (const advise::Row& row : sweep.rows) {
     Json j = Json::parse(profile::to_json(row.profile, -1));
     j["label"] = row.label;
     j["fits"] = row.fits;
-    if (row.fits)
+    if (row.rank > 0)
       j["rank"] = row.rank;
     else
       j["rank"] = nullptr;
+    j["unavailable"] = text_or_null(row.unavailable);
     j["pareto"] = row.pareto;
     if (row.largest_batch > 0)
       j["largest_batch"] = row.largest_batch;
     else
       j["largest_batch"] = nullptr;
+    j["largest_batch_exact"] = row.largest_batch_exact;
     j["why"] = row.why;
     out["rows"].push_back(std::move(j));
   }
@@ -112,6 +118,15 @@ std::string json(const SweepDiff& d) {
 std::string json(const Explanation& e) {
   Json out = Json::parse(profile::to_json(e.profile, -1));
   out["explanation"] = e.sentences;
+  if (e.modules.kinds.empty()) return text_of(out);
+  out["modules"]["kept_elsewhere_bytes"] = e.modules.kept_elsewhere_bytes;
+  for (const advise::ModuleCost& c : e.modules.kinds)
+    out["modules"]["kinds"].push_back({{"kind", c.kind},
+                                       {"kept_bytes", c.kept_bytes},
+                                       {"saved_bytes", c.saved_bytes},
+                                       {"recompute_seconds", c.recompute_seconds},
+                                       {"peak_allocated_bytes", c.peak_bytes},
+                                       {"peak_saved_bytes", c.peak_saved_bytes}});
   return text_of(out);
 }
 

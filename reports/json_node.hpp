@@ -40,6 +40,11 @@ struct Node {
   [[nodiscard]] T get_or(const char* key, T otherwise) const {
     return at(key).is_null() ? otherwise : get<T>(key);
   }
+  /// Of a field that files of earlier versions lack.
+  template <typename T>
+  [[nodiscard]] T get_newer(const char* key, T otherwise) const {
+    return json.is_object() && json.contains(key) ? get_or<T>(key, otherwise) : otherwise;
+  }
   [[nodiscard]] const Json& list(const char* key) const {
     if (!at(key).is_array()) throw UserError(fmt::format("{}: \"{}\" must be a list", place, key));
     return at(key);

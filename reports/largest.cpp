@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "reports/grid.hpp"
@@ -22,34 +23,52 @@ Grid grid_of(const advise::Largest& l, std::size_t rows) {
   for (const advise::Found& f : l.found) {
     if (rows-- == 0) break;
     const bool fits = f.value > 0;
-    grid.row({printable(f.label), fits ? grouped(f.value) : "none",
+    grid.row({printable(f.label) + (f.unavailable.empty() ? "" : " (n/a)"),
+              fits ? grouped(f.value) + (f.exact ? "" : "+") : "none",
               gib(f.profile.memory.peak_allocated), gib(f.profile.memory.peak_reserved),
               fits ? fmt::format("{:.0f}", f.profile.time.tokens_per_second) : "-"});
   }
   return grid;
 }
 
-}  // namespace
-
-std::string table(const advise::Largest& l, const Style& style) {
-  std::string text = wrap(l.answer, 80) + "\n" + grid_of(l, style.rows).text(style.color);
-  if (l.found.size() > style.rows)
-    text += fmt::format("[{} others]\n", l.found.size() - style.rows);
+/// What the marks of a table's cells mean, where it has some.
+std::string marks(const advise::Largest& l) {
+  const auto lacks = [](const advise::Found& f) { return !f.unavailable.empty(); };
+  const auto lacking = std::find_if(l.found.begin(), l.found.end(), lacks);
+  std::string text;
+  if (lacking != l.found.end())
+    text = fmt::format("n/a: not available in {} ({})\n", l.base.runtime.framework,
+                       printable(lacking->unavailable));
+  if (std::any_of(l.found.begin(), l.found.end(), [](const auto& f) { return !f.exact; }))
+    text += "+: at least; a larger one may fit\n";
   return text;
 }
 
+}  // namespace
+
+std::string table(const advise::Largest& l, const Style& style) {
+  std::string text =
+      wrap(l.answer, style.width) + "\n" + grid_of(l, style.rows).text(style.color, style.width);
+  if (l.found.size() > style.rows)
+    text += fmt::format("[{} others]\n", l.found.size() - style.rows);
+  return text + wrap(marks(l), style.width);
+}
+
 std::string markdown(const advise::Largest& l) {
-  return escape_markdown(l.answer) + "\n\n" + grid_of(l, l.found.size()).markdown();
+  return escape_markdown(l.answer) + "\n\n" + grid_of(l, l.found.size()).markdown() +
+         (marks(l).empty() ? "" : "\n" + escape_markdown(marks(l)) + "\n");
 }
 
 std::string csv(const advise::Largest& l) {
   Grid grid({"label", word(l.sought), "peak_allocated_bytes", "peak_reserved_bytes",
-             "required_bytes", "usable_bytes", "tokens_per_second_estimate"});
+             "required_bytes", "usable_bytes", "tokens_per_second_estimate", "exact",
+             "unavailable"});
   for (const advise::Found& f : l.found)
     grid.row({f.label, std::to_string(f.value), std::to_string(f.profile.memory.peak_allocated),
               std::to_string(f.profile.memory.peak_reserved),
               std::to_string(f.profile.fit.required), std::to_string(f.profile.fit.usable),
-              fmt::format("{:.9g}", f.profile.time.tokens_per_second)});
+              fmt::format("{:.9g}", f.profile.time.tokens_per_second), f.exact ? "true" : "false",
+              f.unavailable});
   return grid.csv();
 }
 
@@ -64,6 +83,8 @@ std::string json(const advise::Largest& l) {
     Json row = Json::parse(profile::to_json(f.profile, -1));
     row["label"] = f.label;
     row["largest"] = f.value;
+    row["largest_exact"] = f.exact;
+    row["unavailable"] = f.unavailable.empty() ? Json() : Json(f.unavailable);
     out["rows"].push_back(std::move(row));
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

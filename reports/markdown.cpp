@@ -51,9 +51,12 @@ std::string markdown(const profile::Profile& p) {
 
 std::string markdown(const advise::Sweep& sweep) {
   std::string text = "### Savings, cumulative\n\n" + savings_grid(sweep).markdown();
-  text += fmt::format("\n### Ranked by {} throughput\n\n", time_word(time_basis(sweep))) +
+  text += fmt::format("\n### Ranked by {} throughput\n\n{}.\n\n", time_word(time_basis(sweep)),
+                      batch_note(sweep)) +
           ranking_grid(sweep, 20).markdown();
   text += others(sweep.rows.size(), 20);
+  if (const std::string note = unavailable_note(sweep); !note.empty())
+    text += "\n" + escape_markdown(note) + "\n";
   return comment(text + "\n**Recommendation:** " + escape_markdown(sweep.recommendation) + "\n");
 }
 
@@ -81,6 +84,9 @@ std::string markdown(const SweepDiff& d) {
 std::string markdown(const Explanation& e) {
   std::string text = markdown(e.profile) + "\n" + largest_grid(e.profile).markdown() + "\n";
   for (const std::string& sentence : e.sentences) text += "- " + escape_markdown(sentence) + "\n";
+  if (!e.modules.kinds.empty())
+    text += "\n" + module_grid(e.modules, e.profile.time.basis).markdown() + "\n" +
+            escape_markdown(module_note(e.modules)) + "\n";
   return comment(text);
 }
 

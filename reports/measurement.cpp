@@ -2,9 +2,11 @@
 #include "ac_advisor/reports/measurement.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "reports/grids.hpp"
 
@@ -177,45 +179,58 @@ Grid savings_grid(const Measurements& m) {
 }
 
 std::string summary(const Measurements& m) {
-  std::size_t exact = 0;
+  std::size_t exact = 0, exact_but_workspaces = 0;
   double worst = 0;
+  std::set<std::string> ops;  // whose scratch is the difference
   for (const Measurement& row : m.rows) {
-    const auto p = static_cast<double>(row.predicted.memory.peak_allocated),
-               q = static_cast<double>(row.measured.memory.peak_allocated);
-    exact += p == q ? 1 : 0;
-    worst = std::max(worst, std::abs(p - q) / q);
+    const profile::Memory &p = row.predicted.memory, &q = row.measured.memory;
+    const auto measured = static_cast<double>(q.peak_allocated);
+    const bool same = p.peak_allocated == q.peak_allocated,
+               but_workspaces = p.peak_excluding_workspace == q.peak_excluding_workspace;
+    exact += same ? 1 : 0;
+    exact_but_workspaces += but_workspaces ? 1 : 0;
+    if (!same && but_workspaces) ops.insert(q.peak_op);
+    worst = std::max(worst, std::abs(static_cast<double>(p.peak_allocated) - measured) / measured);
   }
-  return fmt::format("{} of {} predicted peaks are the measured ones to the byte; worst {:.4f} %",
-                     exact, m.rows.size(), 100.0 * worst);
+  std::string text =
+      fmt::format("{} of {} predicted peaks are the measured ones to the byte; worst {:.4f} %",
+                  exact, m.rows.size(), 100.0 * worst);
+  if (!ops.empty())
+    text += fmt::format(
+        "; without workspaces {} of {}: at the peak {} takes scratch within LibTorch that is not "
+        "planned",
+        exact_but_workspaces, m.rows.size(), fmt::join(ops, ", "));
+  return text;
 }
 
 }  // namespace
 
 std::string table(const Measurement& m, const Style& style) {
-  std::string text = bold(wrap(title(m.measured), 80), style.color) + "\n";
+  std::string text = bold(wrap(title(m.measured), style.width), style.color) + "\n";
   const bool emulated = m.measured.source == "emulated";
   text += bold((emulated ? "on an emulated " : "measured on ") + printable(m.measured.device_name) +
                    ": " + verdict(m) + "\n\n",
                style.color);
-  text += totals(m).text(style.color) + "\n" + categories(m).text(style.color) + "\n" +
-          phases(m).text(style.color) + "\n";
+  text += totals(m).text(style.color, style.width) + "\n" +
+          categories(m).text(style.color, style.width) + "\n" +
+          phases(m).text(style.color, style.width) + "\n";
   if (timed(m.measured))
     text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
                         grouped(static_cast<std::int64_t>(m.measured.time.tokens_per_second)));
   if (m.measured.instruments) {
     const std::string runs = instrument_runs(*m.measured.instruments);
-    text += "\n" + instruments_grid(m.measured).text(style.color) +
-            (runs.empty() ? "" : wrap(runs, 80) + "\n");
+    text += "\n" + instruments_grid(m.measured).text(style.color, style.width) +
+            (runs.empty() ? "" : wrap(runs, style.width) + "\n");
     const std::string traced = traced_step(*m.measured.instruments);
-    text += (traced.empty() ? "" : wrap(traced, 80) + "\n") + "\n";
+    text += (traced.empty() ? "" : wrap(traced, style.width) + "\n") + "\n";
   }
-  text += wrap(printable(numerics(m.measured)), 80) + "\n";
+  text += wrap(printable(numerics(m.measured)), style.width) + "\n";
   for (const auto& [field, reason] : m.measured.absent)
-    text += wrap(fmt::format("not measured: {}: {}", field, printable(reason)), 80) + "\n";
+    text += wrap(fmt::format("not measured: {}: {}", field, printable(reason)), style.width) + "\n";
   for (const std::string& warning : m.measured.warnings)
-    text += wrap("warning: " + printable(warning), 80) + "\n";
+    text += wrap("warning: " + printable(warning), style.width) + "\n";
   for (const std::string& note : m.measured.assumptions)
-    text += wrap("note: " + printable(note), 80) + "\n";
+    text += wrap("note: " + printable(note), style.width) + "\n";
   return text;
 }
 
@@ -241,8 +256,8 @@ std::string table(const Measurements& m, const Style& style) {
   std::string text;
   if (!m.savings.empty())
     text += bold("Savings, cumulative: predicted and measured\n", style.color) +
-            savings_grid(m).text(style.color) + "\n";
-  text += rows_grid(m).text(style.color) + "\n" + wrap(summary(m), 80) + "\n";
+            savings_grid(m).text(style.color, style.width) + "\n";
+  text += rows_grid(m).text(style.color, style.width) + "\n" + wrap(summary(m), style.width) + "\n";
   const bool emulated = !m.rows.empty() && m.rows.front().measured.source == "emulated";
   return text + (emulated
                      ? "on an emulated device, which computes nothing: no times, no gradients\n"

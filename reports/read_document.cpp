@@ -87,6 +87,28 @@ Trace read_trace(const Node& root) {
   return trace;
 }
 
+/// Savings may be negative: a kind may hold more than it saves.
+std::int64_t check_saving(std::int64_t bytes, const std::string& place) {
+  check_count(std::abs(std::max(bytes, -std::numeric_limits<std::int64_t>::max())), place);
+  return bytes;
+}
+
+advise::ModuleCosts read_modules(const Node& root) {
+  advise::ModuleCosts costs;
+  costs.kept_elsewhere_bytes =
+      check_count(root.get<std::int64_t>("kept_elsewhere_bytes"), root.place);
+  for (const Json& item : root.list("kinds")) {
+    const Node node{item, fmt::format("{}: \"kinds[{}]\"", root.place, costs.kinds.size())};
+    costs.kinds.push_back({node.get<std::string>("kind"),
+                           check_count(node.get<std::int64_t>("kept_bytes"), node.place),
+                           check_saving(node.get<std::int64_t>("saved_bytes"), node.place),
+                           check_figure(node.get<double>("recompute_seconds"), node.place),
+                           check_count(node.get<std::int64_t>("peak_allocated_bytes"), node.place),
+                           check_saving(node.get<std::int64_t>("peak_saved_bytes"), node.place)});
+  }
+  return costs;
+}
+
 advise::Sweep read_sweep(const Node& root, const std::string& text) {
   for (std::size_t i = 0; i < root.list("rows").size(); ++i) {
     const Node row{root.list("rows")[i], fmt::format("{}: \"rows[{}]\"", root.place, i)};
@@ -104,8 +126,7 @@ advise::Sweep read_sweep(const Node& root, const std::string& text) {
     const std::string place = root.place + ": \"savings\"";
     check_config(row.config, place);
     check_count(row.peak_bytes, place);
-    check_count(std::abs(std::max(row.saved_bytes, -std::numeric_limits<std::int64_t>::max())),
-                place);
+    check_saving(row.saved_bytes, place);
     check_figure(row.saved_share, place);
     check_figure(row.step_seconds, place);
   }
@@ -140,11 +161,12 @@ Document read_document(const std::string& text, const std::string& origin) {
   profile::Profile profile = profile::from_json(text, origin);
   check_profile(profile, origin);
   if (!json.contains("explanation")) return {origin, std::move(profile)};
-  Explanation explanation{std::move(profile), {}};
+  Explanation explanation{std::move(profile), {}, {}};
   for (const Json& sentence : root.list("explanation")) {
     if (!sentence.is_string()) throw UserError(origin + ": \"explanation\" must hold sentences");
     explanation.sentences.push_back(sentence.get<std::string>());
   }
+  if (json.contains("modules")) explanation.modules = read_modules(root.child("modules"));
   return {origin, std::move(explanation)};
 }
 

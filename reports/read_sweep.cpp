@@ -38,6 +38,8 @@ advise::Row read_row(const Node& node) {
   row.rank = node.get_or<int>("rank", 0);
   row.pareto = node.get<bool>("pareto");
   row.largest_batch = node.get_or<std::int64_t>("largest_batch", 0);
+  row.largest_batch_exact = node.get_newer<bool>("largest_batch_exact", true);
+  row.unavailable = node.get_newer<std::string>("unavailable", "");
   row.why = node.get<std::string>("why");
   return row;
 }
@@ -56,6 +58,7 @@ advise::Sweep sweep_from_json(const std::string& text, const std::string& origin
   advise::Sweep sweep;
   sweep.model.name = root.get<std::string>("model");
   sweep.base = read_config(root.at("config"), origin);
+  sweep.varies_global_batch = root.get_newer<bool>("varies_global_batch", true);  // as it once was
   sweep.configurations = root.get<std::size_t>("configurations");
   sweep.recommendation = root.get<std::string>("recommendation");
   for (const Json& item : root.list("savings")) {
@@ -63,7 +66,8 @@ advise::Sweep sweep_from_json(const std::string& text, const std::string& origin
     sweep.savings.push_back(
         {node.get<std::string>("technique"), read_config(node.at("config"), node.place),
          node.get<std::int64_t>("peak_bytes"), node.get<std::int64_t>("saved_bytes"),
-         node.get<double>("saved_share_of_baseline"), node.get<double>("step_seconds")});
+         node.get<double>("saved_share_of_baseline"), node.get<double>("step_seconds"),
+         node.get_newer<std::string>("unavailable", "")});
   }
   for (const Json& item : root.list("rows"))
     sweep.rows.push_back(

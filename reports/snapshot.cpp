@@ -10,8 +10,8 @@ namespace {
 std::string in_table(const std::vector<TitledGrid>& grids, const Style& style) {
   std::string text;
   for (const TitledGrid& g : grids)
-    text +=
-        "\n" + bold(wrap(printable(g.title), 80), style.color) + "\n" + g.grid.text(style.color);
+    text += "\n" + bold(wrap(printable(g.title), style.width), style.color) + "\n" +
+            g.grid.text(style.color, style.width);
   return text;
 }
 
@@ -22,9 +22,9 @@ std::string in_markdown(const std::vector<TitledGrid>& grids) {
   return text;
 }
 
-std::string listed(const std::vector<std::string>& sentences) {
+std::string listed(const std::vector<std::string>& sentences, const Style& style) {
   std::string text;
-  for (const std::string& s : sentences) text += wrap(printable(s), 80) + "\n";
+  for (const std::string& s : sentences) text += wrap(printable(s), style.width) + "\n";
   return text;
 }
 
@@ -34,9 +34,10 @@ std::string bullets(const std::vector<std::string>& sentences) {
   return text;
 }
 
-std::string notes(const snapshot::Analysis& a) {
+std::string notes(const snapshot::Analysis& a, const Style& style) {
   std::string text;
-  for (const std::string& note : a.notes) text += wrap("note: " + printable(note), 80) + "\n";
+  for (const std::string& note : a.notes)
+    text += wrap("note: " + printable(note), style.width) + "\n";
   return text.empty() ? text : "\n" + text;
 }
 
@@ -56,8 +57,8 @@ std::string matching(const snapshot::Against& r) {
 }  // namespace
 
 std::string table(const snapshot::Analysis& a, const Style& style) {
-  return bold(wrap(printable(title(a)), 80), style.color) + "\n" + listed(sentences(a)) +
-         in_table(grids(a, style.rows), style) + notes(a);
+  return bold(wrap(printable(title(a)), style.width), style.color) + "\n" +
+         listed(sentences(a), style) + in_table(grids(a, style.rows), style) + notes(a, style);
 }
 
 std::string markdown(const snapshot::Analysis& a) {
@@ -77,9 +78,9 @@ std::string csv(const snapshot::Analysis& a) {
 }
 
 std::string table(const snapshot::Against& r, const Style& style) {
-  return bold(wrap(printable(r.plan + " beside " + r.analysis.origin), 80), style.color) + "\n" +
-         listed(r.findings) + listed({matching(r)}) + in_table(grids(r, style.rows), style) +
-         notes(r.analysis);
+  return bold(wrap(printable(r.plan + " beside " + r.analysis.origin), style.width), style.color) +
+         "\n" + listed(r.findings, style) + listed({matching(r)}, style) +
+         in_table(grids(r, style.rows), style) + notes(r.analysis, style);
 }
 
 std::string markdown(const snapshot::Against& r) {
@@ -103,7 +104,7 @@ std::string csv(const snapshot::Against& r) {
 }
 
 std::string table(const snapshot::Growth& g, const Style& style) {
-  return listed(sentences(g)) + in_table(grids(g, style.rows), style);
+  return listed(sentences(g), style) + in_table(grids(g, style.rows), style);
 }
 
 std::string markdown(const snapshot::Growth& g) {

@@ -1,4 +1,4 @@
-// The terminal renderer: for people, 80 columns.
+// The terminal renderer: for people, as wide as Style says.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,16 +10,20 @@
 namespace ac_advisor::reports {
 namespace {
 
-constexpr std::size_t sparkline_width = 72;
+/// Columns of the line of memory over the step: eight less than the terminal has.
+std::size_t sparkline_width(const Style& style) { return style.width - 8; }
 
 /// First point of column `i` of `n`.
 std::size_t first_point(std::size_t i, std::size_t n, std::size_t points) { return i * points / n; }
 
 /// The timeline in one line: each character is the highest point of its stretch.
-std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::int64_t peak) {
-  static const char* const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::int64_t peak,
+                      const Style& style) {
+  static const char* const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static const char* const marks[] = {"_", ".", ":", "-", "=", "+", "*", "#"};
+  const char* const* const bars = style.utf8 ? blocks : marks;
   if (points.empty() || peak <= 0) return "";
-  const std::size_t n = std::min(sparkline_width, points.size());
+  const std::size_t n = std::min(sparkline_width(style), points.size());
   std::string line;
   for (std::size_t column = 0; column < n; ++column) {
     std::int64_t high = 0;
@@ -34,9 +38,9 @@ std::string sparkline(const std::vector<profile::TimelinePoint>& points, std::in
 
 /// Below it: where each phase begins, if its stretch is as long as its name. Recompute runs inside
 /// backward.
-std::string phase_line(const std::vector<profile::TimelinePoint>& points) {
+std::string phase_line(const std::vector<profile::TimelinePoint>& points, const Style& style) {
   constexpr std::size_t backward = 2, recompute = 3;
-  const std::size_t n = std::min(sparkline_width, points.size());
+  const std::size_t n = std::min(sparkline_width(style), points.size());
   const auto phase = [&](std::size_t column) {
     const std::size_t at = points[first_point(column, n, points.size())].phase;
     return at == recompute ? backward : std::min(at, profile::phase_names.size() - 1);
@@ -52,19 +56,23 @@ std::string phase_line(const std::vector<profile::TimelinePoint>& points) {
   return line;
 }
 
-std::string notes(const profile::Profile& p) {
+std::string notes(const profile::Profile& p, const Style& style) {
   std::string text;
   for (const std::string& warning : p.warnings) text += "warning: " + printable(warning) + "\n";
   for (const std::string& note : p.assumptions) text += "note: " + printable(note) + "\n";
-  return wrap(text, 80);
+  return wrap(text, style.width);
 }
+
+/// Where the table of module kinds is.
+constexpr const char* explain_note =
+    "Which kind of module to checkpoint first: ac-advisor explain, with the same options";
 
 std::string heading(const profile::Profile& p, const Style& style) {
-  return bold(wrap(title(p), 80), style.color) + "\n";
+  return bold(wrap(title(p), style.width), style.color) + "\n";
 }
 
-std::string origins(const std::string& a, const std::string& b) {
-  return wrap("A: " + printable(a) + "\nB: " + printable(b) + "\n", 80) + "\n";
+std::string origins(const std::string& a, const std::string& b, const Style& style) {
+  return wrap("A: " + printable(a) + "\nB: " + printable(b) + "\n", style.width) + "\n";
 }
 
 std::string verdict(const profile::Profile& p) {
@@ -126,74 +134,85 @@ std::string table(const profile::Profile& p, const Style& style) {
   text += wrap(
       printable(fmt::format("in {}, at {} of {}; first step {} GiB", p.memory.peak_phase,
                             p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),
-      80);
-  text += "\n" + wrap(verdict(p), 80);
+      style.width);
+  text += "\n" + wrap(verdict(p), style.width);
   text += wrap(fmt::format("{} {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n",
                            time_word(p.time.basis), milliseconds(p.time.step),
                            grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
                            percent(p.time.mfu)),
-               80) +
+               style.width) +
           "\n";
-  const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated);
+  const std::string line = sparkline(p.memory.timeline, p.memory.peak_allocated, style);
   if (!line.empty())
-    text += "memory over the step (full block = peak)\n" + line + "\n" +
-            phase_line(p.memory.timeline) + "\n\n";
-  text += category_grid(p).text(style.color) + "\n" + phase_grid(p).text(style.color);
+    text += std::string("memory over the step (") + (style.utf8 ? "full block" : "#") +
+            " = peak)\n" + line + "\n" + phase_line(p.memory.timeline, style) + "\n\n";
+  text += category_grid(p).text(style.color, style.width) + "\n" +
+          phase_grid(p).text(style.color, style.width);
   if (p.budget) {
     const profile::BudgetResult& b = *p.budget;
-    text += "\n" + wrap(fmt::format("budget {} GiB: {}\n", gib(b.budget), b.plan), 80);
+    text += "\n" + wrap(fmt::format("budget {} GiB: {}\n", gib(b.budget), b.plan), style.width);
     text += wrap(fmt::format("recomputation {} ms, lower bound {} ms (gap {}); least feasible {} "
                              "GiB\nformulation: {}\nsolver: {}\n",
                              milliseconds(b.recompute_seconds), milliseconds(b.lower_bound_seconds),
                              percent(b.gap), gib(b.least_feasible), b.formulation, b.solver),
-                 80);
+                 style.width);
   }
-  const std::string more = notes(p);
+  const std::string more = notes(p, style);
   return more.empty() ? text : text + "\n" + more;
 }
 
 std::string table(const advise::Sweep& sweep, const Style& style) {
   std::string text =
       bold("Savings, cumulative (framework " + sweep.base.runtime.framework + ")\n", style.color);
-  text += savings_grid(sweep).text(style.color) + "\n";
-  text += bold(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n"
-                           "b: sequences a rank; max b: most that fit; *: on the Pareto front\n",
-                           time_word(time_basis(sweep)), sweep.configurations),
-               style.color);
-  text += ranking_grid(sweep, style.rows).text(style.color);
+  text += savings_grid(sweep).text(style.color, style.width) + "\n";
+  text +=
+      bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
+                            "b: micro-batch (x micro-batches a step); max b: most that fits (+: "
+                            "at least); *: on the Pareto front\n",
+                            time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep)),
+                style.width),
+           style.color);
+  text += ranking_grid(sweep, style.rows).text(style.color, style.width);
   if (sweep.rows.size() > style.rows)
     text += fmt::format("  [{} others]\n", sweep.rows.size() - style.rows);
-  return text + "\n" + wrap("Recommendation: " + printable(sweep.recommendation) + "\n", 80);
+  if (const std::string note = unavailable_note(sweep); !note.empty())
+    text += wrap(printable(note) + "\n", style.width);
+  return text + "\n" +
+         wrap("Recommendation: " + printable(sweep.recommendation) + "\n" + explain_note + "\n",
+              style.width);
 }
 
 std::string table(const profile::Diff& d, const Style& style) {
   std::string text =
-      origins(d.a_origin + ", peak in " + d.a_peak, d.b_origin + ", peak in " + d.b_peak);
-  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color) + "\n";
-  text += change_grid("GiB", d.totals, true).text(style.color) + "\n";
-  text += change_grid("at the peak, by category", d.categories, true).text(style.color) + "\n";
+      origins(d.a_origin + ", peak in " + d.a_peak, d.b_origin + ", peak in " + d.b_peak, style);
+  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color, style.width) + "\n";
+  text += change_grid("GiB", d.totals, true).text(style.color, style.width) + "\n";
+  text +=
+      change_grid("at the peak, by category", d.categories, true).text(style.color, style.width) +
+      "\n";
   std::vector<profile::Change> modules = d.modules;
   const std::size_t shown = std::min<std::size_t>(modules.size(), 12);
   modules.resize(shown);
-  text += change_grid("at the peak, by module", modules, true).text(style.color);
+  text += change_grid("at the peak, by module", modules, true).text(style.color, style.width);
   if (shown < d.modules.size()) text += fmt::format("  [{} others]\n", d.modules.size() - shown);
-  text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color) + "\n";
-  text += change_grid("launches", d.launches, false).text(style.color);
+  text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color, style.width) +
+          "\n";
+  text += change_grid("launches", d.launches, false).text(style.color, style.width);
   if (d.a_step_seconds == 0 && d.b_step_seconds == 0) return text;
   return text + fmt::format("\nestimated step: {} ms, {} ms\n", milliseconds(d.a_step_seconds),
                             milliseconds(d.b_step_seconds));
 }
 
 std::string table(const SweepDiff& d, const Style& style) {
-  std::string text = origins(d.a_origin, d.b_origin);
-  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color) + "\n";
-  text += row_change_grid(d, style.rows).text(style.color);
+  std::string text = origins(d.a_origin, d.b_origin, style);
+  if (!d.fields.empty()) text += field_grid(d.fields).text(style.color, style.width) + "\n";
+  text += row_change_grid(d, style.rows).text(style.color, style.width);
   if (d.rows.size() > style.rows)
     text += fmt::format("  [{} others]\n", d.rows.size() - style.rows);
   return text + "\n" +
          wrap("A recommends: " + printable(d.a_recommendation) +
                   "\nB recommends: " + printable(d.b_recommendation) + "\n",
-              80);
+              style.width);
 }
 
 std::string table(const Explanation& e, const Style& style) {
@@ -203,19 +222,22 @@ std::string table(const Explanation& e, const Style& style) {
       printable(fmt::format("The peak, {} GiB, is at step {} of the schedule: {} of {}, in {}.",
                             gib(p.memory.peak_allocated), p.memory.peak_step, p.memory.peak_op,
                             p.memory.peak_module, p.memory.peak_phase)),
-      80);
-  text +=
-      "\n\n" + category_grid(p).text(style.color) + "\n" + largest_grid(p).text(style.color) + "\n";
+      style.width);
+  text += "\n\n" + category_grid(p).text(style.color, style.width) + "\n" +
+          largest_grid(p).text(style.color, style.width) + "\n";
   for (const std::string& sentence : e.sentences)
-    text += wrap("- " + printable(sentence) + "\n", 80);
-  return text + notes(p);
+    text += wrap("- " + printable(sentence) + "\n", style.width);
+  if (!e.modules.kinds.empty())
+    text += "\n" + module_grid(e.modules, p.time.basis).text(style.color, style.width) +
+            wrap(module_note(e.modules) + "\n", style.width) + "\n";
+  return text + notes(p, style);
 }
 
 std::string table(const Trace& trace, const Style& style) {
-  std::string text = trace_grid(trace).text(style.color) + "\n";
+  std::string text = trace_grid(trace).text(style.color, style.width) + "\n";
   std::size_t number = 0;
   for (const std::string& reason : trace_reasons(trace))
-    text += wrap(fmt::format("{}: {}\n", ++number, printable(reason)), 80);
+    text += wrap(fmt::format("{}: {}\n", ++number, printable(reason)), style.width);
   return text;
 }
 

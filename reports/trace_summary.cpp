@@ -24,10 +24,12 @@ std::string heading(const Summary& s) {
 template <typename Value>
 std::string as_table(const Value& value, const std::vector<TitledGrid>& tables,
                      const std::string& head, const Style& style) {
-  std::string text = wrap(printable(head) + "\n", 80);
-  for (const std::string& line : sentences(value)) text += wrap(printable(line) + "\n", 80);
+  std::string text = wrap(printable(head) + "\n", style.width);
+  for (const std::string& line : sentences(value))
+    text += wrap(printable(line) + "\n", style.width);
   for (const TitledGrid& table : tables) {
-    text += "\n" + bold(table.title, style.color) + "\n" + table.grid.text(style.color);
+    text +=
+        "\n" + bold(table.title, style.color) + "\n" + table.grid.text(style.color, style.width);
     if (table.left_out > 0) text += fmt::format("  [{} others]\n", table.left_out);
   }
   return text;
@@ -50,7 +52,7 @@ std::string notes_and(const std::vector<Summary>& summaries, const Style& style)
   for (const Summary& s : summaries)
     for (const std::string& note : s.notes)
       if (note.find("left out") != note.npos || note.find("not valid JSON") != note.npos)
-        text += wrap(printable(s.origin + ": " + note) + "\n", 80);
+        text += wrap(printable(s.origin + ": " + note) + "\n", style.width);
   return text.empty() ? text : "\n" + bold("Notes", style.color) + "\n" + text;
 }
 

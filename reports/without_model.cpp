@@ -25,10 +25,11 @@ std::string figures(const profile::Profile& p) {
 }  // namespace
 
 std::string table_without_model(const profile::Profile& p, const Style& style) {
-  std::string text = bold(wrap(printable(figures(p)), 80), style.color) + "\n\n";
-  text += category_grid(p).text(style.color) + "\n" + peaks_by_phase(p).text(style.color) + "\n";
+  std::string text = bold(wrap(printable(figures(p)), style.width), style.color) + "\n\n";
+  text += category_grid(p).text(style.color, style.width) + "\n" +
+          peaks_by_phase(p).text(style.color, style.width) + "\n";
   for (const std::string& warning : p.warnings)
-    text += wrap("note: " + printable(warning), 80) + "\n";
+    text += wrap("note: " + printable(warning), style.width) + "\n";
   return text;
 }
 

@@ -132,17 +132,21 @@ class Profile(Result):
     predicted: Optional[Dict[str, Any]] = field(default=None, repr=False)
     explanation: List[str] = field(default_factory=list)
     trainable_parameters: Optional[int] = None
+    modules: Optional[Dict[str, Any]] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Row(Profile):
-    """A configuration of a sweep; ``rank`` 1 is the best that fits, None does not fit."""
+    """A configuration of a sweep; ``rank`` 1 is the best that fits, None does not fit or is not
+    available: ``unavailable`` says why the framework lacks it."""
 
     label: str = ""
     fits: bool = False
     rank: Optional[int] = None
     pareto: bool = False
     largest_batch: Optional[int] = None
+    largest_batch_exact: bool = False
+    unavailable: Optional[str] = None
     why: str = ""
 
 
@@ -156,6 +160,7 @@ class Saving:
     saved_share_of_baseline: float
     step_seconds: float
     config: Dict[str, Any] = field(repr=False)
+    unavailable: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,7 @@ class Sweep(Result):
     recommendation: str
     savings: List[Saving]
     rows: List[Row] = field(repr=False)
+    varies_global_batch: bool = False
 
 
 @dataclass(frozen=True)

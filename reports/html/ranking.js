@@ -5,7 +5,10 @@ const rankingColumns = [
   {
     name: 'Rank',
     of: (row) => row.rank ?? Infinity,
-    show: (row) => (row.rank ? String(row.rank) : '–')
+    show: (row) =>
+        (row.rank            ? String(row.rank) :
+             row.unavailable ? 'n/a' :
+                               '–')
   },
   {name: 'Peak GiB', of: (row) => row.peak, show: (row) => gib(row.peak)},
   {
@@ -35,7 +38,7 @@ const rankingColumns = [
   {
     name: 'Most batch',
     of: (row) => row.mostBatch ?? -1,
-    show: (row) => (row.mostBatch ? whole(row.mostBatch) : '–'),
+    show: (row) => (row.mostBatch ? whole(row.mostBatch) + (row.mostAtLeast ? '+' : '') : '–'),
     rank: 'lesser',
     down: true
   },

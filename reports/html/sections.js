@@ -175,7 +175,8 @@ function showSections(asked, remember) {
   if (data.tables.length || data.sentences.length) {
     reveal('tables');
     if (data.traces) byId('tables-title').textContent = 'What the trace tells';
-    if (!data.tables.length) byId('tables-title').textContent = 'Why';
+    if (data.sentences.length && !data.traces && data.files.length < 2)
+      byId('tables-title').textContent = 'Why';
     byId('tables-body')
         .append(
             ...(data.sentences.length ?

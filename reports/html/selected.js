@@ -35,8 +35,14 @@ function facts(row) {
       'Budget',
       `${size(row.budget[0])}: ${row.budget[1]} (optimality gap ${percent(row.budget[2])})`
     ]);
-  if (row.mostBatch) list.push(['Most batch', whole(row.mostBatch) + ' sequences a rank fit']);
-  if (row.why) list.push(['Ranked', (row.rank ? `${row.rank}: ` : 'not: ') + row.why]);
+  if (row.mostBatch) {
+    const least = row.mostAtLeast ? 'at least ' : '';
+    list.push(['Most batch', least + whole(row.mostBatch) + ' sequences a micro-batch fit']);
+  }
+  if (row.why) {
+    const place = row.rank ? `${row.rank}: ` : row.unavailable ? '' : 'not: ';
+    list.push(['Ranked', place + row.why]);
+  }
   return element(
       'dl', {class: 'facts'},
       list.map(([name, text]) => [element('dt', {}, name), element('dd', {}, text)]));

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -199,13 +200,25 @@ void explain_loss(const model::ModelSpec& model, const profile::Profile& with,
   const auto loss = static_cast<std::size_t>(profile::Category::loss);
   const std::int64_t bytes = with.memory.at_peak[loss];
   if (with.config.memory.loss != LossKind::ce || 4 * bytes <= with.memory.peak_allocated) return;
-  StepConfig without_logits = with.config;
-  without_logits.memory.loss = LossKind::lc_ce;
-  if (const auto lc_ce = other(model, without_logits))
+  const auto offer = [&](const StepConfig& c, const char* what, const std::string& remark) {
+    const auto than = other(model, c);
+    if (!than) return false;
     lines.push_back(
-        fmt::format("the loss holds {:.3f} GiB of the peak; with --loss lc-ce, which "
-                    "never makes whole logits: {}",
-                    gib(bytes), against(*lc_ce, with)));
+        fmt::format("the loss holds {:.3f} GiB of the peak; with --loss {}, which {}{}: {}",
+                    gib(bytes), loss_option(c), what, remark, against(*than, with)));
+    return true;
+  };
+  StepConfig lc_ce = with.config, chunked = with.config;
+  lc_ce.memory.loss = LossKind::lc_ce;
+  chunked.memory.loss = LossKind::chunked;
+  chunked.memory.chunk_tokens = liger_chunk(model, chunked);
+  chunked.memory.hold_output = false;  // it makes no output to hold
+  const std::string lacks = unavailable(model, lc_ce);
+  if (!lacks.empty() && unavailable(model, chunked).empty() &&
+      offer(chunked, "makes the logits a chunk at a time", ""))
+    return;
+  offer(lc_ce, "never makes whole logits",
+        lacks.empty() ? "" : " and which " + with.config.runtime.framework + " does not have");
 }
 
 }  // namespace

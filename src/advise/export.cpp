@@ -65,10 +65,26 @@ ExportResult export_setting(const std::string& target, const model::ModelSpec& m
     exports::check_all(setting);
     ExportResult out{target, std::string(known->version), {}, {}};
     known->write(setting, out);
+    if (!out.other_technique.empty()) out.notes.insert(out.notes.begin(), out.other_technique);
     exports::note_all(setting, out);
     return out;
   }
   throw UserError("export target " + target.substr(0, 60) + ": must be one of " + names);
+}
+
+std::string export_target_of(const std::string& framework) {
+  return framework == "liger" || framework == "hf-trainer" ? "hf" : framework;
+}
+
+std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
+  const std::string target = export_target_of(config.runtime.framework);
+  try {
+    const ExportResult exported = export_setting(target, model, config);
+    if (exported.other_technique.empty()) return {};
+    return "--shard " + shard_option(config) + ": " + exported.other_technique;
+  } catch (const UserError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace ac_advisor::advise

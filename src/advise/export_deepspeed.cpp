@@ -31,9 +31,9 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
     case Sharding::hsdp:
       break;
   }
-  out.notes.emplace_back(
-      "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's "
-      "fully_shard, so expect another peak");
+  out.other_technique =
+      "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard, so expect "
+      "another peak";
   Json zero = {{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}};
   if (s.c.layout.shard == Sharding::hsdp) {
     zero["mics_shard_size"] = s.c.layout.hsdp_shards;

@@ -11,14 +11,6 @@
 namespace ac_advisor::advise::exports {
 namespace {
 
-/// Liger's chunk: ops/fused_linear_cross_entropy.py, next_power_of_2(BT / ceil(V / H)).
-std::int64_t liger_chunk(const Setting& s) {
-  const std::int64_t tokens = s.c.run.batch * s.c.run.seq;
-  const std::int64_t factor = (s.model.vocab + s.model.hidden - 1) / s.model.hidden;
-  return static_cast<std::int64_t>(
-      std::bit_ceil(static_cast<std::uint64_t>((tokens + factor - 1) / factor)));
-}
-
 std::string liger(const Setting& s) {
   const bool fused = s.c.memory.kernels == Kernels::fused,
              chunked = s.c.memory.loss == LossKind::chunked;
@@ -34,10 +26,10 @@ void check_loss(const Setting& s) {
   if (s.c.memory.loss == LossKind::lc_ce)
     s.refuse(s.loss(), fmt::format("its losses are whole logits and Liger's chunks; use --loss ce "
                                    "or --loss chunked:{}",
-                                   liger_chunk(s)));
-  if (s.c.memory.loss == LossKind::chunked && s.c.memory.chunk_tokens != liger_chunk(s))
-    s.refuse(s.loss(),
-             fmt::format("Liger chooses the chunk itself; use --loss chunked:{}", liger_chunk(s)));
+                                   liger_chunk(s.model, s.c)));
+  if (s.c.memory.loss == LossKind::chunked && s.c.memory.chunk_tokens != liger_chunk(s.model, s.c))
+    s.refuse(s.loss(), fmt::format("Liger chooses the chunk itself; use --loss chunked:{}",
+                                   liger_chunk(s.model, s.c)));
 }
 
 std::string checkpointing(const Setting& s, ExportResult& out) {
@@ -194,3 +186,15 @@ void write(const Setting& s, ExportResult& out) {
 const Target hf{"hf", "transformers 5.23.0, accelerate 1.14.0, liger-kernel 0.8.2", write};
 
 }  // namespace ac_advisor::advise::exports
+
+namespace ac_advisor::advise {
+
+// ops/fused_linear_cross_entropy.py: next_power_of_2(BT / ceil(V / H)).
+std::int64_t liger_chunk(const model::ModelSpec& model, const StepConfig& c) {
+  const std::int64_t tokens = c.run.batch * c.run.seq;
+  const std::int64_t factor = (model.vocab + model.hidden - 1) / model.hidden;
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>((tokens + factor - 1) / factor)));
+}
+
+}  // namespace ac_advisor::advise

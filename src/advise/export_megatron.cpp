@@ -85,7 +85,7 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
                                  "--ckpt-format fsdp_dtensor"});
       if (s.c.layout.shard == Sharding::hsdp)
         flags.push_back(fmt::format("--num-distributed-optimizer-instances {}", s.replicas()));
-      out.notes.emplace_back("Megatron-FSDP's communication buffers are others than the plan's");
+      out.other_technique = "Megatron-FSDP's communication buffers are others than the plan's";
       break;
   }
   out.notes.emplace_back("CUDA_DEVICE_MAX_CONNECTIONS must not be 1 with FSDP");

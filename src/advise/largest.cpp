@@ -5,26 +5,21 @@
 #include <algorithm>
 #include <optional>
 
+#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "largest_fit.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
-/// More than this a rank is nobody's step, and a chunked loss has an op a chunk.
-constexpr std::int64_t most_tokens = std::int64_t{1} << 20;
 constexpr std::int64_t sequence_unit = 128;
 
 std::string setting(const StepConfig& c) {
   std::string text = ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels);
   if (c.layout.world > 1) text += " " + shard_option(c);
   return text;
-}
-
-StepConfig with(StepConfig c, Sought sought, std::int64_t value) {
-  (sought == Sought::batch ? c.run.batch : c.run.seq) = value;
-  return c;
 }
 
 /// The plan, where nothing refuses the configuration and it fits.
@@ -35,36 +30,37 @@ std::optional<profile::Profile> fitting(const model::ModelSpec& model, const Ste
   return planned;
 }
 
-/// Doubling, then halving the interval, in units. Memory grows with what is sought.
-Found search(Sought sought, const model::ModelSpec& model, const StepConfig& base) {
-  const std::int64_t other = sought == Sought::batch ? base.run.seq : base.run.batch;
-  const std::int64_t unit = sought == Sought::batch ? 1 : sequence_unit;
-  std::int64_t most = most_tokens / other / unit;
-  if (sought == Sought::seq && model.max_positions > 0)
-    most = std::min(most, model.max_positions / unit);
-  Found found{setting(base), 0, {}};
-  std::int64_t low = 0, high = 1;
-  const auto fits = [&](std::int64_t units) {
-    auto planned = fitting(model, with(base, sought, units * unit));
-    if (planned) found.profile = *std::move(planned);
-    return planned.has_value();
+/// One setting's largest, in units of a sequence or of 128 tokens.
+Found search(Sought sought, const model::ModelSpec& model, const Variants& variants,
+             const StepConfig& base) {
+  const bool batch = sought == Sought::batch;
+  const std::int64_t unit = batch ? 1 : sequence_unit;
+  const std::int64_t tokens = most_tokens / (batch ? base.run.seq : base.run.batch) / unit;
+  const std::int64_t positions =
+      batch || model.max_positions == 0 ? tokens + 1 : model.max_positions / unit;
+  const std::int64_t most = std::min(tokens, positions);
+  const auto with = [&](std::int64_t units) {
+    StepConfig c = base;
+    (batch ? c.run.batch : c.run.seq) = units * unit;
+    return variants.settled(std::move(c));
   };
-  for (; high <= most && fits(high); high *= 2) low = high;
-  high = std::min(high, most + 1);
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  found.value = low * unit;
-  if (low == 0) found.profile = plan(model, with(base, sought, unit), false);
-  return found;
+  const LargestFit largest = largest_fit(1, most, [&](std::int64_t units) {
+    const StepConfig c = with(units);
+    if (passes::find_exclusion(model, c) != nullptr) return Tried{};
+    return tried(plan(model, c, false));
+  });
+  const StepConfig c = with(std::max<std::int64_t>(1, largest.value));
+  return {setting(c), largest.value * unit, plan(model, c, false),
+          largest.exact || largest.value == positions, unavailable(model, c)};
 }
 
-void order(std::vector<Found>& found) {
-  std::stable_sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    if (a.value != b.value) return a.value > b.value;
-    return a.profile.time.tokens_per_second > b.profile.time.tokens_per_second;
-  });
+/// What fits first; what the framework has before what it lacks; more before less; the faster of
+/// equal ones.
+bool better(const Found& a, const Found& b) {
+  if ((a.value > 0) != (b.value > 0)) return a.value > 0;
+  if (a.unavailable.empty() != b.unavailable.empty()) return a.unavailable.empty();
+  if (a.value != b.value) return a.value > b.value;
+  return a.profile.time.tokens_per_second > b.profile.time.tokens_per_second;
 }
 
 std::string peak_text(const profile::Profile& p) {
@@ -80,20 +76,26 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
   Largest result{sought, base, {}, {}};
   Space one = space;
   one.keep("--batch", base);
+  const Variants variants(model, base, one.hand);
   for (const StepConfig& c : combinations(model, base, one))
-    result.found.push_back(search(sought, model, c));
+    result.found.push_back(search(sought, model, variants, c));
   if (result.found.empty()) throw UserError("--solve: no combination of the options is valid");
-  order(result.found);
+  std::stable_sort(result.found.begin(), result.found.end(), better);
   const Found& best = result.found.front();
   const bool batch = sought == Sought::batch;
   const std::string fixed =
       batch ? fmt::format("{} tokens each", base.run.seq) : fmt::format("batch {}", base.run.batch);
-  result.answer = best.value == 0
-                      ? fmt::format("nothing fits: {} on {} at {} needs {}", model.name,
-                                    base.device.gpu, fixed, peak_text(best.profile))
-                      : fmt::format("the largest {} of {} on {}, {}, is {}: {}, {}",
-                                    batch ? "batch" : "sequence", model.name, base.device.gpu,
-                                    fixed, best.value, best.label, peak_text(best.profile));
+  if (best.value == 0)
+    result.answer = fmt::format("nothing fits: {} on {} at {} needs {}", model.name,
+                                base.device.gpu, fixed, peak_text(best.profile));
+  else if (!best.unavailable.empty())
+    result.answer =
+        fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
+  else
+    result.answer =
+        fmt::format("the largest {} of {} on {}, {}, is {}{}: {}, {}", batch ? "batch" : "sequence",
+                    model.name, base.device.gpu, fixed, best.exact ? "" : "at least ", best.value,
+                    best.label, peak_text(best.profile));
   return result;
 }
 
@@ -108,18 +110,23 @@ Largest largest_model(const StepConfig& base,
     for (const StepConfig& c : combinations(model, base, space)) {
       auto planned = fitting(model, c);
       if (!planned) continue;
-      if (best && best->profile.time.tokens_per_second >= planned->time.tokens_per_second) continue;
-      best = Found{name + " " + setting(c), model::parameter_count(model), *std::move(planned)};
+      Found found{name + " " + setting(c), model::parameter_count(model), *std::move(planned), true,
+                  unavailable(model, c)};
+      if (!best || better(found, *best)) best = std::move(found);
     }
     if (best) result.found.push_back(*std::move(best));
   }
-  order(result.found);
+  std::stable_sort(result.found.begin(), result.found.end(), better);
   const std::string at =
       fmt::format("{} at {} x {}", base.device.gpu, base.run.batch, base.run.seq);
-  result.answer = result.found.empty() ? fmt::format("no sample model fits on {}", at)
-                                       : fmt::format("the largest sample model on {} is {}: {}", at,
-                                                     result.found.front().label,
-                                                     peak_text(result.found.front().profile));
+  if (result.found.empty())
+    result.answer = fmt::format("no sample model fits on {}", at);
+  else if (const Found& best = result.found.front(); !best.unavailable.empty())
+    result.answer =
+        fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
+  else
+    result.answer = fmt::format("the largest sample model on {} is {}: {}", at, best.label,
+                                peak_text(best.profile));
   return result;
 }
 

@@ -1,27 +1,37 @@
 #include "savings.hpp"
 
+#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "variants.hpp"
 
 namespace ac_advisor::advise {
+namespace {
 
-std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfig& base) {
+std::string sharding_name(const StepConfig& c) {
+  const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
+  return std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
+         std::to_string(c.layout.world) + ")";
+}
+
+}  // namespace
+
+std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfig& base,
+                                  const std::optional<OptionList>& hand) {
+  const Variants variants(model, base, hand);
   std::vector<Saving> table;
-  StepConfig c = base;
-  c.memory.ac = AcMode::none;
-  c.memory.loss = LossKind::ce;
-  c.layout.shard = Sharding::none;
-  c.layout.keep_last_block = false;
-  c.layout.world = 1;
-  c.precision.reduce_dtype = c.precision.param_dtype;
-  if (!c.precision.autocast) c.precision.compute_dtype = c.precision.param_dtype;
-  if (base.memory.loss == LossKind::chunked) c.memory.hold_output = true;
-  const auto add = [&](const std::string& technique) {
+  const auto add = [&](const auto& technique, const OptionList& values) {
+    // What contradicts here was refused when the base was resolved.
+    const StepConfig c = variants.with(values).value_or(base);
+    // What no plan has (a loss without logits under autocast) has no figures to show.
+    if (passes::find_exclusion(model, c) != nullptr) return;
     const profile::Profile p = plan(model, c, false);
     Saving row;
-    row.technique = technique;
+    row.technique = technique(c);
     row.config = c;
     row.peak_bytes = p.memory.peak_allocated;
     row.step_seconds = p.time.step;
+    row.unavailable = unavailable(model, c);
     if (!table.empty()) {
       row.saved_bytes = table.back().peak_bytes - row.peak_bytes;
       row.saved_share =
@@ -29,27 +39,19 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
     }
     table.push_back(row);
   };
-  add("Baseline");
-  if (base.layout.world > 1) {
-    c.layout.world = base.layout.world;
-    c.layout.shard = base.layout.shard;
-    c.layout.hsdp_shards = base.layout.hsdp_shards;
-    c.layout.keep_last_block = base.layout.keep_last_block;
-    c.precision.compute_dtype = base.precision.compute_dtype;
-    c.precision.reduce_dtype = base.precision.reduce_dtype;
-    const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
-    add(std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
-        std::to_string(c.layout.world) + ")");
-  }
-  c.memory.ac = base.memory.ac == AcMode::none ? AcMode::full : base.memory.ac;
-  c.memory.ac_arg = base.memory.ac_arg;
-  c.memory.scope = c.memory.ac == AcMode::full || c.memory.ac == AcMode::every ? base.memory.scope
-                                                                               : AcScope::block;
-  add("+ checkpointing (" + ac_option(c) + ")");
-  c.memory.loss = base.memory.loss == LossKind::ce ? LossKind::lc_ce : base.memory.loss;
-  c.memory.chunk_tokens = base.memory.chunk_tokens;
-  if (base.memory.loss == LossKind::chunked) c.memory.hold_output = base.memory.hold_output;
-  add(c.memory.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c));
+  const std::string ac = base.memory.ac == AcMode::none ? "full" : ac_option(base);
+  const std::string loss = base.memory.loss == LossKind::ce ? "lc-ce" : loss_option(base);
+  add([](const StepConfig&) { return "Baseline"; },
+      {{"--ac", "none"}, {"--loss", "ce"}, {"--world", "1"}, {"--shard", "none"}});
+  if (base.layout.world > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
+  add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },
+      {{"--ac", ac}, {"--loss", "ce"}});
+  // Its own chunk: Liger chooses it by the batch.
+  add(
+      [](const StepConfig& c) {
+        return c.memory.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c);
+      },
+      {{"--ac", ac}, {"--loss", loss}});
   return table;
 }
 

@@ -6,6 +6,7 @@
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "variants.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -18,20 +19,42 @@ std::string text_of(const std::string& option, const StepConfig& config) {
   return row->text(config);
 }
 
-/// The base with one value of each axis, in its order; null where that says nothing new.
-std::optional<StepConfig> at(const StepConfig& base, const Space& space,
+/// The divisors of the rank's sequences next to the base's micro-batch: two below it, one above.
+std::vector<std::string> micro_batches(const StepConfig& base) {
+  const std::int64_t sequences = base.run.batch * base.run.grad_accum;
+  std::vector<std::string> texts{std::to_string(base.run.batch)};
+  for (std::int64_t n = base.run.batch - 1; n > 0 && texts.size() < 3; --n)
+    if (sequences % n == 0) texts.insert(texts.begin(), std::to_string(n));
+  for (std::int64_t n = base.run.batch + 1; n <= sequences; ++n)
+    if (sequences % n == 0) {
+      texts.push_back(std::to_string(n));
+      break;
+    }
+  return texts;
+}
+
+/// The base with one value of each axis, in its order; null where that says nothing new or
+/// contradicts itself.
+std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, const Space& space,
                              const std::vector<std::size_t>& index) {
-  StepConfig c = base;
+  OptionList values;
+  const std::string* micro = nullptr;
+  bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
-    const OptionRow& row = *find_option(space.axes[i].option);
-    row.parse(row, row.name, space.axes[i].values[index[i]], c);
+    const Axis& axis = space.axes[i];
+    values.emplace_back(axis.option, axis.values[index[i]]);
+    if (axis.option == "--batch") micro = &axis.values[index[i]];
+    accum = accum || axis.option == "--grad-accum";
   }
-  // Liger's loss returns no logits to hold.
-  if (c.memory.loss == LossKind::chunked) c.memory.hold_output = false;
-  if (!c.layout.gathers()) c.layout.keep_last_block = false;
+  if (micro != nullptr && !accum) {
+    const std::int64_t sequences = base.run.batch * base.run.grad_accum, n = std::stoll(*micro);
+    if (sequences % n != 0) return std::nullopt;
+    values.emplace_back("--grad-accum", std::to_string(sequences / n));
+  }
+  std::optional<StepConfig> c = variants.with(std::move(values));
   // Without checkpointing a scope says nothing: the first one stands for all.
-  for (std::size_t i = 0; i < space.axes.size(); ++i)
-    if (space.axes[i].option == "--ac-scope" && index[i] > 0 && c.memory.ac == AcMode::none)
+  for (std::size_t i = 0; c && i < space.axes.size(); ++i)
+    if (space.axes[i].option == "--ac-scope" && index[i] > 0 && c->memory.ac == AcMode::none)
       return std::nullopt;
   return c;
 }
@@ -53,12 +76,10 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
-  std::vector<std::string> batches;
-  for (const std::int64_t batch : {base.run.batch / 2, base.run.batch, base.run.batch * 2})
-    if (batch > 0) batches.push_back(std::to_string(batch));
-  space.set("--batch", std::move(batches));
+  space.set("--batch", micro_batches(base));
   if (base.layout.world > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
+    if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
     space.set("--shard", std::move(shards));
@@ -76,9 +97,20 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   return space;
 }
 
-Space space_around(const model::ModelSpec& model, const StepConfig& base,
-                   const OptionList& by_hand) {
+Space varying_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space = default_space(model, base);
+  space.vary_global_batch = true;
+  std::vector<std::string> batches;
+  for (const std::int64_t batch : {base.run.batch / 2, base.run.batch, base.run.batch * 2})
+    if (batch > 0) batches.push_back(std::to_string(batch));
+  space.set("--batch", std::move(batches));
+  return space;
+}
+
+Space space_around(const model::ModelSpec& model, const StepConfig& base, const OptionList& by_hand,
+                   bool vary_global_batch) {
+  Space space = vary_global_batch ? varying_space(model, base) : default_space(model, base);
+  space.hand = by_hand;
   const auto settled = [&](const Axis& axis) {
     return axis.option != "--batch" &&
            std::any_of(by_hand.begin(), by_hand.end(),
@@ -91,10 +123,11 @@ Space space_around(const model::ModelSpec& model, const StepConfig& base,
 
 std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepConfig& base,
                                      const Space& space) {
+  const Variants variants(model, base, space.hand);
   std::vector<StepConfig> list;
   std::vector<std::size_t> index(space.axes.size(), 0);
   for (bool more = true; more;) {
-    if (std::optional<StepConfig> c = at(base, space, index);
+    if (std::optional<StepConfig> c = at(variants, base, space, index);
         c && passes::find_exclusion(model, *c) == nullptr)
       list.push_back(std::move(*c));
     more = false;

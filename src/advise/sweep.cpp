@@ -7,8 +7,9 @@
 #include <thread>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/options.hpp"
-#include "ac_advisor/passes/exclusion.hpp"
+#include "largest_fit.hpp"
 #include "savings.hpp"
 
 namespace ac_advisor::advise {
@@ -19,31 +20,8 @@ std::string label_of(const StepConfig& c) {
   if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) label += "/submodule";
   label += " " + loss_option(c) + " " + to_option(c.memory.kernels);
   if (c.layout.world > 1) label += " " + shard_option(c);
-  return label + fmt::format(" b{}", c.run.batch);
-}
-
-/// More than this a rank is nobody's step, and a chunked loss has an op a chunk.
-constexpr std::int64_t most_tokens = std::int64_t{1} << 20;
-
-/// Largest batch whose plan fits: doubling, then halving the interval. Memory grows with batch.
-std::int64_t largest_batch(const model::ModelSpec& model, const profile::Profile& at) {
-  const auto fits = [&](std::int64_t batch) {
-    StepConfig c = at.config;
-    c.run.batch = batch;
-    return passes::find_exclusion(model, c) == nullptr && plan(model, c, false).fit.fits;
-  };
-  std::int64_t low = at.fit.fits ? at.config.run.batch : 0, high = 0;
-  if (at.fit.fits) {
-    for (high = low * 2; high * at.config.run.seq <= most_tokens && fits(high); high *= 2)
-      low = high;
-  } else {
-    high = at.config.run.batch;
-  }
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
+  label += fmt::format(" b{}", c.run.batch);
+  return c.run.grad_accum > 1 ? label + fmt::format("x{}", c.run.grad_accum) : label;
 }
 
 /// Runs `work(i)` for each i on a few threads; the first exception is rethrown.
@@ -72,19 +50,37 @@ void parallel(std::size_t count, unsigned threads, const Work& work) {
 }
 
 void mark_pareto(std::vector<Row>& rows) {
+  const auto beats = [](const Row& b, const Row& a) {
+    const auto &ma = a.profile.memory, &mb = b.profile.memory;
+    const double ta = a.profile.time.tokens_per_second, tb = b.profile.time.tokens_per_second;
+    return b.unavailable.empty() && mb.peak_allocated <= ma.peak_allocated && tb >= ta &&
+           (mb.peak_allocated < ma.peak_allocated || tb > ta);
+  };
   for (Row& a : rows)
-    a.pareto = std::none_of(rows.begin(), rows.end(), [&](const Row& b) {
-      const auto &ma = a.profile.memory, &mb = b.profile.memory;
-      const double ta = a.profile.time.tokens_per_second, tb = b.profile.time.tokens_per_second;
-      return mb.peak_allocated <= ma.peak_allocated && tb >= ta &&
-             (mb.peak_allocated < ma.peak_allocated || tb > ta);
-    });
+    a.pareto = a.unavailable.empty() &&
+               std::none_of(rows.begin(), rows.end(), [&](const Row& b) { return beats(b, a); });
+}
+
+/// First what can be had and fits, by throughput; then what fits and the framework lacks; then what
+/// does not fit, the nearest first.
+void rank_rows(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    if (a.fits != b.fits) return a.fits;
+    if (a.unavailable.empty() != b.unavailable.empty()) return a.unavailable.empty();
+    if (!a.fits) return a.profile.fit.required < b.profile.fit.required;
+    return a.profile.time.tokens_per_second > b.profile.time.tokens_per_second;
+  });
+  int rank = 0;
+  for (Row& row : rows)
+    if (row.fits && row.unavailable.empty()) row.rank = ++rank;
 }
 
 void explain_rows(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const profile::Fit& fit = row.profile.fit;
-    if (!row.fits) {
+    if (!row.unavailable.empty()) {
+      row.why = "not available: " + row.unavailable;
+    } else if (!row.fits) {
       row.why = fmt::format("needs {:.1f} GiB more than the device has",
                             static_cast<double>(fit.required - fit.usable) / (1 << 30));
     } else if (row.rank == 1) {
@@ -100,12 +96,26 @@ void explain_rows(std::vector<Row>& rows) {
   }
 }
 
-std::string recommend(const std::vector<Row>& rows) {
+std::string nothing(const Sweep& sweep) {
+  const std::vector<Row>& rows = sweep.rows;
   if (rows.empty()) return "nothing to recommend: no combination is valid";
-  if (rows.front().rank != 1)
-    return fmt::format("nothing fits; the nearest, {}, {}", rows.front().label, rows.front().why);
-  const Row& best = rows.front();
-  const double usable = static_cast<double>(best.profile.fit.usable);
+  const std::string& framework = sweep.base.runtime.framework;
+  if (rows.front().fits)
+    return fmt::format(
+        "nothing to recommend: {} has none of what fits; the fastest of it, {}, is {}", framework,
+        rows.front().label, rows.front().why);
+  const auto nearest = std::find_if(rows.begin(), rows.end(),
+                                    [](const Row& row) { return row.unavailable.empty(); });
+  if (nearest != rows.end())
+    return fmt::format("nothing fits; the nearest, {}, {}", nearest->label, nearest->why);
+  return fmt::format("nothing fits, and {} has none of it: {}", framework,
+                     rows.front().unavailable);
+}
+
+std::string recommend(const Sweep& sweep) {
+  if (sweep.recommended == sweep.rows.size()) return nothing(sweep);
+  const Row& best = sweep.rows[sweep.recommended];
+  const auto usable = static_cast<double>(best.profile.fit.usable);
   std::string text = fmt::format(
       "use {}: peak {:.2f} GiB ({:.0f} % of the device with its context and margin), {} "
       "{:.0f} tokens/s, the fastest of those that fit",
@@ -113,6 +123,9 @@ std::string recommend(const std::vector<Row>& rows) {
       100.0 * static_cast<double>(best.profile.fit.required) / usable,
       best.profile.time.basis == profile::TimeBasis::estimate ? "an estimated" : "a calibrated",
       best.profile.time.tokens_per_second);
+  if (std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                  [](const Row& row) { return !row.unavailable.empty(); }))
+    text += fmt::format(" and that {} has", sweep.base.runtime.framework);
   return text;
 }
 
@@ -122,13 +135,14 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   Sweep result;
   result.model = model;
   result.base = base;
+  result.varies_global_batch = space.vary_global_batch;
   const std::vector<StepConfig> list = combinations(model, base, space);
   result.rows.resize(list.size());
   result.configurations = list.size();
   const unsigned threads =
       space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
   // The largest batch is worth its simulations only for rows that a table shows.
-  const std::size_t shown = std::min<std::size_t>(list.size(), 20);
+  const std::size_t shown = std::min(list.size(), space.largest_batches);
   std::atomic<std::size_t> done{0};
   const auto tell = [&] {
     const std::size_t now = ++done;
@@ -138,26 +152,24 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
     Row& row = result.rows[i];
     row.profile = plan(model, list[i], false);
     row.fits = row.profile.fit.fits;
+    row.unavailable = unavailable(model, list[i]);
     row.label = label_of(list[i]);
     tell();
   });
   mark_pareto(result.rows);
-  std::stable_sort(result.rows.begin(), result.rows.end(), [](const Row& a, const Row& b) {
-    if (a.fits != b.fits) return a.fits;
-    if (!a.fits) return a.profile.fit.required < b.profile.fit.required;
-    return a.profile.time.tokens_per_second > b.profile.time.tokens_per_second;
-  });
-  int rank = 0;
-  for (Row& row : result.rows)
-    if (row.fits) row.rank = ++rank;
+  rank_rows(result.rows);
   explain_rows(result.rows);
+  const Variants variants(model, base, space.hand);
   parallel(shown, threads, [&](std::size_t i) {
-    result.rows[i].largest_batch = largest_batch(model, result.rows[i].profile);
+    const LargestFit most = largest_batch(model, variants, result.rows[i].profile);
+    result.rows[i].largest_batch = most.value;
+    result.rows[i].largest_batch_exact = most.exact;
     tell();
   });
-  result.recommended = !result.rows.empty() && result.rows.front().fits ? 0 : result.rows.size();
-  result.recommendation = recommend(result.rows);
-  result.savings = savings_table(model, base);
+  result.recommended =
+      !result.rows.empty() && result.rows.front().rank == 1 ? 0 : result.rows.size();
+  result.recommendation = recommend(result);
+  result.savings = savings_table(model, base, space.hand);
   return result;
 }
 

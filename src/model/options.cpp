@@ -1,5 +1,5 @@
 // Options by hand over a preset, in the words of the command line.
-#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/variant_options.hpp"
 
 #include "ac_advisor/model/option_table.hpp"
 #include "option_rows.hpp"
@@ -24,7 +24,13 @@ namespace {
          "unknown option" + (near.empty() ? "" : "; did you mean " + std::string(near) + "?"));
 }
 
+constexpr std::int64_t most_sequences = std::int64_t{1} << 31;
+
 void apply(const Given& given, Choices& choices) {
+  if (given.option == global_batch_option) {
+    choices.global_batch = parse_whole(given, given.value, {"N", 1, most_sequences});
+    return;
+  }
   const OptionRow* row = find_option(given.option);
   if (row == nullptr) refuse_unknown(given);
   const std::string_view value = given.value.empty() ? row->bare : given.value;
@@ -38,16 +44,21 @@ void apply(const Given& given, Choices& choices) {
 }  // namespace
 }  // namespace options
 
-StepConfig resolve_options(const OptionList& list) {
+StepConfig resolve_variant(const OptionList& by_hand, const OptionList& variant) {
   options::Choices hand, preset;
   std::string& framework = preset.config.runtime.framework;
-  for (const auto& [option, value] : list)
-    if (option == "--framework") framework = options::named(value);
+  for (const OptionList* list : {&by_hand, &variant})
+    for (const auto& [option, value] : *list)
+      if (option == "--framework") framework = options::named(value);
   for (const auto& [option, value] : options::framework_preset(framework))
     options::apply({option, value}, preset);
   hand.config = preset.config;
-  for (const auto& [option, value] : list) options::apply({option, value}, hand);
+  for (const auto& [option, value] : by_hand) options::apply({option, value}, hand);
+  hand.yielding = hand.rows.size();
+  for (const auto& [option, value] : variant) options::apply({option, value}, hand);
   return options::settle(hand, preset);
 }
+
+StepConfig resolve_options(const OptionList& list) { return resolve_variant({}, list); }
 
 }  // namespace ac_advisor

@@ -16,6 +16,21 @@ std::string_view name_of(std::string_view path) {
   return path.substr(folder.size(), path.size() - folder.size() - ending.size());
 }
 
+OptionList read_preset(std::string_view text) {
+  OptionList preset;
+  const nlohmann::json json = nlohmann::json::parse(text);
+  for (const OptionRow& row : option_table()) {
+    const auto member = json.find(row.key);
+    if (member == json.end() || !row.on_command_line()) continue;
+    const nlohmann::json& value = member->at("value");
+    if (value.is_string())
+      preset.emplace_back(row.name, value.get<std::string>());
+    else if (value.is_boolean() && (value.get<bool>() || !row.off.empty()))
+      preset.emplace_back(value.get<bool>() ? row.name : row.off, "");
+  }
+  return preset;
+}
+
 }  // namespace
 
 std::vector<std::string_view> framework_names() {
@@ -25,22 +40,17 @@ std::vector<std::string_view> framework_names() {
   return names;
 }
 
-OptionList framework_preset(const std::string& name) {
-  OptionList preset;
-  for (const embedded::File& file : embedded::files()) {
-    if (name.empty() || name_of(file.path) != name) continue;
-    const nlohmann::json json = nlohmann::json::parse(file.text);
-    for (const OptionRow& row : option_table()) {
-      const auto member = json.find(row.key);
-      if (member == json.end() || !row.on_command_line()) continue;
-      const nlohmann::json& value = member->at("value");
-      if (value.is_string())
-        preset.emplace_back(row.name, value.get<std::string>());
-      else if (value.is_boolean() && (value.get<bool>() || !row.off.empty()))
-        preset.emplace_back(value.get<bool>() ? row.name : row.off, "");
-    }
-    return preset;
-  }
+const OptionList& framework_preset(const std::string& name) {
+  // A sweep resolves hundreds of configurations: each file is read once.
+  static const std::vector<std::pair<std::string_view, OptionList>> presets = [] {
+    std::vector<std::pair<std::string_view, OptionList>> all;
+    for (const embedded::File& file : embedded::files())
+      if (const std::string_view framework = name_of(file.path); !framework.empty())
+        all.emplace_back(framework, read_preset(file.text));
+    return all;
+  }();
+  for (const auto& [framework, preset] : presets)
+    if (framework == name) return preset;
   refuse_choice({"--framework", name}, framework_names());
 }
 

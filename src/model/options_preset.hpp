@@ -9,6 +9,6 @@ namespace ac_advisor::options {
 
 /// What data/frameworks/<name>.json sets, as options of the command line. A null value sets
 /// nothing. Throws UserError when there is no such file.
-[[nodiscard]] OptionList framework_preset(const std::string& name);
+[[nodiscard]] const OptionList& framework_preset(const std::string& name);
 
 }  // namespace ac_advisor::options

@@ -50,13 +50,39 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   if (c.layout.shard == Sharding::hsdp) check_hsdp(c);
 }
 
+/// --batch, --grad-accum and the ranks make the global batch that was asked for.
+void settle_global_batch(StepConfig& c, const Choices& hand) {
+  const std::int64_t global = hand.global_batch;
+  if (global == 0) return;
+  const bool batch = hand.has("--batch"), accum = hand.has("--grad-accum");
+  const std::int64_t each = (accum && !batch ? c.run.grad_accum : c.run.batch) *
+                            (batch && accum ? c.run.grad_accum : 1) * c.layout.world;
+  std::string made = world_text(c);
+  if (batch || !accum) made = "--batch " + std::to_string(c.run.batch) + " " + made;
+  if (accum) made = "--grad-accum " + std::to_string(c.run.grad_accum) + " " + made;
+  const std::string given = "--global-batch " + std::to_string(global) + " " + made;
+  if (batch && accum) {
+    if (each != global)
+      throw UserError(given + ": they make " + std::to_string(each) +
+                      " sequences a step; drop one of --batch, --grad-accum, --global-batch");
+    return;
+  }
+  if (global % each != 0) {
+    const std::int64_t below = global / each * each;
+    throw UserError(given + ": is no multiple of " + std::to_string(each) +
+                    " sequences; the nearest is " +
+                    (below > 0 ? std::to_string(below) + " or " : std::string()) +
+                    std::to_string(below + each));
+  }
+  (accum ? c.run.batch : c.run.grad_accum) = global / each;
+}
+
 /// What an option needs of the others: refused by hand, dropped where a preset chose it.
 void settle_requirements(StepConfig& c, const Choices& hand) {
   static const StepConfig plain;
   for (const OptionRow& row : option_table()) {
     if (row.needs == nullptr || row.is_default(c) || row.needs->holds(c)) continue;
-    const bool by_hand = std::find(hand.rows.begin(), hand.rows.end(), &row) != hand.rows.end();
-    if (!by_hand) {
+    if (!hand.insists(row)) {
       row.set(row, row.get(plain), c);
       continue;
     }
@@ -121,6 +147,7 @@ void check_no_sync(const StepConfig& c) {
 StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
   settle_sharding(config, hand);
+  settle_global_batch(config, hand);
   settle_requirements(config, hand);
   settle_held_output(config, hand, preset);
   settle_dtypes(config, hand, preset);

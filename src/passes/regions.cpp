@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
 
 namespace ac_advisor::passes {
@@ -45,8 +46,18 @@ AcMode mode_of(const StepConfig& config, std::int32_t block) {
   return i < config.memory.block_modes.size() ? config.memory.block_modes[i] : AcMode::none;
 }
 
+/// Each module of one kind is a region, wherever it stands.
+std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
+  constexpr std::int32_t modules = 64;  // more than ir::Module has
+  const ir::Module module = module_of(kind, op.module.leaf);
+  if (module == ir::Module::root) return -1;
+  return (op.module.block + 1) * modules + static_cast<std::int32_t>(module);
+}
+
 std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
   const std::int32_t block = op.module.block;
+  if (config.memory.ac == AcMode::attention)
+    return module_region(op, static_cast<ModuleKind>(config.memory.ac_arg));
   if (block < 0) return -1;
   const auto scoped = [&](std::int32_t b) {
     if (config.memory.scope == AcScope::block) return b;
@@ -62,7 +73,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
       return block % config.memory.ac_arg == 0 ? scoped(block) : -1;
     case AcMode::selective:
       return block;
-    case AcMode::attention:
+    case AcMode::attention:  // that budget: chose
       return op.module.leaf == ir::Module::attention_core ? block : -1;
     case AcMode::grouped:
       return block / static_cast<std::int32_t>(config.memory.ac_arg);
@@ -137,11 +148,11 @@ constexpr Exclusion exclusions_of_regions[] = {
        return c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::full &&
               c.memory.ac != AcMode::every && c.memory.ac != AcMode::none;
      }},
-    {"--ac selective --shard ddp", "needs --shard fsdp2, as in NeMo AutoModel",
-     "use that, or --force to plan it all the same",
+    {"--framework automodel --ac selective --shard ddp", "NeMo AutoModel has selective for fsdp2",
+     "use --shard fsdp2, or --force to plan it all the same",
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.ac == AcMode::selective && c.layout.shard == Sharding::ddp &&
-              !c.runtime.force;
+              c.runtime.framework == "automodel" && !c.runtime.force;
      }},
     {"--ac selective, a model that shares keys and values between blocks",
      "a block cannot be recomputed alone", "use --ac full --ac-scope submodule",

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/module_costs.hpp"
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::test {
@@ -19,6 +20,13 @@ std::string gib(std::int64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", static_cast<double>(bytes) / (1 << 30));
   return text;
+}
+
+const advise::ModuleCost& of(const advise::ModuleCosts& costs, const std::string& kind) {
+  const auto found = std::find_if(costs.kinds.begin(), costs.kinds.end(),
+                                  [&](const auto& cost) { return cost.kind == kind; });
+  REQUIRE(found != costs.kinds.end());
+  return *found;
 }
 
 }  // namespace
@@ -52,10 +60,86 @@ TEST_CASE("explain compares a mode with another by the figures of both plans") {
   const profile::Profile full = advise::plan(model, c, false);
   CHECK(says(lines, "against --ac full: peak " + gib(grouped.memory.peak_allocated) +
                         " GiB against " + gib(full.memory.peak_allocated)));
-  c.memory.loss = LossKind::lc_ce;
-  CHECK(says(advise::explain_mode(model, resolve_options({{"--batch", "8"}, {"--ac", "full"}})),
-             gib(advise::plan(model, c, false).memory.peak_allocated) + " GiB against " +
-                 gib(full.memory.peak_allocated)));
+}
+
+TEST_CASE("explain offers the loss that the framework has, with the figures of its plan") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  // Liger's chunk: the next power of two of 8 x 2048 / ceil(128256 / 2048) = 260.06...
+  for (const auto& [framework, loss] :
+       {std::pair{"hf", "chunked:512"}, std::pair{"automodel", "lc-ce"}}) {
+    CAPTURE(framework);
+    const OptionList hand{{"--framework", framework}, {"--batch", "8"}, {"--loss", "ce"}};
+    OptionList offered = hand;
+    offered.back().second = loss;
+    const std::string peak =
+        gib(advise::plan(model, resolve_options(offered), false).memory.peak_allocated);
+    const std::vector<std::string> lines = advise::explain_mode(model, resolve_options(hand));
+    CHECK(says(lines, std::string("with --loss ") + loss + ", which "));
+    CHECK(says(lines, "peak " + peak + " GiB against"));
+  }
+}
+
+TEST_CASE(
+    "module kinds: an eager norm keeps what its seven launches make, a fused one x and 1/rms") {
+  // Llama's eager RMSNorm in bf16 keeps x in fp32 (4 BSH), 1/rms (4 BS) and the normalised x in
+  // bf16 (2 BSH) for backward; two norms a block and the last one. A checkpoint keeps its input,
+  // which the residual stream has anyway, and what follows keeps the output.
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const StepConfig c = resolve_options({{"--batch", "2"}, {"--seq", "64"}, {"--gpu", "cpu"}});
+  const std::int64_t rows = 2 * 64, norms = 2 * model.layers + 1;
+  const advise::ModuleCosts costs = advise::module_costs(model, c);
+  const advise::ModuleCost& norm = of(costs, "norms");
+  CHECK(norm.kept_bytes >= norms * rows * (4 * model.hidden + 4));
+  CHECK(norm.saved_bytes > 0);
+  CHECK(norm.saved_bytes <= norm.kept_bytes);
+  CHECK(norm.recompute_seconds > 0);
+  StepConfig fused = c;
+  fused.memory.kernels = Kernels::fused;
+  const advise::ModuleCosts fused_costs = advise::module_costs(model, fused);
+  CHECK(of(fused_costs, "norms").kept_bytes < norm.kept_bytes);
+}
+
+TEST_CASE("module kinds: whole blocks save and cost what --ac full does") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  StepConfig c = resolve_options({{"--batch", "4"}, {"--loss", "lc-ce"}});
+  const advise::ModuleCosts costs = advise::module_costs(model, c);
+  const profile::Profile none = advise::plan(model, c, false);
+  c.memory.ac = AcMode::full;
+  const profile::Profile full = advise::plan(model, c, false);
+  const advise::ModuleCost& whole = of(costs, "whole block");
+  CHECK(whole.peak_bytes == full.memory.peak_allocated);
+  CHECK(whole.peak_saved_bytes == none.memory.peak_allocated - full.memory.peak_allocated);
+  CHECK(whole.recompute_seconds == doctest::Approx(full.time.recompute));
+}
+
+TEST_CASE("module kinds: a linear layer's checkpoint drops nothing and recomputes nothing") {
+  // Its input is kept by the checkpoint as by the layer, its output by whoever reads it.
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const advise::ModuleCosts costs =
+      advise::module_costs(model, resolve_options({{"--batch", "4"}, {"--ac", "full"}}));
+  CHECK(of(costs, "projections").saved_bytes == 0);
+  CHECK(of(costs, "embedding").saved_bytes == 0);
+  CHECK(of(costs, "projections").saved_bytes_per_millisecond() == 0);
+}
+
+TEST_CASE("module kinds: the order is that of bytes saved for a millisecond, and is said") {
+  for (const char* name : {"llama-3.2-1b", "gemma-2-2b", "tiny-llama"}) {
+    const model::ModelSpec model = model::load_model(name);
+    const advise::ModuleCosts costs = advise::module_costs(model, resolve_options({}));
+    REQUIRE(costs.kinds.size() == 7);
+    for (std::size_t i = 1; i < costs.kinds.size(); ++i)
+      CHECK(costs.kinds[i - 1].saved_bytes_per_millisecond() >=
+            costs.kinds[i].saved_bytes_per_millisecond());
+    std::size_t at = 0;
+    const std::string order = advise::checkpoint_order(costs);
+    for (const advise::ModuleCost& cost : costs.kinds) {
+      if (cost.saved_bytes <= 0) continue;
+      const std::size_t found = order.find(cost.kind, at);
+      REQUIRE(found != std::string::npos);
+      at = found;
+    }
+    CHECK(costs.kept_elsewhere_bytes > 0);
+  }
 }
 
 }  // namespace ac_advisor::test

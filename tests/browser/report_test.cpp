@@ -305,9 +305,9 @@ TEST_CASE("names are text, never markup") {
   p.config.device.gpu = p.config.runtime.framework = hostile;
   advise::Sweep sweep;
   sweep.model.name = hostile;
-  sweep.rows.push_back({p, hostile, true, 1, true, 4, hostile});
-  sweep.rows.push_back({p, hostile + "2", false, 0, false, 0, hostile});
-  sweep.savings.push_back({hostile, p.config, 1, 0, 0.0, 1.0});
+  sweep.rows.push_back({p, hostile, true, "", 1, true, 4, true, hostile});
+  sweep.rows.push_back({p, hostile + "2", false, hostile, 0, false, 0, false, hostile});
+  sweep.savings.push_back({hostile, p.config, 1, 0, 0.0, 1.0, hostile});
   sweep.recommendation = hostile;
   const profile::Diff diff = profile::diff(p, test::full_profile());
   test::Chromium browser;
@@ -356,8 +356,8 @@ TEST_CASE("odd but valid results make a page too") {
   profile::Profile alone = test::full_profile();
   alone.memory.timeline = {{5, 1, 7}};
   advise::Sweep nothing_fits;
-  nothing_fits.rows.push_back({zero, "a", false, 0, true, 0, ""});
-  nothing_fits.rows.push_back({zero, "b", false, 0, true, 0, ""});
+  nothing_fits.rows.push_back({zero, "a", false, "", 0, true, 0, false, ""});
+  nothing_fits.rows.push_back({zero, "b", false, "", 0, true, 0, false, ""});
   nothing_fits.recommended = 2;
   nothing_fits.recommendation = "nothing fits";
   test::Chromium browser;

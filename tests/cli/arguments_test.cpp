@@ -48,6 +48,17 @@ TEST_CASE("of an option given twice, and of a pair that contradicts, the last on
         "--no-hold-output");
 }
 
+TEST_CASE("a flag that is given a value is refused by its name and the value") {
+  CHECK(error_of({"plan", "m", "--no-sync=3"}) ==
+        "--no-sync=3: takes no value; write --no-sync alone");
+  CHECK(error_of({"plan", "m", "--no-hold-output=false"}) ==
+        "--no-hold-output=false: takes no value; write --no-hold-output alone");
+  CHECK(error_of({"advise", "m", "--vary-global-batch=1"}) ==
+        "--vary-global-batch=1: takes no value; write --vary-global-batch alone");
+  CHECK(parse({"plan", "m", "--no-sync"}).options == OptionList{{"--no-sync", ""}});
+  CHECK(parse({"plan", "m", "--batch=3"}).options == OptionList{{"--batch", "3"}});
+}
+
 TEST_CASE("options may stand before MODEL") {
   for (const auto& words : {std::vector<const char*>{"plan", "--batch", "2", "m"},
                             {"plan", "--batch=2", "m"},

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,8 +20,9 @@ struct Result {
 };
 
 /// Through a shell; only what the command leaves on stdout is kept.
-Result run(const std::string& arguments) {
-  const std::string line = std::string(ac_advisor::test::program) + " " + arguments;
+Result run(const std::string& arguments, const std::string& environment = "") {
+  const std::string line =
+      environment + " " + std::string(ac_advisor::test::program) + " " + arguments;
   Result result;
   std::FILE* pipe = popen(line.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -101,6 +103,45 @@ TEST_CASE("what --as ignores is told once: in the table, or on stderr where ther
   CHECK(piped("plan - --as llama 2>&1 >/dev/null").text.empty());
   CHECK(contains(piped("plan - --as llama").text, "configuration is read as llama; ignored: "));
   CHECK(piped("plan - 2>&1").code == 2);
+}
+
+TEST_CASE("a terminal's text is ASCII alone where the locale is not UTF-8, and a file's never") {
+  const auto ascii = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c < 128; });
+  };
+  for (const char* locale : {"C", "POSIX", "de_DE.ISO-8859-1"})
+    CHECK(ascii(run("plan tiny-llama", std::string("LC_ALL=") + locale).text));
+  for (const char* locale :
+       {"LC_ALL=C.UTF-8", "LC_ALL= LC_CTYPE=C.utf8", "LC_ALL= LC_CTYPE= LANG=de_DE.UTF-8"})
+    CHECK(contains(run("plan tiny-llama", locale).text, "█"));
+  const std::filesystem::path file = scratch("blocks.txt");
+  CHECK(run("plan tiny-llama --output " + file.string(), "LC_ALL=C").code == 0);
+  std::ostringstream written;
+  written << std::ifstream(file).rdbuf();
+  CHECK(contains(written.str(), "█"));
+}
+
+TEST_CASE("what a preset gives up for a model is a note on stderr, and the plan is made") {
+  const std::string plan = "plan gemma-2-2b --framework torchtitan ";
+  CHECK(run(plan + "2>/dev/null").code == 0);
+  const std::string note = run(plan + "--format json 2>&1 1>/dev/null").text;
+  CHECK(contains(note, "ac-advisor: note: --framework torchtitan has --attn cudnn"));
+  CHECK(contains(note, "--attn auto is planned instead"));
+  CHECK(run(plan + "--attn cudnn 2>/dev/null").code == 2);  // by hand it is refused
+}
+
+TEST_CASE("--rows says for how many rows the largest batch is sought") {
+  const std::string text = run("advise tiny-llama --seq 64 --batch 4 --rows 30 2>/dev/null").text;
+  std::istringstream lines(text);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("* ") && !line.starts_with("  none ") && !line.starts_with("  full "))
+      continue;
+    ++rows;
+    CHECK((line.back() == '+' || (line.back() >= '0' && line.back() <= '9')));
+    CHECK((contains(line, "n/a") == contains(line, " lc-ce ")));
+  }
+  CHECK(rows > 15);
 }
 
 TEST_CASE("no colour in a pipe") {

@@ -189,7 +189,10 @@ TEST_CASE("every option of the step can be the axis of a sweep") {
     CAPTURE(std::string(row.name));
     advise::Space space;
     space.set(std::string(row.name), examples(row));
-    for (const StepConfig& config : advise::combinations(model, StepConfig{}, space)) {
+    StepConfig base;
+    // Liger, which Hugging Face's Trainer runs, chooses the chunk of a chunked loss itself.
+    if (row.key == "loss") base.runtime.framework = "automodel";
+    for (const StepConfig& config : advise::combinations(model, base, space)) {
       const std::vector<std::string> all = examples(row);
       CHECK((std::find(all.begin(), all.end(), row.text(config)) != all.end()));
     }

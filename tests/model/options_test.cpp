@@ -216,6 +216,21 @@ TEST_CASE("sub-module scope by hand goes with full and every:K only") {
              {"--ac selective --ac-scope submodule", "full"}));
 }
 
+TEST_CASE("the global batch is batch x micro-batches x ranks, whichever of them is left open") {
+  const auto run = [](OptionList list) { return resolve_options(list).run; };
+  CHECK(run({{"--global-batch", "64"}, {"--batch", "4"}, {"--world", "8"}}).grad_accum == 2);
+  CHECK(run({{"--global-batch", "64"}, {"--grad-accum", "4"}, {"--world", "8"}}).batch == 2);
+  CHECK(run({{"--global-batch", "64"}, {"--world", "8"}}).grad_accum == 8);
+  CHECK(run({{"--global-batch", "16"}, {"--batch", "8"}, {"--grad-accum", "2"}}).batch == 8);
+  CHECK(error({{"--global-batch", "60"}, {"--batch", "4"}, {"--world", "8"}}) ==
+        "--global-batch 60 --batch 4 --world 8: is no multiple of 32 sequences; the nearest is 32 "
+        "or 64");
+  CHECK(error({{"--global-batch", "3"}, {"--world", "8"}}).find("the nearest is 8") !=
+        std::string::npos);
+  CHECK(error({{"--global-batch", "60"}, {"--batch", "8"}, {"--grad-accum", "2"}})
+            .find("they make 16 sequences a step") != std::string::npos);
+}
+
 TEST_CASE("numbers are read to their last character, within their range") {
   CHECK(says(error({{"--batch", "0"}}), {"--batch 0", "at least 1", "nearest is 1"}));
   CHECK(says(error({{"--batch", "-3"}}), {"--batch -3", "at least 1"}));

@@ -185,11 +185,12 @@ TEST_CASE("what cannot be combined is refused with the reason") {
                  }),
                  "must divide"));
   CHECK(contains(refused([](StepConfig& c) {
+                   c.runtime.framework = "automodel";
                    c.memory.ac = AcMode::selective;
                    c.layout.shard = Sharding::ddp;
                    c.layout.world = 2;
                  }),
-                 "needs --shard fsdp2"));
+                 "use --shard fsdp2"));
   CHECK(contains(refused([](StepConfig& c) {
                    c.memory.ac = AcMode::grouped;
                    c.memory.ac_arg = 2;

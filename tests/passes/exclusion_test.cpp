@@ -113,8 +113,9 @@ const Case cases[] = {
        c.memory.scope = AcScope::submodule;
      },
      "name their own regions"},
-    {"--ac selective --shard ddp",
+    {"--framework automodel --ac selective --shard ddp",
      [](auto&, StepConfig& c) {
+       c.runtime.framework = "automodel";
        c.memory.ac = AcMode::selective;
        c.layout.shard = Sharding::ddp;
        c.layout.world = 2;

@@ -102,8 +102,8 @@ TEST_CASE("CSV records all have as many fields as the head, whatever the names")
   profile::Profile p = test::full_profile();
   p.model.name = p.memory.largest[0].module = hostile;
   advise::Sweep sweep;
-  sweep.rows.push_back({p, hostile, true, 1, true, 4, hostile});
-  sweep.rows.push_back({p, hostile, false, 0, false, 0, hostile});
+  sweep.rows.push_back({p, hostile, true, "", 1, true, 4, true, hostile});
+  sweep.rows.push_back({p, hostile, true, hostile, 0, false, 0, false, hostile});
   for (const std::string& text :
        {reports::csv(p), reports::csv(sweep), reports::csv(profile::diff(p, test::full_profile())),
         reports::csv(reports::Explanation{p, {}}), reports::csv(reports::diff(sweep, {})),
@@ -122,8 +122,8 @@ TEST_CASE("HTML holds no tag and no control character of a name, in its text and
   p.memory.at_peak_by_module = {{hostile, 1}};
   advise::Sweep sweep;
   sweep.model.name = sweep.recommendation = hostile;
-  sweep.rows.push_back({p, hostile, true, 1, true, 4, hostile});
-  sweep.savings.push_back({hostile, p.config, 1, 0, 0.0, 1.0});
+  sweep.rows.push_back({p, hostile, true, "", 1, true, 4, true, hostile});
+  sweep.savings.push_back({hostile, p.config, 1, 0, 0.0, 1.0, hostile});
   profile::Diff diff = profile::diff(p, test::full_profile());
   for (const reports::Page& page :
        {reports::Page{{{hostile, p}}, {{hostile, p, {}}}, hostile},

@@ -163,8 +163,8 @@ TEST_CASE("the verdict says what to use, what it saves and costs, and that it fi
   p.memory.peak_allocated = 60 * gib;
   p.time.step = 0.25;
   advise::Sweep sweep;
-  sweep.rows.push_back({p, "full lc-ce fused b8", true, 1, true, 9, "fastest that fits"});
-  sweep.rows.push_back({p, "none ce eager b8", false, 0, false, 0, "too large"});
+  sweep.rows.push_back({p, "full lc-ce fused b8", true, "", 1, true, 9, true, "fastest that fits"});
+  sweep.rows.push_back({p, "none ce eager b8", false, "", 0, false, 0, false, "too large"});
   sweep.rows[0].profile.config.memory.ac = AcMode::full;
   sweep.rows[0].profile.memory.peak_allocated = 15 * gib;
   sweep.rows[0].profile.time.step = 0.3;

@@ -3,10 +3,15 @@
 #include <sstream>
 
 #include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/advise/largest.hpp"
+#include "ac_advisor/advise/module_costs.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/reports/measurement.hpp"
+#include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "profile/full_profile.hpp"
 #include "reports/grid.hpp"
+#include "reports/largest.hpp"
 #include "reports/small_sweep.hpp"
 
 using namespace ac_advisor;
@@ -23,6 +28,12 @@ void check_width(const std::string& text) {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// Lines that were wrapped, as they were.
+std::string unwrapped(std::string text) {
+  for (std::size_t at; (at = text.find("\n  ")) != std::string::npos;) text.replace(at, 3, " ");
+  return text;
 }
 
 }  // namespace
@@ -43,7 +54,9 @@ TEST_CASE("tables of every sample fit 80 columns") {
       const StepConfig config = resolve_options(options);
       const profile::Profile p = advise::plan(model, config);
       check_width(reports::table(p, {}));
-      check_width(reports::table(reports::Explanation{p, advise::explain_mode(model, config)}, {}));
+      check_width(reports::table(reports::Explanation{p, advise::explain_mode(model, config),
+                                                      advise::module_costs(model, config)},
+                                 {}));
       check_width(reports::table(advise::selective_trace(model, config), {}));
     }
   }
@@ -100,4 +113,85 @@ TEST_CASE("a profile's table tells the peak, where it is, and its parts") {
   CHECK(contains(text, "█"));
   CHECK(contains(text, "note: routing is balanced"));
   CHECK(contains(text, "warning: a fallback"));
+}
+
+TEST_CASE("explain's table of module kinds names the order, and its JSON says the bytes again") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const StepConfig config = resolve_options({{"--batch", "2"}, {"--seq", "64"}});
+  const reports::Explanation e{
+      advise::plan(model, config), {}, advise::module_costs(model, config)};
+  for (const std::string& text : {reports::table(e, {}), reports::markdown(e),
+                                  reports::html({{{"", e}}, {}, "tiny-llama"})}) {
+    CHECK(contains(unwrapped(text), "Checkpoint first: " + advise::checkpoint_order(e.modules)));
+    for (const advise::ModuleCost& cost : e.modules.kinds) CHECK(contains(text, cost.kind));
+  }
+  const auto again = std::get<reports::Explanation>(
+      reports::read_document(reports::json(e), "explain.json").value);
+  REQUIRE(again.modules.kinds.size() == e.modules.kinds.size());
+  CHECK(again.modules.kept_elsewhere_bytes == e.modules.kept_elsewhere_bytes);
+  for (std::size_t i = 0; i < e.modules.kinds.size(); ++i) {
+    CHECK(again.modules.kinds[i].kind == e.modules.kinds[i].kind);
+    CHECK(again.modules.kinds[i].saved_bytes == e.modules.kinds[i].saved_bytes);
+    CHECK(again.modules.kinds[i].recompute_seconds ==
+          doctest::Approx(e.modules.kinds[i].recompute_seconds));
+  }
+}
+
+TEST_CASE("advise's table says that the global batch stays, marks n/a and names explain") {
+  const advise::Sweep sweep =
+      test::small_sweep({{"--batch", "2"}, {"--seq", "64"}, {"--grad-accum", "2"}});
+  const std::string text = reports::table(sweep, {false, sweep.rows.size()});
+  CHECK(contains(text, "Global batch kept at 4 sequences, 4 a rank"));
+  CHECK(contains(text, "+ LC-CE (n/a)"));  // the Hugging Face Trainer has no such loss
+  CHECK(contains(text, "ac-advisor explain"));
+  const std::string page = reports::html({{{"", sweep}}, {}, "tiny-llama"});
+  for (const char* part : {"+ LC-CE (n/a)", "\"unavailable\":true", "Global batch kept at 4"})
+    CHECK(contains(page, part));
+  std::istringstream lines(text);
+  bool ranked = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("configuration")) ranked = true;
+    if (line.starts_with("n/a: ")) ranked = false;  // the note below
+    if (ranked && contains(line, " lc-ce ")) CHECK(contains(line, " n/a "));
+  }
+}
+
+TEST_CASE("without UTF-8 a table is ASCII alone, as wide as with it") {
+  const std::string text = "a ▁▂▃▄▅▆▇█ b × … µ é";
+  const std::string ascii = reports::ascii_only(text);
+  CHECK(ascii == "a _.:-=+*# b x ~ u ?");
+  CHECK(reports::columns(ascii) == reports::columns(text));
+  const std::string table = reports::table(
+      advise::plan(model::load_model("tiny-llama"), resolve_options({})), {false, 15, 80, false});
+  for (const char* block : {"▁", "▄", "█"}) CHECK_FALSE(contains(table, block));
+  CHECK(contains(table, "(# = peak)"));
+}
+
+TEST_CASE("a measured sweep says in how many rows only the workspaces differ, and whose they are") {
+  reports::Measurement same{"none", {}, {}}, scratch{"sqrt", {}, {}};
+  same.predicted.memory.peak_allocated = same.measured.memory.peak_allocated = 1000;
+  scratch.predicted.memory.peak_allocated = 990;
+  scratch.measured.memory.peak_allocated = 1000;
+  scratch.measured.memory.peak_op = "mm";
+  CHECK(contains(
+      unwrapped(reports::table(reports::Measurements{{same, scratch}, {}}, {})),
+      "1 of 2 predicted peaks are the measured ones to the byte; worst 1.0000 %; without"));
+  CHECK(contains(reports::markdown(reports::Measurements{{same, scratch}, {}}),
+                 "without workspaces 2 of 2: at the peak mm takes scratch"));
+  CHECK_FALSE(
+      contains(reports::table(reports::Measurements{{same, same}, {}}, {}), "without work"));
+}
+
+TEST_CASE("what was solved marks at least and n/a, in words and in JSON") {
+  advise::Largest l{advise::Sought::batch, {}, {}, "the answer"};
+  l.base.runtime.framework = "hf";
+  l.found = {{"full ce eager", 143, test::full_profile(), false, ""},
+             {"full lc-ce eager", 150, test::full_profile(), true, "--loss lc-ce: its losses"}};
+  const std::string text = reports::table(l, {});
+  check_width(text);
+  for (const char* part : {"143+", "full lc-ce eager (n/a)", "+: at least",
+                           "n/a: not available in hf (--loss lc-ce: its losses)"})
+    CHECK(contains(text, part));
+  CHECK(contains(reports::json(l), "\"largest_exact\": false"));
+  CHECK(contains(reports::json(l), "\"unavailable\": \"--loss lc-ce: its losses\""));
 }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/reports/reports.hpp"
@@ -31,10 +32,11 @@ Expected expected(const json& model, const OptionList& options, bool sweep = fal
         model.contains("sample")
             ? model::load_model(model["sample"])
             : model::parse_config(model["text"], model["origin"], model["name"]);
-    const StepConfig config = resolve_options(options);
+    const advise::Resolved resolved = advise::resolve(spec, options);
+    const StepConfig& config = resolved.config;
     if (!sweep) return {asked, reports::json(advise::plan(spec, config))};
-    return {asked, reports::json(
-                       advise::sweep(spec, config, advise::space_around(spec, config, options)))};
+    return {asked, reports::json(advise::sweep(
+                       spec, config, advise::space_around(spec, config, resolved.options)))};
   } catch (const UserError& error) {
     return {asked, error.what(), true};
   }

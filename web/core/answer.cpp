@@ -1,6 +1,7 @@
 #include "answer.hpp"
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/reports/page.hpp"
@@ -18,7 +19,8 @@ struct Step {
   model::ModelSpec model;
   OptionList by_hand;
   StepConfig config;
-  std::string argument;  ///< MODEL of the command line
+  std::string argument;            ///< MODEL of the command line
+  std::vector<std::string> notes;  ///< what the framework's preset gave up for the model
 };
 
 Step step_of(const Json& asked) {
@@ -35,7 +37,10 @@ Step step_of(const Json& asked) {
   }
   for (const Json& option : asked.at("options"))
     step.by_hand.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
-  step.config = resolve_options(step.by_hand);
+  advise::Resolved resolved = advise::resolve(step.model, step.by_hand);
+  step.by_hand = std::move(resolved.options);
+  step.config = std::move(resolved.config);
+  step.notes = std::move(resolved.notes);
   return step;
 }
 
@@ -89,8 +94,15 @@ Json shown(const reports::Page& page, const StepConfig& config) {
           {"options", settled(config)}};
 }
 
+reports::Detail detail_of(const Step& step, const std::string& name) {
+  reports::Detail detail = reports::detail(step.model, step.config, name);
+  std::vector<std::string>& warnings = detail.profile.warnings;
+  warnings.insert(warnings.begin(), step.notes.begin(), step.notes.end());
+  return detail;
+}
+
 Json plan(const Step& step) {
-  reports::Detail detail = reports::detail(step.model, step.config, step.model.name);
+  reports::Detail detail = detail_of(step, step.model.name);
   return shown({{{"", detail.profile}}, {std::move(detail)}, step.argument}, step.config);
 }
 
@@ -111,7 +123,7 @@ Json compare(const Step& a, const Step& b) {
   reports::Page page;
   for (const Step* step : {&a, &b}) {
     const std::string name = step == &a ? "A" : "B";
-    page.details.push_back(reports::detail(step->model, step->config, name));
+    page.details.push_back(detail_of(*step, name));
     page.documents.push_back({name, page.details.back().profile});
   }
   return shown(page, b.config);

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/variant_options.hpp"
 #include "ac_advisor/profile/profile.hpp"
 
 namespace ac_advisor::advise {
@@ -25,10 +26,13 @@ struct Row {
   profile::Profile profile;
   std::string label;  ///< "full + fused + lc-ce"
   bool fits = false;
-  int rank = 0;                    ///< 1 is the best that fits; 0: does not fit
-  bool pareto = false;             ///< no other row is both smaller and faster
-  std::int64_t largest_batch = 0;  ///< that fits, of at most 1 Mi tokens a rank; 0: not even 1
-  std::string why;                 ///< one sentence
+  std::string unavailable;  ///< why the framework cannot do this; empty: it can
+  int rank = 0;             ///< 1 is the best that fits; 0: does not fit, or is not available
+  bool pareto = false;      ///< no other available row is both smaller and faster
+  /// That fits, of at most 1 Mi tokens a rank; 0: not even 1, or not looked for.
+  std::int64_t largest_batch = 0;
+  bool largest_batch_exact = false;  ///< every larger one was tried, or holds too much at its peak
+  std::string why;                   ///< one sentence
 };
 
 /// A row of the cumulative savings table (the documented one's form).
@@ -39,11 +43,13 @@ struct Saving {
   std::int64_t saved_bytes = 0;  ///< against the row above
   double saved_share = 0;        ///< against the baseline, 0..1
   double step_seconds = 0;
+  std::string unavailable;  ///< why the framework cannot do this; empty: it can
 };
 
 struct Sweep {
   model::ModelSpec model;
   StepConfig base;
+  bool varies_global_batch = false;
   std::vector<Row> rows;  ///< ranked: those that fit first
   std::vector<Saving> savings;
   std::string recommendation;      ///< a sentence with its reason
@@ -60,20 +66,31 @@ struct Axis {
 /// What a sweep varies, the outermost axis first; an option without an axis keeps the base's value.
 struct Space {
   std::vector<Axis> axes;
-  unsigned threads = 0;  ///< 0: one a core
   /// Told after each simulation how many of all are done, by the thread that did it; may be empty.
   std::function<void(std::size_t done, std::size_t of)> progress;
+  /// What was given by hand; each configuration is settled as if typed with its axes' values.
+  /// Absent: options that give the base.
+  std::optional<OptionList> hand;
+  /// Off: the sequences of a step stay, and --batch divides them into micro-batches.
+  bool vary_global_batch = false;
+  std::size_t largest_batches =
+      20;                ///< for so many rows from the first the most that fits is sought
+  unsigned threads = 0;  ///< 0: one a core
 
   /// Replaces the axis's values, or adds it as the innermost.
   void set(const std::string& option, std::vector<std::string> values);
   /// Leaves `option` as the base has it.
   void keep(const std::string& option, const StepConfig& base);
 };
-/// AC × scope × loss × kernels (× sharding at world > 1) × batch {1/2, 1, 2 of the base}.
+/// AC × scope × loss × kernels (× sharding at world > 1) × micro-batches that make the same global
+/// batch: the base's, the two next smaller, the next larger.
 [[nodiscard]] Space default_space(const model::ModelSpec& model, const StepConfig& base);
-/// The same without what `by_hand` has settled; --batch is only its middle.
+/// The same without what `by_hand` has settled; --batch is only where it starts.
+/// `vary_global_batch`: varying_space's batches.
 [[nodiscard]] Space space_around(const model::ModelSpec& model, const StepConfig& base,
-                                 const OptionList& by_hand);
+                                 const OptionList& by_hand, bool vary_global_batch = false);
+/// The same, with --batch at 1/2, 1 and 2 of the base and a global batch that follows it.
+[[nodiscard]] Space varying_space(const model::ModelSpec& model, const StepConfig& base);
 /// Every combination of the space that validates, in the order of its axes.
 [[nodiscard]] std::vector<StepConfig> combinations(const model::ModelSpec& model,
                                                    const StepConfig& base, const Space& space);

@@ -18,13 +18,16 @@ struct Found {
   std::string label;         ///< "full lc-ce fused"; of a model its name and its fastest setting
   std::int64_t value = 0;    ///< sequences, tokens, or parameters; 0: not even the least fits
   profile::Profile profile;  ///< planned with it
+  bool exact = true;         ///< off: a larger one was not tried and may fit
+  std::string unavailable;   ///< why the framework cannot do this; empty: it can
 };
 
 struct Largest {
   Sought sought = Sought::batch;
   StepConfig base;
-  std::vector<Found> found;  ///< most first; of equal ones the fastest
-  std::string answer;        ///< a sentence
+  std::vector<Found>
+      found;           ///< what the framework has first; most first; of equal ones the fastest
+  std::string answer;  ///< a sentence
 };
 
 /// The largest --batch or --seq of each combination of `space` (its --batch axis apart). A sequence

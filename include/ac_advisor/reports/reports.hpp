@@ -4,23 +4,28 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/advise/module_costs.hpp"
 #include "ac_advisor/gate/verdict.hpp"
 #include "ac_advisor/profile/diff.hpp"
 #include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/reports/sweep_diff.hpp"
 
-/// Renderers: a value in, text out. Tables fit 80 columns; JSON carries exact integers in bytes.
+/// Renderers: a value in, text out. Tables fit the style's columns; JSON carries exact integers in
+/// bytes.
 namespace ac_advisor::reports {
 
 struct Style {
-  bool color = false;     ///< only on a terminal, and not with NO_COLOR
-  std::size_t rows = 15;  ///< ranked rows shown before "[N others]"
+  bool color = false;      ///< only on a terminal, and not with NO_COLOR
+  std::size_t rows = 15;   ///< ranked rows shown before "[N others]"
+  std::size_t width = 80;  ///< columns of a line
+  bool utf8 = true;        ///< off: ASCII alone, for a terminal that shows nothing else
 };
 
 /// Where the peak is, and why the mode costs and saves what it does (`advise::explain_mode`).
 struct Explanation {
   profile::Profile profile;
   std::vector<std::string> sentences;
+  advise::ModuleCosts modules{};  ///< which kind of module to checkpoint first; empty: not planned
 };
 
 /// What checkpointing does with each unique op of a block (`advise::selective_trace`).

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/model/spec.hpp"
+
+namespace ac_advisor::advise {
+
+/// Options by hand, settled for a model.
+struct Resolved {
+  OptionList options;  ///< those by hand, then what a preset's values fell back to
+  StepConfig config;
+  std::vector<std::string> notes;  ///< a sentence for each that fell back
+};
+
+/// `resolve_options`, and where the model cannot take a value that its framework's preset chose (a
+/// backend of attention that cannot soft-cap), that option's default. What was given by hand is
+/// left for `validate` to refuse. Throws UserError.
+[[nodiscard]] Resolved resolve(const model::ModelSpec& model, const OptionList& options);
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,81 @@
+// The most that fits. Reserved memory is not monotone in the batch or the sequence: which segments
+// the allocator can use again depends on how sizes round, so b may not fit where b + 2 does. What
+// is allocated at the peak grows with b and is less than what is reserved: it bounds the search
+// from above, and between the two every size is tried.
+#include "largest_fit.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+/// Plans that one answer is worth between the two bounds.
+constexpr std::int64_t most_tried = 48;
+
+}  // namespace
+
+LargestFit largest_fit(std::int64_t from, std::int64_t most,
+                       const std::function<Tried(std::int64_t)>& attempt) {
+  std::map<std::int64_t, Tried> known;
+  std::int64_t fits = 0;  // the most that was seen to
+  const auto at = [&](std::int64_t size) {
+    const auto found = known.find(size);
+    if (found != known.end()) return found->second;
+    const Tried result = attempt(size);
+    if (result.fits) fits = std::max(fits, size);
+    known.emplace(size, result);
+    return result;
+  };
+  // The least that allocates too much is `above`.
+  std::int64_t allocates = 0, above = most + 1;
+  for (std::int64_t size = std::clamp<std::int64_t>(from, 1, std::max<std::int64_t>(most, 1));
+       size < above; size = std::min(2 * size, most)) {
+    if (!at(size).allocates) {
+      above = size;
+      break;
+    }
+    allocates = size;
+    if (size == most) break;
+  }
+  while (above - allocates > 1) {
+    const std::int64_t middle = allocates + (above - allocates) / 2;
+    (at(middle).allocates ? allocates : above) = middle;
+  }
+  // Halving finds one that fits near the top, where nothing has shown one yet.
+  for (std::int64_t low = fits, high = allocates + 1; high - low > 1;) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (at(middle).fits ? low : high) = middle;
+  }
+  // From the top: what is reserved decides.
+  std::int64_t tried = 0;
+  for (std::int64_t size = allocates; size > fits; --size) {
+    if (tried++ == most_tried) return {fits, false};
+    if (at(size).fits) break;
+  }
+  return {fits, allocates < most};
+}
+
+Tried tried(const profile::Profile& planned) {
+  const profile::Fit& fit = planned.fit;
+  const profile::Memory& memory = planned.memory;
+  return {fit.required - memory.peak_reserved + memory.peak_allocated <= fit.usable, fit.fits};
+}
+
+LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
+                         const profile::Profile& at) {
+  const std::int64_t most = std::max<std::int64_t>(1, most_tokens / at.config.run.seq);
+  return largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
+    if (batch == at.config.run.batch) return tried(at);
+    StepConfig c = at.config;
+    c.run.batch = batch;
+    c = variants.settled(std::move(c));
+    if (passes::find_exclusion(model, c) != nullptr) return Tried{};
+    return tried(plan(model, c, false));
+  });
+}
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,57 @@
+#include "ac_advisor/advise/resolve.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+/// "--attn auto", "--no-hold-output"; empty where no words say the default.
+OptionList default_of(const OptionRow& row) {
+  static const StepConfig plain;
+  if (!row.metavar.empty()) return {{std::string(row.name), row.text(plain)}};
+  const bool on = row.text(plain) == "true";
+  if (!on && row.off.empty()) return {};
+  return {{std::string(on ? row.name : row.off), ""}};
+}
+
+/// A preset's choice whose default the model can take; null: none is in the way.
+const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resolved,
+                            const passes::Exclusion* excluded) {
+  for (const OptionRow& row : option_table()) {
+    const bool by_hand =
+        std::any_of(resolved.options.begin(), resolved.options.end(),
+                    [&](const auto& option) { return find_option(option.first) == &row; });
+    const OptionList other = default_of(row);
+    if (!row.on_command_line() || by_hand || row.is_default(resolved.config) || other.empty())
+      continue;
+    OptionList list = resolved.options;
+    list.push_back(other.front());
+    if (passes::find_exclusion(model, resolve_options(list)) != excluded) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
+  Resolved resolved{options, resolve_options(options), {}};
+  while (const passes::Exclusion* excluded = passes::find_exclusion(model, resolved.config)) {
+    const OptionRow* row = in_the_way(model, resolved, excluded);
+    if (row == nullptr) break;
+    const auto other = default_of(*row).front();
+    resolved.notes.push_back(
+        fmt::format("--framework {} has {} {}, which {} cannot take ({}): {} {} is planned instead",
+                    resolved.config.runtime.framework, row->name, row->text(resolved.config),
+                    model.name, excluded->reason, other.first, other.second));
+    resolved.options.push_back(other);
+    resolved.config = resolve_options(resolved.options);
+  }
+  return resolved;
+}
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,63 @@
+#include "variants.hpp"
+
+#include <algorithm>
+
+#include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/option_table.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+bool has(const OptionList& list, std::string_view option) {
+  return std::any_of(list.begin(), list.end(), [&](const auto& o) { return o.first == option; });
+}
+
+/// What no option says: whose step it is.
+void copy_internal(const StepConfig& from, StepConfig& to) {
+  for (const OptionRow& row : option_table())
+    if (!row.on_command_line() && row.key != "block_modes") row.set(row, row.get(from), to);
+}
+
+OptionList options_that_give(const StepConfig& base) {
+  StepConfig said = base;
+  copy_internal(StepConfig{}, said);
+  const auto few = options_of(said);
+  return few ? *few : all_options_of(said);
+}
+
+/// They run Liger's kernels, whose fused loss chooses its chunk itself.
+bool chunks_as_liger(const StepConfig& c) { return export_target_of(c.runtime.framework) == "hf"; }
+
+}  // namespace
+
+Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
+                   const std::optional<OptionList>& hand)
+    : model_(model), base_(base), hand_(hand ? *hand : options_that_give(base)) {
+  // The micro-batch and its number are said each time, so that they cannot contradict it.
+  std::erase_if(hand_, [](const auto& option) {
+    return option.first == global_batch_option || option.first == "--batch" ||
+           option.first == "--grad-accum";
+  });
+}
+
+StepConfig Variants::settled(StepConfig config) const {
+  if (config.memory.loss == LossKind::chunked && chunks_as_liger(config) && !has(hand_, "--loss"))
+    config.memory.chunk_tokens = liger_chunk(model_, config);
+  return config;
+}
+
+std::optional<StepConfig> Variants::with(OptionList values) const {
+  if (!has(values, "--batch")) values.emplace_back("--batch", std::to_string(base_.run.batch));
+  if (!has(values, "--grad-accum"))
+    values.emplace_back("--grad-accum", std::to_string(base_.run.grad_accum));
+  try {
+    StepConfig config = resolve_variant(hand_, values);
+    copy_internal(base_, config);
+    return settled(std::move(config));
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/variant_options.hpp"
+
+namespace ac_advisor::advise {
+
+/// Configurations that differ from a base in some options, each settled as if all had been typed.
+class Variants {
+ public:
+  /// `hand`: what was given by hand; absent: options that give the base.
+  Variants(const model::ModelSpec& model, const StepConfig& base,
+           const std::optional<OptionList>& hand);
+  /// The base with other values of some options; null where they contradict each other.
+  [[nodiscard]] std::optional<StepConfig> with(OptionList values) const;
+  /// One of them whose micro-batch or sequence was set, and what follows from that.
+  [[nodiscard]] StepConfig settled(StepConfig config) const;
+
+ private:
+  const model::ModelSpec& model_;
+  const StepConfig& base_;
+  OptionList hand_;
+};
+
+}  // namespace ac_advisor::advise

@@ -1,0 +1,57 @@
+#include "ac_advisor/advise/resolve.hpp"
+
+#include <doctest/doctest.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::test {
+
+TEST_CASE("a preset's attention that a model cannot run falls back, and one sentence says so") {
+  const model::ModelSpec gemma = model::load_model("gemma-2-2b");
+  const advise::Resolved resolved = advise::resolve(gemma, {{"--framework", "torchtitan"}});
+  CHECK(passes::find_exclusion(gemma, resolved.config) == nullptr);
+  CHECK(resolved.config.run.attention == Attention::automatic);
+  CHECK(resolved.config.memory.ac == AcMode::selective);  // the rest of the preset stays
+  REQUIRE(resolved.notes.size() == 1);
+  for (const char* part : {"--framework torchtitan", "--attn cudnn", "--attn auto", "gemma-2-2b"})
+    CHECK(resolved.notes[0].find(part) != std::string::npos);
+  CHECK_NOTHROW(static_cast<void>(advise::plan(gemma, resolved.config, false)));
+}
+
+TEST_CASE("what was given by hand does not fall back: it is refused by its name") {
+  const model::ModelSpec gemma = model::load_model("gemma-2-2b");
+  const OptionList hand{{"--framework", "torchtitan"}, {"--attn", "cudnn"}};
+  const advise::Resolved resolved = advise::resolve(gemma, hand);
+  CHECK(resolved.notes.empty());
+  CHECK(resolved.options == hand);
+  CHECK_THROWS_WITH_AS(static_cast<void>(advise::plan(gemma, resolved.config, false)),
+                       doctest::Contains("--attn cudnn for gemma2"), UserError);
+}
+
+TEST_CASE("a model that takes all of a preset is resolved without a word") {
+  const model::ModelSpec llama = model::load_model("llama-3.2-1b");
+  for (const char* framework :
+       {"hf", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+    const advise::Resolved resolved = advise::resolve(llama, {{"--framework", framework}});
+    CHECK(resolved.notes.empty());
+    CHECK(resolved.config == resolve_options({{"--framework", framework}}));
+  }
+}
+
+TEST_CASE("selective under ddp is refused by the framework whose rule it is, and by no other") {
+  const model::ModelSpec llama = model::load_model("tiny-llama");
+  for (const char* framework : {"hf", "liger", "torchtitan", "deepspeed", "automodel"}) {
+    const StepConfig c = resolve_options({{"--framework", framework},
+                                          {"--ac", "selective"},
+                                          {"--ac-scope", "block"},
+                                          {"--shard", "ddp"},
+                                          {"--world", "2"},
+                                          {"--attn", "auto"}});
+    CHECK((passes::find_exclusion(llama, c) != nullptr) == (std::string(framework) == "automodel"));
+  }
+}
+
+}  // namespace ac_advisor::test
