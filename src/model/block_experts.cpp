@@ -58,6 +58,10 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.normalize_top_k = fields.flag("norm_topk_prob", false);
+    if (family.shared_intermediate != 0)
+      moe.shared_intermediate =
+          fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)
+              .value_or(family.shared_intermediate);
     spec.sparse_block = some_blocks(spec.layers, fields);
     if (std::find(spec.sparse_block.begin(), spec.sparse_block.end(), true) ==
         spec.sparse_block.end()) {

@@ -10,9 +10,52 @@ using ir::OpKind;
 using ir::Shape;
 
 ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
-  const V y =
-      unary(spec_.activation == model::Activation::silu ? OpKind::silu : OpKind::gelu_tanh, x);
+  using model::Activation;
+  V y{};
+  switch (spec_.activation) {
+    case Activation::silu:
+      y = unary(OpKind::silu, x);
+      break;
+    case Activation::gelu_tanh:
+      y = unary(OpKind::gelu_tanh, x);
+      break;
+    case Activation::gelu:
+      y = unary(OpKind::gelu, x);
+      break;
+    case Activation::gelu_new:
+      return gelu_new(x);
+    case Activation::relu:
+      y = unary(OpKind::relu, x);
+      break;
+    case Activation::relu2:  // torch.square
+      y = unary(OpKind::pow, unary(OpKind::relu, x), ir::Power{2.0});
+      break;
+  }
   if (chain != nullptr) chain->push_back(last_op());
+  return y;
+}
+
+/// NewGELUActivation.forward: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+ir::ValueId Lowering::gelu_new(V x) {
+  constexpr double root = 0.7978845608028654, cubic = 0.044715;
+  const auto times = [&](V v, double number) {
+    return unary(OpKind::mul_scalar, v, ir::Number{number});
+  };
+  const V half = times(x, 0.5);
+  const V inner = binary(OpKind::add, x, times(unary(OpKind::pow, x, ir::Power{3.0}), cubic));
+  const V bent = unary(OpKind::tanh, times(inner, root));
+  return binary(OpKind::mul, half, unary(OpKind::add_scalar, bent, ir::Number{1.0}));
+}
+
+ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
+  leaf_ = Module::up_proj;
+  const V wide = linear(x, b.up);
+  leaf_ = Module::activation;
+  const V activated = activate(wide, nullptr);
+  hold({wide});  // the activation's argument
+  leaf_ = Module::down_proj;
+  const V y = linear(activated, b.down);
+  hold({x, activated});
   return y;
 }
 
@@ -26,6 +69,11 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
+  const V y = spec_.plain_mlp ? plain_mlp(b, x) : gated_mlp(b, x);
+  return spec_.side_by_side ? y : dropped(y, spec_.residual_dropout);
+}
+
+ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   const ir::SwiGlu act{spec_.activation == model::Activation::gelu_tanh ? ir::Gate::gelu_tanh
                                                                         : ir::Gate::silu};
   Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id, act};
@@ -67,9 +115,10 @@ ir::ValueId Lowering::mlp(const Block& b, V x) {
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
+  const V flat = p_.reshape(x, {tokens, spec_.hidden});
+  const V shared = b.shared_gate != ir::no_id ? gated_mlp(b, flat) : ir::no_id;
   // Router: (tokens, experts) in fp32 for the softmax
   leaf_ = Module::router;
-  const V flat = p_.reshape(x, {tokens, spec_.hidden});
   const V logits = linear(flat, {b.router, ir::no_id});
   const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
   const V top = out({tokens, moe.top_k}, DType::f32, true);
@@ -136,9 +185,17 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
   emit(OpKind::sum, {restored}, {combined},
        ir::Sum{ir::SumOver::experts});  // view(tokens, top_k, hidden).sum(1)
-  const V y = cast(combined, dtype(x));
+  V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
   hold({order, offsets, narrow_ids, logits, top, experts, probabilities});
+  if (shared != ir::no_id) {
+    leaf_ = Module::mlp;
+    const V share = unary(OpKind::sigmoid, linear(flat, {b.shared_gate, ir::no_id}));
+    const V weighted_share = binary(OpKind::mul, share, shared);
+    const V own = y;
+    y = binary(OpKind::add, own, weighted_share);
+    hold({own, shared, weighted_share, logits, top, experts});
+  }
   return p_.reshape(y, shape(x));
 }
 
