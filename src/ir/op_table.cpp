@@ -182,6 +182,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr, NllLoss{}},
   {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr, TopK{}},
+  {gather, "gather", derive::gather, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {sort, "sort", nullptr, C::reduction, 16, 4, 1, 4, 0, nullptr},
   {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr, Histc{}},
   {cumsum, "cumsum", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},

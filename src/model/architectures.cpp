@@ -82,7 +82,7 @@ constexpr Group groups[] = {
      "blt diffllama doge"},
     {"experts",
      "afmoe aria_text cohere2_moe dbrx deepseek_v4 dots1 ernie4_5_moe exaone_moe flex_olmo "
-     "glm4_moe granitemoe granitemoe_swa granitemoeshared hunyuan_v1_moe hy_v3 jetmoe "
+     "granitemoe granitemoe_swa granitemoeshared hunyuan_v1_moe hy_v3 jetmoe "
      "mimo_v2_flash minimax_m2 phimoe solar_open"},
     {"experts and attention sinks",
      "gpt_oss"},

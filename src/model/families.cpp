@@ -103,6 +103,19 @@ constexpr Family table[] = {
      .fused_gate_up = true, .joined_rotary_part = true,
      .sandwich_norms = true,
      .interleaved_rotary = true, .rotary_in_block = true},
+    {.name = "glm4_moe",
+     .vocab = 151552, .hidden = 4096, .intermediate = 10944, .layers = 46,
+     .heads = 96, .kv_heads = 8,
+     .rms_norm_eps = 1e-5,
+     .experts = 128, .top_k = 8, .expert_intermediate = 1408,
+     .rotary_share = 0.5,
+     .qkv_bias = BiasRule::configured,
+     .partial_rotary_field = true,
+     .moe = ExpertRule::late_blocks,
+     .joined_rotary_part = true, .wide_routing_weights = true,
+     .turned_first = true, .norms_after_heads = true, .qk_norm_field = true,
+     .sigmoid_scores = true,
+     .unused_fields = "num_nextn_predict_layers num_mtp_layers"},
     {.name = "gpt2",
      .vocab = 50257, .hidden = 768, .layers = 12,
      .heads = 12,
@@ -140,7 +153,7 @@ constexpr Family table[] = {
      .fused_qkv = true, .joined_rotary_part = true,
      .norm = Norm::layer,
      .plain_mlp = true, .side_by_side = true, .side_by_side_field = true, .branches_first = true,
-     .norms_first = true,
+     .dropout_in_block = true, .turned_first = true, .norms_first = true,
      .qkv_layout = QkvLayout::by_head, .own_layer_names = true},
     {.name = "granite",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
@@ -179,7 +192,7 @@ constexpr Family table[] = {
      .partial_rotary_field = true,
      .joined_rotary_part = true,
      .norm = Norm::layer_plus_one,
-     .plain_mlp = true},
+     .plain_mlp = true, .turned_first = true},
     {.name = "olmo2",
      .vocab = 50304, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -225,7 +238,7 @@ constexpr Family table[] = {
      .fields = {.intermediate = "ffn_dim", .kv_heads = {}, .epsilon = {},
                 .residual_dropout = "dropout", .bias = "enable_bias"},
      .norm = Norm::layer,
-     .plain_mlp = true,
+     .plain_mlp = true, .dropout_in_block = true,
      .scaled_queries = true, .masked_positions = true,
      .own_layer_names = true, .learned_positions = true, .position_offset = 2,
      .undivided_embedding = true},
@@ -243,7 +256,7 @@ constexpr Family table[] = {
      .joined_rotary_part = true,
      .norm = Norm::layer,
      .plain_mlp = true, .side_by_side = true, .shared_norm = true, .branches_first = true,
-     .keeps_attention_out = true,
+     .keeps_attention_out = true, .dropout_in_block = true, .turned_first = true,
      .head_bias = true, .own_layer_names = true},
     {.name = "phi3",
      .vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
@@ -306,6 +319,7 @@ constexpr Family table[] = {
      .joined_rotary_part = true,
      .norm = Norm::layer,
      .side_by_side_field = true, .shared_norm = true, .keeps_attention_out = true,
+     .turned_first = true,
      .default_adapters = true},
     {.name = "starcoder2",
      .vocab = 49152, .hidden = 3072, .intermediate = 12288, .layers = 30,
@@ -349,6 +363,9 @@ void set_family_facts(ModelSpec& spec) {
     spec.plain_mlp = family->plain_mlp;
     spec.branches_first = family->branches_first;
     spec.keeps_attention_out = family->keeps_attention_out;
+    spec.dropout_in_block = family->dropout_in_block;
+    spec.turned_first = family->turned_first;
+    spec.norms_after_heads = family->norms_after_heads;
     spec.norms_first = family->norms_first;
     spec.head_bias = family->head_bias;
     spec.qkv_layout = family->qkv_layout;
@@ -359,6 +376,10 @@ void set_family_facts(ModelSpec& spec) {
     spec.rotary_in_block = family->rotary_in_block;
     spec.widened_rotary = family->widened_rotary;
     spec.own_layer_names = family->own_layer_names;
+  }
+  if (spec.moe) {
+    spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;
+    spec.moe->sigmoid_scores = family != nullptr && family->sigmoid_scores;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }

@@ -42,6 +42,7 @@ enum class ExpertRule : std::uint8_t {
   none,
   every_block,  ///< experts as wide as "intermediate_size", routing weights always normalized
   some_blocks,  ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
+  late_blocks,  ///< "moe_intermediate_size", from "first_k_dense_replace" on
 };
 
 /// One family of Hugging Face transformers: what its configuration class takes where a field is
@@ -122,6 +123,11 @@ struct Family {
   bool shared_norm = false;
   bool branches_first = false;
   bool keeps_attention_out = false;
+  bool dropout_in_block = false;
+  bool turned_first = false;
+  bool norms_after_heads = false;
+  bool qk_norm_field = false;   ///< "use_qk_norm"
+  bool sigmoid_scores = false;  ///< as in MoeSpec
   bool norms_first = false;
   bool head_bias = false;
   QkvLayout qkv_layout = QkvLayout::sliced;

@@ -59,7 +59,7 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   sum.add({moe.experts, spec.hidden, moe.intermediate}, 3);  // gate_up and down
   if (moe.shared_intermediate == 0) return sum;
   sum.add({spec.hidden, moe.shared_intermediate}, 3);
-  sum.add({spec.hidden});  // its gate
+  if (moe.shared_gate) sum.add({spec.hidden});
   return sum;
 }
 

@@ -225,7 +225,7 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   spec.final_softcap = read_softcap(fields, "final_logit_softcapping", family.final_softcap_field,
                                     family.final_softcap);
   spec.kv_sharing = fields.maybe_integer("num_kv_shared_layers").value_or(0) > 0;
-  spec.qk_norm = family.qk_norm;
+  spec.qk_norm = family.qk_norm_field ? fields.flag("use_qk_norm", false) : family.qk_norm;
   spec.fused_qkv = family.fused_qkv;
   spec.fused_gate_up = family.fused_gate_up;
   spec.sandwich_norms = family.sandwich_norms;

@@ -107,13 +107,17 @@ void Lowering::declare_block(std::int16_t index) {
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
     b.router = parameter({moe.experts, h}, Module::router);
+    if (moe.sigmoid_scores) {
+      b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
+      s_.buffers.push_back(b.score_correction);
+    }
     b.experts_gate_up = parameter({moe.experts, 2 * moe.intermediate, h}, Module::experts);
     b.experts_down = parameter({moe.experts, h, moe.intermediate}, Module::experts);
     if (moe.shared_intermediate > 0) {
       b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
       b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
       b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);
-      b.shared_gate = parameter({1, h}, Module::mlp);
+      if (moe.shared_gate) b.shared_gate = parameter({1, h}, Module::mlp);
     }
   } else if (spec_.fused_gate_up) {
     b.gate_up = linear_parameters(h, 2 * spec_.intermediate, spec_.mlp_bias, Module::gate_up_proj);

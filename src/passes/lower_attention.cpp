@@ -93,7 +93,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
       return y;
     };
     const V q_turned = rotate_part(q_part, rotary, chain.ops);
-    if (spec_.norm != model::Norm::rms) {  // all but phi3 turn both before they join them
+    if (spec_.turned_first) {
       const V k_turned = rotate_part(k_part, rotary, chain.ops);
       chain.output = join(q_turned, q_rest, q);
       chain.second_output = join(k_turned, k_rest, k);
@@ -293,12 +293,16 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       if (norm != ir::no_id && spec_.qk_norm_whole)
         return heads(rms_norm(flat, norm, norm_leaf), n);
       const V y = heads(flat, n);
-      if (norm == ir::no_id || spec_.unit_offset_norm) return y;
+      if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
     };
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
     v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, spec_.kv_heads);
+    if (spec_.qk_norm && spec_.norms_after_heads) {
+      q = rms_norm(q, b.q_norm, Module::q_norm);
+      k = rms_norm(k, b.k_norm, Module::k_norm);
+    }
     if (spec_.qk_norm && spec_.unit_offset_norm) {  // gemma3: both norms after the projections
       q = gemma_rms_norm(q, b.q_norm, Module::q_norm);
       k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
@@ -316,7 +320,7 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
   V y = linear(merged, b.o);
-  if (!spec_.side_by_side) y = dropped(y, spec_.residual_dropout);
+  if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
   hold({x, q_rotated, k_rotated, v});  // the frame's locals
   for (V local : rotation_locals_) hold({local});
   rotation_locals_.clear();

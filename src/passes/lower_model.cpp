@@ -85,6 +85,12 @@ ir::ValueId Lowering::dropped(V x, double probability) {
   return kept;
 }
 
+ir::ValueId Lowering::block_dropout(V x) {
+  if (!spec_.dropout_in_block) return x;
+  leaf_ = Module::block;
+  return dropped(x, spec_.residual_dropout);
+}
+
 /// The rows of a learned table; OPTDecoder.forward counts positions along a mask of ones.
 ir::ValueId Lowering::position_embedding() {
   leaf_ = Module::embed;
@@ -141,13 +147,13 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   block_ = index;
   if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
   V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
-  h = attention(b, index, h, rotary);
+  h = block_dropout(attention(b, index, h, rotary));
   const V attended = h;
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
   const V middle = residual_add(x, h);
   h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
-  h = b.router != ir::no_id ? moe(b, h) : mlp(b, h);
+  h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
   if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, ir::no_id, Module::post_mlp_norm);
   const V y = residual_add(middle, h);
   if (spec_.keeps_attention_out) hold({attended});
@@ -162,9 +168,9 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const V first = norm(x, b.norm1, b.norm1_bias, Module::norm1);
   leaf_ = Module::block;
-  const V attended = dropped(attention(b, index, first, rotary), spec_.residual_dropout);
+  const V attended = block_dropout(attention(b, index, first, rotary));
   const V second = spec_.shared_norm ? first : norm(x, b.norm2, b.norm2_bias, Module::norm2);
-  const V fed = dropped(mlp(b, second), spec_.residual_dropout);
+  const V fed = block_dropout(mlp(b, second));
   leaf_ = Module::block;
   const V part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
   const V y = binary(OpKind::add, part, spec_.branches_first ? x : fed);

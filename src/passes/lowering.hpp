@@ -54,6 +54,7 @@ class Lowering {
   V embedding();
   V position_embedding();
   V dropped(V x, double probability);
+  V block_dropout(V x);
   V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   Rotary rotary_embedding(V inv_freq);
   V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
@@ -103,6 +104,13 @@ class Lowering {
   V gated_mlp(const Block& b, V x);
   V gelu_new(V x);
   V moe(const Block& b, V x);
+  /// What a router makes, (tokens, top k) but for the logits.
+  struct Routed {
+    V logits{}, weights{}, experts{};
+  };
+  Routed softmax_router(const Block& b, V flat);
+  Routed sigmoid_router(const Block& b, V flat);
+  V divided_in_place(V weights, V total);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
@@ -151,6 +159,7 @@ class Lowering {
 
   V hidden_{}, padded_labels_{}, positions_{};
   std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
+  V probabilities_{}, top_{};       ///< of the softmax router's frame
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 

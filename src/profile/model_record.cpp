@@ -91,6 +91,7 @@ Json model_json(const model::ModelSpec& spec) {
                   {"normalize_top_k", spec.moe->normalize_top_k}};
   if (spec.moe && spec.moe->shared_intermediate > 0)
     out["moe"]["shared_intermediate"] = spec.moe->shared_intermediate;
+  if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
   if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
   if (spec.residual_multiplier) out["residual_multiplier"] = *spec.residual_multiplier;
@@ -142,6 +143,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
       if (moe.contains("shared_intermediate"))
         moe["shared_intermediate"].get_to(spec.moe->shared_intermediate);
+      if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     const auto read_optional = [&](const char* name, std::optional<double>& member) {
       field = name;

@@ -122,6 +122,12 @@ TEST_CASE("families of other norms, MLPs and positions have the published models
   config["head_dim"] = 128;
   CHECK(count("glm4", config) == 9'400'279'040);
   CHECK(count("glm", config) == 9'399'951'360);  // glm-4-9b-chat-hf: two norms a block
+  config = sized(4096, 10944, 46, 96, 151552);   // GLM-4.5-Air
+  config["num_key_value_heads"] = 8;
+  config["head_dim"] = 128;
+  config["attention_bias"] = true;
+  // The published count has the corrections of 45 blocks' 128 scores, which are buffers.
+  CHECK(count("glm4_moe", config) == 106'852'251'264 - 45 * 128);
   CHECK(count("gpt2", {{"n_embd", 768}, {"n_layer", 12}, {"n_head", 12}, {"vocab_size", 50257}}) ==
         124'439'808);
   CHECK(count("gpt_neox", sized(2048, 8192, 24, 16, 50304)) == 1'414'647'808);  // pythia-1.4b

@@ -15,11 +15,12 @@ using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
   CHECK(model::known_families() ==
-        std::vector<std::string>{
-            "cohere",    "cohere2",  "gemma",     "gemma2",  "gemma3_text", "glm",       "glm4",
-            "gpt2",      "gpt_neox", "granite",   "llama",   "mistral",     "mixtral",   "nemotron",
-            "olmo2",     "olmo3",    "olmoe",     "opt",     "phi",         "phi3",      "qwen2",
-            "qwen2_moe", "qwen3",    "qwen3_moe", "smollm3", "stablelm",    "starcoder2"});
+        std::vector<std::string>{"cohere",  "cohere2",  "gemma",     "gemma2",  "gemma3_text",
+                                 "glm",     "glm4",     "glm4_moe",  "gpt2",    "gpt_neox",
+                                 "granite", "llama",    "mistral",   "mixtral", "nemotron",
+                                 "olmo2",   "olmo3",    "olmoe",     "opt",     "phi",
+                                 "phi3",    "qwen2",    "qwen2_moe", "qwen3",   "qwen3_moe",
+                                 "smollm3", "stablelm", "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -30,17 +31,19 @@ TEST_CASE("every family reads its smallest configuration") {
     CHECK(spec.layers == 4);
     CHECK(spec.window.size() == 4);
     CHECK((spec.max_positions == 0) == (spec.position_table == 0));
-    if (spec.norm != model::Norm::rms || family.starts_with("glm")) {  // have a case of their own
+    if (spec.norm != model::Norm::rms ||
+        (family.starts_with("glm") && !spec.moe)) {  // have a case of their own
       CHECK(spec.rms_norm_eps == (family.starts_with("glm") ? 1.5625e-7 : 1e-5));
       continue;
     }
-    CHECK(spec.rotary_dim == spec.head_dim);
+    CHECK(spec.rotary_dim == spec.head_dim / (family == "glm4_moe" ? 2 : 1));
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
     CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3"));
-    CHECK(spec.moe.has_value() == (family == "mixtral" || family == "olmoe" ||
-                                   family == "qwen2_moe" || family == "qwen3_moe"));
-    const bool wider_eps = family == "phi3" || family == "mixtral" || family.starts_with("olmo");
+    CHECK(spec.moe.has_value() ==
+          (family.ends_with("moe") || family == "mixtral" || family == "olmoe"));
+    const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
+                           family.starts_with("olmo");
     CHECK(spec.rms_norm_eps == (wider_eps ? 1e-5 : 1e-6));
   }
 }
@@ -377,4 +380,23 @@ TEST_CASE("cohere2 rotates in the blocks that have a window") {
   const auto spec = parse(small_config("cohere2"));
   CHECK(spec.window == Windows{4096, 4096, 4096, 0});
   CHECK(spec.unrotated_block == std::vector<bool>{false, false, false, true});
+}
+
+TEST_CASE("glm4_moe: the first blocks are dense, and a shared expert is as wide as several") {
+  auto config = small_config("glm4_moe");
+  config.update({{"n_routed_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 48},
+                 {"n_shared_experts", 2},
+                 {"first_k_dense_replace", 3}});
+  const auto spec = parse(config);
+  CHECK(spec.sparse_block == std::vector<bool>{false, false, false, true});
+  CHECK(spec.moe->experts == 8);
+  CHECK(spec.moe->shared_intermediate == 96);
+  CHECK(spec.moe->sigmoid_scores);
+  CHECK_FALSE(spec.qk_norm);
+  config["use_qk_norm"] = true;
+  CHECK(parse(config).qk_norm);
+  config["n_group"] = 2;
+  CHECK(error_of(config).find("\"n_group\"") != std::string::npos);
 }

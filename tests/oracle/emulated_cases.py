@@ -77,6 +77,9 @@ OTHERS = {
     "qwen2_moe": (TINY_SIZES | {"num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2,
                                 "moe_intermediate_size": 48, "shared_expert_intermediate_size": 96}, {
         "qwen15_moe_27b_4layers": {"num_hidden_layers": 4}}),
+    "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
+                               "moe_intermediate_size": 48, "use_qk_norm": True}, {
+        "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
 }
 OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
                 for name, values in ({"tiny_" + family: tiny} | real).items()}

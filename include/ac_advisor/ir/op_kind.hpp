@@ -54,6 +54,7 @@ enum class OpKind : std::uint8_t {
   log_softmax,
   nll_loss,
   topk,
+  gather,
   sort,
   histc,
   cumsum,

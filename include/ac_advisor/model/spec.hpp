@@ -26,6 +26,9 @@ struct MoeSpec {
   bool normalize_top_k = false;          ///< routing weights are divided by their sum
   bool wide_weights = false;             ///< routing weights stay in fp32 (mixtral)
   std::int64_t shared_intermediate = 0;  ///< width of what every token passes as well; 0: none
+  bool shared_gate = false;              ///< which is weighted by a gate of its own (qwen2_moe)
+  bool sigmoid_scores = false;           ///< scores by sigmoid, in fp32, corrected (glm4_moe),
+  double scaling = 1.0;                  ///< and multiplied by this: routed_scaling_factor
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -118,6 +121,9 @@ struct ModelSpec {
   bool shared_norm = false;          ///< the same norm of it (phi, cohere),
   bool branches_first = false;       ///< and are added before the residual is (gpt_neox, phi)
   bool keeps_attention_out = false;  ///< a block's frame has it to its end (gpt2, stablelm)
+  bool dropout_in_block = false;     ///< residual_dropout is the block's, not its parts' (opt)
+  bool turned_first = false;         ///< q and k are both rotated before they are joined (gpt_neox)
+  bool norms_after_heads = false;    ///< q's and k's norms follow all projections (glm4_moe)
   bool norms_first = false;          ///< a block's norms are registered before the rest (gpt2)
   bool head_bias = false;            ///< of the LM head (phi)
   QkvLayout qkv_layout = QkvLayout::sliced;

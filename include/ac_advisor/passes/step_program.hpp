@@ -40,6 +40,7 @@ struct BlockValues {
   LinearValues q, k, v, o, qkv, gate, up, gate_up, down;
   ir::ValueId q_norm = ir::no_id, k_norm = ir::no_id;
   ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
+  ir::ValueId score_correction = ir::no_id;
   ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
 };
 
