@@ -46,6 +46,7 @@ std::string text(const FloorDivide& a) { return fmt::format("divisor={}", a.divi
 std::string text(const RmsNorm& a) {
   return fmt::format("epsilon={} unit_offset={}", a.epsilon, a.unit_offset);
 }
+std::string text(const LayerNorm& a) { return fmt::format("epsilon={}", a.epsilon); }
 std::string text(const SwiGlu& a) {
   return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
 }

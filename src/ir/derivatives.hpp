@@ -7,6 +7,11 @@
 namespace ac_advisor::ir::derive {
 
 void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradient itself
+void add(Derivation& d);
+void layer_norm(Derivation& d);
+void gather(Derivation& d);
+void relu(Derivation& d);
+void sigmoid(Derivation& d);
 void embedding(Derivation& d);
 void mm(Derivation& d);
 void addmm(Derivation& d);

@@ -149,6 +149,12 @@ void topk(Derivation& d) {
   d.give(0, d.write_into(OpKind::scatter, zeros, {zeros, d.out(1), d.grad()}));
 }
 
+void gather(Derivation& d) {
+  // of rows' entries by index; gather_backward: zeros, then scatter_add_
+  const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));
+  d.give(0, d.write_into(OpKind::scatter, zeros, {zeros, d.in(1), d.grad()}));
+}
+
 void index(Derivation& d) {
   // rows gathered by an index: zeros of the source, then index_put_ with accumulation
   if (!d.needs(0)) return;

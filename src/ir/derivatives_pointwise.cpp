@@ -8,6 +8,31 @@ void pass_to_all(Derivation& d) {
     if (d.needs(i)) d.give(i, d.grad());
 }
 
+void add(Derivation& d) {
+  // x + alpha * y; alpha is -1 where it is not 1: SubBackward0 negates
+  if (d.attributes<Add>().alpha == 1.0) return pass_to_all(d);
+  const ValueId g = d.grad();
+  if (d.needs(1)) d.give(1, d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g)));
+  if (d.needs(0)) d.give(0, g);
+}
+
+void layer_norm(Derivation& d) {
+  // inputs: x, weight, bias; outputs: y, mean and 1/std of each row in fp32
+  const ValueId x = d.in(0), w = d.in(1), b = d.in(2);
+  const ValueId dx = d.make(d.shape(x), d.dtype(x));
+  const auto attributes = d.attributes<LayerNorm>();
+  d.give(0, dx);
+  if (!d.needs(1)) {
+    d.emit_raw(OpKind::layer_norm_backward, {d.grad(), x, d.out(1), d.out(2), w}, {dx}, attributes);
+    return;
+  }
+  const ValueId dw = d.make_like(w), db = d.make_like(b);
+  d.emit_raw(OpKind::layer_norm_backward, {d.grad(), x, d.out(1), d.out(2), w, b}, {dx, dw, db},
+             attributes);
+  d.give(1, dw);
+  d.give(2, db);
+}
+
 void cast(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
   d.give(0, d.emit(OpKind::cast, {g}, d.shape(g), d.dtype(x)));
@@ -110,7 +135,9 @@ void slice(Derivation& d) {
 void split(Derivation& d) {
   // SplitBackward0: the pieces' gradients joined
   const ValueId x = d.in(0);
-  d.give(0, d.emit(OpKind::cat, {d.grad(0), d.grad(1)}, d.shape(x), d.dtype(x)));
+  d.give(0, d.op().outputs == 2
+                ? d.emit(OpKind::cat, {d.grad(0), d.grad(1)}, d.shape(x), d.dtype(x))
+                : d.emit(OpKind::cat, {d.grad(0), d.grad(1), d.grad(2)}, d.shape(x), d.dtype(x)));
   d.set_permuted(d.given(0), false);
 }
 
@@ -128,6 +155,16 @@ void silu(Derivation& d) {
 void gelu_tanh(Derivation& d) {
   const ValueId g = d.grad();
   d.give(0, d.emit(OpKind::gelu_backward, {g, d.in(0)}, d.shape(g), d.dtype(g)));
+}
+
+void relu(Derivation& d) {  // threshold_backward by the result
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::relu_backward, {g, d.out()}, d.shape(g), d.dtype(g)));
+}
+
+void sigmoid(Derivation& d) {
+  const ValueId g = d.grad();
+  d.give(0, d.emit(OpKind::sigmoid_backward, {g, d.out()}, d.shape(g), d.dtype(g)));
 }
 
 void tanh(Derivation& d) {

@@ -195,6 +195,9 @@ bool is_elementwise(OpKind kind) {
     case OpKind::exp:
     case silu:
     case gelu_tanh:
+    case gelu:
+    case relu:
+    case sigmoid:
     case OpKind::tanh:
     case masked_fill:
     case copy:
@@ -202,6 +205,8 @@ bool is_elementwise(OpKind kind) {
     case fill:
     case silu_backward:
     case gelu_backward:
+    case relu_backward:
+    case sigmoid_backward:
     case tanh_backward:
     case accumulate:
     case accumulate_inplace:

@@ -100,6 +100,36 @@ std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarg
 // are four reads and three writes; parameter and gradient two reads and one write.
 constexpr double adamw_traffic = 7.0 / 4.0, sgd_traffic = 3.0 / 2.0;
 
+// A sum over rows whose threads would add 256 values or more is shared by several blocks: partial
+// sums in fp32, of each thread that has an output, and a semaphore a column of blocks
+// (aten/src/ATen/native/cuda/Reduce.cuh, v2.11: setReduceConfig, global_memory_size).
+std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  constexpr std::int64_t warp = 32, most_threads = 512, threads_of_sm = 2048, few = 16, many = 256;
+  const Shape in = p.value(p.input(op, 0)).shape, to = p.value(p.output(op, 0)).shape;
+  if (!target.cuda || target.trainer || ir::attributes<Sum>(op).over != SumOver::broadcast ||
+      to.rank() == 0 || to.back() == 1)
+    return 0;
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const auto power = [](std::int64_t n, std::int64_t most) {
+    std::int64_t below = 1;
+    while (2 * below <= std::min(n, most)) below *= 2;
+    return below;
+  };
+  const std::int64_t outputs = to.numel(), rows = in.numel() / outputs;
+  const std::int64_t vector = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
+  const std::int64_t most = most_threads / vector, widest = power(outputs / vector, most);
+  const std::int64_t height = std::min(power(rows, most), most / std::min(widest, warp));
+  const std::int64_t width = std::min(widest, most / height);
+  if (rows < many && rows < few * height) return 0;
+  const std::int64_t values = up(rows, height), grid = up(outputs / vector, width);
+  const std::int64_t blocks = target.sm_count * (threads_of_sm / (width * height));
+  if (values < many || grid > blocks) return 0;
+  const std::int64_t shared =
+      std::max(std::min(up(blocks, grid), up(values, few)), up(values, many));
+  if (shared <= 1) return 0;
+  return scratch_of({checked_mul(4 * outputs * shared, width * vector), 4 * grid});
+}
+
 // softmax_backward_cuda_out (aten/src/ATen/native/cuda/SoftMax.cu, v2.11): grad * output, first.
 std::int64_t softmax_product(const Program& p, const Op& op, const WorkspaceTarget& target) {
   return target.cuda ? p.bytes(p.output(op, 0)) : 0;
@@ -122,7 +152,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {grouped_mm, "_grouped_mm", derive::grouped_mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {cast, "_to_copy", derive::cast, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {clone, "clone", derive::pass_to_all, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {add, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr, Add{}},
+  {add, "add", derive::add, C::pointwise, 1, 1, 1, 1, 0, nullptr, Add{}},
   {add_scalar, "add", derive::pass_to_all, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
   {mul, "mul", derive::mul, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {mul_scalar, "mul", derive::mul_scalar, C::pointwise, 1, 1, 1, 1, 0, nullptr, Number{}},
@@ -131,11 +161,15 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::pow, "pow", derive::pow, C::pointwise, 1, 1, 1, 1, 0, nullptr, Power{}},
   {mean, "mean", derive::mean, C::reduction, 1, 1, 1, 1, 0, nullptr},
   {rsqrt, "rsqrt", derive::rsqrt, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {layer_norm, "native_layer_norm", derive::layer_norm, C::reduction, 8, 1, 1, 1, 0, nullptr, LayerNorm{}},
   {cat, "cat", derive::cat, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {sum, "sum", derive::sum, C::reduction, 1, 1, 1, 1, 0, nullptr, Sum{}},
+  {sum, "sum", derive::sum, C::reduction, 1, 1, 1, 1, 0, shared_row_sums, Sum{}},
   {OpKind::exp, "exp_", nullptr, C::pointwise, 4, 1, 1, 1, 1, nullptr},
   {silu, "silu", derive::silu, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {gelu_tanh, "gelu", derive::gelu_tanh, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {gelu, "gelu", derive::gelu_tanh, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {relu, "relu", derive::relu, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {sigmoid, "sigmoid", derive::sigmoid, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::tanh, "tanh", derive::tanh, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {softmax, "_softmax", derive::softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {dropout, "native_dropout", derive::dropout, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
@@ -148,6 +182,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr, NllLoss{}},
   {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr, TopK{}},
+  {gather, "gather", derive::gather, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {sort, "sort", nullptr, C::reduction, 16, 4, 1, 4, 0, nullptr},
   {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr, Histc{}},
   {cumsum, "cumsum", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
@@ -171,7 +206,10 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {embedding_backward, "embedding_dense_backward", nullptr, C::embedding, 1, 1, 1, 6, 0, embedding_parts},
   {silu_backward, "silu_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {gelu_backward, "gelu_backward", nullptr, C::pointwise, 16, 1, 1, 1, 0, nullptr},
+  {relu_backward, "threshold_backward", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
+  {sigmoid_backward, "sigmoid_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
   {tanh_backward, "tanh_backward", nullptr, C::pointwise, 3, 1, 1, 1, 0, nullptr},
+  {layer_norm_backward, "native_layer_norm_backward", nullptr, C::reduction, 12, 1, 1, 2, 0, nullptr, LayerNorm{}},
   {softmax_backward, "_softmax_backward_data", nullptr, C::reduction, 4, 1, 1, 2, 0, softmax_product},
   {dropout_backward, "native_dropout_backward", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr, Dropout{}},
   {sdpa_backward, "_scaled_dot_product_flash_attention_backward", nullptr, C::attention, 10, 1, 1, 3, 0, attention_backward_workspace, Sdpa{}},

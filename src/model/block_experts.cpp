@@ -12,7 +12,9 @@ namespace {
 // transformers' attribute_map makes "num_experts" and "num_local_experts" one attribute.
 std::int64_t expert_count(const Family& family, const Fields& fields) {
   const auto local = fields.maybe_size("num_local_experts", sizes::experts);
-  const auto plain = fields.maybe_size("num_experts", sizes::experts);
+  auto plain = fields.maybe_size("num_experts", sizes::experts);
+  if (family.moe == ExpertRule::late_blocks)
+    plain = fields.maybe_size("n_routed_experts", sizes::experts);
   if (local && plain && *local != *plain)
     fields.fail("num_experts", fmt::format("is not \"num_local_experts\" {}, which is the same "
                                            "thing; give one of them",
@@ -54,10 +56,27 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
     moe.intermediate = spec.intermediate;
     moe.normalize_top_k = !family.top_k_norm_field || fields.flag("norm_topk_prob", false);
     spec.sparse_block.assign(static_cast<std::size_t>(spec.layers), true);
+  } else if (family.moe == ExpertRule::late_blocks) {
+    moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
+                           .value_or(family.expert_intermediate);
+    moe.normalize_top_k = fields.flag("norm_topk_prob", true);
+    moe.scaling = fields.maybe_number("routed_scaling_factor", 1e-9, 1e9).value_or(1.0);
+    moe.shared_intermediate =
+        moe.intermediate * fields.maybe_size("n_shared_experts", sizes::experts).value_or(1);
+    const std::int64_t dense = fields.maybe_integer("first_k_dense_replace").value_or(1);
+    for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse_block.push_back(i >= dense);
+    if (dense >= spec.layers) {
+      spec.sparse_block.clear();
+      return;
+    }
   } else {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.normalize_top_k = fields.flag("norm_topk_prob", false);
+    if (family.shared_intermediate != 0)
+      moe.shared_intermediate =
+          fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)
+              .value_or(family.shared_intermediate);
     spec.sparse_block = some_blocks(spec.layers, fields);
     if (std::find(spec.sparse_block.begin(), spec.sparse_block.end(), true) ==
         spec.sparse_block.end()) {

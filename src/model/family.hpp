@@ -9,7 +9,24 @@
 
 namespace ac_advisor::model {
 
-enum class BiasRule : std::uint8_t { never, always, configured };  ///< configured: attention_bias
+enum class BiasRule : std::uint8_t { never, always, configured };  ///< configured: FieldNames::bias
+
+/// What fields are called that most families name alike.
+struct FieldNames {
+  std::string_view hidden = "hidden_size";
+  std::string_view intermediate = "intermediate_size";
+  std::string_view layers = "num_hidden_layers";
+  std::string_view heads = "num_attention_heads";
+  std::string_view kv_heads = "num_key_value_heads";  ///< empty: as many as heads, always
+  std::string_view positions = "max_position_embeddings";
+  std::string_view epsilon = "rms_norm_eps";
+  std::string_view theta = "rope_theta";
+  std::string_view rotary_share = "partial_rotary_factor";
+  std::string_view attention_dropout = "attention_dropout";
+  std::string_view residual_dropout = {};  ///< empty: none is applied
+  std::string_view embedding_dropout = {};
+  std::string_view bias = "attention_bias";
+};
 
 /// Which blocks have a sliding window.
 enum class WindowRule : std::uint8_t {
@@ -25,6 +42,7 @@ enum class ExpertRule : std::uint8_t {
   none,
   every_block,  ///< experts as wide as "intermediate_size", routing weights always normalized
   some_blocks,  ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
+  late_blocks,  ///< "moe_intermediate_size", from "first_k_dense_replace" on
 };
 
 /// One family of Hugging Face transformers: what its configuration class takes where a field is
@@ -56,12 +74,22 @@ struct Family {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
   std::int64_t expert_intermediate = 0;
+  std::int64_t shared_intermediate = 0;  ///< "shared_expert_intermediate_size"
+  std::int64_t positions = 0;            ///< of a learned table
+  double rotary_share = 1.0;
+  double residual_dropout = 0.0;
+  double embedding_dropout = 0.0;
+  double attention_dropout = 0.0;
+  double logits_multiplier = 0.0;  ///< "logit_scale"; 0: the family has none
+  bool biased = false;             ///< where `bias` is absent
 
   // Facts of modeling_<name>.py (and of the configuration class's own checks)
   bool heads_divide_hidden = false;  ///< checked even where head_dim is given
   BiasRule qkv_bias = BiasRule::never;
   BiasRule output_bias = BiasRule::never;
   bool mlp_bias_field = false;
+  BiasRule mlp_bias = BiasRule::never;  ///< where there is no field of its own
+  FieldNames fields = {};
   bool multiplier_fields = false;  ///< granite's four
   bool gelu_is_tanh = false;       ///< an activation "gelu" means its approximation
   WindowRule windows = WindowRule::none;
@@ -87,6 +115,33 @@ struct Family {
   bool unit_offset_norm = false;
   bool scaled_embedding = false;
   bool eager_attention_only = false;
+  // As in ModelSpec:
+  Norm norm = Norm::rms;
+  bool plain_mlp = false;
+  bool side_by_side = false;
+  bool side_by_side_field = false;  ///< "use_parallel_residual", absent: `side_by_side`
+  bool shared_norm = false;
+  bool branches_first = false;
+  bool keeps_attention_out = false;
+  bool dropout_in_block = false;
+  bool turned_first = false;
+  bool norms_after_heads = false;
+  bool qk_norm_field = false;   ///< "use_qk_norm"
+  bool sigmoid_scores = false;  ///< as in MoeSpec
+  bool norms_first = false;
+  bool head_bias = false;
+  QkvLayout qkv_layout = QkvLayout::sliced;
+  bool input_first = false;
+  bool scaled_queries = false;
+  bool masked_positions = false;
+  bool interleaved_rotary = false;
+  bool rotary_in_block = false;
+  bool widened_rotary = false;
+  bool own_layer_names = false;
+  bool learned_positions = false;
+  std::int64_t position_offset = 0;   ///< rows before the first position (opt)
+  bool windows_alone_rotate = false;  ///< blocks without a window have no rotary embeddings
+  bool undivided_embedding = false;   ///< "word_embed_proj_dim" must be the hidden size (opt)
   /// Fields that the configuration class stores and the modelling code applies nowhere.
   std::string_view unused_fields = {};
   bool default_adapters = false;  ///< as in ModelSpec

@@ -42,7 +42,8 @@ constexpr std::string_view without_effect[] = {
     "is_llama_config", "unsloth_fixed", "unsloth_version", "tie_word_embeddings", "text_config",
     "vocab_size", "projector_hidden_act", "mm_tokens_per_image", "vision_feature_select_strategy",
     "projection_dim", "ignore_index", "transformers.js_config",
-    "base_config_key", "sub_configs", "head_dim",
+    "base_config_key", "sub_configs", "head_dim", "scale_attn_weights",
+    "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base",
     // clang-format on
 };
 
@@ -91,6 +92,12 @@ constexpr Group structure[] = {
     {"other norms", 0, "",
      "use_post_norm use_sandwich_norm sandwich_norm num_ln_in_parallel_attn "
      "apply_residual_connection_post_layernorm post_norm gated_norm_rank"},
+    {"other norms", 1, "",
+     "do_layer_norm_before layer_norm_elementwise_affine"},
+    {"biases", 1, "",
+     "enable_bias"},
+    {"another attention", 0, "",
+     "reorder_and_upcast_attn"},
     {"attention and MLP side by side", 0, "",
      "use_parallel_residual parallel_attn parallel_residual"},
     {"multipliers", 1, "",

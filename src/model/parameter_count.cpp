@@ -46,8 +46,9 @@ ElementSum attention(const ModelSpec& spec) {
 
 ElementSum dense_mlp(const ModelSpec& spec) {
   ElementSum sum;
-  sum.add({spec.hidden, spec.intermediate}, 3);  // gate, up and down
-  if (spec.mlp_bias) sum.add({spec.intermediate}, 2);
+  const std::int64_t inner = spec.plain_mlp ? 1 : 2;  // up, or gate and up
+  sum.add({spec.hidden, spec.intermediate}, inner + 1);
+  if (spec.mlp_bias) sum.add({spec.intermediate}, inner);
   if (spec.mlp_bias) sum.add({spec.hidden});
   return sum;
 }
@@ -56,6 +57,9 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   ElementSum sum;
   sum.add({moe.experts, spec.hidden});                       // the router
   sum.add({moe.experts, spec.hidden, moe.intermediate}, 3);  // gate_up and down
+  if (moe.shared_intermediate == 0) return sum;
+  sum.add({spec.hidden, moe.shared_intermediate}, 3);
+  if (moe.shared_gate) sum.add({spec.hidden});
   return sum;
 }
 
@@ -74,8 +78,12 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
   for (bool has_experts : spec.sparse_block) sparse += has_experts ? 1 : 0;
   ElementSum sum;
   sum.add({spec.vocab, spec.hidden}, spec.tied_embeddings ? 1 : 2);
-  sum.add({spec.hidden});  // the final norm
-  sum.add({spec.layers, spec.sandwich_norms ? 4 : 2, spec.hidden});
+  if (spec.head_bias) sum.add({spec.vocab});
+  sum.add({spec.position_table, spec.hidden});
+  const bool biased = spec.norm == Norm::layer || spec.norm == Norm::layer_plus_one;
+  const std::int64_t of_norm = biased ? 2 : 1, norms = spec.shared_norm ? 1 : 2;
+  sum.add({of_norm, spec.hidden});  // the final norm
+  sum.add({spec.layers, spec.sandwich_norms ? 4 : norms, of_norm, spec.hidden});
   sum.add(attention(spec), spec.layers);
   sum.add(dense_mlp(spec), spec.layers - sparse);
   if (spec.moe) sum.add(expert_mlp(spec, *spec.moe), sparse);

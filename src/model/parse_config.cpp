@@ -37,32 +37,52 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
 }
 
 void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
-  spec.hidden = fields.size("hidden_size", sizes::hidden, family.hidden);
-  spec.intermediate = fields.size("intermediate_size", sizes::intermediate, family.intermediate);
-  spec.layers = fields.size("num_hidden_layers", sizes::layers, family.layers);
-  spec.heads = fields.size("num_attention_heads", sizes::heads, family.heads);
+  // attribute_map: what a family calls by a name of its own has the usual one as well.
+  FieldNames names = family.fields;
+  const auto usual = [&](std::string_view FieldNames::*name) {
+    if (!fields.has(names.*name) && fields.has(FieldNames{}.*name))
+      names.*name = FieldNames{}.*name;
+  };
+  usual(&FieldNames::hidden);
+  usual(&FieldNames::layers);
+  usual(&FieldNames::heads);
+  usual(&FieldNames::positions);
+  spec.hidden = fields.size(names.hidden, sizes::hidden, family.hidden);
+  spec.intermediate =
+      family.intermediate == 0
+          ? fields.maybe_size(names.intermediate, sizes::intermediate).value_or(4 * spec.hidden)
+          : fields.size(names.intermediate, sizes::intermediate, family.intermediate);
+  spec.layers = fields.size(names.layers, sizes::layers, family.layers);
+  spec.heads = fields.size(names.heads, sizes::heads, family.heads);
   spec.vocab = fields.size("vocab_size", sizes::vocab, family.vocab);
-  // Absent: the family's number; null: as many as heads.
-  const bool kv_heads_given = fields.has("num_key_value_heads");
-  spec.kv_heads =
-      fields.maybe_size("num_key_value_heads", sizes::heads)
-          .value_or(family.kv_heads == 0 || kv_heads_given ? spec.heads : family.kv_heads);
+  spec.kv_heads = spec.heads;
+  if (!names.kv_heads.empty()) {
+    // Absent: the family's number; null: as many as heads.
+    const bool given = fields.has(names.kv_heads);
+    spec.kv_heads = fields.maybe_size(names.kv_heads, sizes::heads)
+                        .value_or(family.kv_heads == 0 || given ? spec.heads : family.kv_heads);
+  }
   const auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
   const bool derived = !head_dim && family.head_dim == 0;
   if (derived || family.heads_divide_hidden)
-    must_divide(fields, "num_attention_heads", spec.heads, "hidden_size", spec.hidden);
-  must_divide(fields, "num_key_value_heads", spec.kv_heads, "num_attention_heads", spec.heads);
+    must_divide(fields, names.heads, spec.heads, names.hidden, spec.hidden);
+  if (!names.kv_heads.empty())
+    must_divide(fields, names.kv_heads, spec.kv_heads, names.heads, spec.heads);
   spec.head_dim = derived ? spec.hidden / spec.heads : head_dim.value_or(family.head_dim);
-  if (spec.head_dim % 2 != 0)
-    fields.fail(derived ? "num_attention_heads" : "head_dim",
+  if (spec.head_dim % 2 != 0 && !family.learned_positions)
+    fields.fail(derived ? names.heads : "head_dim",
                 fmt::format("gives heads of {} elements; rotary embeddings need an even number",
                             spec.head_dim));
   if ((spec.heads + 2 * spec.kv_heads) * spec.head_dim > std::numeric_limits<std::int32_t>::max())
-    fields.fail("num_attention_heads",
+    fields.fail(names.heads,
                 fmt::format("times head_dim {} is too wide for q, k and v together; check both",
                             spec.head_dim));
-  if (fields.has("max_position_embeddings"))
-    spec.max_positions = fields.maybe_size("max_position_embeddings", no_limit).value_or(0);
+  if (fields.has(names.positions))
+    spec.max_positions = fields.maybe_size(names.positions, no_limit).value_or(0);
+  if (family.learned_positions) {
+    if (spec.max_positions == 0) spec.max_positions = family.positions;
+    spec.position_table = spec.max_positions + family.position_offset;
+  }
 }
 
 double read_local_theta(const Fields& fields, const JsonValue::Object* newer, double largest) {
@@ -120,12 +140,22 @@ void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
     }
     return fields.maybe_number(name, low, high);
   };
-  spec.rope_theta = read("rope_theta", 1e-6, largest_theta).value_or(family.rope_theta);
+  // An older name of the same figure, where the family had one.
+  const auto either = [&](std::string_view name, std::string_view older_name, double low,
+                          double high) {
+    const auto value = read(name, low, high);
+    if (older_name == name) return value;
+    const auto older_value = fields.maybe_number(older_name, low, high);
+    return value ? value : older_value;
+  };
+  spec.rope_theta =
+      either("rope_theta", family.fields.theta, 1e-6, largest_theta).value_or(family.rope_theta);
   spec.local_rope_theta = read_local_theta(fields, newer, largest_theta);
   spec.rope_scaling = read_rope_scaling(fields, spec);
   spec.rotary_dim = spec.head_dim;
   if (family.partial_rotary_field) {
-    const double share = read("partial_rotary_factor", 0.0, 1.0).value_or(1.0);
+    const double share = either("partial_rotary_factor", family.fields.rotary_share, 0.0, 1.0)
+                             .value_or(family.rotary_share);
     const auto rotated = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * share);
     spec.rotary_dim = (rotated + 1) / 2 * 2;  // arange(0, dim, 2) rounds an odd one up
     if (rotated == 0)
@@ -149,6 +179,15 @@ Activation read_activation(const Family& family, const Fields& fields) {
   if (*name == "silu" || *name == "swish") return Activation::silu;
   if (*name == "gelu" && family.gelu_is_tanh) return Activation::gelu_tanh;
   if (*name == "gelu_pytorch_tanh") return Activation::gelu_tanh;
+  if (family.plain_mlp) {
+    if (*name == "gelu") return Activation::gelu;
+    if (*name == "gelu_new") return Activation::gelu_new;
+    if (*name == "relu") return Activation::relu;
+    if (*name == "relu2") return Activation::relu2;
+    fields.fail(family.activation_field,
+                "is not known; known: \"gelu\", \"gelu_new\", \"gelu_pytorch_tanh\", \"relu\", "
+                "\"relu2\", \"silu\"");
+  }
   fields.fail(family.activation_field, "is not known; known: \"silu\", \"gelu_pytorch_tanh\"");
 }
 
@@ -163,21 +202,30 @@ std::optional<double> read_softcap(const Fields& fields, std::string_view name, 
 void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   const auto biased = [&](BiasRule rule) {
     return rule == BiasRule::always ||
-           (rule == BiasRule::configured && fields.flag("attention_bias", false));
+           (rule == BiasRule::configured && fields.flag(family.fields.bias, family.biased));
   };
   spec.qkv_bias = biased(family.qkv_bias);
   spec.output_bias = biased(family.output_bias);
-  spec.mlp_bias = family.mlp_bias_field && fields.flag("mlp_bias", false);
+  spec.mlp_bias = family.mlp_bias_field ? fields.flag("mlp_bias", false) : biased(family.mlp_bias);
   spec.activation = read_activation(family, fields);
-  spec.rms_norm_eps = fields.maybe_number("rms_norm_eps", 0.0, 1.0).value_or(family.rms_norm_eps);
-  spec.attention_dropout = fields.maybe_number("attention_dropout", 0.0, 1.0).value_or(0.0);
+  const auto share = [&](std::string_view name, double absent) {
+    return name.empty() ? absent : fields.maybe_number(name, 0.0, 1.0).value_or(absent);
+  };
+  spec.rms_norm_eps = share(family.fields.epsilon, family.rms_norm_eps);
+  spec.attention_dropout = share(family.fields.attention_dropout, family.attention_dropout);
+  spec.residual_dropout = share(family.fields.residual_dropout, family.residual_dropout);
+  spec.embedding_dropout = share(family.fields.embedding_dropout, family.embedding_dropout);
+  spec.side_by_side = family.side_by_side_field
+                          ? fields.flag("use_parallel_residual", family.side_by_side)
+                          : family.side_by_side;
+  spec.shared_norm = family.shared_norm && spec.side_by_side;
   spec.tied_embeddings = fields.flag("tie_word_embeddings", family.tied_embeddings);
   spec.attention_softcap = read_softcap(fields, "attn_logit_softcapping",
                                         family.attention_softcap_field, family.attention_softcap);
   spec.final_softcap = read_softcap(fields, "final_logit_softcapping", family.final_softcap_field,
                                     family.final_softcap);
   spec.kv_sharing = fields.maybe_integer("num_kv_shared_layers").value_or(0) > 0;
-  spec.qk_norm = family.qk_norm;
+  spec.qk_norm = family.qk_norm_field ? fields.flag("use_qk_norm", false) : family.qk_norm;
   spec.fused_qkv = family.fused_qkv;
   spec.fused_gate_up = family.fused_gate_up;
   spec.sandwich_norms = family.sandwich_norms;
@@ -188,6 +236,9 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.query_scalar_field)
     per_head = fields.maybe_number("query_pre_attn_scalar", 1e-6, 1e9).value_or(256.0);
   spec.attention_scale = 1.0 / std::sqrt(per_head);
+  if (family.logits_multiplier != 0.0)
+    spec.logits_multiplier =
+        fields.maybe_number("logit_scale", 1e-9, 1e9).value_or(family.logits_multiplier);
   if (family.multiplier_fields) {
     const auto multiplier = [&](std::string_view name) {
       return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
@@ -212,7 +263,7 @@ std::int64_t read_pad_token(const Family& family, const Fields& fields, std::int
 }
 
 // What would change the step and is not modelled is refused, never silently left out.
-void refuse_unmodelled(const Family& family, const Fields& fields) {
+void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSpec& spec) {
   const auto refuse = [&](std::string_view name, bool present, std::string_view why) {
     if (present) fields.fail(name, fmt::format("is not modelled yet: {}", why));
   };
@@ -225,6 +276,16 @@ void refuse_unmodelled(const Family& family, const Fields& fields) {
            "the router's auxiliary loss; expected false");
     refuse("router_jitter_noise",
            fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0) > 0.0, "expected 0");
+  }
+  if (family.undivided_embedding) {
+    const auto width = fields.maybe_size("word_embed_proj_dim", sizes::hidden);
+    if (width && *width != spec.hidden)
+      fields.fail("word_embed_proj_dim",
+                  fmt::format("is not modelled yet: embeddings of another width than the blocks'; "
+                              "expected \"hidden_size\" {}",
+                              spec.hidden));
+    refuse("_remove_final_layer_norm", fields.flag("_remove_final_layer_norm", false),
+           "expected false");
   }
   if (family.residual_dropout_field)
     refuse("resid_pdrop", fields.maybe_number("resid_pdrop", 0.0, 1.0).value_or(0.0) > 0.0,
@@ -247,10 +308,12 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
   spec.window = read_windows(family, spec.layers, fields);
   spec.unrotated_block = read_unrotated(family, spec.layers, fields);
-  read_rotary(family, fields, spec);
+  if (family.windows_alone_rotate)
+    for (std::int64_t window : spec.window) spec.unrotated_block.push_back(window == 0);
+  if (!family.learned_positions) read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
   set_family_facts(spec);
-  refuse_unmodelled(family, fields);
+  refuse_unmodelled(family, fields, spec);
   read_remarks(fields, spec);
   judge_unread_fields(family, fields, spec);
   if (section.object != &root) {

@@ -37,6 +37,14 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
      }},
+    {"--lora RANK, a family whose linear layers have names of their own",
+     "adapters are planned for q_proj, gate_proj and the like: not for c_attn, fc1 or "
+     "dense_h_to_4h yet",
+     "plan it without: --lora 0",
+     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.own_layer_names; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      "adapters go to linear layers of blocks: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
      "down_proj, or what the family has in their place (qkv_proj, gate_up_proj); those of the "

@@ -49,6 +49,8 @@ std::vector<Module> linear_layers(const model::ModelSpec& spec) {
     layers = {Module::q_proj, Module::k_proj, Module::v_proj, Module::o_proj};
   if (spec.fused_gate_up)
     layers.insert(layers.end(), {Module::gate_up_proj, Module::down_proj});
+  else if (spec.plain_mlp)
+    layers.insert(layers.end(), {Module::up_proj, Module::down_proj});
   else
     layers.insert(layers.end(), {Module::gate_proj, Module::up_proj, Module::down_proj});
   return layers;

@@ -55,7 +55,8 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
   if (config_.adapters.quantize != Quantization::none)
     quantized(l, leaf);
   else
-    l.weight = parameter({out, in}, leaf);
+    l.weight = parameter(spec_.input_first ? Shape{in, out} : Shape{out, in}, leaf);
+  l.input_first = spec_.input_first;
   if (bias) l.bias = parameter({out}, leaf);
   if (!adapts(spec_, config_, at(leaf))) return l;
   const std::int64_t rank = config_.adapters.rank;
@@ -78,6 +79,17 @@ void Lowering::declare_block(std::int16_t index) {
   const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim,
                      kv = spec_.kv_heads * spec_.head_dim;
   Block b;
+  const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
+  const bool biased = spec_.norm == model::Norm::layer || spec_.norm == model::Norm::layer_plus_one;
+  const auto first_norm = [&] {
+    if (before) b.norm1 = parameter({h}, Module::norm1);
+    if (biased) b.norm1_bias = parameter({h}, Module::norm1);
+  };
+  const auto second_norm = [&] {
+    if (before && !spec_.shared_norm) b.norm2 = parameter({h}, Module::norm2);
+    if (biased && !spec_.shared_norm) b.norm2_bias = parameter({h}, Module::norm2);
+  };
+  if (spec_.norms_first) first_norm(), second_norm();
   if (spec_.fused_qkv) {
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
     b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
@@ -95,20 +107,30 @@ void Lowering::declare_block(std::int16_t index) {
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
     b.router = parameter({moe.experts, h}, Module::router);
+    if (moe.sigmoid_scores) {
+      b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
+      s_.buffers.push_back(b.score_correction);
+    }
     b.experts_gate_up = parameter({moe.experts, 2 * moe.intermediate, h}, Module::experts);
     b.experts_down = parameter({moe.experts, h, moe.intermediate}, Module::experts);
+    if (moe.shared_intermediate > 0) {
+      b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
+      b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
+      b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);
+      if (moe.shared_gate) b.shared_gate = parameter({1, h}, Module::mlp);
+    }
   } else if (spec_.fused_gate_up) {
     b.gate_up = linear_parameters(h, 2 * spec_.intermediate, spec_.mlp_bias, Module::gate_up_proj);
     b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
   } else {
-    b.gate = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::gate_proj);
+    if (!spec_.plain_mlp)
+      b.gate = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::gate_proj);
     b.up = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::up_proj);
     b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
   }
-  const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
-  if (before) b.norm1 = parameter({h}, Module::norm1);
+  if (!spec_.norms_first) first_norm();
   if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
-  if (before) b.norm2 = parameter({h}, Module::norm2);
+  if (!spec_.norms_first) second_norm();
   if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
   m_.blocks.push_back(b);
   block_ = -1;
@@ -120,12 +142,17 @@ void Lowering::declare() {
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
   m_.embed = parameter({spec_.vocab, spec_.hidden}, Module::embed);
+  if (spec_.position_table > 0)
+    m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
   for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
+  if (spec_.norm == model::Norm::layer || spec_.norm == model::Norm::layer_plus_one)
+    m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
   m_.lm_head =
       spec_.tied_embeddings ? m_.embed : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
+  if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
   // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
-  for (std::int64_t i = 0; i < spec_.rotary_tables; ++i) {
+  for (std::int64_t i = 0; i < spec_.rotary_tables && spec_.position_table == 0; ++i) {
     m_.inv_freq.push_back(
         p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
     s_.buffers.push_back(m_.inv_freq.back());
@@ -174,6 +201,19 @@ constexpr Exclusion exclusions_of_declare[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return option("--batch", c.run.batch) + " " + option("--seq", c.run.seq);
+     }},
+    {"--seq N, a model with a table of positions", "its table has no more rows",
+     "give a --seq of at most its positions",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.position_table > 0 && c.run.seq > m.max_positions;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return option("--seq", c.run.seq) + " of " + std::to_string(m.max_positions) + " positions";
+     }},
+    {"--autocast, NemotronLayerNorm1P", "it casts what it is given itself: not planned yet",
+     "add --autocast none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && m.norm == model::Norm::layer_plus_one;
      }},
     {"MODEL of more than 4096 blocks", "at most 4096", "give a model of fewer blocks",
      [](const ModelSpec& m, const StepConfig&) { return m.layers > most_layers; },

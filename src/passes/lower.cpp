@@ -30,6 +30,15 @@ constexpr Exclusion exclusions_of_lower[] = {
               c.run.batch * c.run.seq / c.memory.chunk_tokens > most_chunks;
      },
      chunked_option},
+    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias", "these losses have none",
+     "use --loss ce",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.head_bias &&
+              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--loss " + loss_option(c) + " for " + m.family;
+     }},
     {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
      "it is the logits that are cast, and there are none", "use --loss ce, or leave it out",
      [](const ModelSpec&, const StepConfig& c) {

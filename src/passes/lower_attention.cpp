@@ -25,8 +25,46 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
   return y;
 }
 
+/// Rotations that no fused kernel does. CohereAttention's: q and k in fp32 for its length. Glm4's:
+/// cos and sin are interleaved in each block, and a part of each head is rotated.
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_interleaved(V q, V k, const Rotary& rotary) {
+  std::vector<ir::OpId> unused;
+  if (spec_.widened_rotary) {
+    const V q_wide = cast(q, DType::f32), k_wide = cast(k, DType::f32);
+    const V q_turned = rotate_part(q_wide, rotary, unused);
+    const V k_turned = rotate_part(k_wide, rotary, unused);
+    const std::pair<V, V> both{cast(q_turned, dtype(q)), cast(k_turned, dtype(k))};
+    hold({q, k, q_wide, k_wide, q_turned, k_turned});
+    return both;
+  }
+  const auto interleaved = [&](V half) {  // repeat_interleave: a copy of an expanded half
+    const V y = out(shape(half), dtype(half), false);
+    emit(OpKind::clone, {half}, {y});
+    return y;
+  };
+  const V cos = interleaved(rotary.cos);
+  const Rotary own{cos, interleaved(rotary.sin)};
+  const std::int64_t d = spec_.head_dim, part = spec_.rotary_dim;
+  const auto rotated = [&](V x) { return slice_last(x, part, 0); };
+  const auto rest = [&](V x) { return slice_last(x, d - part, static_cast<std::int32_t>(part)); };
+  const V q_part = rotated(q), q_rest = rest(q), k_part = rotated(k), k_rest = rest(k);
+  const V q_turned = rotate_part(q_part, own, unused);
+  const V k_turned = rotate_part(k_part, own, unused);
+  const auto join = [&](V turned, V tail, V like) {
+    const V y = out(shape(like), dtype(turned), grad(like));
+    emit(OpKind::cat, {turned, tail}, {y});
+    return y;
+  };
+  const V q_joined = join(q_turned, q_rest, q);
+  hold({q_turned});  // `q_embed`, until it is bound anew
+  const std::pair<V, V> both{q_joined, join(k_turned, k_rest, k)};
+  hold({q, k, own.cos, own.sin});
+  return both;
+}
+
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
+  if (spec_.interleaved_rotary) return rotate_interleaved(q, k, rotary);
   Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
   if (!spec_.joined_rotary_part) {
     const V q_wide = rotate_part(q, rotary, chain.ops);
@@ -54,8 +92,16 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
       chain.ops.push_back(last_op());
       return y;
     };
-    chain.output = join(rotate_part(q_part, rotary, chain.ops), q_rest, q);
-    chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
+    const V q_turned = rotate_part(q_part, rotary, chain.ops);
+    if (spec_.turned_first) {
+      const V k_turned = rotate_part(k_part, rotary, chain.ops);
+      chain.output = join(q_turned, q_rest, q);
+      chain.second_output = join(k_turned, k_rest, k);
+      if (spec_.keeps_attention_out) rotation_locals_ = {q_turned, k_turned, q, k};
+    } else {
+      chain.output = join(q_turned, q_rest, q);
+      chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
+    }
   }
   if (config_.memory.kernels == Kernels::fused) {  // the fused kernel rotates in place
     // One autograd function: both outputs require a gradient where an input does, and what is made
@@ -80,7 +126,8 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
   const Attention asked = config_.run.attention;
-  const ir::Sdpa attributes{spec_.attention_scale, static_cast<std::int32_t>(window),
+  const ir::Sdpa attributes{spec_.scaled_queries ? 1.0 : spec_.attention_scale,
+                            static_cast<std::int32_t>(window),
                             asked == Attention::flash   ? ir::SdpaKernel::flash
                             : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
                                                         : ir::SdpaKernel::automatic};
@@ -146,7 +193,8 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   const V query = folded(autocast(q)), key = folded(narrow_keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), grad(q) || grad(k));
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
-  scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.attention_scale});
+  scores = unary(OpKind::mul_scalar, scores,
+                 ir::Number{spec_.scaled_queries ? 1.0 : spec_.attention_scale});
   if (spec_.attention_softcap) {
     scores = unary(OpKind::div, scores, ir::Number{*spec_.attention_softcap});
     scores = unary(OpKind::tanh, scores);
@@ -181,6 +229,48 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   return y;
 }
 
+std::array<ir::ValueId, 3> Lowering::split_in_three(V x) {
+  Shape third = shape(x);
+  third.set(third.rank() - 1, third.back() / 3);
+  std::array<V, 3> parts{};
+  for (V& part : parts) {
+    part = p_.on_storage_of(x, third, dtype(x), false);
+    p_.value(part).permuted = p_.value(x).permuted;
+  }
+  emit(OpKind::split, {x}, {parts[0], parts[1], parts[2]});
+  return parts;
+}
+
+/// q, k and v as one projection makes them: (B, heads, S, D) each.
+std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
+  const std::int64_t d = spec_.head_dim, nq = spec_.heads * d, nkv = spec_.kv_heads * d;
+  const auto heads = [&](V v, std::int64_t n, std::int64_t width) {
+    const V y =
+        p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, width}, dtype(v), false);
+    p_.value(y).permuted = true;
+    emit(OpKind::view, {v}, {y});
+    return y;
+  };
+  leaf_ = Module::qkv_proj;
+  const V qkv = linear(x, b.qkv);
+  switch (spec_.qkv_layout) {
+    case model::QkvLayout::by_head:
+      return split_in_three(heads(qkv, spec_.heads, 3 * d));
+    case model::QkvLayout::split: {
+      const auto [q, k, v] = split_in_three(qkv);
+      const V keys = heads(k, spec_.heads, d), values = heads(v, spec_.heads, d);
+      return {heads(q, spec_.heads, d), keys, values};
+    }
+    case model::QkvLayout::sliced:
+      break;
+  }
+  const V q_flat = slice_last(qkv, nq, 0);
+  const V k_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq));
+  const V v_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv));
+  const V q = heads(q_flat, spec_.heads, d), k = heads(k_flat, spec_.kv_heads, d);
+  return {q, k, heads(v_flat, spec_.kv_heads, d)};
+}
+
 ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
   const auto heads = [&](V v, std::int64_t n) {
@@ -191,36 +281,36 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   };
   V q{}, k{}, v{};
   if (spec_.fused_qkv) {
-    leaf_ = Module::qkv_proj;
-    const V qkv = linear(x, b.qkv);
-    const std::int64_t nq = spec_.heads * d, nkv = spec_.kv_heads * d;
-    const V q_flat = slice_last(qkv, nq, 0);
-    const V k_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq));
-    const V v_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv));
-    q = heads(q_flat, spec_.heads);
-    k = heads(k_flat, spec_.kv_heads);
-    v = heads(v_flat, spec_.kv_heads);
+    const auto made = fused_heads(x, b);
+    q = made[0], k = made[1], v = made[2];
   } else {
     const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
                              std::int64_t n) {
       leaf_ = leaf;
-      const V flat = linear(x, l);
+      V flat = linear(x, l);
+      if (spec_.scaled_queries && leaf == Module::q_proj)
+        flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
       if (norm != ir::no_id && spec_.qk_norm_whole)
         return heads(rms_norm(flat, norm, norm_leaf), n);
       const V y = heads(flat, n);
-      if (norm == ir::no_id || spec_.unit_offset_norm) return y;
+      if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
     };
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
     v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, spec_.kv_heads);
+    if (spec_.qk_norm && spec_.norms_after_heads) {
+      q = rms_norm(q, b.q_norm, Module::q_norm);
+      k = rms_norm(k, b.k_norm, Module::k_norm);
+    }
     if (spec_.qk_norm && spec_.unit_offset_norm) {  // gemma3: both norms after the projections
       q = gemma_rms_norm(q, b.q_norm, Module::q_norm);
       k = gemma_rms_norm(k, b.k_norm, Module::k_norm);
     }
   }
   const auto block = static_cast<std::size_t>(index);
-  const bool rotated = spec_.unrotated_block.empty() || !spec_.unrotated_block[block];
+  const bool rotated =
+      spec_.position_table == 0 && (spec_.unrotated_block.empty() || !spec_.unrotated_block[block]);
   const auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
@@ -229,8 +319,11 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
                      : sdpa(q_rotated, k_rotated, v, window);
   const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
   leaf_ = Module::o_proj;
-  const V y = linear(merged, b.o);
+  V y = linear(merged, b.o);
+  if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
   hold({x, q_rotated, k_rotated, v});  // the frame's locals
+  for (V local : rotation_locals_) hold({local});
+  rotation_locals_.clear();
   return y;
 }
 

@@ -30,8 +30,9 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
   const V weight = autocast(l.weight);
   x = autocast(x);
   const bool trained = grad(x) || grad(weight) || (bias != ir::no_id && grad(bias));
-  const V y = out(with_columns(shape(x), shape(weight)[0]), dtype(x), trained);
-  const ir::Product product{columns(shape(x))};
+  const std::int64_t width = shape(weight)[l.input_first ? 1 : 0];
+  const V y = out(with_columns(shape(x), width), dtype(x), trained);
+  const ir::Product product{columns(shape(x)), l.input_first ? ir::Form::nn : ir::Form::nt};
   if (bias != ir::no_id)
     emit(OpKind::addmm, {bias, x, weight}, {y}, product);
   else

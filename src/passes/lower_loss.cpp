@@ -27,6 +27,8 @@ ir::ValueId Lowering::shifted_labels(bool keep_padded) {
 
 // A loss without logits takes the divisor where it is cheap: on the hidden state.
 ir::ValueId Lowering::divided_hidden() {
+  if (spec_.logits_multiplier)
+    return unary(OpKind::mul_scalar, hidden_, ir::Number{*spec_.logits_multiplier});
   return spec_.logits_divisor ? unary(OpKind::div, hidden_, ir::Number{*spec_.logits_divisor})
                               : hidden_;
 }
@@ -34,8 +36,10 @@ ir::ValueId Lowering::divided_hidden() {
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V logits = linear(hidden_, {m_.lm_head, ir::no_id});
+  V logits = linear(hidden_, {m_.lm_head, m_.lm_head_bias});
   phase_ = Phase::loss;
+  if (spec_.logits_multiplier)
+    logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});
   if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
   if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
   leaf_ = Module::loss;

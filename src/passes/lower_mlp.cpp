@@ -10,9 +10,52 @@ using ir::OpKind;
 using ir::Shape;
 
 ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
-  const V y =
-      unary(spec_.activation == model::Activation::silu ? OpKind::silu : OpKind::gelu_tanh, x);
+  using model::Activation;
+  V y{};
+  switch (spec_.activation) {
+    case Activation::silu:
+      y = unary(OpKind::silu, x);
+      break;
+    case Activation::gelu_tanh:
+      y = unary(OpKind::gelu_tanh, x);
+      break;
+    case Activation::gelu:
+      y = unary(OpKind::gelu, x);
+      break;
+    case Activation::gelu_new:
+      return gelu_new(x);
+    case Activation::relu:
+      y = unary(OpKind::relu, x);
+      break;
+    case Activation::relu2:  // torch.square
+      y = unary(OpKind::pow, unary(OpKind::relu, x), ir::Power{2.0});
+      break;
+  }
   if (chain != nullptr) chain->push_back(last_op());
+  return y;
+}
+
+/// NewGELUActivation.forward: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+ir::ValueId Lowering::gelu_new(V x) {
+  constexpr double root = 0.7978845608028654, cubic = 0.044715;
+  const auto times = [&](V v, double number) {
+    return unary(OpKind::mul_scalar, v, ir::Number{number});
+  };
+  const V half = times(x, 0.5);
+  const V inner = binary(OpKind::add, x, times(unary(OpKind::pow, x, ir::Power{3.0}), cubic));
+  const V bent = unary(OpKind::tanh, times(inner, root));
+  return binary(OpKind::mul, half, unary(OpKind::add_scalar, bent, ir::Number{1.0}));
+}
+
+ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
+  leaf_ = Module::up_proj;
+  const V wide = linear(x, b.up);
+  leaf_ = Module::activation;
+  const V activated = activate(wide, nullptr);
+  hold({wide});  // the activation's argument
+  leaf_ = Module::down_proj;
+  const V y = linear(activated, b.down);
+  hold({x, activated});
   return y;
 }
 
@@ -26,6 +69,11 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
+  const V y = spec_.plain_mlp ? plain_mlp(b, x) : gated_mlp(b, x);
+  return spec_.dropout_in_block ? y : dropped(y, spec_.residual_dropout);
+}
+
+ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   const ir::SwiGlu act{spec_.activation == model::Activation::gelu_tanh ? ir::Gate::gelu_tanh
                                                                         : ir::Gate::silu};
   Chain chain{OpKind::swiglu, {}, {}, ir::no_id, ir::no_id, act};
@@ -64,29 +112,90 @@ ir::ValueId Lowering::mlp(const Block& b, V x) {
   return y;
 }
 
-ir::ValueId Lowering::moe(const Block& b, V x) {
+/// div_ in place: autograd saves a copy of what it overwrites.
+ir::ValueId Lowering::divided_in_place(V weights, V total) {
+  const V before = unary(OpKind::clone, weights);
+  const V divided = p_.on_storage_of(weights, shape(weights), DType::f32, true);
+  emit(OpKind::div, {before, total}, {divided});
+  return divided;
+}
+
+/// Qwen3MoeTopKRouter.forward: (tokens, experts) in fp32 for the softmax
+Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
-  const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
-  // Router: (tokens, experts) in fp32 for the softmax
+  const std::int64_t tokens = shape(flat)[0];
   leaf_ = Module::router;
-  const V flat = p_.reshape(x, {tokens, spec_.hidden});
   const V logits = linear(flat, {b.router, ir::no_id});
-  const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
+  probabilities_ = unary(OpKind::softmax, cast(logits, DType::f32));
   const V top = out({tokens, moe.top_k}, DType::f32, true);
   const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {probabilities}, {top, experts},
+  emit(OpKind::topk, {probabilities_}, {top, experts},
        ir::TopK{static_cast<std::int32_t>(moe.top_k)});
   V weights = top;
   if (moe.normalize_top_k) {
     const V total = out({tokens, 1}, DType::f32, true);
     emit(OpKind::sum, {top}, {total});
-    // div_ in place: autograd saves a copy of what it overwrites
-    const V before = unary(OpKind::clone, top);
-    const V normalized = p_.on_storage_of(top, shape(top), DType::f32, true);
-    emit(OpKind::div, {before, total}, {normalized});
-    weights = normalized;
+    weights = divided_in_place(top, total);
   }
-  if (!moe.wide_weights) weights = cast(weights, dtype(x));
+  top_ = top;
+  if (!moe.wide_weights) weights = cast(weights, dtype(flat));
+  return {logits, weights, experts};
+}
+
+/// Glm4MoeTopkRouter.forward, with one group of experts. The choice is made of corrected scores,
+/// the weights of the scores themselves.
+Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = shape(flat)[0];
+  const auto k = static_cast<std::int32_t>(moe.top_k);
+  leaf_ = Module::router;
+  const V wide = cast(flat, DType::f32);
+  const V logits = linear(wide, {cast(b.router, DType::f32), ir::no_id});
+  const V scores = unary(OpKind::sigmoid, logits);
+  const auto plain = [&](const Shape& size, DType type) { return out(size, type, false); };
+  const V choice = plain(shape(scores), DType::f32);
+  emit(OpKind::add, {scores, b.score_correction}, {choice});
+  const V two = plain({tokens, 2}, DType::f32), of_two = plain({tokens, 2}, DType::i64);
+  emit(OpKind::topk, {choice}, {two, of_two}, ir::TopK{2});
+  const V group = plain({tokens, 1}, DType::f32);
+  emit(OpKind::sum, {two}, {group});
+  const V best = plain({tokens, 1}, DType::f32), of_best = plain({tokens, 1}, DType::i64);
+  emit(OpKind::topk, {group}, {best, of_best}, ir::TopK{1});
+  const V zeros = plain({tokens, 1}, DType::f32);
+  emit(OpKind::fill, {}, {zeros});
+  const V groups = p_.on_storage_of(zeros, shape(zeros), DType::f32, true);
+  emit(OpKind::scatter, {zeros, of_best, of_best}, {groups});
+  const V within = plain(shape(scores), DType::u8), outside = plain(shape(scores), DType::u8);
+  emit(OpKind::cast, {groups}, {within});
+  emit(OpKind::compare, {within}, {outside}, ir::Compare{1.0, ir::Comparison::not_equal});
+  const V masked = plain(shape(scores), DType::f32);
+  emit(OpKind::masked_fill, {choice, outside}, {masked});
+  const V values = plain({tokens, moe.top_k}, DType::f32);
+  const V experts = plain({tokens, moe.top_k}, DType::i64);
+  emit(OpKind::topk, {masked}, {values, experts}, ir::TopK{k});
+  const V picked = out({tokens, moe.top_k}, DType::f32, grad(scores));
+  emit(OpKind::gather, {scores, experts}, {picked});
+  V weights = picked;
+  V denominator = ir::no_id;
+  if (moe.normalize_top_k) {
+    const V total = out({tokens, 1}, DType::f32, grad(picked));
+    emit(OpKind::sum, {picked}, {total});
+    denominator = unary(OpKind::add_scalar, total, ir::Number{1e-20});
+    weights = divided_in_place(picked, denominator);
+  }
+  weights = unary(OpKind::mul_scalar, weights, ir::Number{moe.scaling});
+  hold({wide, scores, of_two, group, of_best, groups, outside, masked});
+  if (denominator != ir::no_id) hold({denominator});
+  return {logits, weights, experts};
+}
+
+ir::ValueId Lowering::moe(const Block& b, V x) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
+  const V flat = p_.reshape(x, {tokens, spec_.hidden});
+  const V shared = moe.shared_gate ? gated_mlp(b, flat) : ir::no_id;
+  const Routed routed = moe.sigmoid_scores ? sigmoid_router(b, flat) : softmax_router(b, flat);
+  const auto [logits, weights, experts] = routed;
 
   leaf_ = Module::experts;
   const V sample_weights = p_.reshape(weights, {rows});
@@ -136,10 +245,26 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
   emit(OpKind::sum, {restored}, {combined},
        ir::Sum{ir::SumOver::experts});  // view(tokens, top_k, hidden).sum(1)
-  const V y = cast(combined, dtype(x));
+  V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
-  hold({order, offsets, narrow_ids, logits, top, experts, probabilities});
-  return p_.reshape(y, shape(x));
+  hold({order, offsets, narrow_ids});
+  if (!moe.sigmoid_scores) hold({logits, top_, experts, probabilities_});
+  if (shared != ir::no_id) {
+    leaf_ = Module::mlp;
+    const V share = unary(OpKind::sigmoid, linear(flat, {b.shared_gate, ir::no_id}));
+    const V weighted_share = binary(OpKind::mul, share, shared);
+    const V own = y;
+    y = binary(OpKind::add, own, weighted_share);
+    hold({own, shared, weighted_share, logits, top_, experts});
+  }
+  y = p_.reshape(y, shape(x));
+  if (moe.shared_intermediate > 0 && !moe.shared_gate) {
+    const V own = y, fed = gated_mlp(b, x);
+    leaf_ = Module::mlp;
+    y = binary(OpKind::add, own, fed);
+    hold({own, x, logits, weights, experts});
+  }
+  return y;
 }
 
 }  // namespace ac_advisor::passes

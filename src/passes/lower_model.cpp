@@ -24,12 +24,12 @@ ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) 
   return y;
 }
 
-ir::ValueId Lowering::binary(OpKind kind, V a, V b) {
+ir::ValueId Lowering::binary(OpKind kind, V a, V b, const ir::Attributes& attributes) {
   // The larger operand gives the shape, the first the layout (TensorIterator's order of strides).
   const V like = shape(a).numel() >= shape(b).numel() ? a : b;
   const V y = out(shape(like), dtype(a) == DType::f32 ? DType::f32 : dtype(b), grad(a) || grad(b));
   p_.value(y).permuted = p_.value(like).permuted;
-  emit(kind, {a, b}, {y});
+  emit(kind, {a, b}, {y}, attributes);
   return y;
 }
 
@@ -74,6 +74,34 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
 
 void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values, {}); }
 
+ir::ValueId Lowering::dropped(V x, double probability) {
+  if (probability == 0.0) return x;
+  // dropout_cuda (aten/src/ATen/native/cuda/Dropout.cu) makes the mask before the output
+  const V empty = out(shape(x), DType::u8, false);
+  emit(OpKind::empty, {}, {empty});
+  const V mask = p_.on_storage_of(empty, shape(x), DType::u8, true);
+  const V kept = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::dropout, {x, empty}, {kept, mask}, ir::Dropout{probability, block_});
+  return kept;
+}
+
+ir::ValueId Lowering::block_dropout(V x) {
+  if (!spec_.dropout_in_block) return x;
+  leaf_ = Module::block;
+  return dropped(x, spec_.residual_dropout);
+}
+
+/// The rows of a learned table; OPTDecoder.forward counts positions along a mask of ones.
+ir::ValueId Lowering::position_embedding() {
+  leaf_ = Module::embed;
+  V rows = positions_;
+  if (spec_.masked_positions) rows = unary(OpKind::add_scalar, rows, ir::Number{2.0});
+  const std::int64_t sequences = spec_.masked_positions ? config_.run.batch : 1;
+  const V y = out({sequences, config_.run.seq, spec_.hidden}, dtype_, grad(m_.positions));
+  emit(OpKind::embedding, {m_.positions, rows}, {y});
+  return y;
+}
+
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
@@ -117,20 +145,37 @@ ir::ValueId Lowering::residual_add(V residual, V x) {
 
 ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   block_ = index;
-  const auto norm = [&](V v, V w, Module leaf) {
-    return spec_.unit_offset_norm ? gemma_rms_norm(v, w, leaf) : rms_norm(v, w, leaf);
-  };
-  V h = spec_.post_norms_only ? x : norm(x, b.norm1, Module::norm1);
-  h = attention(b, index, h, rotary);
+  if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
+  V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  h = block_dropout(attention(b, index, h, rotary));
+  const V attended = h;
   if (b.post_attention_norm != ir::no_id)
-    h = norm(h, b.post_attention_norm, Module::post_attention_norm);
+    h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
   const V middle = residual_add(x, h);
-  h = spec_.post_norms_only ? middle : norm(middle, b.norm2, Module::norm2);
-  h = b.router != ir::no_id ? moe(b, h) : mlp(b, h);
-  if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, Module::post_mlp_norm);
+  h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
+  h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
+  if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, ir::no_id, Module::post_mlp_norm);
   const V y = residual_add(middle, h);
+  if (spec_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_});
+  if (attention_weights_ != ir::no_id) hold({attention_weights_});
+  block_ = -1;
+  return y;
+}
+
+/// GPTNeoXLayer.forward, PhiDecoderLayer.forward, CohereDecoderLayer.forward
+ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  const V first = norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  leaf_ = Module::block;
+  const V attended = block_dropout(attention(b, index, first, rotary));
+  const V second = spec_.shared_norm ? first : norm(x, b.norm2, b.norm2_bias, Module::norm2);
+  const V fed = block_dropout(mlp(b, second));
+  leaf_ = Module::block;
+  const V part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
+  const V y = binary(OpKind::add, part, spec_.branches_first ? x : fed);
+  hold({x, attended, fed, positions_});
+  if (spec_.shared_norm) hold({first});
   if (attention_weights_ != ir::no_id) hold({attention_weights_});
   block_ = -1;
   return y;
@@ -139,21 +184,40 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
   const V embedded = embedding();
-  const V start = out({config_.run.seq}, DType::i64, false);
-  emit(OpKind::arange, {}, {start});
-  positions_ = unary(OpKind::add_scalar, start);
+  V ones = ir::no_id;
+  if (spec_.masked_positions) {  // OPTDecoder.forward
+    ones = out({config_.run.batch, config_.run.seq}, DType::f32, false);
+    emit(OpKind::fill, {}, {ones}, ir::Number{1.0});
+    const V counted = binary(OpKind::mul, unary(OpKind::cumsum, ones), ones);
+    positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
+  } else {
+    const V start = out({config_.run.seq}, DType::i64, false);
+    emit(OpKind::arange, {}, {start});
+    positions_ = unary(OpKind::add_scalar, start);
+  }
+  V x = embedded, at_positions = ir::no_id;
+  if (spec_.position_table > 0 && !spec_.masked_positions) {
+    at_positions = position_embedding();
+    x = binary(OpKind::add, embedded, at_positions);
+  }
   causal_masks();
+  if (spec_.masked_positions) {
+    at_positions = position_embedding();
+    x = binary(OpKind::add, embedded, at_positions);
+  }
+  leaf_ = Module::embed;
+  x = dropped(x, spec_.embedding_dropout);
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
-  V x = embedded;
   for (std::int16_t i = 0; i < spec_.layers; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(m_.blocks[index], i, x, rotary[local ? 1 : 0]);
+    x = block(m_.blocks[index], i, x, rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
   }
   leaf_ = Module::final_norm;
-  hidden_ = spec_.unit_offset_norm ? gemma_rms_norm(x, m_.final_norm, Module::final_norm)
-                                   : rms_norm(x, m_.final_norm, Module::final_norm);
+  hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
+  if (at_positions != ir::no_id) hold({at_positions});
+  if (ones != ir::no_id) hold({ones});
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_})

@@ -37,6 +37,65 @@ ir::ValueId Lowering::rms_norm(V x, V weight, Module leaf) {
   return y;
 }
 
+ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
+  switch (spec_.norm) {
+    case model::Norm::layer:
+    case model::Norm::layer_plus_one:
+      return layer_norm(x, weight, bias, leaf);
+    case model::Norm::written_out:
+      return written_out_norm(x, weight, leaf);
+    case model::Norm::rms:
+      break;
+  }
+  return spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
+}
+
+/// torch.nn.LayerNorm, which autocast runs in fp32; NemotronLayerNorm1P adds one to the weight.
+ir::ValueId Lowering::layer_norm(V x, V weight, V bias, Module leaf) {
+  leaf_ = leaf;
+  const V given = x;
+  if (config_.precision.autocast) {
+    x = cast(x, DType::f32);
+    weight = cast(weight, DType::f32);
+    bias = cast(bias, DType::f32);
+  }
+  if (spec_.norm == model::Norm::layer_plus_one)
+    weight = unary(OpKind::add_scalar, weight, ir::Number{1.0});
+  Shape row = shape(x);
+  row.set(row.rank() - 1, 1);
+  const V y = out(shape(x), dtype(x), grad(x) || grad(weight));
+  const V mean = out(row, DType::f32, false), inverse = out(row, DType::f32, false);
+  emit(OpKind::layer_norm, {x, weight, bias}, {y, mean, inverse},
+       ir::LayerNorm{spec_.rms_norm_eps});
+  hold({given});
+  return y;
+}
+
+/// CohereLayerNorm.forward
+ir::ValueId Lowering::written_out_norm(V x, V weight, Module leaf) {
+  leaf_ = leaf;
+  const DType in = dtype(x);
+  const V h = cast(x, DType::f32);
+  Shape row = shape(x);
+  row.set(row.rank() - 1, 1);
+  const auto mean_of = [&](V v) {
+    const V y = out(row, DType::f32, grad(x));
+    emit(OpKind::mean, {v}, {y});
+    return y;
+  };
+  const auto centred = [&](V mean) { return binary(OpKind::add, h, mean, ir::Add{-1.0}); };
+  const V mean = mean_of(h);
+  const V variance = mean_of(unary(OpKind::pow, centred(mean), ir::Power{2.0}));
+  const V difference = centred(mean);
+  const V shifted = unary(OpKind::add_scalar, variance, ir::Number{spec_.rms_norm_eps});
+  const V normed = binary(OpKind::mul, difference, unary(OpKind::rsqrt, shifted));
+  hold({h});  // `hidden_states`, until it is bound anew
+  const V scaled = binary(OpKind::mul, cast(weight, DType::f32), normed);
+  const V y = cast(scaled, in);
+  hold({x, scaled, mean, variance});  // the argument, the frame's locals
+  return y;
+}
+
 ir::ValueId Lowering::gemma_rms_norm(V x, V weight, Module leaf) {
   leaf_ = leaf;
   const auto first = last_op() + 1;

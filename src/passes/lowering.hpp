@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -51,6 +52,10 @@ class Lowering {
 
   // lower_model.cpp
   V embedding();
+  V position_embedding();
+  V dropped(V x, double probability);
+  V block_dropout(V x);
+  V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   Rotary rotary_embedding(V inv_freq);
   V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   V residual_add(V residual, V x);
@@ -67,11 +72,17 @@ class Lowering {
   // lower_norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
   V gemma_rms_norm(V x, V weight, ir::Module leaf);
+  V layer_norm(V x, V weight, V bias, ir::Module leaf);
+  V written_out_norm(V x, V weight, ir::Module leaf);
+  V norm(V x, V weight, V bias, ir::Module leaf);
 
   // lower_attention.cpp
   V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
+  std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
+  std::array<V, 3> fused_heads(V x, const Block& b);
+  std::array<V, 3> split_in_three(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask);
   V repeat_kv(V x);
@@ -89,7 +100,17 @@ class Lowering {
 
   // lower_mlp.cpp, lower_moe.cpp
   V mlp(const Block& b, V x);
+  V plain_mlp(const Block& b, V x);
+  V gated_mlp(const Block& b, V x);
+  V gelu_new(V x);
   V moe(const Block& b, V x);
+  /// What a router makes, (tokens, top k) but for the logits.
+  struct Routed {
+    V logits{}, weights{}, experts{};
+  };
+  Routed softmax_router(const Block& b, V flat);
+  Routed sigmoid_router(const Block& b, V flat);
+  V divided_in_place(V weights, V total);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
@@ -110,7 +131,7 @@ class Lowering {
   ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
                 const ir::Attributes& attributes = {});
   V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
-  V binary(ir::OpKind kind, V a, V b);
+  V binary(ir::OpKind kind, V a, V b, const ir::Attributes& attributes = {});
   V cast(V x, DType dtype);
   V autocast(V x);
   void end_autocast();
@@ -137,6 +158,8 @@ class Lowering {
   std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
   V hidden_{}, padded_labels_{}, positions_{};
+  std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
+  V probabilities_{}, top_{};       ///< of the softmax router's frame
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 

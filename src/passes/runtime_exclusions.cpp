@@ -36,6 +36,12 @@ std::int64_t short_window(const ModelSpec& m, const StepConfig& c) {
   return found == m.window.end() ? 0 : *found;
 }
 
+/// What the trainer has no kernels for.
+bool of_other_kind(const ModelSpec& m) {
+  return m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side || m.interleaved_rotary ||
+         m.position_table > 0 || (m.moe && m.moe->shared_intermediate > 0);
+}
+
 constexpr Exclusion of_trainer[] = {
     {"--autocast", "planned for PyTorch, not run by the trainer", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.precision.autocast; }},
@@ -95,6 +101,11 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.run.capacity_factor != 1.0;
      }},
+    {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
+     "learned positions, a shared expert",
+     "planned for PyTorch, not run by the trainer", "plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) { return trained(c) && of_other_kind(m); },
+     [](const ModelSpec& m, const StepConfig&) { return m.family; }},
     {"num_kv_shared_layers", "the trainer has no shared keys and values", "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained(c) && m.kv_sharing; }},
     {"vision_config", "the trainer has no encoder of images", "give it the decoder's configuration",

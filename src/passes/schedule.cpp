@@ -21,12 +21,15 @@ Schedule make_schedule(const StepProgram& step) {
   }
   for (ir::ValueId v : step.surviving) outlives[static_cast<std::size_t>(p.storage_of(v))] = true;
 
-  std::size_t group_end = 0;
+  std::size_t group_end = 0, before_sums = 0;
   for (std::size_t i = 0; i < ops; ++i) {
     const ir::Op& op = p.ops[i];
     if (i == 0 || p.ops[i - 1].group != op.group) {
       group_end = i;
       while (group_end + 1 < ops && p.ops[group_end + 1].group == op.group) ++group_end;
+      before_sums = i;
+      while (before_sums < group_end && p.ops[before_sums + 1].kind != ir::OpKind::sum)
+        ++before_sums;
     }
     for (ir::ValueId v : p.inputs(op)) {
       const ir::ValueId root = p.root(v);
@@ -34,8 +37,13 @@ Schedule make_schedule(const StepProgram& step) {
       // What validate_outputs sums is replaced at once; all else a node holds to its end.
       const bool replaced = op.kind == ir::OpKind::sum && op.phase == ir::Phase::backward &&
                             producer != no_id && p.op(producer).group == op.group;
+      // A checkpoint's hook hands a recomputed tensor to the node's function alone: it is gone when
+      // validate_outputs sums (torch/utils/checkpoint.py, v2.11: unpack_hook).
+      const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
+                          p.op(producer).phase == ir::Phase::recompute;
+      const std::size_t end = replaced ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
-      last = std::max(last, static_cast<OpId>(replaced ? i : group_end));
+      last = std::max(last, static_cast<OpId>(end));
     }
     for (ir::ValueId v : p.outputs(op)) {
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.storage_of(v))];

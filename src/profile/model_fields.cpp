@@ -19,6 +19,11 @@ std::string runs(const std::vector<T>& list) {
   return text;
 }
 
+const char* name_of(model::Activation activation) {
+  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
+  return names[static_cast<std::size_t>(activation)];
+}
+
 }  // namespace
 
 std::vector<Field> model_fields(const model::ModelSpec& m) {
@@ -57,7 +62,7 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
       {"kv_sharing", m.kv_sharing},
       {"attention_softcap", m.attention_softcap.value_or(0.0)},
       {"final_softcap", m.final_softcap.value_or(0.0)},
-      {"activation", std::string(m.activation == model::Activation::silu ? "silu" : "gelu_tanh")},
+      {"activation", std::string(name_of(m.activation))},
       {"rotary_dim", m.rotary_dim},
       {"rotary_tables", m.rotary_tables},
       {"window", runs(m.window)},
@@ -71,6 +76,13 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.embedding_multiplier) fields.push_back({"embedding_multiplier", *m.embedding_multiplier});
   if (m.residual_multiplier) fields.push_back({"residual_multiplier", *m.residual_multiplier});
   if (m.logits_divisor) fields.push_back({"logits_divisor", *m.logits_divisor});
+  if (m.logits_multiplier) fields.push_back({"logits_multiplier", *m.logits_multiplier});
+  if (m.side_by_side) fields.push_back({"side_by_side", m.side_by_side});
+  if (m.position_table > 0) fields.push_back({"position_table", m.position_table});
+  if (m.residual_dropout > 0) fields.push_back({"residual_dropout", m.residual_dropout});
+  if (m.embedding_dropout > 0) fields.push_back({"embedding_dropout", m.embedding_dropout});
+  if (moe.shared_intermediate > 0)
+    fields.push_back({"moe.shared_intermediate", moe.shared_intermediate});
   if (!m.unrotated_block.empty()) fields.push_back({"unrotated_block", runs(m.unrotated_block)});
   if (m.tower) {
     fields.push_back({"tower.encoder", m.tower->encoder});

@@ -44,6 +44,21 @@ void visit(Spec& m, Io io) {
   io("sparse_block", m.sparse_block);
 }
 
+/// Later than the first files: there only where a model has another value than the default.
+template <typename Spec, typename Io>
+void visit_later(Spec& m, Io io) {
+  io("side_by_side", m.side_by_side);
+  io("shared_norm", m.shared_norm);
+  io("position_table", m.position_table);
+  io("residual_dropout", m.residual_dropout);
+  io("embedding_dropout", m.embedding_dropout);
+}
+
+const char* name_of(model::Activation activation) {
+  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
+  return names[static_cast<std::size_t>(activation)];
+}
+
 /// What files of version 0.1.0 do not have.
 bool is_newer(const std::string& name) {
   return name == "local_rope_theta" || name == "attention_scale";
@@ -57,7 +72,10 @@ Json model_json(const model::ModelSpec& spec) {
   const model::ModelSpec defaults;
   if (spec.local_rope_theta == defaults.local_rope_theta) out.erase("local_rope_theta");
   if (spec.attention_scale == defaults.attention_scale) out.erase("attention_scale");
-  out["activation"] = spec.activation == model::Activation::silu ? "silu" : "gelu_tanh";
+  visit_later(spec, [&](const char* name, const auto& member) {
+    if (member != std::remove_cvref_t<decltype(member)>{}) out[name] = member;
+  });
+  out["activation"] = name_of(spec.activation);
   if (spec.attention_softcap) out["attention_softcap"] = *spec.attention_softcap;
   if (spec.final_softcap) out["final_softcap"] = *spec.final_softcap;
   if (spec.rope_scaling)
@@ -71,6 +89,10 @@ Json model_json(const model::ModelSpec& spec) {
                   {"top_k", spec.moe->top_k},
                   {"intermediate", spec.moe->intermediate},
                   {"normalize_top_k", spec.moe->normalize_top_k}};
+  if (spec.moe && spec.moe->shared_intermediate > 0)
+    out["moe"]["shared_intermediate"] = spec.moe->shared_intermediate;
+  if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
+  if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
   if (spec.residual_multiplier) out["residual_multiplier"] = *spec.residual_multiplier;
   if (spec.logits_divisor) out["logits_divisor"] = *spec.logits_divisor;
@@ -93,9 +115,15 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       if (is_newer(name) && !json.contains(name)) return;
       json.at(name).get_to(member);
     });
+    visit_later(spec, [&](const char* name, auto& member) {
+      field = name;
+      if (json.contains(name)) json.at(name).get_to(member);
+    });
     field = "activation";
-    spec.activation =
-        json.at("activation") == "silu" ? model::Activation::silu : model::Activation::gelu_tanh;
+    using enum model::Activation;
+    spec.activation = gelu_tanh;
+    for (const model::Activation known : {silu, gelu, gelu_new, relu, relu2})
+      if (json.at("activation") == name_of(known)) spec.activation = known;
     if (json.contains("attention_softcap"))
       spec.attention_softcap = json["attention_softcap"].get<double>();
     if (json.contains("final_softcap")) spec.final_softcap = json["final_softcap"].get<double>();
@@ -113,6 +141,9 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       spec.moe = model::MoeSpec{
           moe.at("experts").get<std::int64_t>(), moe.at("top_k").get<std::int64_t>(),
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
+      if (moe.contains("shared_intermediate"))
+        moe["shared_intermediate"].get_to(spec.moe->shared_intermediate);
+      if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     const auto read_optional = [&](const char* name, std::optional<double>& member) {
       field = name;
@@ -121,6 +152,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     read_optional("embedding_multiplier", spec.embedding_multiplier);
     read_optional("residual_multiplier", spec.residual_multiplier);
     read_optional("logits_divisor", spec.logits_divisor);
+    read_optional("logits_multiplier", spec.logits_multiplier);
     field = "unrotated_block";
     if (json.contains(field)) json[field].get_to(spec.unrotated_block);
     if (json.contains("tower")) {

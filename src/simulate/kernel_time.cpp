@@ -42,11 +42,16 @@ bool iterates(OpKind kind) {
     case OpKind::cat:
     case OpKind::silu:
     case OpKind::gelu_tanh:
+    case OpKind::gelu:
+    case OpKind::relu:
+    case OpKind::sigmoid:
     case OpKind::tanh:
     case OpKind::copy:
     case OpKind::masked_fill:
     case OpKind::silu_backward:
     case OpKind::gelu_backward:
+    case OpKind::relu_backward:
+    case OpKind::sigmoid_backward:
     case OpKind::tanh_backward:
     case OpKind::slice_backward:
     case OpKind::accumulate:

@@ -10,9 +10,12 @@ namespace ac_advisor::test {
 
 /// A small configuration of a family: only what every family must have.
 inline nlohmann::json small_config(const std::string& model_type) {
-  return {{"model_type", model_type}, {"hidden_size", 64},        {"intermediate_size", 160},
-          {"num_hidden_layers", 4},   {"num_attention_heads", 4}, {"num_key_value_heads", 2},
-          {"vocab_size", 512}};
+  nlohmann::json config{{"model_type", model_type}, {"hidden_size", 64},
+                        {"intermediate_size", 160}, {"num_hidden_layers", 4},
+                        {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                        {"vocab_size", 512}};
+  if (model_type == "opt") config["ffn_dim"] = 160;
+  return config;
 }
 
 inline model::ModelSpec parse(const nlohmann::json& config, const std::string& as = {}) {

@@ -103,6 +103,53 @@ TEST_CASE("families of further shapes have the parameters of transformers' own m
         6'919'161'856);
 }
 
+TEST_CASE("families of other norms, MLPs and positions have the published models' parameters") {
+  const auto count = [](const char* family, nlohmann::json fields) {
+    fields["model_type"] = family;
+    return model::parameter_count(parse(fields));
+  };
+  const auto sized = [](std::int64_t hidden, std::int64_t intermediate, std::int64_t layers,
+                        std::int64_t heads, std::int64_t vocab) {
+    return nlohmann::json{{"hidden_size", hidden},
+                          {"intermediate_size", intermediate},
+                          {"num_hidden_layers", layers},
+                          {"num_attention_heads", heads},
+                          {"vocab_size", vocab}};
+  };
+  CHECK(count("cohere", sized(8192, 22528, 40, 64, 256000)) == 34'980'831'232);  // command-r-v01
+  nlohmann::json config = sized(4096, 13696, 40, 32, 151552);                    // GLM-4-9B-0414
+  config["num_key_value_heads"] = 2;
+  config["head_dim"] = 128;
+  CHECK(count("glm4", config) == 9'400'279'040);
+  CHECK(count("glm", config) == 9'399'951'360);  // glm-4-9b-chat-hf: two norms a block
+  config = sized(4096, 10944, 46, 96, 151552);   // GLM-4.5-Air
+  config["num_key_value_heads"] = 8;
+  config["head_dim"] = 128;
+  config["attention_bias"] = true;
+  // The published count has the corrections of 45 blocks' 128 scores, which are buffers.
+  CHECK(count("glm4_moe", config) == 106'852'251'264 - 45 * 128);
+  CHECK(count("gpt2", {{"n_embd", 768}, {"n_layer", 12}, {"n_head", 12}, {"vocab_size", 50257}}) ==
+        124'439'808);
+  CHECK(count("gpt_neox", sized(2048, 8192, 24, 16, 50304)) == 1'414'647'808);  // pythia-1.4b
+  config = sized(2048, 0, 24, 32, 50272);                                       // opt-1.3b
+  config.erase("intermediate_size");
+  config["ffn_dim"] = 8192;
+  CHECK(count("opt", config) == 1'315'758'080);
+  CHECK(count("phi", sized(2560, 10240, 32, 32, 51200)) == 2'779'683'840);  // phi-2
+  config = sized(2048, 5632, 24, 16, 151936);                               // Qwen1.5-MoE-A2.7B
+  CHECK(count("qwen2_moe", config) == 14'315'784'192);
+  config = sized(2048, 5632, 24, 32, 100352);  // stablelm-2-1.6b
+  config["use_qkv_bias"] = true;
+  CHECK(count("stablelm", config) == 1'644'515'328);
+  config = sized(4608, 18432, 32, 36, 49152);  // starcoder2-7b
+  config["num_key_value_heads"] = 4;
+  CHECK(count("starcoder2", config) == 7'173'923'840);
+  config = sized(3072, 9216, 32, 24, 256000);  // Minitron-4B: "4.19 B"
+  config["num_key_value_heads"] = 8;
+  config["head_dim"] = 128;
+  CHECK(count("nemotron", config) == 4'190'509'056);
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

@@ -15,9 +15,12 @@ using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
   CHECK(model::known_families() ==
-        std::vector<std::string>{"gemma", "gemma2", "gemma3_text", "granite", "llama", "mistral",
-                                 "mixtral", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen3",
-                                 "qwen3_moe", "smollm3"});
+        std::vector<std::string>{"cohere",  "cohere2",  "gemma",     "gemma2",  "gemma3_text",
+                                 "glm",     "glm4",     "glm4_moe",  "gpt2",    "gpt_neox",
+                                 "granite", "llama",    "mistral",   "mixtral", "nemotron",
+                                 "olmo2",   "olmo3",    "olmoe",     "opt",     "phi",
+                                 "phi3",    "qwen2",    "qwen2_moe", "qwen3",   "qwen3_moe",
+                                 "smollm3", "stablelm", "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -27,14 +30,20 @@ TEST_CASE("every family reads its smallest configuration") {
     CHECK(spec.family == family);
     CHECK(spec.layers == 4);
     CHECK(spec.window.size() == 4);
-    CHECK(spec.max_positions == 0);
-    CHECK(spec.rotary_dim == spec.head_dim);
+    CHECK((spec.max_positions == 0) == (spec.position_table == 0));
+    if (spec.norm != model::Norm::rms ||
+        (family.starts_with("glm") && !spec.moe)) {  // have a case of their own
+      CHECK(spec.rms_norm_eps == (family.starts_with("glm") ? 1.5625e-7 : 1e-5));
+      continue;
+    }
+    CHECK(spec.rotary_dim == spec.head_dim / (family == "glm4_moe" ? 2 : 1));
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
     CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3"));
     CHECK(spec.moe.has_value() ==
-          (family == "mixtral" || family == "olmoe" || family == "qwen3_moe"));
-    const bool wider_eps = family == "phi3" || family == "mixtral" || family.starts_with("olmo");
+          (family.ends_with("moe") || family == "mixtral" || family == "olmoe"));
+    const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
+                           family.starts_with("olmo");
     CHECK(spec.rms_norm_eps == (wider_eps ? 1e-5 : 1e-6));
   }
 }
@@ -283,4 +292,111 @@ TEST_CASE("a repeated key's last value counts, as in Python") {
   const auto spec = model::parse_config(text.substr(0, text.size() - 1) + ",\"vocab_size\": 7}",
                                         "llama.json", "llama");
   CHECK(spec.vocab == 7);
+}
+
+TEST_CASE("families of other norms and MLPs: absent fields are the configuration class's") {
+  struct Absent {
+    const char* family;
+    Activation activation;
+    std::int64_t rotary_dim;  // of heads of 16
+    bool tied, qkv_bias, output_bias, mlp_bias;
+    double residual_dropout;
+  };
+  // configuration_<name>.py of transformers 5.23.0; nemotron and stablelm have mlp_bias false
+  const Absent absent[] = {
+      {"cohere", Activation::silu, 16, true, false, false, false, 0.0},
+      {"cohere2", Activation::silu, 16, true, false, false, false, 0.0},
+      {"gpt2", Activation::gelu_new, 0, true, true, true, true, 0.1},
+      {"gpt_neox", Activation::gelu, 4, false, true, true, true, 0.0},
+      {"nemotron", Activation::relu2, 8, false, false, false, false, 0.0},
+      {"opt", Activation::relu, 0, true, true, true, true, 0.1},
+      {"phi", Activation::gelu_new, 8, false, true, true, true, 0.0},
+      {"stablelm", Activation::silu, 4, false, false, false, false, 0.0},
+      {"starcoder2", Activation::gelu_tanh, 16, true, true, true, true, 0.0},
+  };
+  for (const Absent& a : absent) {
+    CAPTURE(std::string(a.family));
+    const auto spec = parse(small_config(a.family));
+    CHECK(spec.activation == a.activation);
+    CHECK(spec.rotary_dim == a.rotary_dim);
+    CHECK(spec.tied_embeddings == a.tied);
+    CHECK(spec.qkv_bias == a.qkv_bias);
+    CHECK(spec.output_bias == a.output_bias);
+    CHECK(spec.mlp_bias == a.mlp_bias);
+    CHECK(spec.residual_dropout == a.residual_dropout);
+  }
+}
+
+TEST_CASE("older names of a figure are read: rotary_pct and rotary_emb_base, n_embd and n_inner") {
+  auto neox = small_config("gpt_neox");
+  neox.update({{"rotary_pct", 0.5}, {"rotary_emb_base", 1000}, {"hidden_dropout", 0.2}});
+  CHECK(parse(neox).rotary_dim == 8);
+  CHECK(parse(neox).rope_theta == 1000);
+  CHECK(parse(neox).residual_dropout == 0.2);
+  neox["rope_parameters"] = {{"partial_rotary_factor", 1.0}, {"rope_theta", 10000}};
+  CHECK(parse(neox).rotary_dim == 16);
+  const nlohmann::json gpt2{{"model_type", "gpt2"}, {"n_embd", 64},      {"n_layer", 2},
+                            {"n_head", 4},          {"vocab_size", 512}, {"n_positions", 128}};
+  CHECK(parse(gpt2).hidden == 64);
+  CHECK(parse(gpt2).intermediate == 256);
+  CHECK(parse(gpt2).position_table == 128);
+  CHECK(parse(small_config("opt")).position_table == 2050);
+}
+
+TEST_CASE("what such a family does not do is refused by its field") {
+  const auto refused = [](const char* family, const char* field, const nlohmann::json& value) {
+    auto config = small_config(family);
+    config[field] = value;
+    return error_of(config).find(std::string("\"") + field + "\"") != std::string::npos;
+  };
+  CHECK(refused("stablelm", "qk_layernorm", true));
+  CHECK(refused("phi", "qk_layernorm", true));
+  CHECK(refused("cohere", "use_qk_norm", true));
+  CHECK(refused("gpt2", "add_cross_attention", true));
+  CHECK(refused("gpt2", "reorder_and_upcast_attn", true));
+  CHECK(refused("opt", "do_layer_norm_before", false));
+  CHECK(refused("opt", "word_embed_proj_dim", 32));
+  CHECK(refused("opt", "layer_norm_elementwise_affine", false));
+  CHECK(refused("opt", "_remove_final_layer_norm", true));
+  CHECK(refused("opt", "layerdrop", 0.1));
+  CHECK(refused("stablelm", "hidden_dropout", 0.1));
+  CHECK(refused("qwen2_moe", "use_sliding_window", true));
+  CHECK(refused("starcoder2", "hidden_act", "quick_gelu"));
+}
+
+TEST_CASE("stablelm and gpt_neox say whether attention and MLP stand side by side") {
+  auto config = small_config("stablelm");
+  CHECK_FALSE(parse(config).side_by_side);
+  config["use_parallel_residual"] = true;
+  CHECK(parse(config).shared_norm);
+  config["model_type"] = "gpt_neox";
+  CHECK(parse(config).side_by_side);
+  CHECK_FALSE(parse(config).shared_norm);
+  config["use_parallel_residual"] = false;
+  CHECK_FALSE(parse(config).side_by_side);
+}
+
+TEST_CASE("cohere2 rotates in the blocks that have a window") {
+  const auto spec = parse(small_config("cohere2"));
+  CHECK(spec.window == Windows{4096, 4096, 4096, 0});
+  CHECK(spec.unrotated_block == std::vector<bool>{false, false, false, true});
+}
+
+TEST_CASE("glm4_moe: the first blocks are dense, and a shared expert is as wide as several") {
+  auto config = small_config("glm4_moe");
+  config.update({{"n_routed_experts", 8},
+                 {"num_experts_per_tok", 2},
+                 {"moe_intermediate_size", 48},
+                 {"n_shared_experts", 2},
+                 {"first_k_dense_replace", 3}});
+  const auto spec = parse(config);
+  CHECK(spec.sparse_block == std::vector<bool>{false, false, false, true});
+  CHECK(spec.moe->experts == 8);
+  CHECK(spec.moe->shared_intermediate == 96);
+  CHECK(spec.moe->sigmoid_scores);
+  CHECK_FALSE(spec.qk_norm);
+  config["use_qk_norm"] = true;
+  CHECK(parse(config).qk_norm);
+  config["n_group"] = 2;
+  CHECK(error_of(config).find("\"n_group\"") != std::string::npos);
 }

@@ -28,11 +28,68 @@ WHOLE = {
                                       "head_dim": 64, "vocab_size": 8192, "num_local_experts": 8,
                                       "num_experts_per_tok": 2, "sliding_window": None},
 }
-VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE
+TINY_SIZES = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "num_attention_heads": 4,
+              "vocab_size": 512, "max_position_embeddings": 4096}
+TINY_WITH_TABLE = {"vocab_size": 512, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 1024}
+# Families of other norms, MLPs, rotations and positions than Llama's.
+OTHERS = {
+    "starcoder2": (TINY_SIZES | {"num_key_value_heads": 2}, {
+        "starcoder2_3b_4layers": {"hidden_size": 3072, "intermediate_size": 12288, "num_hidden_layers": 4,
+                                  "num_attention_heads": 24, "num_key_value_heads": 2, "vocab_size": 49152,
+                                  "sliding_window": 4096, "max_position_embeddings": 16384, "residual_dropout": 0.1,
+                                  "embedding_dropout": 0.1, "attention_dropout": 0.1}}),
+    "gpt_neox": (TINY_SIZES, {
+        "pythia_14b_4layers": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4,
+                               "num_attention_heads": 16, "vocab_size": 50304, "rotary_pct": 0.25},
+        "neox_in_turn_4layers": {"hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 4,
+                                 "num_attention_heads": 12, "vocab_size": 32000, "use_parallel_residual": False,
+                                 "hidden_dropout": 0.1}}),
+    "phi": (TINY_SIZES, {
+        "phi2_4layers": {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 4,
+                         "num_attention_heads": 32, "vocab_size": 51200, "partial_rotary_factor": 0.4,
+                         "resid_pdrop": 0.1}}),
+    "stablelm": (TINY_SIZES | {"num_key_value_heads": 2}, {
+        "stablelm2_16b_4layers": {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 4,
+                                  "num_attention_heads": 32, "num_key_value_heads": 32, "vocab_size": 100352,
+                                  "use_qkv_bias": True},
+        "stablelm_parallel_4layers": {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 4,
+                                      "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 50304,
+                                      "use_parallel_residual": True}}),
+    "nemotron": (TINY_SIZES | {"num_key_value_heads": 2}, {
+        "minitron_4b_4layers": {"hidden_size": 3072, "intermediate_size": 9216, "num_hidden_layers": 4,
+                                "num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128,
+                                "vocab_size": 256000}}),
+    "cohere": (TINY_SIZES | {"num_key_value_heads": 2}, {
+        "aya_8b_4layers": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 4,
+                           "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 256000}}),
+    "cohere2": (TINY_SIZES | {"num_key_value_heads": 2, "sliding_window": 16}, {
+        "command_r7b_4layers": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 4,
+                                "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 256000,
+                                "sliding_window": 4096}}),
+    "gpt2": (TINY_WITH_TABLE, {"gpt2_12layers": {"n_positions": 2048}}),
+    "opt": ({"hidden_size": 64, "ffn_dim": 160, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 512}, {
+        "opt_13b_4layers": {"hidden_size": 2048, "ffn_dim": 8192, "num_hidden_layers": 4, "num_attention_heads": 32,
+                            "vocab_size": 50272}}),
+    "glm": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "pad_token_id": 0}, {
+        "glm_9b_4layers": {"num_hidden_layers": 4}}),
+    "glm4": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "pad_token_id": 0}, {
+        "glm4_9b_4layers": {"num_hidden_layers": 4}}),
+    "qwen2_moe": (TINY_SIZES | {"num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2,
+                                "moe_intermediate_size": 48, "shared_expert_intermediate_size": 96}, {
+        "qwen15_moe_27b_4layers": {"num_hidden_layers": 4}}),
+    "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
+                               "moe_intermediate_size": 48, "use_qk_norm": True}, {
+        "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
+}
+OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
+                for name, values in ({"tiny_" + family: tiny} | real).items()}
+VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
+    | OTHER_VALUES
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3")  # what transformers gives a block depends on its number
-OWN_LOGITS = ("gemma2", "granite")  # the chunked loss here has neither a softcap nor a divisor
+# The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
+OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi")
 
 
 @functools.cache
@@ -64,13 +121,29 @@ def every_family():
         yield case(model, 2, 2048, attn="flash")
         yield case(model, 2, 2048, "full", **FSDP8, **EXPANDABLE)
     for model in VALUES:
-        if not model.startswith("tiny_"):
+        if not model.startswith("tiny_") or model in OTHER_VALUES:
             continue
         for ac in ("none", "full", "selective"):
             yield case(model, 2, 32, ac)
         yield case(model, 3, 1000)
         yield case(model, 2, 512, "full", **EXPANDABLE)
         yield case(model, 2, 512, "full", "chunked:256", **FSDP8)
+
+
+def other_families():
+    for model in OTHER_VALUES:
+        if model.startswith("tiny_"):
+            for ac in ("none", "full", "selective"):
+                yield case(model, 2, 32, ac)
+            continue
+        for ac in ("none", "full", "selective"):
+            yield case(model, 2, 2048, ac)
+        yield case(model, 3, 1000)
+        yield case(model, 2, 2048, attn="flash")
+        yield case(model, 2, 2048, "full", "chunked:1024")
+        yield case(model, 2, 2048, "full", **EXPANDABLE)
+        yield case(model, 3, 1000, "full", **FSDP8)
+        yield case(model, 2, 2048, shard="ddp", world=8)
 
 
 def small_models():
@@ -128,7 +201,7 @@ def whole_models():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), small_models(), every_mode("llama1b_4layers", 2, 2048),
+    for cases in (every_family(), other_families(), small_models(), every_mode("llama1b_4layers", 2, 2048),
                   whole_models()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:

@@ -105,9 +105,9 @@ def build(entry, on_loss):
         model = transformers.AutoModelForCausalLM.from_config(
             config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()
-    blocks = list(model.model.layers)
+    blocks = training_step.blocks_of(model)
     ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
-    training_step.checkpoint_blocks(model.model, ac)
+    training_step.checkpoint_blocks(model, ac)
     loss = entry["loss"].replace("chunked:", "chunk").replace("ce", "hf")
     step = training_step.Step(model, loss, on_loss)
     if step.chunked:

@@ -149,7 +149,7 @@ class Step(nn.Module):
     def forward(self, ids, labels):
         if not self.chunked:
             return self.m(input_ids=ids, labels=labels, use_cache=False)
-        hidden = self.m.model(input_ids=ids, use_cache=False).last_hidden_state
+        hidden = self.m.base_model(input_ids=ids, use_cache=False).last_hidden_state
         self.on_loss()
         shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
         tokens = labels.numel() - len(labels)  # the last of each row has no target
@@ -191,19 +191,30 @@ def torchtitan_policy():
     return create_selective_checkpoint_contexts(policy)
 
 
+def stack_of(model):
+    """The module whose list of blocks it runs, and that list's name."""
+    decoder = getattr(model.base_model, "decoder", model.base_model)
+    return decoder, "layers" if hasattr(decoder, "layers") else "h"
+
+
+def blocks_of(model):
+    return list(getattr(*stack_of(model)))
+
+
 def checkpoint_blocks(model, ac):
-    """Puts checkpoints around the blocks of model.layers, or around segments of them."""
-    blocks = list(model.layers)
+    """Puts checkpoints around a model's blocks, or around segments of them."""
+    decoder, name = stack_of(model)
+    blocks = list(getattr(decoder, name))
     if ac.startswith("seg"):
         size = int(ac[3:])
         blocks = [Segment(blocks[i:i + size]) for i in range(0, len(blocks), size)]
-        model.config.num_hidden_layers = len(blocks)
+        decoder.config.num_hidden_layers = len(blocks)
     every = {"none": 0, "full": 1, "selop": 1}.get(ac) if ac in ("none", "full", "selop") else \
         1 if ac.startswith("seg") else int(ac.removeprefix("every"))
     options = {"context_fn": torchtitan_policy} if ac == "selop" else {}
-    model.layers = nn.ModuleList(
+    setattr(decoder, name, nn.ModuleList(
         checkpoint_wrapper(block, preserve_rng_state=False, **options) if every and i % every == 0 else block
-        for i, block in enumerate(blocks))
+        for i, block in enumerate(blocks)))
 
 
 def fake_mesh(sharding):
@@ -224,7 +235,7 @@ def shard(step, blocks, mesh, case):
     if case["mixed_precision"]:
         dtypes = {f"{what}_dtype": DTYPES[name] for what, name in case["mixed_precision"].items()}
         options["mp_policy"] = MixedPrecisionPolicy(**dtypes)
-    units = blocks if case["fsdp_unit"] == "block" else step.m.model.layers
+    units = blocks if case["fsdp_unit"] == "block" else blocks_of(step.m)
     for unit in units:
         last = unit is units[-1]
         fully_shard(unit, reshard_after_forward=not (last and case["keep_last_block"]), **options)
@@ -239,8 +250,8 @@ def build(case, mesh, on_loss):
     config._attn_implementation = "eager" if case["attn"] == "eager" else "sdpa"
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=DTYPES[case["param_dtype"]]).train()
     choose_attention(model, case["attn"])
-    blocks = list(model.model.layers)
-    checkpoint_blocks(model.model, case["ac"])
+    blocks = blocks_of(model)
+    checkpoint_blocks(model, case["ac"])
     step = Step(model, case["loss"], on_loss)
     if mesh:
         shard(step, blocks, mesh, case)

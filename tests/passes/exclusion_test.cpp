@@ -333,6 +333,40 @@ const Case cases[] = {
        m.moe = model::MoeSpec{};
      },
      "plan a dense model"},
+    {"--lora RANK, a family whose linear layers have names of their own",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       m.own_layer_names = true;
+     },
+     "plan it without"},
+    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.head_bias = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "use --loss ce"},
+    {"--seq N, a model with a table of positions",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.max_positions = 16;
+       m.position_table = 16;
+       c.run.seq = 17;
+     },
+     "--seq 17 of 16 positions"},
+    {"--autocast, NemotronLayerNorm1P",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.norm = model::Norm::layer_plus_one;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
+    {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
+     "learned positions, a shared expert",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.norm = model::Norm::layer;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--lora RANK --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

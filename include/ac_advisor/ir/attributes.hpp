@@ -76,6 +76,9 @@ struct RmsNorm {
   double epsilon = 0;
   bool unit_offset = false;  ///< Gemma's: multiplies by (1 + weight)
 };
+struct LayerNorm {
+  double epsilon = 0;
+};
 struct SwiGlu {
   Gate gate = Gate::silu;
 };
@@ -102,7 +105,7 @@ struct BucketCopy {
 using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide, RmsNorm,
-                 SwiGlu, Dequantize, QuantizedProduct, Foreach, BucketCopy>;
+                 LayerNorm, SwiGlu, Dequantize, QuantizedProduct, Foreach, BucketCopy>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

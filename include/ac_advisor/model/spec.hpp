@@ -7,16 +7,28 @@
 
 namespace ac_advisor::model {
 
-/// The function between an MLP's gate and its product with `up`.
-enum class Activation : std::uint8_t { silu, gelu_tanh };
+/// The function between an MLP's gate and its product with `up`, or between its two projections.
+/// gelu_new is gelu_tanh, op by op (transformers' NewGELUActivation).
+enum class Activation : std::uint8_t { silu, gelu_tanh, gelu, gelu_new, relu, relu2 };
+
+/// What a block's norms are. written_out: cohere's LayerNorm without a bias, op by op.
+enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out };
+
+/// How a projection of q, k and v together lies: q's heads, k's, v's (phi3); each head's three
+/// (gpt_neox); the same as the first, split in one op (gpt2).
+enum class QkvLayout : std::uint8_t { sliced, by_head, split };
 
 /// Mixture-of-experts MLP (Hugging Face: mixtral, qwen3_moe).
 struct MoeSpec {
   std::int64_t experts = 0;
   std::int64_t top_k = 0;
-  std::int64_t intermediate = 0;  ///< width of one expert
-  bool normalize_top_k = false;   ///< routing weights are divided by their sum
-  bool wide_weights = false;      ///< routing weights stay in fp32 (mixtral)
+  std::int64_t intermediate = 0;         ///< width of one expert
+  bool normalize_top_k = false;          ///< routing weights are divided by their sum
+  bool wide_weights = false;             ///< routing weights stay in fp32 (mixtral)
+  std::int64_t shared_intermediate = 0;  ///< width of what every token passes as well; 0: none
+  bool shared_gate = false;              ///< which is weighted by a gate of its own (qwen2_moe)
+  bool sigmoid_scores = false;           ///< scores by sigmoid, in fp32, corrected (glm4_moe),
+  double scaling = 1.0;                  ///< and multiplied by this: routed_scaling_factor
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -103,8 +115,31 @@ struct ModelSpec {
   bool wide_rotary = false;         ///< rotation in fp32, its result cast back (olmo2)
   bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
   bool default_adapters = false;    ///< PEFT knows which layers of the family get adapters
-  std::int64_t rotary_dim = 0;      ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;   ///< cos/sin tables made a forward (gemma3: local and global)
+  Norm norm = Norm::rms;
+  bool plain_mlp = false;            ///< two projections, no gate (starcoder2, gpt2)
+  bool side_by_side = false;         ///< attention and MLP both read the block's input (gpt_neox),
+  bool shared_norm = false;          ///< the same norm of it (phi, cohere),
+  bool branches_first = false;       ///< and are added before the residual is (gpt_neox, phi)
+  bool keeps_attention_out = false;  ///< a block's frame has it to its end (gpt2, stablelm)
+  bool dropout_in_block = false;     ///< residual_dropout is the block's, not its parts' (opt)
+  bool turned_first = false;         ///< q and k are both rotated before they are joined (gpt_neox)
+  bool norms_after_heads = false;    ///< q's and k's norms follow all projections (glm4_moe)
+  bool norms_first = false;          ///< a block's norms are registered before the rest (gpt2)
+  bool head_bias = false;            ///< of the LM head (phi)
+  QkvLayout qkv_layout = QkvLayout::sliced;
+  bool input_first = false;         ///< weights are [in, out] (gpt2's Conv1D)
+  bool scaled_queries = false;      ///< queries are scaled before attention (opt)
+  bool masked_positions = false;    ///< positions are counted along a mask of ones (opt)
+  bool interleaved_rotary = false;  ///< pairs are neighbours (cohere, glm4),
+  bool rotary_in_block = false;     ///< whose cos and sin each block interleaves (glm4)
+  bool widened_rotary = false;      ///< q and k are cast to fp32 for the rotation (cohere)
+  bool own_layer_names = false;     ///< linear layers have other names than Llama's (gpt2)
+  std::int64_t position_table = 0;  ///< rows of learned positions; 0: rotary ones
+  double residual_dropout = 0.0;    ///< of what attention and MLP put out
+  double embedding_dropout = 0.0;
+  std::optional<double> logits_multiplier;  ///< cohere
+  std::int64_t rotary_dim = 0;              ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
@@ -144,7 +179,7 @@ struct ModelSpec {
 
 /// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
 /// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`,
-/// `default_adapters`, `moe->wide_weights`.
+/// `default_adapters`, `moe->wide_weights`, `norm` and others that a row of families.cpp has.
 /// A family that is not known has none of it.
 void set_family_facts(ModelSpec& spec);
 

@@ -29,21 +29,26 @@ struct LinearValues {
   ir::ValueId lora_b = ir::no_id;     ///< [out, rank]
   ir::ValueId magnitude = ir::no_id;  ///< DoRA: [out]
   std::int64_t in = 0, out = 0;
+  bool input_first = false;  ///< the weight is [in, out]
 };
 
 /// What one block reads, by the names of transformers' modules; no_id where it has none.
 struct BlockValues {
   ir::ValueId norm1 = ir::no_id, norm2 = ir::no_id;
+  ir::ValueId norm1_bias = ir::no_id, norm2_bias = ir::no_id;
   ir::ValueId post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
   LinearValues q, k, v, o, qkv, gate, up, gate_up, down;
   ir::ValueId q_norm = ir::no_id, k_norm = ir::no_id;
   ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
+  ir::ValueId score_correction = ir::no_id;
+  ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
 };
 
 /// What exists before the step, by name. Made by the pass `declare`.
 struct ModelValues {
   ir::ValueId ids = ir::no_id, labels = ir::no_id;
   ir::ValueId embed = ir::no_id, final_norm = ir::no_id, lm_head = ir::no_id;
+  ir::ValueId positions = ir::no_id, final_norm_bias = ir::no_id, lm_head_bias = ir::no_id;
   ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding
   std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
   std::vector<BlockValues> blocks;
