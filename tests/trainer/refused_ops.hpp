@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ac_advisor/ir/op_kind.hpp"
+
+namespace ac_advisor::test {
+
+/// Ops of models and layers that the trainer refuses: it has no kernels for them.
+inline bool refused_by_trainer(ir::OpKind kind) {
+  using enum ir::OpKind;
+  if (kind >= dequantize && kind <= mm_quantized) return true;
+  for (ir::OpKind refused : {layer_norm, layer_norm_backward, gelu, relu, relu_backward, sigmoid,
+                             sigmoid_backward, gather})
+    if (kind == refused) return true;
+  return false;
+}
+
+}  // namespace ac_advisor::test
