@@ -29,11 +29,13 @@ class Fsdp2 {
     p_.ops.resize(static_cast<std::size_t>(first_));
     reduces_ = !c_.layout.no_sync || static_cast<std::int64_t>(s_.micro_begin.size()) ==
                                          micro_batches_written(c_.run.grad_accum, true);
-    b_.record(1);  // FSDP::root_pre_forward
+    std::size_t begin = 0;
+    if (is_end(old.front())) push(old[begin++]);  // the loop drops an output, then calls the model
+    b_.record(1);                                 // FSDP::root_pre_forward
     pre_forward(b_.root());
     std::int32_t current = -1;
     bool in_backward = false, recomputing = false;
-    for (std::size_t i = 0; i < old.size(); ++i) {
+    for (std::size_t i = begin; i < old.size(); ++i) {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {

@@ -131,10 +131,10 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // A few of 620 split a block of logits where PyTorch's allocator does not, or the other way
-  // round; experts under checkpoints are within 9, the others within 5.
-  CHECK(all.reserved.worst() <= 18);
-  CHECK(all.reserved.quantile(0.98) <= 5);
+  // One of 606 (stablelm, selective) puts a block of logits where PyTorch does not; the others are
+  // within 9, experts under checkpoints, and within 5.
+  CHECK(all.reserved.worst() <= 14);
+  CHECK(all.reserved.quantile(0.99) <= 5);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 1);
   CHECK(all.launches.worst() <= 4);

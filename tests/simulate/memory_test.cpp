@@ -84,6 +84,24 @@ TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce"
             .rebuilding_peak == 0);
 }
 
+TEST_CASE("the output that the loop holds lives through its micro-batch's backward") {
+  StepConfig config = small_config();
+  config.run.grad_accum = 2;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  const passes::Schedule schedule = passes::make_schedule(step);
+  // bf16 logits of 2 x 32 tokens over 512 words: alive at the end of the first backward, and gone
+  // before the second forward makes anything.
+  const auto logits_at = [&](ir::OpId op) {
+    std::int64_t held = 0;
+    for (ir::StorageId s : simulate::live_at(step, schedule, op))
+      held += step.program.storage(s).bytes == 2 * 32 * 512 * 2 &&
+              step.program.storage(s).role == ir::Role::activation;
+    return held;
+  };
+  CHECK(logits_at(step.micro_begin[1] - 1) == 1);
+  CHECK(logits_at(step.micro_begin[1] + 1) == 0);
+}
+
 TEST_CASE("a loss that never makes logits does not peak in the loss") {
   StepConfig config = small_config();
   config.memory.loss = LossKind::lc_ce;
