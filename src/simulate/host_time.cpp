@@ -35,7 +35,7 @@ int hooked_tensors(const ir::Program& p, const ir::Op& op) {
     return 0;
   int count = 0;
   for (ir::ValueId v : p.inputs(op)) {
-    const ir::OpId producer = p.value(v).producer;
+    const ir::OpId producer = p.value(p.root(v)).producer;  // a view has none of its own
     count += producer == ir::no_id || p.op(producer).phase != Phase::backward ? 1 : 0;
   }
   return count;
