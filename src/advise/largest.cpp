@@ -44,11 +44,8 @@ Found search(Sought sought, const model::ModelSpec& model, const Variants& varia
     (batch ? c.run.batch : c.run.seq) = units * unit;
     return variants.settled(std::move(c));
   };
-  const LargestFit largest = largest_fit(1, most, [&](std::int64_t units) {
-    const StepConfig c = with(units);
-    if (passes::find_exclusion(model, c) != nullptr) return Tried{};
-    return tried(plan(model, c, false));
-  });
+  const LargestFit largest =
+      largest_fit(1, most, [&](std::int64_t units) { return tried(model, with(units)); });
   const StepConfig c = with(std::max<std::int64_t>(1, largest.value));
   return {setting(c), largest.value * unit, plan(model, c, false),
           largest.exact || largest.value == positions, unavailable(model, c)};

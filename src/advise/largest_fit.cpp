@@ -65,6 +65,11 @@ Tried tried(const profile::Profile& planned) {
   return {fit.required - memory.peak_reserved + memory.peak_allocated <= fit.usable, fit.fits};
 }
 
+Tried tried(const model::ModelSpec& model, const StepConfig& config) {
+  if (passes::find_exclusion(model, config) != nullptr) return {};
+  return tried(plan(model, config, false));
+}
+
 LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
                          const profile::Profile& at) {
   const std::int64_t most = std::max<std::int64_t>(1, most_tokens / at.config.run.seq);
@@ -72,9 +77,7 @@ LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants
     if (batch == at.config.run.batch) return tried(at);
     StepConfig c = at.config;
     c.run.batch = batch;
-    c = variants.settled(std::move(c));
-    if (passes::find_exclusion(model, c) != nullptr) return Tried{};
-    return tried(plan(model, c, false));
+    return tried(model, variants.settled(std::move(c)));
   });
 }
 

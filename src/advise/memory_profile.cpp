@@ -61,13 +61,11 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
   if (walk.rebuilding_peak > m.peak_allocated)
-    assumptions.push_back(
-        fmt::format("ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the "
-                    "old one stays "
-                    "until the first collective after its reduction was seen to end; it is in what "
-                    "is reserved, "
-                    "and not in the peak allocated, which is that of the steps that follow",
-                    static_cast<double>(walk.rebuilding_peak) / (1 << 30)));
+    assumptions.push_back(fmt::format(
+        "ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the old one "
+        "stays until the first collective after its reduction was seen to end; it is in what is "
+        "reserved, and not in the peak allocated, which is that of the steps that follow",
+        static_cast<double>(walk.rebuilding_peak) / (1 << 30)));
   if (trace.peak_op != ir::no_id) {
     const ir::Op& op = p.op(trace.peak_op);
     m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "ac_advisor/profile/config_fields.hpp"
+#include "model_record.hpp"
 
 namespace ac_advisor::profile {
 namespace {
@@ -17,11 +18,6 @@ std::string runs(const std::vector<T>& list) {
     i = end;
   }
   return text;
-}
-
-const char* name_of(model::Activation activation) {
-  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
-  return names[static_cast<std::size_t>(activation)];
 }
 
 }  // namespace

@@ -54,17 +54,17 @@ void visit_later(Spec& m, Io io) {
   io("embedding_dropout", m.embedding_dropout);
 }
 
-const char* name_of(model::Activation activation) {
-  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
-  return names[static_cast<std::size_t>(activation)];
-}
-
 /// What files of version 0.1.0 do not have.
 bool is_newer(const std::string& name) {
   return name == "local_rope_theta" || name == "attention_scale";
 }
 
 }  // namespace
+
+const char* name_of(model::Activation activation) {
+  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
+  return names[static_cast<std::size_t>(activation)];
+}
 
 Json model_json(const model::ModelSpec& spec) {
   Json out = Json::object();

@@ -9,6 +9,8 @@ namespace ac_advisor::profile {
 
 using Json = nlohmann::ordered_json;
 
+/// As saved profiles and baselines have it.
+[[nodiscard]] const char* name_of(model::Activation activation);
 /// Every figure of the model, so that a saved profile tells what was planned.
 [[nodiscard]] Json model_json(const model::ModelSpec& spec);
 /// Reads it back. Throws UserError naming `origin` and the field.

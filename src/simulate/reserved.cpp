@@ -1,7 +1,6 @@
 #include "ac_advisor/simulate/reserved.hpp"
 
 #include <array>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,7 +31,9 @@ class Steps {
         handles_(cublas_handles),
         observer_(observer),
         allocator_(AllocatorOptions{expandable_segments, 0}),
-        handle_(p_.storages.size(), not_allocated) {
+        handle_(p_.storages.size(), not_allocated),
+        resident_(p_.storages.size(), false) {
+    for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
     scratch_.reserve(p_.ops.size());
     for (const ir::Op& op : p_.ops)
       scratch_.push_back(m_.workspaces ? ir::workspace_bytes(p_, op, m_.target) : 0);
@@ -135,11 +136,10 @@ class Steps {
   /// Those of DistributedDataParallel: what is all-reduced and stays.
   void find_buckets() {
     if (m_.target.trainer) return;
-    const std::set<ir::StorageId> resident(s_.resident.begin(), s_.resident.end());
     for (const ir::Op& op : p_.ops) {
       if (op.kind != ir::OpKind::all_reduce) continue;
       const ir::StorageId s = p_.storage_of(p_.input(op, 0));
-      if (resident.contains(s)) buckets_.push_back(s);
+      if (resident_[static_cast<std::size_t>(s)]) buckets_.push_back(s);
     }
   }
 
@@ -201,10 +201,8 @@ class Steps {
 
   /// Gradients are set to None and the held output is dropped before the next forward.
   void release_survivors() {
-    std::vector<bool> resident(handle_.size(), false);
-    for (ir::StorageId s : s_.resident) resident[static_cast<std::size_t>(s)] = true;
     for (std::size_t s = 0; s < handle_.size(); ++s)
-      if (!resident[s]) release(static_cast<ir::StorageId>(s));
+      if (!resident_[s]) release(static_cast<ir::StorageId>(s));
   }
 
   const ir::Program& p_;
@@ -218,6 +216,7 @@ class Steps {
   bool rebuilding_ = false;
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
+  std::vector<bool> resident_;  ///< by storage
   std::vector<std::int64_t> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};

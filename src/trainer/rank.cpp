@@ -16,12 +16,6 @@ namespace {
 std::int64_t shards(const StepConfig& c) {
   return c.layout.shard == Sharding::hsdp ? c.layout.hsdp_shards : c.layout.world;
 }
-bool gathers(const StepConfig& c) {
-  return c.layout.shard == Sharding::fsdp2 || c.layout.shard == Sharding::hsdp;
-}
-bool partitioned(const StepConfig& c) {
-  return c.layout.shard == Sharding::zero1 || c.layout.shard == Sharding::zero2;
-}
 
 /// transformers v5.23, modeling_rope_utils.py: default, linear and llama3 frequencies.
 at::Tensor rotary_frequencies(const model::ModelSpec& spec, double theta, bool scaled) {
@@ -142,7 +136,7 @@ void Rank::load_weights(const Weights* file) {
     const passes::Parameter& parameter = built_.step.parameters[i];
     const ir::Shape& shape = built_.step.program.value(parameter.value).shape;
     const at::Tensor stored = executor_.tensor(parameter.stored);
-    if (!gathers(c)) {
+    if (!c.layout.gathers()) {
       fill(i, 0, shape.numel(), stored);
       continue;
     }
@@ -152,7 +146,7 @@ void Rank::load_weights(const Weights* file) {
     stored.zero_();
     if (first < end) fill(i, first, end, stored);
   }
-  if (!partitioned(c)) return;
+  if (!c.layout.zero()) return;
   const at::Tensor master = executor_.tensor(built_.step.optimized.front().parameter);
   const std::int64_t begin = collectives_.rank() * master.numel();
   std::int64_t start = 0;
@@ -190,7 +184,7 @@ at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const StepConfig& c = built_.config;
   const auto sizes = built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
   const at::IntArrayRef shape(sizes.data(), sizes.size());
-  if (!gathers(c)) return on_host(stored.view(shape));
+  if (!c.layout.gathers()) return on_host(stored.view(shape));
   const std::int64_t group = shards(c), part = stored.numel();
   const at::Tensor all = at::empty({group * part}, stored.options());
   all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
@@ -211,7 +205,7 @@ void Rank::copy_gradients() {
   const StepConfig& c = built_.config;
   const passes::StepProgram& step = built_.step;
   capture_->clear();
-  if (!partitioned(c)) {
+  if (!c.layout.zero()) {
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
       capture_->push_back(whole(i, executor_.tensor(step.optimized[i].gradient)));
     capture_ = nullptr;
@@ -258,7 +252,7 @@ std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
   std::vector<std::pair<std::string, at::Tensor>> out;
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
     out.emplace_back(built_.names[i], executor_.tensor(step.parameters[i].stored));
-  const bool flat = partitioned(built_.config);
+  const bool flat = built_.config.layout.zero();
   if (flat) out.emplace_back("master", executor_.tensor(step.optimized.front().parameter));
   static constexpr const char* kinds[] = {"step.", "exp_avg.", "exp_avg_sq."};
   for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
