@@ -195,6 +195,8 @@ Result run_measure(const Arguments& a) {
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
   profile::RunSpec spec = run_spec(a, gpu);
   spec.configs = {options};
+  spec.configs.front().insert(spec.configs.front().end(), resolved.derived.begin(),
+                              resolved.derived.end());
   std::string why;
   TrainerResult ran = run_trainer(spec, why);
   if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());

@@ -37,7 +37,16 @@ Grid savings_grid(const advise::Sweep& sweep) {
     grid.row({technique_name(row), gib(row.peak_bytes), first ? "" : gib(row.saved_bytes),
               first ? "" : "-" + percent(row.saved_share), milliseconds(row.step_seconds)});
   }
+  for (const advise::NotPlanned& row : sweep.not_planned)
+    grid.row({row.technique + " (n/a)", "", "", "", ""});
   return grid;
+}
+
+std::string not_planned_note(const advise::Sweep& sweep) {
+  std::string note;
+  for (const advise::NotPlanned& row : sweep.not_planned)
+    note += (note.empty() ? "" : "\n") + fmt::format("n/a: {}: {}", row.technique, row.why);
+  return note;
 }
 
 std::string batch_note(const advise::Sweep& sweep) {

@@ -19,6 +19,8 @@ namespace ac_advisor::reports {
 [[nodiscard]] std::string module_note(const advise::ModuleCosts& costs);
 /// What is kept while --batch varies: one line.
 [[nodiscard]] std::string batch_note(const advise::Sweep& sweep);
+/// Why each technique that the savings table lacks is not planned, a line each; empty: none is.
+[[nodiscard]] std::string not_planned_note(const advise::Sweep& sweep);
 /// How many rows the framework lacks, the fastest of them and why; empty: none.
 [[nodiscard]] std::string unavailable_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);

@@ -93,7 +93,8 @@ class Data {
       out_["recommended"] = first + sweep.recommended;
     if (out_["savings"].empty()) add_savings(sweep);
     if (page_.documents.size() > 1) return;
-    for (const std::string& note : {batch_note(sweep), unavailable_note(sweep)})
+    for (const std::string& note :
+         {batch_note(sweep), unavailable_note(sweep), not_planned_note(sweep)})
       if (!note.empty()) out_["sentences"].push_back(note);
   }
 

@@ -58,6 +58,9 @@ std::string json(const advise::Sweep& sweep) {
                               {"step_seconds", s.step_seconds},
                               {"unavailable", text_or_null(s.unavailable)},
                               {"config", config_json(s.config)}});
+  out["not_planned"] = Json::array();
+  for (const advise::NotPlanned& row : sweep.not_planned)
+    out["not_planned"].push_back({{"technique", row.technique}, {"why", row.why}});
   out["rows"] = Json::array();
   for (const advise::Row& row : sweep.rows) {
     Json j = Json::parse(profile::to_json(row.profile, -1));

@@ -69,6 +69,12 @@ advise::Sweep sweep_from_json(const std::string& text, const std::string& origin
          node.get<double>("saved_share_of_baseline"), node.get<double>("step_seconds"),
          node.get_newer<std::string>("unavailable", "")});
   }
+  if (json.contains("not_planned"))  // newer than the schema
+    for (const Json& item : root.list("not_planned")) {
+      const Node node{item, origin + ": \"not_planned\""};
+      sweep.not_planned.push_back(
+          {node.get<std::string>("technique"), node.get<std::string>("why")});
+    }
   for (const Json& item : root.list("rows"))
     sweep.rows.push_back(
         read_row({item, fmt::format("{}: \"rows[{}]\"", origin, sweep.rows.size())}));

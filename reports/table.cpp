@@ -164,7 +164,10 @@ std::string table(const profile::Profile& p, const Style& style) {
 std::string table(const advise::Sweep& sweep, const Style& style) {
   std::string text =
       bold("Savings, cumulative (framework " + sweep.base.runtime.framework + ")\n", style.color);
-  text += savings_grid(sweep).text(style.color, style.width) + "\n";
+  text += savings_grid(sweep).text(style.color, style.width);
+  if (const std::string note = not_planned_note(sweep); !note.empty())
+    text += wrap(printable(note) + "\n", style.width);
+  text += "\n";
   text +=
       bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
                             "b: micro-batch (x micro-batches a step); max b: most that fits (+: "

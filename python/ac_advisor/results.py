@@ -164,6 +164,14 @@ class Saving:
 
 
 @dataclass(frozen=True)
+class NotPlanned:
+    """A technique of the savings table which cannot be planned here, and why."""
+
+    technique: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Sweep(Result):
     """Ranked configurations, those that fit first, by estimated throughput."""
 
@@ -174,6 +182,7 @@ class Sweep(Result):
     savings: List[Saving]
     rows: List[Row] = field(repr=False)
     varies_global_batch: bool = False
+    not_planned: List[NotPlanned] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,8 @@ const Target hf{"hf", "transformers 5.23.0, accelerate 1.14.0, liger-kernel 0.8.
 
 namespace ac_advisor::advise {
 
+bool chunks_as_liger(const StepConfig& c) { return export_target_of(c.runtime.framework) == "hf"; }
+
 // ops/fused_linear_cross_entropy.py: next_power_of_2(BT / ceil(V / H)).
 std::int64_t liger_chunk(const model::ModelSpec& model, const StepConfig& c) {
   const std::int64_t tokens = c.run.batch * c.run.seq;

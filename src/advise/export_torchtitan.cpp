@@ -141,13 +141,13 @@ void check(const Setting& s) {
 }
 
 void write(const Setting& s, ExportResult& out) {
+  const std::string model = model_section(s, out);  // a model that it lacks is the first reason
   check(s);
   out.text = fmt::format(
       "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
       "[compile]\nenable = false\n",
-      s.target.version, model_section(s, out),
-      s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach", training(s),
-      parallelism(s, out), checkpointing(s, out));
+      s.target.version, model, s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach",
+      training(s), parallelism(s, out), checkpointing(s, out));
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
   if (s.c.memory.hold_output)

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -19,6 +22,15 @@ OptionList default_of(const OptionRow& row) {
   return {{std::string(on ? row.name : row.off), ""}};
 }
 
+/// Absent: the options contradict each other (eight ranks that share nothing).
+std::optional<StepConfig> settled(const OptionList& options) {
+  try {
+    return resolve_options(options);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
 /// A preset's choice whose default the model can take; null: none is in the way.
 const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resolved,
                             const passes::Exclusion* excluded) {
@@ -31,15 +43,27 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
       continue;
     OptionList list = resolved.options;
     list.push_back(other.front());
-    if (passes::find_exclusion(model, resolve_options(list)) != excluded) return &row;
+    const auto config = settled(list);
+    if (config && passes::find_exclusion(model, *config) != excluded) return &row;
   }
   return nullptr;
+}
+
+/// Liger's fused loss chooses its chunk by the batch: a preset's file can only name one.
+void derive_chunk(const model::ModelSpec& model, Resolved& resolved) {
+  StepConfig& c = resolved.config;
+  const bool by_hand =
+      std::any_of(resolved.options.begin(), resolved.options.end(),
+                  [](const auto& option) { return find_option(option.first)->key == "loss"; });
+  if (by_hand || c.memory.loss != LossKind::chunked || !chunks_as_liger(c)) return;
+  c.memory.chunk_tokens = liger_chunk(model, c);
+  resolved.derived.emplace_back("--loss", loss_option(c));
 }
 
 }  // namespace
 
 Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
-  Resolved resolved{options, resolve_options(options), {}};
+  Resolved resolved{options, {}, resolve_options(options), {}};
   while (const passes::Exclusion* excluded = passes::find_exclusion(model, resolved.config)) {
     const OptionRow* row = in_the_way(model, resolved, excluded);
     if (row == nullptr) break;
@@ -51,6 +75,12 @@ Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
     resolved.options.push_back(other);
     resolved.config = resolve_options(resolved.options);
   }
+  derive_chunk(model, resolved);
+  for (const auto& [option, value] : options)
+    if (option == "--shard" && value == "zero3")
+      resolved.notes.emplace_back(
+          "--shard zero3 is planned as fsdp2, which shards the same: what DeepSpeed gathers ahead "
+          "and keeps gathered is not planned");
   return resolved;
 }
 

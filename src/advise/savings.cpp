@@ -16,15 +16,18 @@ std::string sharding_name(const StepConfig& c) {
 
 }  // namespace
 
-std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfig& base,
-                                  const std::optional<OptionList>& hand) {
+void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
+  const model::ModelSpec& model = sweep.model;
+  const StepConfig& base = sweep.base;
   const Variants variants(model, base, hand);
-  std::vector<Saving> table;
+  std::vector<Saving>& table = sweep.savings;
   const auto add = [&](const auto& technique, const OptionList& values) {
     // What contradicts here was refused when the base was resolved.
     const StepConfig c = variants.with(values).value_or(base);
-    // What no plan has (a loss without logits under autocast) has no figures to show.
-    if (passes::find_exclusion(model, c) != nullptr) return;
+    if (const passes::Exclusion* excluded = passes::find_exclusion(model, c)) {
+      sweep.not_planned.push_back({technique(c), passes::message(*excluded, model, c)});
+      return;
+    }
     const profile::Profile p = plan(model, c, false);
     Saving row;
     row.technique = technique(c);
@@ -52,7 +55,6 @@ std::vector<Saving> savings_table(const model::ModelSpec& model, const StepConfi
         return c.memory.loss == LossKind::lc_ce ? "+ LC-CE" : "+ " + loss_option(c);
       },
       {{"--ac", ac}, {"--loss", loss}});
-  return table;
 }
 
 }  // namespace ac_advisor::advise

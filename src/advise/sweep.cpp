@@ -169,7 +169,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   result.recommended =
       !result.rows.empty() && result.rows.front().rank == 1 ? 0 : result.rows.size();
   result.recommendation = recommend(result);
-  result.savings = savings_table(model, base, space.hand);
+  add_savings(result, space.hand);
   return result;
 }
 

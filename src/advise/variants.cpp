@@ -26,9 +26,6 @@ OptionList options_that_give(const StepConfig& base) {
   return few ? *few : all_options_of(said);
 }
 
-/// They run Liger's kernels, whose fused loss chooses its chunk itself.
-bool chunks_as_liger(const StepConfig& c) { return export_target_of(c.runtime.framework) == "hf"; }
-
 }  // namespace
 
 Variants::Variants(const model::ModelSpec& model, const StepConfig& base,

@@ -18,7 +18,7 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
       if (passes()[i]->stage == stage && passes()[i]->applies(config)) run(step, i);
   };
   run_stage(Stage::before);
-  const std::int64_t written = micro_batches_written(config.run.grad_accum, config.layout.no_sync);
+  const std::int64_t written = micro_batches_written(config);
   for (std::int64_t micro = 0; micro < written; ++micro) {
     step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
     run_stage(Stage::micro_batch);

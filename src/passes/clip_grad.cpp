@@ -45,24 +45,20 @@ namespace {
 
 using model::ModelSpec;
 
-bool applies(const StepConfig& config) { return config.optimizer.clip_grad > 0; }
+/// DeepSpeed clips its partition's gradient inside its own step: zero.cpp.
+bool applies(const StepConfig& config) {
+  return config.optimizer.clip_grad > 0 && !config.layout.zero();
+}
 
 void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
   OptimizerOps ops(step);
   append_clip_grad(ops);
 }
 
-constexpr Exclusion exclusions_of_clip_grad[] = {
-    {"--clip-grad NORM, --shard zero1 or zero2",
-     "DeepSpeed scales its partition's gradients inside its own step", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.zero(); }},
-};
-
 }  // namespace
 
 extern const Pass clip_grad_pass;
 const Pass clip_grad_pass{
-    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries",
-    applies,     run,         exclusions_of_clip_grad};
+    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries", applies, run, {}};
 
 }  // namespace ac_advisor::passes

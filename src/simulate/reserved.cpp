@@ -10,7 +10,7 @@ namespace ac_advisor::simulate {
 namespace {
 
 using Handle = CachingAllocator::Handle;
-constexpr Handle not_allocated = -2, in_first_bucket = -3;
+constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
 
 /// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
 /// own, without a workspace.
@@ -26,6 +26,7 @@ class Steps {
   Steps(const passes::StepProgram& step, const passes::Schedule& schedule, const MemoryModel& model,
         std::int64_t cublas_handles, bool expandable_segments, const RequestObserver& observer)
       : p_(step.program),
+        step_(step),
         s_(schedule),
         m_(model),
         handles_(cublas_handles),
@@ -46,8 +47,10 @@ class Steps {
   AllocatorWalk run() {
     AllocatorWalk result;
     make_first_bucket();
+    flatten_parameters();
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
+    make_masters();
     if (m_.target.trainer) use_cublas(0);
     walk();
     result.first_step_peak = allocator_.peak_allocated();
@@ -70,6 +73,35 @@ class Steps {
     if (handle_[i] != not_allocated) return;
     handle_[i] = request(p_.storage(s).bytes, s);
     blocks_.storages[i] = allocator_.size(handle_[i]);
+  }
+
+  /// The parameters in one block, while those that they are copied from are there too.
+  void flatten_parameters() {
+    if (step_.set_up.empty()) return;
+    for (ir::ValueId v : step_.set_up) allocate(p_.storage_of(v));
+    std::int64_t bytes = 0;
+    for (ir::StorageId s : s_.resident) {
+      if (p_.storage(s).role != ir::Role::parameter) continue;
+      handle_[static_cast<std::size_t>(s)] = in_flat_parameters;
+      blocks_.storages[static_cast<std::size_t>(s)] = p_.storage(s).bytes;
+      bytes += p_.storage(s).bytes;
+    }
+    request(bytes, ir::no_id);
+    for (ir::ValueId v : step_.set_up) release(p_.storage_of(v));
+  }
+
+  /// A master copy comes by way of one in the parameters' dtype, and DeepSpeed's
+  /// initialize_optimizer_states makes a gradient of zeros for it.
+  void make_masters() {
+    if (step_.set_up.empty()) return;
+    for (const passes::OptimizedTensor& t : step_.optimized) {
+      const ir::StorageId master = p_.storage_of(t.parameter);
+      const Handle narrow = request(p_.storage(master).bytes / 2, ir::no_id);
+      allocate(master);
+      give_back(narrow, ir::no_id);
+      give_back(request(p_.storage(master).bytes, ir::no_id), ir::no_id);
+    }
+    allocator_.reset_peaks();
   }
 
   [[nodiscard]] bool has_bias(const ir::Op& op) const {
@@ -170,13 +202,22 @@ class Steps {
     return stream_[static_cast<std::size_t>(s)];
   }
 
+  /// An optimizer makes its states when its first step needs them, after what comes before it.
+  [[nodiscard]] bool reads_new_state(const ir::Op& op) const {
+    for (ir::ValueId v : p_.inputs(op)) {
+      const auto s = static_cast<std::size_t>(p_.storage_of(v));
+      if (resident_[s] && handle_[s] == not_allocated) return true;
+    }
+    return false;
+  }
+
   void walk() {
-    bool optimizer = false;
+    bool states = false;
     for (std::size_t i = 0; i < p_.ops.size(); ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
-      if (!optimizer && op.phase == ir::Phase::optimizer) {
-        optimizer = true;
+      if (!states && op.phase == ir::Phase::optimizer && reads_new_state(op)) {
+        states = true;
         for (ir::StorageId s : s_.resident) allocate(s);
       }
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
@@ -206,6 +247,7 @@ class Steps {
   }
 
   const ir::Program& p_;
+  const passes::StepProgram& step_;
   const passes::Schedule& s_;
   const MemoryModel& m_;
   std::int64_t handles_;

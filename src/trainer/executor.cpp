@@ -164,7 +164,6 @@ void Executor::run_segments(OpId begin, OpId end) {
 void Executor::issue() {
   part(ir::Phase::forward, [this] {
     drop_survivors();
-    bucket_.clear();
     launches_.fill(0);
     launched_ = backend_.launched().value_or(0);
     phases_entered_ = 0;

@@ -90,12 +90,6 @@ class Executor {
   /// A collective that is under way (null: it is done): what next reads, writes or frees one of
   /// `storages` waits for it first.
   void begin(std::unique_ptr<Pending> collective, std::initializer_list<ir::StorageId> storages);
-  /// Parameters copied into DeepSpeed's bucket since the last reduction, with their places.
-  struct Bucketed {
-    std::size_t parameter = 0;
-    std::int64_t start = 0, elements = 0;
-  };
-  std::vector<Bucketed>& bucket() { return bucket_; }
 
  private:
   /// Where a phase begins in the issued work: the backend's mark.
@@ -158,7 +152,6 @@ class Executor {
   };
   std::vector<Captured> graphs_;  ///< in the order of replay
   bool capturing_ = false;
-  std::vector<Bucketed> bucket_;
 };
 
 }  // namespace ac_advisor::trainer

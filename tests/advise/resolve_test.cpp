@@ -21,6 +21,27 @@ TEST_CASE("a preset's attention that a model cannot run falls back, and one sent
   CHECK_NOTHROW(static_cast<void>(advise::plan(gemma, resolved.config, false)));
 }
 
+TEST_CASE("a preset on eight ranks falls back without leaving them unsharded") {
+  const model::ModelSpec gemma = model::load_model("gemma-2-2b");
+  const advise::Resolved resolved =
+      advise::resolve(gemma, {{"--framework", "torchtitan"}, {"--world", "8"}});
+  CHECK(resolved.config.layout.shard == Sharding::fsdp2);
+  CHECK(resolved.config.run.attention == Attention::automatic);
+}
+
+// Liger: next power of two of tokens / ceil(vocabulary / width); ceil(128256 / 2048) = 63.
+TEST_CASE("Liger's chunk is that of the batch, unless it was given by hand") {
+  const model::ModelSpec llama = model::load_model("llama-3.2-1b");
+  OptionList options{{"--framework", "liger"}, {"--batch", "8"}, {"--seq", "2048"}};
+  const auto chunk = [&] { return advise::resolve(llama, options).config.memory.chunk_tokens; };
+  CHECK(chunk() == 512);  // 16384 / 63 = 260.06
+  options[1].second = "2";
+  CHECK(chunk() == 128);  // 4096 / 63 = 65.02
+  CHECK(advise::resolve(llama, options).derived == OptionList{{"--loss", "chunked:128"}});
+  options.emplace_back("--loss", "chunked:512");
+  CHECK(chunk() == 512);
+}
+
 TEST_CASE("what was given by hand does not fall back: it is refused by its name") {
   const model::ModelSpec gemma = model::load_model("gemma-2-2b");
   const OptionList hand{{"--framework", "torchtitan"}, {"--attn", "cudnn"}};
@@ -33,8 +54,7 @@ TEST_CASE("what was given by hand does not fall back: it is refused by its name"
 
 TEST_CASE("a model that takes all of a preset is resolved without a word") {
   const model::ModelSpec llama = model::load_model("llama-3.2-1b");
-  for (const char* framework :
-       {"hf", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+  for (const char* framework : {"hf", "automodel", "torchtitan", "megatron", "deepspeed"}) {
     const advise::Resolved resolved = advise::resolve(llama, {{"--framework", framework}});
     CHECK(resolved.notes.empty());
     CHECK(resolved.config == resolve_options({{"--framework", framework}}));

@@ -9,6 +9,8 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/reports/reports.hpp"
+#include "ac_advisor/reports/sweep_diff.hpp"
 #include "advise/variants.hpp"
 #include "model/options_preset.hpp"
 
@@ -178,14 +180,26 @@ TEST_CASE("the savings table names the chunk that Liger chooses for the batch") 
   CHECK(sweep.savings.back().unavailable.empty());
 }
 
-TEST_CASE("a loss that no plan has under autocast is left out of the savings table") {
+TEST_CASE("a loss that no plan has under autocast is told beside the savings table") {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
   const OptionList hand{{"--framework", "torchtitan"}, {"--batch", "4"}};
   const StepConfig base = resolve_options(hand);
   advise::Space space = advise::space_around(model, base, hand);
   space.largest_batches = 0;
-  for (const advise::Saving& saving : advise::sweep(model, base, space).savings)
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  for (const advise::Saving& saving : sweep.savings)
     CHECK(saving.technique.find("LC-CE") == std::string::npos);
+  REQUIRE(sweep.not_planned.size() == 1);
+  CHECK(sweep.not_planned[0].technique == "+ LC-CE");
+  CHECK(sweep.not_planned[0].why.starts_with("--autocast bf16 --loss lc-ce: "));
+  for (const std::string& text : {reports::table(sweep, {}), reports::markdown(sweep)}) {
+    CHECK(text.find("+ LC-CE (n/a)") != std::string::npos);
+    CHECK(text.find("use --loss ce") != std::string::npos);
+  }
+  const std::string json = reports::json(sweep);
+  const advise::Sweep again = reports::sweep_from_json(json, "sweep.json");
+  REQUIRE(again.not_planned.size() == 1);
+  CHECK(again.not_planned[0].why == sweep.not_planned[0].why);
 }
 
 TEST_CASE("the global batch stays: micro-batch x accumulation x ranks is that of the base") {

@@ -1,5 +1,5 @@
-// Training loops of real PyTorch on the emulated device (loop_peaks.py), and the plans of the same
-// options.
+// Training loops of real PyTorch (loop_peaks.py) and of DeepSpeed (zero_peaks.py) on the emulated
+// device, and the plans of the same options.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,39 +33,53 @@ double relative(std::int64_t got, std::int64_t want) {
   return std::abs(static_cast<double>(got - want)) / static_cast<double>(want);
 }
 
-}  // namespace
+struct Bounds {
+  std::size_t cases = 0;  ///< at least
+  double allocated = 0, reserved = 0;
+  double near = 0;  ///< the share of cases whose reserved memory is met to 2 %
+};
 
-TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reserved 2 % in most") {
-  std::ifstream stream(std::string(source_dir) + "/tests/oracle/loop_peaks.json");
+void check_file(const std::string& file, const Bounds& bounds) {
+  std::ifstream stream(std::string(source_dir) + "/tests/oracle/" + file);
   REQUIRE(stream);
   const json document = json::parse(stream);
   const json& cases = document.at("cases");
-  REQUIRE(cases.size() >= 100);
+  REQUIRE(cases.size() >= bounds.cases);
   double worst_allocated = 0, worst_reserved = 0;
   std::size_t near = 0;
   for (const json& c : cases) {
     const std::string name = c.at("model"), words = c.at("options");
     INFO(name, " ", words);
     const model::ModelSpec model =
-        model::parse_config(document.at("models").at(name).dump(), "loop_peaks.json", name);
+        model::parse_config(document.at("models").at(name).dump(), file, name);
     const profile::Memory m = advise::plan(model, resolve_options(options_of(words)), false).memory;
     const std::int64_t allocated = c.at("peak_allocated"), reserved = c.at("peak_reserved");
-    CHECK(relative(m.peak_allocated, allocated) <= 0.005);
-    // Fragmentation may depend on the order of two frees: a few are further off.
-    CHECK(relative(m.peak_reserved, reserved) <= 0.2);
+    CHECK(relative(m.peak_allocated, allocated) <= bounds.allocated);
+    CHECK(relative(m.peak_reserved, reserved) <= bounds.reserved);
     near += relative(m.peak_reserved, reserved) <= 0.02 ? 1 : 0;
     worst_allocated = std::max(worst_allocated, relative(m.peak_allocated, allocated));
     worst_reserved = std::max(worst_reserved, relative(m.peak_reserved, reserved));
     if (!c.contains("peak_by_phase")) continue;  // the Trainer's own loop
     const json& phases = c.at("peak_by_phase");
     const std::int64_t forward = std::max(m.peak_by_phase[0], m.peak_by_phase[1]);
-    CHECK(relative(forward, phases.at("forward")) <= 0.005);
-    CHECK(relative(m.peak_by_phase[2], phases.at("backward")) <= 0.005);
-    CHECK(relative(m.peak_by_phase[4], phases.at("optimizer")) <= 0.005);
+    CHECK(relative(forward, phases.at("forward")) <= bounds.allocated);
+    CHECK(relative(m.peak_by_phase[2], phases.at("backward")) <= bounds.allocated);
+    CHECK(relative(m.peak_by_phase[4], phases.at("optimizer")) <= bounds.allocated);
   }
-  CHECK(near * 20 >= cases.size() * 17);
-  MESSAGE("loop_peaks.json: ", cases.size(), " cases; allocated: worst ", worst_allocated * 100,
-          " %; reserved: worst ", worst_reserved * 100, " %");
+  CHECK(static_cast<double>(near) >= bounds.near * static_cast<double>(cases.size()));
+  MESSAGE(file, ": ", cases.size(), " cases; allocated: worst ", worst_allocated * 100,
+          " %; reserved: worst ", worst_reserved * 100, " %, ", near, " within 2 %");
+}
+
+}  // namespace
+
+TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reserved 2 % in most") {
+  // Fragmentation may depend on the order of two frees: a few are further off.
+  check_file("loop_peaks.json", {100, 0.005, 0.2, 0.85});
+}
+
+TEST_CASE("DeepSpeed's ZeRO 1 and 2 on the emulated device are met: allocated 0.5 %") {
+  check_file("zero_peaks.json", {30, 0.005, 0.2, 0.85});
 }
 
 }  // namespace ac_advisor::test

@@ -154,7 +154,7 @@ const Case cases[] = {
        c.layout.world = 2;
        c.layout.no_sync = true;
      },
-     "--no-sync --shard zero1: DeepSpeed"},
+     "--no-sync --shard zero1: ZeRO 1 always"},
     {"--optimizer-in-backward --grad-accum N, N above 1",
      [](auto&, StepConfig& c) {
        c.optimizer.in_backward = true;
@@ -180,13 +180,6 @@ const Case cases[] = {
        c.optimizer.kind = Optimizer::adafactor;
      },
      "--optimizer-in-backward --optimizer adafactor"},
-    {"--clip-grad NORM, --shard zero1 or zero2",
-     [](auto&, StepConfig& c) {
-       c.optimizer.clip_grad = 1.0;
-       c.layout.shard = Sharding::zero1;
-       c.layout.world = 2;
-     },
-     "DeepSpeed scales"},
     {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.optimizer.kind = Optimizer::lion;

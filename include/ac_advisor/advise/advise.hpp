@@ -46,15 +46,22 @@ struct Saving {
   std::string unavailable;  ///< why the framework cannot do this; empty: it can
 };
 
+/// A technique of that table which no plan has here, so without figures.
+struct NotPlanned {
+  std::string technique;
+  std::string why;  ///< what it contradicts, and the way out
+};
+
 struct Sweep {
   model::ModelSpec model;
   StepConfig base;
   bool varies_global_batch = false;
   std::vector<Row> rows;  ///< ranked: those that fit first
   std::vector<Saving> savings;
-  std::string recommendation;      ///< a sentence with its reason
-  std::size_t recommended = 0;     ///< index into rows; rows.size() when nothing fits
-  std::size_t configurations = 0;  ///< simulated in all
+  std::vector<NotPlanned> not_planned;  ///< what `savings` lacks
+  std::string recommendation;           ///< a sentence with its reason
+  std::size_t recommended = 0;          ///< index into rows; rows.size() when nothing fits
+  std::size_t configurations = 0;       ///< simulated in all
 };
 
 /// One option that a sweep varies, and the texts that it takes.

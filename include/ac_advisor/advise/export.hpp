@@ -33,6 +33,8 @@ struct ExportResult {
 /// Why the configuration's own framework cannot run it as it is planned: what `export_setting`
 /// says of it. Empty: it can.
 [[nodiscard]] std::string unavailable(const model::ModelSpec& model, const StepConfig& config);
+/// The framework runs Liger's fused loss where its loss is a chunked one.
+[[nodiscard]] bool chunks_as_liger(const StepConfig& config);
 /// The tokens of a chunk of Liger's fused loss, which chooses them itself.
 [[nodiscard]] std::int64_t liger_chunk(const model::ModelSpec& model, const StepConfig& config);
 

@@ -93,15 +93,19 @@ struct StepProgram {
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
   std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
-  ir::ValueId averaged = ir::no_id;  ///< zero1, zero2: the gradient of this rank's partition
+  ir::ValueId averaged = ir::no_id;  ///< zero2: gradients kept so far; zero1: the bucket
+  std::vector<ir::ValueId> set_up;   ///< parameters as made, until a framework has copied them
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
-/// with
-/// --no-sync the last, which alone reduces gradients.
-[[nodiscard]] inline std::int64_t micro_batches_written(std::int64_t grad_accum, bool no_sync) {
-  return std::min<std::int64_t>(grad_accum, no_sync ? 3 : 2);
+/// where it alone reduces gradients (--no-sync, zero1) the last.
+[[nodiscard]] inline std::int64_t micro_batches_written(std::int64_t grad_accum, bool last_apart) {
+  return std::min<std::int64_t>(grad_accum, last_apart ? 3 : 2);
+}
+[[nodiscard]] inline std::int64_t micro_batches_written(const StepConfig& config) {
+  return micro_batches_written(config.run.grad_accum,
+                               config.layout.no_sync || config.layout.shard == Sharding::zero1);
 }
 /// How often the written micro-batch `index` of `written` runs in a step.
 [[nodiscard]] inline std::int64_t micro_batch_runs(std::size_t index, std::size_t written,

@@ -119,43 +119,41 @@ void reduce_scatter(const Call& c) {
                  {storage_in(c, 0), storage_out(c, 0)});
 }
 
-/// A DDP bucket; the shards of a HSDP group; or a ZeRO bucket, whose parts go to their owners.
+/// A DDP bucket; the shards of a HSDP group; or a part of a ZeRO bucket.
 void all_reduce(const Call& c) {
   Executor& executor = c.executor();
   const StepConfig& config = executor.config();
-  const at::Tensor buffer = c.in(0);
   const bool hsdp = config.layout.shard == Sharding::hsdp;
-  auto begun = executor.collectives().all_reduce(buffer, hsdp ? config.layout.hsdp_shards : 1);
-  if (c.inputs() < 2) {
+  auto begun = executor.collectives().all_reduce(c.in(0), hsdp ? config.layout.hsdp_shards : 1);
+  if (config.layout.zero())
+    complete(begun);  // overlap_comm is off
+  else
     executor.begin(std::move(begun), {storage_in(c, 0)});
-    return;
-  }
-  complete(begun);
-  // ZeRO: what of the bucket is in this rank's partition is added to its gradient.
-  const at::Tensor averaged = c.in(1);
-  const std::int64_t size = averaged.numel(), first = executor.collectives().rank() * size;
-  const passes::StepProgram& step = executor.step();
-  for (const Executor::Bucketed& piece : executor.bucket()) {
-    std::int64_t start = 0;
-    for (std::size_t i = 0; i < piece.parameter; ++i)
-      start += step.program.value(step.parameters[i].value).shape.numel();
-    const std::int64_t begin = std::max(start, first),
-                       end = std::min(start + piece.elements, first + size);
-    if (begin < end)
-      averaged.narrow(0, begin - first, end - begin)
-          .add_(buffer.narrow(0, piece.start + begin - start, end - begin));
-  }
-  executor.bucket().clear();
+}
+
+/// ZeRO: what of this gradient is in this rank's partition, to its place there.
+void copy_own(const Call& c, std::size_t parameter) {
+  const passes::StepProgram& step = c.executor().step();
+  const auto elements = [&](ir::ValueId v) { return step.program.value(v).shape.numel(); };
+  const std::int64_t size = elements(step.optimized.front().parameter),
+                     first = c.executor().collectives().rank() * size;
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < parameter; ++i) start += elements(step.parameters[i].value);
+  const std::int64_t begin = std::max(start, first),
+                     end =
+                         std::min(start + elements(step.parameters[parameter].value), first + size);
+  if (begin < end)
+    c.in(0)
+        .narrow(0, begin - first, end - begin)
+        .copy_(c.in(1).reshape({-1}).narrow(0, begin - start, end - begin));
 }
 
 void bucket_copy(const Call& c) {
+  const std::int32_t parameter = c.attributes<ir::BucketCopy>().parameter;
+  if (c.executor().config().layout.zero() && parameter >= 0)
+    return copy_own(c, static_cast<std::size_t>(parameter));
   const at::Tensor place = c.in(0), gradient = c.in(1);
   place.copy_(gradient.reshape(place.sizes()));
-  const StepConfig& config = c.executor().config();
-  if (config.layout.shard != Sharding::zero1 && config.layout.shard != Sharding::zero2) return;
-  c.executor().bucket().push_back(
-      {static_cast<std::size_t>(c.attributes<ir::BucketCopy>().parameter), place.storage_offset(),
-       place.numel()});
 }
 
 }  // namespace ac_advisor::trainer::aten
