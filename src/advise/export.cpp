@@ -22,6 +22,8 @@ void check_all(const Setting& s) {
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
   if (s.c.memory.loss == LossKind::ce_no_upcast)
     s.refuse("--loss ce-no-upcast", "its loss is computed from fp32 logits; use --loss ce");
+  if (s.c.memory.loss == LossKind::tiled && s.c.runtime.framework != "trl")
+    s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",
@@ -73,7 +75,7 @@ ExportResult export_setting(const std::string& target, const model::ModelSpec& m
 }
 
 std::string export_target_of(const std::string& framework) {
-  return framework == "liger" || framework == "hf-trainer" ? "hf" : framework;
+  return framework == "liger" || framework == "hf-trainer" || framework == "trl" ? "hf" : framework;
 }
 
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {

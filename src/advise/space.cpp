@@ -87,7 +87,9 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   space.set("--kernels", {"eager", "fused"});
   const std::int64_t chunk =
       base.memory.chunk_tokens > 0 ? base.memory.chunk_tokens : default_chunk_tokens;
-  space.set("--loss", {"ce", "lc-ce", "chunked:" + std::to_string(chunk)});
+  std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
+  if (base.memory.loss == LossKind::tiled) losses.insert(losses.begin(), "tiled");  // TRL's own
+  space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

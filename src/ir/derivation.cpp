@@ -15,6 +15,14 @@ ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t sta
   return p_.narrow(base, last, start, shape.back());
 }
 
+ValueId Derivation::part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size) {
+  return p_.narrow(base, dim, start, size);
+}
+
+ValueId Derivation::within(ValueId buffer, const Shape& shape) {
+  return p_.on_storage_of(buffer, shape, dtype(buffer), true);
+}
+
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                           std::initializer_list<ValueId> outputs, const Attributes& attributes) {
   const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs, attributes);

@@ -18,8 +18,10 @@ constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
 
-constexpr Choice<LossKind> whole_losses[] = {
-    {"ce", LossKind::ce}, {"ce-no-upcast", LossKind::ce_no_upcast}, {"lc-ce", LossKind::lc_ce}};
+constexpr Choice<LossKind> whole_losses[] = {{"ce", LossKind::ce},
+                                             {"ce-no-upcast", LossKind::ce_no_upcast},
+                                             {"lc-ce", LossKind::lc_ce},
+                                             {"tiled", LossKind::tiled}};
 
 std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
 

@@ -80,17 +80,6 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return quantize_option(c) + " --shard " + shard_option(c);
      }},
-    {"--quantize HOW --param-dtype fp32", "bitsandbytes then computes in bf16 between casts",
-     "use --param-dtype bf16",
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantized(c) && c.precision.param_dtype == DType::f32;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantize_option(c) + " --param-dtype fp32";
-     }},
-    {"--lora RANK --autocast", "what PEFT's layers cast under autocast is not checked yet",
-     "add --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.autocast; }},
     {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
      "leave --ema out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},

@@ -118,6 +118,12 @@ class Lowering {
   void loss_ce();
   void loss_lc_ce();
   void loss_chunked();
+  void loss_tiled();
+  /// fp32, one a token: the log-sum-exp of its logits, and their entropy.
+  struct TokenStatistics {
+    V log_sum{}, entropy{};
+  };
+  TokenStatistics token_statistics(V rows, V targets, DType type);
   void widen_output();
   void loss_liger();
   void end_chunks(V total, V flat, V grad_hidden, V grad_weight);

@@ -40,6 +40,10 @@ class Checkpointer {
     for (std::size_t i = 0; i < old.size(); ++i) {
       Op op = old[i];
       const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
+      if (r != no_id) {
+        Region& region = regions_[static_cast<std::size_t>(r)];
+        if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
+      }
       // A fused backward writes over a saved tensor: its output follows to the twin's storage.
       if (op.phase == Phase::backward)
         for (ValueId v : p_.outputs(op)) p_.value(v).storage = storage_of(p_.value(v).storage);
@@ -48,7 +52,6 @@ class Checkpointer {
         continue;
       }
       Region& region = regions_[static_cast<std::size_t>(r)];
-      if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
       substitute(op);
       push(op);
       const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
@@ -208,6 +211,33 @@ class Checkpointer {
       p_.operands.insert(p_.operands.end(), twins.begin(), twins.end());
       push(op);
     }
+    hold_locals(region);
+  }
+
+  /// Recomputation stops by an exception: what the ops after it would have read was there until
+  /// then, in the frames that it unwinds.
+  void hold_locals(const Region& region) {
+    std::vector<ValueId> locals;
+    for (OpId id : region.ops) {
+      if (id < region.stop) continue;
+      for (ValueId v : p_.inputs((*old_)[static_cast<std::size_t>(id - old_first_)])) {
+        const ValueId made = remap_[static_cast<std::size_t>(p_.root(v))];
+        if (made == no_id) continue;
+        if (std::find(locals.begin(), locals.end(), made) == locals.end()) locals.push_back(made);
+      }
+    }
+    if (locals.empty()) return;
+    Op op;
+    op.kind = OpKind::hold;
+    op.phase = Phase::recompute;
+    op.module = p_.ops.back().module;
+    op.forward = p_.ops.back().forward;
+    op.region = p_.ops.back().region;
+    op.group = next_group_--;
+    op.inputs = static_cast<std::uint16_t>(locals.size());
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), locals.begin(), locals.end());
+    p_.ops.push_back(op);
   }
 
   /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.

@@ -49,6 +49,10 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.memory.loss == LossKind::ce_no_upcast;
      }},
+    {"--loss tiled", "planned for PyTorch, not run by the trainer", "use --loss lc-ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.memory.loss == LossKind::tiled;
+     }},
     {"--output-dtype fp32", "planned for PyTorch, not run by the trainer",
      "add --output-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.memory.wide_output; }},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
@@ -40,13 +41,16 @@ std::string text_of(const json& value) {
   return value.dump();
 }
 
-void set_option(const std::string& key, const json& value, StepConfig& config) {
-  const OptionRow* row = find_option_key(key);
-  if (row == nullptr) throw std::runtime_error("no option " + key);
-  if (!value.is_boolean())
-    row->parse(*row, row->name, text_of(value), config);
-  else if (value.get<bool>() || !row->off.empty())
-    row->parse(*row, value.get<bool>() ? row->name : row->off, "", config);
+StepConfig config_of(const json& options) {
+  OptionList list;
+  if (!options.contains("attn")) list.emplace_back("--attn", "flash");
+  for (const auto& [key, value] : options.items()) {
+    const OptionRow* row = find_option_key(key);
+    if (row == nullptr) throw std::runtime_error("no option " + key);
+    const bool off = value.is_boolean() && !value.get<bool>();
+    list.emplace_back(off ? row->off : row->name, value.is_boolean() ? "" : text_of(value));
+  }
+  return resolve_options(list);
 }
 
 std::vector<AdapterCase> read_cases(const std::string& path) {
@@ -58,10 +62,7 @@ std::vector<AdapterCase> read_cases(const std::string& path) {
     AdapterCase c;
     c.label = j.at("label");
     c.model = model::parse_config(j.at("config").dump(), path, c.label);
-    c.config.run.attention = Attention::flash;
-    for (const auto& [key, value] : j.at("options").items()) set_option(key, value, c.config);
-    c.config.precision.compute_dtype = c.config.precision.reduce_dtype =
-        c.config.precision.param_dtype;
+    c.config = config_of(j.at("options"));
     c.workspace = j.at("workspace");
     c.reserved = j.at("reserved");
     c.parameters = j.at("parameters");

@@ -23,7 +23,10 @@ def parse(words):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--framework", default="hf")
     parser.add_argument("--shard", default="none")
-    parser.add_argument("--ac", default="none")
+    parser.add_argument("--ac", default=None)
+    parser.add_argument("--lora", type=int, default=0)
+    parser.add_argument("--lora-targets", default="")
+    parser.add_argument("--quantize", default="none")
     parser.add_argument("--attn", default="flash")
     parser.add_argument("--param-dtype", default=None)
     parser.add_argument("--autocast", default=None)
@@ -35,7 +38,10 @@ def parse(words):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
     if options.param_dtype is None:
-        options.param_dtype = "fp32" if options.autocast or options.framework == "hf-trainer" else "bf16"
+        wide = options.autocast or options.framework in ("hf-trainer", "trl")
+        options.param_dtype = "fp32" if wide else "bf16"
+    if options.ac is None:
+        options.ac = "full" if options.framework == "trl" else "none"
     return options
 
 

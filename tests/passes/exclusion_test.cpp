@@ -58,7 +58,7 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "drop one of them"},
-    {"--autocast, a loss other than ce or ce-no-upcast",
+    {"--autocast, --loss lc-ce or chunked:TOKENS",
      [](auto&, StepConfig& c) {
        c.precision.autocast = true;
        c.memory.loss = LossKind::lc_ce;
@@ -340,7 +340,7 @@ const Case cases[] = {
        m.own_layer_names = true;
      },
      "plan it without"},
-    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
+    {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
      [](model::ModelSpec& m, StepConfig& c) {
        m.head_bias = true;
        c.memory.loss = LossKind::lc_ce;
@@ -392,21 +392,25 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "--quantize nf4 --shard fsdp2"},
-    {"--quantize HOW --param-dtype fp32",
+    {"--loss tiled --seq 1",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.quantize = Quantization::int8;
-       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+       c.memory.loss = LossKind::tiled;
+       c.run.seq = 1;
      },
-     "--quantize int8 --param-dtype fp32"},
-    {"--lora RANK --autocast",
+     "give 2 or more"},
+    {"--loss tiled --shard other than none or ddp",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.precision.autocast = true;
+       c.memory.loss = LossKind::tiled;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
      },
-     "under autocast"},
+     "--loss tiled --shard fsdp2"},
+    {"--loss tiled",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--lora RANK --ema",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

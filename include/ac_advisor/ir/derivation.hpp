@@ -59,6 +59,11 @@ class Derivation {
   /// `shape`'s part of `base` from `start` on along the last dimension: a view.
   ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
 
+  /// `size` of `base` from `start` on along dimension `dim`: a view.
+  ValueId part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size);
+  /// A tensor of another shape at the beginning of `buffer`'s storage, which it overwrites.
+  ValueId within(ValueId buffer, const Shape& shape);
+
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 

@@ -25,7 +25,8 @@ enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
 
 enum class AcMode : std::uint8_t { none, full, selective, attention, grouped, every, sqrt, budget };
 enum class AcScope : std::uint8_t { block, submodule };
-enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast };
+/// `tiled`: TRL's LM head, per-token log-probabilities from tiles of tokens x words.
+enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast, tiled };
 enum class Kernels : std::uint8_t { eager, fused };
 enum class Optimizer : std::uint8_t {
   adamw,
@@ -116,6 +117,7 @@ struct Adapters {
   bool dora = false;
   Quantization quantize = Quantization::none;
   InputGrads input_grads = InputGrads::automatic;
+  bool kbit_prepare = false;  ///< what is not quantized was cast to fp32
 
   [[nodiscard]] bool used() const { return rank > 0; }
   bool operator==(const Adapters&) const = default;
