@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "export_target.hpp"
 
 namespace ac_advisor::advise {
@@ -24,6 +25,8 @@ void check_all(const Setting& s) {
     s.refuse("--loss ce-no-upcast", "its loss is computed from fp32 logits; use --loss ce");
   if (s.c.memory.loss == LossKind::tiled && s.c.runtime.framework != "trl")
     s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
+  if (s.c.memory.loss == LossKind::chunked_logits)
+    s.refuse("--loss " + loss_option(s.c), "its chunks are torchtune's; use --loss ce");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",

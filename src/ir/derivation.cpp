@@ -41,6 +41,16 @@ ValueId Derivation::emit(OpKind kind, std::initializer_list<ValueId> inputs, con
   return result;
 }
 
+ValueId Derivation::emit_list(OpKind kind, std::span<const ValueId> inputs, const Shape& shape,
+                              DType dtype) {
+  const ValueId result = make(shape, dtype);
+  const OpId id =
+      p_.emit(kind, Phase::backward, op().module, inputs, std::span<const ValueId>(&result, 1));
+  p_.op(id).group = group_;
+  p_.op(id).forward = forward_;
+  return result;
+}
+
 ValueId Derivation::write_into(OpKind kind, ValueId target, std::initializer_list<ValueId> inputs) {
   const ValueId result = under_dispatch_mode_ ? make_like(target) : overwrite(target);
   emit_raw(kind, inputs, {result});

@@ -174,9 +174,10 @@ constexpr OptionRow table[] = {
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory), tiled (TRL's, "
-         "4096 tokens x 32768 words at a time) or chunked:TOKENS (of TOKENS tokens at a time) (ce)",
+         "4096 tokens x 32768 words at a time) chunked:TOKENS (of TOKENS tokens at a time) or "
+         "chunked-logits:N (torchtune's, N parts of the sequence) (ce)",
          memory},
-        loss_words, "^(ce|ce-no-upcast|lc-ce|tiled|chunked:[0-9]+)$"),
+        loss_words, "^(ce|ce-no-upcast|lc-ce|tiled|chunked:[0-9]+|chunked-logits:[0-9]+)$"),
     needing(newer(choice<&S::memory, &MemoryTechniques::wide_output, output_dtypes>(
                 {"--output-dtype", "output_fp32", "TYPE",
                  "bf16 (as computed) or fp32: the logits are cast once more for the loop, as "

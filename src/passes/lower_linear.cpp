@@ -62,7 +62,7 @@ ir::ValueId Lowering::low_rank(V x, const Linear& l) {
 ir::ValueId Lowering::adapted(V x, const Linear& l) {
   const V base = base_linear(x, l);
   const V in = cast(x, dtype(l.lora_a));
-  const V delta = low_rank(in, l);
+  const V delta = config_.adapters.dora ? dora(in, base, l) : low_rank(in, l);
   const V sum = binary(OpKind::add, base, delta);  // in the wider dtype of the two
   const V y = cast(sum, dtype(base));
   hold({x, in});  // the caller's argument, and `x`, bound anew
@@ -75,6 +75,12 @@ ir::ValueId Lowering::adapted_quantized(V x, const Linear& l) {
   if (config_.adapters.quantize != Quantization::int8) base = unary(OpKind::clone, base);
   const bool converts = !config_.precision.autocast;
   const V in = converts ? cast(x, dtype(l.lora_a)) : x;
+  if (config_.adapters.dora) {
+    const V sum = binary(OpKind::add, base, dora(in, base, l));
+    const V y = converts ? cast(sum, dtype(base)) : sum;
+    hold({x, in});
+    return y;
+  }
   const V wide = low_rank(in, l);
   const V delta = converts ? cast(wide, dtype(base)) : wide;
   const V y = binary(OpKind::add, base, delta);

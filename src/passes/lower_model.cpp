@@ -238,6 +238,9 @@ void Lowering::forward() {
     case LossKind::chunked:
       loss_chunked();
       break;
+    case LossKind::chunked_logits:
+      loss_chunked_logits();
+      break;
     case LossKind::tiled:
       loss_tiled();
       break;

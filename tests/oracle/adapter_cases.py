@@ -95,11 +95,21 @@ FURTHER_UNDER_AUTOCAST = (
     {"lora": 16, "attn": "eager", "ac": "full"} | KBIT | ALL,
     {"lora": 16, "attn": "eager", "quantize": "int8", "kbit_prepare": True} | ALL,
 )
+DORA = {"lora": 16, "dora": True}
+WITH_DORA = (
+    DORA | ALL,
+    DORA | {"ac": "full"} | ALL,
+    DORA | AUTOCAST | ALL,
+    DORA | AUTOCAST | WIDE | ALL,
+    DORA | {"quantize": "nf4"} | ALL,
+    DORA | {"ac": "full"} | KBIT_AUTOCAST | ALL,
+)
 
 
 def cases():
     for model in MODELS:
         further = FURTHER + FURTHER_UNDER_AUTOCAST if model in ("llama1b", "qwen2") else ()
+        further += WITH_DORA if model in ("llama1b", "llama8b", "mistral", "qwen2", "qwen3") else ()
         for options in EVERY_MODEL + UNDER_AUTOCAST + further:
             options = {"batch": 2, "seq": 1024} | options
             if model == "gemma2":

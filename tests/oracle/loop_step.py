@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.util
 import shlex
 
 import torch
@@ -96,6 +97,29 @@ def loss_without_upcast(logits, labels, vocab_size, **_):
     return torch.nn.functional.cross_entropy(logits.view(-1, vocab_size), shifted.view(-1))
 
 
+def torchtune_loss():
+    """CEWithChunkedOutputLoss from its own file: the package of torchtune 0.6.1 asks for an older torchao."""
+    folder = importlib.util.find_spec("torchtune").submodule_search_locations[0]
+    spec = importlib.util.spec_from_file_location("chunked", f"{folder}/modules/loss/ce_chunked_output_loss.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CEWithChunkedOutputLoss
+
+
+def forward_in_chunks(model, labels, chunks):
+    """torchtune's chunked_output and its loss; recipes/lora_finetune_single_device.py shifts the labels so."""
+    loss_of = torchtune_loss()(chunks)
+    ignored = torch.full((labels.shape[0], 1), -100, device="cuda")
+
+    def forward(input_ids, labels, use_cache):
+        hidden = model.model(input_ids=input_ids, use_cache=use_cache).last_hidden_state
+        logits = [model.lm_head(part) for part in hidden.chunk(chunks, dim=1)]
+        loss = loss_of(logits, torch.hstack((labels[..., 1:], ignored)))
+        return transformers.modeling_outputs.CausalLMOutput(loss=loss, logits=logits)
+
+    return forward
+
+
 class Run:
     """A model, its optimizer and what the loop holds."""
 
@@ -131,6 +155,8 @@ def build(config, options):
         run.autocast = contextlib.nullcontext()
     run.ids = torch.zeros(options.batch, options.seq, dtype=torch.int64, device="cuda")
     run.labels = run.ids.clone()
+    if options.loss.startswith("chunked-logits"):
+        run.net.forward = forward_in_chunks(model, run.labels, int(options.loss.split(":")[1]))
     run.kept = []
     return run
 

@@ -376,13 +376,6 @@ const Case cases[] = {
      },
      "--lora 8 --shard zero2"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
-    {"--dora",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dora = true;
-     },
-     "not planned yet"},
     {"--quantize HOW --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -405,12 +398,61 @@ const Case cases[] = {
        c.layout.world = 8;
      },
      "--loss tiled --shard fsdp2"},
-    {"--loss tiled",
+    {"--loss chunked-logits:N, a sequence that N does not divide",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 7;
+       c.run.seq = 64;
+     },
+     "--loss chunked-logits:7 --seq 64"},
+    {"--loss chunked-logits:N --shard other than none or ddp",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 8;
+       c.run.seq = 64;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--loss chunked-logits:8 --shard fsdp2"},
+    {"--loss tiled, --loss chunked-logits:N",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::tiled;
        c.runtime.kind = Runtime::ac_trainer;
      },
      "not run by the trainer"},
+    {"--dora --lora-dropout P",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.adapters.dropout = 0.1;
+     },
+     "--lora-dropout 0"},
+    {"--dora --ac selective, attention or budget:SIZE",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.memory.ac = AcMode::selective;
+     },
+     "--dora --ac selective"},
+    {"--dora --quantize int8 or nf4-double",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.adapters.quantize = Quantization::int8;
+     },
+     "--dora --quantize int8"},
+    {"--dora --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--dora --shard fsdp2"},
     {"--lora RANK --ema",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
