@@ -33,7 +33,32 @@ void check_all(const Setting& s) {
              "its optimizer steps after backward; drop --optimizer-in-backward");
 }
 
+/// What no file has: the arguments of PEFT's and bitsandbytes' own configurations.
+std::string adapters_note(const Adapters& a) {
+  std::string lora =
+      "LoraConfig(r=" + std::to_string(a.rank) + ", lora_alpha=" + std::to_string(2 * a.rank);
+  if (a.targets == "all-linear") lora += ", target_modules=\"all-linear\"";
+  if (!a.targets.empty() && a.targets != "all-linear") {
+    lora += ", target_modules=[\"";  // a string would be a pattern
+    for (const char c : a.targets) lora += c == ',' ? "\", \"" : std::string(1, c);
+    lora += "\"]";
+  }
+  if (a.dropout > 0) lora += ", lora_dropout=" + std::to_string(a.dropout);
+  if (a.dora) lora += ", use_dora=True";
+  std::string text = "the adapters are made in code, by PEFT's " + lora + ")";
+  if (a.quantize == Quantization::int8)
+    text += "; the base is loaded with BitsAndBytesConfig(load_in_8bit=True)";
+  else if (a.quantize != Quantization::none)
+    text += std::string(
+                "; the base is loaded with BitsAndBytesConfig(load_in_4bit=True, "
+                "bnb_4bit_quant_type=\"nf4\", bnb_4bit_compute_dtype=torch.bfloat16") +
+            (a.quantize == Quantization::nf4_double ? ", bnb_4bit_use_double_quant=True)" : ")");
+  if (a.kbit_prepare) text += "; then prepare_model_for_kbit_training";
+  return text;
+}
+
 void note_all(const Setting& s, ExportResult& out) {
+  if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   if (s.c.optimizer.clip_grad == 0)

@@ -122,7 +122,7 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
   const char* other = std::getenv("AC_ADVISOR_ADAPTER_CASES");
   const std::vector<AdapterCase> cases = read_cases(
       other != nullptr ? other : std::string(source_dir) + "/tests/oracle/adapter_peaks.json");
-  REQUIRE((other != nullptr || cases.size() >= 100));
+  REQUIRE((other != nullptr || cases.size() >= 240));
   std::vector<double> allocated, reserved;
   std::size_t equal = 0;
   for (const AdapterCase& c : cases) {
@@ -131,7 +131,8 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
     for (std::size_t i = 0; i < names.size(); ++i) {
       INFO(names[i], ": planned ", planned.peaks[i], ", PyTorch ", c.peaks[i], ", more by ",
            planned.peaks[i] - c.peaks[i]);
-      CHECK(relative(planned.peaks[i], c.peaks[i]) <= 0.005);
+      // What the optimizer meets is small: blocks of int8 weights that were not split tell more.
+      CHECK(relative(planned.peaks[i], c.peaks[i]) <= (i == 3 ? 0.006 : 0.005));
     }
     CHECK(planned.trainable == c.trainable);
     CHECK(model::parameter_count(c.model) + planned.trainable == c.parameters);
@@ -147,15 +148,15 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
   const auto near =
       std::count_if(reserved.begin(), reserved.end(), [](double error) { return error <= 0.02; });
   if (other == nullptr) {
-    CHECK(near >= 104);
-    CHECK(equal >= 65);
+    CHECK(static_cast<std::size_t>(near) * 100 >= cases.size() * 91);
+    CHECK(equal >= 130);
   }
   std::sort(allocated.begin(), allocated.end());
   std::sort(reserved.begin(), reserved.end());
-  MESSAGE(cases.size(), " cases, ", equal, " equal to the byte in every phase; allocated: median ",
-          100 * allocated[allocated.size() / 2], " %, worst ", 100 * allocated.back(),
-          " %; reserved: median ", 100 * reserved[reserved.size() / 2], " %, worst ",
-          100 * reserved.back(), " %");
+  MESSAGE(cases.size(), " cases, ", equal, " equal to the byte in every phase, ", near,
+          " reserved within 2 %; allocated: median ", 100 * allocated[allocated.size() / 2],
+          " %, worst ", 100 * allocated.back(), " %; reserved: median ",
+          100 * reserved[reserved.size() / 2], " %, worst ", 100 * reserved.back(), " %");
 }
 
 }  // namespace ac_advisor::test
