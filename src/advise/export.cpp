@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "export_target.hpp"
 
 namespace ac_advisor::advise {
@@ -22,13 +23,42 @@ void check_all(const Setting& s) {
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
   if (s.c.memory.loss == LossKind::ce_no_upcast)
     s.refuse("--loss ce-no-upcast", "its loss is computed from fp32 logits; use --loss ce");
+  if (s.c.memory.loss == LossKind::tiled && s.c.runtime.framework != "trl")
+    s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
+  if (s.c.memory.loss == LossKind::chunked_logits)
+    s.refuse("--loss " + loss_option(s.c), "its chunks are torchtune's; use --loss ce");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",
              "its optimizer steps after backward; drop --optimizer-in-backward");
 }
 
+/// What no file has: the arguments of PEFT's and bitsandbytes' own configurations.
+std::string adapters_note(const Adapters& a) {
+  std::string lora =
+      "LoraConfig(r=" + std::to_string(a.rank) + ", lora_alpha=" + std::to_string(2 * a.rank);
+  if (a.targets == "all-linear") lora += ", target_modules=\"all-linear\"";
+  if (!a.targets.empty() && a.targets != "all-linear") {
+    lora += ", target_modules=[\"";  // a string would be a pattern
+    for (const char c : a.targets) lora += c == ',' ? "\", \"" : std::string(1, c);
+    lora += "\"]";
+  }
+  if (a.dropout > 0) lora += ", lora_dropout=" + std::to_string(a.dropout);
+  if (a.dora) lora += ", use_dora=True";
+  std::string text = "the adapters are made in code, by PEFT's " + lora + ")";
+  if (a.quantize == Quantization::int8)
+    text += "; the base is loaded with BitsAndBytesConfig(load_in_8bit=True)";
+  else if (a.quantize != Quantization::none)
+    text += std::string(
+                "; the base is loaded with BitsAndBytesConfig(load_in_4bit=True, "
+                "bnb_4bit_quant_type=\"nf4\", bnb_4bit_compute_dtype=torch.bfloat16") +
+            (a.quantize == Quantization::nf4_double ? ", bnb_4bit_use_double_quant=True)" : ")");
+  if (a.kbit_prepare) text += "; then prepare_model_for_kbit_training";
+  return text;
+}
+
 void note_all(const Setting& s, ExportResult& out) {
+  if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   if (s.c.optimizer.clip_grad == 0)
@@ -73,7 +103,7 @@ ExportResult export_setting(const std::string& target, const model::ModelSpec& m
 }
 
 std::string export_target_of(const std::string& framework) {
-  return framework == "liger" || framework == "hf-trainer" ? "hf" : framework;
+  return framework == "liger" || framework == "hf-trainer" || framework == "trl" ? "hf" : framework;
 }
 
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {

@@ -22,7 +22,11 @@ std::string liger(const Setting& s) {
       fused, gelu ? "geglu" : "swiglu", chunked);
 }
 
+bool of_trl(const Setting& s) { return s.c.runtime.framework == "trl"; }
+
 void check_loss(const Setting& s) {
+  if (of_trl(s) && s.c.memory.loss != LossKind::tiled)
+    s.refuse(s.loss(), "SFTTrainer puts its own LM head into the model; use --loss tiled");
   if (s.c.memory.loss == LossKind::lc_ce)
     s.refuse(s.loss(), fmt::format("its losses are whole logits and Liger's chunks; use --loss ce "
                                    "or --loss chunked:{}",
@@ -90,6 +94,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
       s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
       checkpointing(s, out), liger(s));
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
+  if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;
@@ -175,9 +180,10 @@ void note_loading(const Setting& s, ExportResult& out) {
 void write(const Setting& s, ExportResult& out) {
   check_loss(s);
   out.text = fmt::format(
-      "# {0}\n# training_args.yaml: HfArgumentParser(TrainingArguments).parse_yaml_file\n{1}"
+      "# {0}\n# training_args.yaml: HfArgumentParser({3}).parse_yaml_file\n{1}"
       "---\n# accelerate.yaml: accelerate launch --config_file accelerate.yaml\n{2}",
-      s.target.version, training_arguments(s, out), accelerate(s));
+      s.target.version, training_arguments(s, out), accelerate(s),
+      of_trl(s) ? "trl.SFTConfig" : "TrainingArguments");
   note_loading(s, out);
 }
 

@@ -86,8 +86,11 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   }
   space.set("--kernels", {"eager", "fused"});
   const std::int64_t chunk =
-      base.memory.chunk_tokens > 0 ? base.memory.chunk_tokens : default_chunk_tokens;
-  space.set("--loss", {"ce", "lc-ce", "chunked:" + std::to_string(chunk)});
+      base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
+  std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
+  if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits)
+    losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's
+  space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

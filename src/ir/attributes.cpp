@@ -60,6 +60,9 @@ std::string text(const Dequantize& a) {
 std::string text(const QuantizedProduct& a) {
   return fmt::format("inner={} {}", a.inner, text(a.of));
 }
+std::string text(const TiledHead& a) {
+  return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);
+}
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 
 }  // namespace

@@ -15,6 +15,14 @@ ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t sta
   return p_.narrow(base, last, start, shape.back());
 }
 
+ValueId Derivation::part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size) {
+  return p_.narrow(base, dim, start, size);
+}
+
+ValueId Derivation::within(ValueId buffer, const Shape& shape) {
+  return p_.on_storage_of(buffer, shape, dtype(buffer), true);
+}
+
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                           std::initializer_list<ValueId> outputs, const Attributes& attributes) {
   const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs, attributes);
@@ -30,6 +38,16 @@ ValueId Derivation::emit(OpKind kind, std::initializer_list<ValueId> inputs, con
                          kind != OpKind::clone;
   if (pointwise && inputs.size() > 0) set_permuted(result, permuted(*inputs.begin()));
   emit_raw(kind, inputs, {result}, attributes);
+  return result;
+}
+
+ValueId Derivation::emit_list(OpKind kind, std::span<const ValueId> inputs, const Shape& shape,
+                              DType dtype) {
+  const ValueId result = make(shape, dtype);
+  const OpId id =
+      p_.emit(kind, Phase::backward, op().module, inputs, std::span<const ValueId>(&result, 1));
+  p_.op(id).group = group_;
+  p_.op(id).forward = forward_;
   return result;
 }
 

@@ -47,6 +47,7 @@ void add_rms_norm(Derivation& d);
 void rope(Derivation& d);
 void swiglu(Derivation& d);
 void precomputed_grad(Derivation& d);
+void tiled_log_probs(Derivation& d);
 void linear_cross_entropy(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

@@ -1,4 +1,7 @@
 // Derivatives of pointwise ops, reductions, copies and views.
+#include <array>
+#include <span>
+
 #include "derivatives.hpp"
 
 namespace ac_advisor::ir::derive {
@@ -135,9 +138,10 @@ void slice(Derivation& d) {
 void split(Derivation& d) {
   // SplitBackward0: the pieces' gradients joined
   const ValueId x = d.in(0);
-  d.give(0, d.op().outputs == 2
-                ? d.emit(OpKind::cat, {d.grad(0), d.grad(1)}, d.shape(x), d.dtype(x))
-                : d.emit(OpKind::cat, {d.grad(0), d.grad(1), d.grad(2)}, d.shape(x), d.dtype(x)));
+  const std::size_t parts = d.op().outputs;
+  std::array<ValueId, Derivation::most_outputs> gradients{};
+  for (std::size_t i = 0; i < parts; ++i) gradients[i] = d.grad(i);
+  d.give(0, d.emit_list(OpKind::cat, std::span(gradients.data(), parts), d.shape(x), d.dtype(x)));
   d.set_permuted(d.given(0), false);
 }
 

@@ -107,7 +107,8 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, liger, automodel, torchtitan, megatron or deepspeed: a preset of the "
+         "hf, hf-trainer, trl, liger, automodel, torchtitan, megatron or deepspeed: a preset of "
+         "the "
          "options below; options by hand win (hf)",
          model}),
     whole<&S::run, &ModelRun::batch>(
@@ -172,10 +173,11 @@ constexpr OptionRow table[] = {
             has_scope),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
-         "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory) or "
-         "chunked:TOKENS (of TOKENS tokens at a time) (ce)",
+         "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory), tiled (TRL's, "
+         "4096 tokens x 32768 words at a time) chunked:TOKENS (of TOKENS tokens at a time) or "
+         "chunked-logits:N (torchtune's, N parts of the sequence) (ce)",
          memory},
-        loss_words, "^(ce|ce-no-upcast|lc-ce|chunked:[0-9]+)$"),
+        loss_words, "^(ce|ce-no-upcast|lc-ce|tiled|chunked:[0-9]+|chunked-logits:[0-9]+)$"),
     needing(newer(choice<&S::memory, &MemoryTechniques::wide_output, output_dtypes>(
                 {"--output-dtype", "output_fp32", "TYPE",
                  "bf16 (as computed) or fp32: the logits are cast once more for the loop, as "
@@ -249,6 +251,12 @@ constexpr OptionRow table[] = {
                  "auto (where activations are checkpointed, as PEFT does), on or off: the "
                  "embedding's output gets a gradient (auto)",
                  adapters})),
+            has_adapters),
+    needing(newer(flag<&S::adapters, &Adapters::kbit_prepare>(
+                {"--kbit-prepare", "kbit_prepare", "",
+                 "PEFT's prepare_model_for_kbit_training: what is not quantized is cast to fp32",
+                 adapters},
+                "--no-kbit-prepare")),
             has_adapters),
     choice<&S::run, &ModelRun::attention, attentions>(
         {"--attn", "attn", "BACKEND",

@@ -11,6 +11,7 @@ namespace options {
 namespace {
 
 constexpr Whole group_size{"K", 1, 4096};
+constexpr Whole logits_chunks{"N", 1, 32, "chunked-logits:"};
 constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
 constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 
@@ -18,8 +19,10 @@ constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
 
-constexpr Choice<LossKind> whole_losses[] = {
-    {"ce", LossKind::ce}, {"ce-no-upcast", LossKind::ce_no_upcast}, {"lc-ce", LossKind::lc_ce}};
+constexpr Choice<LossKind> whole_losses[] = {{"ce", LossKind::ce},
+                                             {"ce-no-upcast", LossKind::ce_no_upcast},
+                                             {"lc-ce", LossKind::lc_ce},
+                                             {"tiled", LossKind::tiled}};
 
 std::string_view word(std::string_view value) { return value.substr(0, value.find(':')); }
 
@@ -131,6 +134,12 @@ void apply_loss(const Given& given, StepConfig& config) {
     config.memory.loss = LossKind::chunked;
     return;
   }
+  if (name == "chunked-logits") {
+    if (!text) refuse(given, "chunked-logits needs the number of chunks, such as chunked-logits:8");
+    config.memory.chunk_tokens = parse_whole(given, *text, logits_chunks);
+    config.memory.loss = LossKind::chunked_logits;
+    return;
+  }
   const auto* const found = std::find_if(std::begin(whole_losses), std::end(whole_losses),
                                          [&](const auto& loss) { return loss.text == name; });
   if (found == std::end(whole_losses)) refuse_choice(given, loss_words);
@@ -176,6 +185,8 @@ std::string ac_option(const StepConfig& config) {
 std::string loss_option(const StepConfig& config) {
   if (config.memory.loss == LossKind::chunked)
     return "chunked:" + std::to_string(config.memory.chunk_tokens);
+  if (config.memory.loss == LossKind::chunked_logits)
+    return "chunked-logits:" + std::to_string(config.memory.chunk_tokens);
   return options::text_of(options::whole_losses, config.memory.loss);
 }
 

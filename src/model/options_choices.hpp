@@ -64,7 +64,8 @@ inline constexpr std::string_view ac_mode_words[] = {
     "none", "full", "selective", "attention", "grouped:K", "every:K", "sqrt", "budget:SIZE"};
 inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
                                                    "fsdp2", "hsdp:N", "zero3"};
-inline constexpr std::string_view loss_words[] = {"ce", "ce-no-upcast", "lc-ce", "chunked:TOKENS"};
+inline constexpr std::string_view loss_words[] = {"ce",    "ce-no-upcast",   "lc-ce",
+                                                  "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
 /// These change several fields at once.
 void apply_ac(const Given& given, StepConfig& config);

@@ -94,10 +94,25 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
   }
 }
 
-/// Liger's fused loss returns no logits, and the loop keeps only the loss.
+/// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
+/// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
+/// leaves those of another as PEFT makes them.
+void settle_adapters(StepConfig& c, const Choices& hand) {
+  if (!hand.has("--lora-dtype") && c.adapters.quantize == Quantization::none)
+    c.adapters.dtype = DType::f32;
+  if (!c.adapters.kbit_prepare) return;
+  if (hand.has("--param-dtype") && c.precision.param_dtype == DType::bf16)
+    throw UserError(
+        "--kbit-prepare --param-dtype bf16: it casts what is not quantized to fp32; drop one of "
+        "them");
+  c.precision.param_dtype = DType::f32;
+}
+
+/// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
   if (hand.has("--hold-output")) return;
-  c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked;
+  c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked &&
+                         c.memory.loss != LossKind::tiled;
 }
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
@@ -150,6 +165,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_global_batch(config, hand);
   settle_requirements(config, hand);
   settle_held_output(config, hand, preset);
+  settle_adapters(config, hand);
   settle_dtypes(config, hand, preset);
   check_no_sync(config);
   return config;

@@ -68,9 +68,33 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return !(c.adapters.dropout >= 0.0 && c.adapters.dropout < 1.0);
      }},
-    {"--dora", "not planned yet: it makes the merged weight's norm in each forward",
-     "plan it without: --lora alone",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.dora; }},
+    {"--dora --lora-dropout P", "the base's product is then made once more, of what is left",
+     "plan it without dropout: --lora-dropout 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora && c.adapters.dropout > 0.0;
+     }},
+    {"--dora --ac selective, attention or budget:SIZE",
+     "what these keep of the products that a norm is made of is not checked", "use --ac full",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora &&
+              (c.memory.ac == AcMode::selective || c.memory.ac == AcMode::attention ||
+               c.memory.ac == AcMode::budget);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--dora --ac " + ac_option(c); }},
+    {"--dora --quantize int8 or nf4-double",
+     "the whole weight that its norm is made of is planned for nf4 alone",
+     "use --quantize nf4, or none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora &&
+              (c.adapters.quantize == Quantization::int8 ||
+               c.adapters.quantize == Quantization::nf4_double);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--dora " + quantize_option(c); }},
+    {"--dora --shard fsdp2 or hsdp:N", "sharded magnitudes are not checked yet", "use ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--dora --shard " + shard_option(c); }},
     {"--quantize HOW --shard fsdp2 or hsdp:N",
      "sharding packed weights needs a storage dtype of their own (bnb_4bit_quant_storage), which "
      "is "
@@ -80,17 +104,6 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return quantize_option(c) + " --shard " + shard_option(c);
      }},
-    {"--quantize HOW --param-dtype fp32", "bitsandbytes then computes in bf16 between casts",
-     "use --param-dtype bf16",
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantized(c) && c.precision.param_dtype == DType::f32;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantize_option(c) + " --param-dtype fp32";
-     }},
-    {"--lora RANK --autocast", "what PEFT's layers cast under autocast is not checked yet",
-     "add --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.autocast; }},
     {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
      "leave --ema out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},

@@ -57,12 +57,16 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
   else
     l.weight = parameter(spec_.input_first ? Shape{in, out} : Shape{out, in}, leaf);
   l.input_first = spec_.input_first;
-  if (bias) l.bias = parameter({out}, leaf);
+  // Linear4bit.forward stores its bias in the compute dtype from the first step on.
+  const bool four_bit = config_.adapters.quantize == Quantization::nf4 ||
+                        config_.adapters.quantize == Quantization::nf4_double;
+  if (bias) l.bias = four_bit ? frozen({out}, DType::bf16, leaf) : parameter({out}, leaf);
   if (!adapts(spec_, config_, at(leaf))) return l;
   const std::int64_t rank = config_.adapters.rank;
   const auto adapter = [&](const Shape& shape) {
     // fsdp2's mixed precision gathers all of them in the compute dtype.
-    const bool mixed = config_.precision.param_dtype != config_.precision.compute_dtype;
+    const bool mixed = config_.layout.gathers() &&
+                       config_.precision.param_dtype != config_.precision.compute_dtype;
     const V v = p_.make(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype,
                         Role::parameter, at(leaf), true);
     s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
@@ -238,8 +242,8 @@ constexpr Exclusion exclusions_of_declare[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.autocast && c.precision.compute_dtype == DType::f32;
      }},
-    {"--autocast, a loss other than ce or ce-no-upcast",
-     "losses without logits cast by rules of their own", "use --loss ce",
+    {"--autocast, --loss lc-ce or chunked:TOKENS", "they cast by rules of their own",
+     "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.autocast &&
               (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);

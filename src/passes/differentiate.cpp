@@ -68,7 +68,7 @@ class Backward {
     const std::size_t outputs = p_.op(id).outputs, inputs = p_.op(id).inputs;
     bool reached = false;
     ir::Derivation d(p_, id, ++group_, under_dispatch_mode_);
-    for (std::size_t i = 0; i < outputs && i < 4; ++i) {
+    for (std::size_t i = 0; i < outputs && i < ir::Derivation::most_outputs; ++i) {
       const ValueId root = p_.root(p_.output(p_.op(id), i));
       const ValueId g = pending_[static_cast<std::size_t>(root)];
       if (g == no_id) continue;

@@ -1,6 +1,7 @@
 // The pass that writes a micro-batch's forward and loss, and what attention and losses refuse.
 #include <string>
 
+#include "ac_advisor/ir/derivation.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
@@ -11,10 +12,17 @@ namespace {
 using model::ModelSpec;
 
 constexpr std::int64_t most_chunks = 65536;
+constexpr std::int64_t most_logits_chunks = ir::Derivation::most_outputs;
 
 std::string chunked_option(const ModelSpec&, const StepConfig& c) {
   return "--loss chunked:" + std::to_string(c.memory.chunk_tokens);
 }
+
+bool without_logits(const StepConfig& c) {
+  return c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked ||
+         c.memory.loss == LossKind::tiled;
+}
+bool chunks_logits(const StepConfig& c) { return c.memory.loss == LossKind::chunked_logits; }
 
 constexpr Exclusion exclusions_of_lower[] = {
     {"--loss chunked:TOKENS", "a chunk has between 1 and 2147483648 tokens",
@@ -30,20 +38,49 @@ constexpr Exclusion exclusions_of_lower[] = {
               c.run.batch * c.run.seq / c.memory.chunk_tokens > most_chunks;
      },
      chunked_option},
-    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias", "these losses have none",
-     "use --loss ce",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return m.head_bias &&
-              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
-     },
+    {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
+     "these losses are planned without one", "use --loss ce",
+     [](const ModelSpec& m, const StepConfig& c) { return m.head_bias && without_logits(c); },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--loss " + loss_option(c) + " for " + m.family;
+     }},
+    {"--loss chunked-logits:N, a sequence that N does not divide",
+     "the chunks of logits and those of labels are then of other lengths",
+     "give an N that divides --seq, such as 8",
+     [](const ModelSpec&, const StepConfig& c) {
+       return chunks_logits(c) &&
+              (c.memory.chunk_tokens < 1 || c.memory.chunk_tokens > most_logits_chunks ||
+               c.run.seq % c.memory.chunk_tokens != 0 || c.run.seq < 2);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--loss " + loss_option(c) + " --seq " + std::to_string(c.run.seq);
+     }},
+    {"--loss chunked-logits:N --shard other than none or ddp",
+     "the LM head of a sharded model is planned for one product", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return chunks_logits(c) && c.layout.shard != Sharding::none &&
+              c.layout.shard != Sharding::ddp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--loss " + loss_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--loss tiled --seq 1", "leaves no next token to predict", "give 2 or more",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::tiled && c.run.seq < 2;
+     }},
+    {"--loss tiled --shard other than none or ddp",
+     "TRL gathers the sharded LM head by itself, which is not planned yet", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::tiled && c.layout.shard != Sharding::none &&
+              c.layout.shard != Sharding::ddp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--loss tiled --shard " + shard_option(c);
      }},
     {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
      "it is the logits that are cast, and there are none", "use --loss ce, or leave it out",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.wide_output &&
-              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
+       return c.memory.wide_output && (without_logits(c) || chunks_logits(c));
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--output-dtype fp32 --loss " + loss_option(c);

@@ -9,6 +9,10 @@ using ir::Shape;
 
 namespace {
 
+/// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
+/// first input).
+constexpr DType four_bit_compute = DType::bf16;
+
 std::int32_t columns(const Shape& shape) { return static_cast<std::int32_t>(shape.back()); }
 Shape with_columns(Shape shape, std::int64_t n) {
   shape.set(shape.rank() - 1, n);
@@ -28,6 +32,7 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
   // autocast casts operands from the last to the first
   const V bias = l.bias == ir::no_id ? l.bias : autocast(l.bias);
   const V weight = autocast(l.weight);
+  const V given = x;
   x = autocast(x);
   const bool trained = grad(x) || grad(weight) || (bias != ir::no_id && grad(bias));
   const std::int64_t width = shape(weight)[l.input_first ? 1 : 0];
@@ -37,6 +42,7 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
     emit(OpKind::addmm, {bias, x, weight}, {y}, product);
   else
     emit(OpKind::mm, {x, weight}, {y}, product);
+  if (given != x) hold({given});  // the caller's argument
   return y;
 }
 
@@ -56,27 +62,37 @@ ir::ValueId Lowering::low_rank(V x, const Linear& l) {
 ir::ValueId Lowering::adapted(V x, const Linear& l) {
   const V base = base_linear(x, l);
   const V in = cast(x, dtype(l.lora_a));
-  const V delta = low_rank(in, l);
+  const V delta = config_.adapters.dora ? dora(in, base, l) : low_rank(in, l);
   const V sum = binary(OpKind::add, base, delta);  // in the wider dtype of the two
   const V y = cast(sum, dtype(base));
-  hold({in});  // `x`, bound anew
+  hold({x, in});  // the caller's argument, and `x`, bound anew
   return y;
 }
 
+/// Under autocast neither the input nor the result is cast: autocast casts A's operands and B's.
 ir::ValueId Lowering::adapted_quantized(V x, const Linear& l) {
   V base = base_linear(x, l);
   if (config_.adapters.quantize != Quantization::int8) base = unary(OpKind::clone, base);
-  const V in = cast(x, dtype(l.lora_a));
+  const bool converts = !config_.precision.autocast;
+  const V in = converts ? cast(x, dtype(l.lora_a)) : x;
+  if (config_.adapters.dora) {
+    const V sum = binary(OpKind::add, base, dora(in, base, l));
+    const V y = converts ? cast(sum, dtype(base)) : sum;
+    hold({x, in});
+    return y;
+  }
   const V wide = low_rank(in, l);
-  const V delta = cast(wide, dtype(base));
+  const V delta = converts ? cast(wide, dtype(base)) : wide;
   const V y = binary(OpKind::add, base, delta);
-  hold({in, delta});  // `x`, `output`
+  hold({x, in, delta});  // the caller's argument, `x`, `output`
   return y;
 }
 
 /// MatMul4Bit: the weight in the compute dtype for the length of the product, and the scales' two
-/// widened copies with it where they are quantized themselves.
-ir::ValueId Lowering::nf4_linear(V x, const Linear& l) {
+/// widened copies with it where they are quantized themselves. Linear4bit casts its input to that
+/// dtype, and its output back.
+ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
+  const V x = cast(given, four_bit_compute);
   const bool nested = config_.adapters.quantize == Quantization::nf4_double;
   V scales = l.scales, offset = ir::no_id;
   if (nested) {
@@ -92,7 +108,9 @@ ir::ValueId Lowering::nf4_linear(V x, const Linear& l) {
   emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales}, {y},
        ir::QuantizedProduct{columns(shape(x)), {64, nested}});
   if (nested) hold({offset, scales});
-  return y;
+  const V back = cast(y, dtype(given));
+  hold({given, x});  // the caller's argument, and `x`, bound anew
+  return back;
 }
 
 /// MatMul8bitLt without outliers: rows in 8 bits, their product in 32, both scales applied in fp16,

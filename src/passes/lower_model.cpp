@@ -1,4 +1,6 @@
 // transformers v5.23: <Family>Model.forward, <Family>DecoderLayer.forward, the rotary tables.
+#include <algorithm>
+
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -42,15 +44,17 @@ ir::ValueId Lowering::cast(V x, DType to) {
 }
 
 /// An operand of a matrix product or of attention under torch.autocast (v2.11,
-/// aten/src/ATen/autocast_mode.cpp, cached_cast): cast to the compute dtype; the casts of
-/// parameters are cached until autocast ends. Operands are cast from the last to the first.
+/// aten/src/ATen/autocast_mode.cpp, cached_cast): cast to the compute dtype; the casts of leaves
+/// that require a gradient are cached until autocast ends, a frozen weight's are not. Operands are
+/// cast from the last to the first.
 ir::ValueId Lowering::autocast(V x) {
   if (!config_.precision.autocast || dtype(x) != DType::f32) return x;
-  const bool parameter = p_.storage(p_.value(x).storage).role == ir::Role::parameter;
+  const bool leaf = p_.storage(p_.value(x).storage).role == ir::Role::parameter ||
+                    std::find(s_.leaves.begin(), s_.leaves.end(), x) != s_.leaves.end();
   for (const auto& [of, cast_of] : cast_cache_)
     if (of == x) return cast_of;
   const V y = cast(x, config_.precision.compute_dtype);
-  if (parameter) cast_cache_.emplace_back(x, y);
+  if (leaf && grad(x)) cast_cache_.emplace_back(x, y);
   return y;
 }
 
@@ -233,6 +237,12 @@ void Lowering::forward() {
       break;
     case LossKind::chunked:
       loss_chunked();
+      break;
+    case LossKind::chunked_logits:
+      loss_chunked_logits();
+      break;
+    case LossKind::tiled:
+      loss_tiled();
       break;
   }
   end_autocast();

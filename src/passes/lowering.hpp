@@ -69,6 +69,12 @@ class Lowering {
   V nf4_linear(V x, const Linear& l);
   V int8_linear(V x, const Linear& l);
 
+  // lower_dora.cpp
+  [[nodiscard]] bool drops_saved() const;
+  V whole_weight(const Linear& l, DType type);
+  std::array<V, 3> adapters_product(const Linear& l);
+  V dora(V in, V base, const Linear& l);
+
   // lower_norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
   V gemma_rms_norm(V x, V weight, ir::Module leaf);
@@ -118,6 +124,14 @@ class Lowering {
   void loss_ce();
   void loss_lc_ce();
   void loss_chunked();
+  void loss_tiled();
+  std::vector<V> logits_in_chunks();
+  void loss_chunked_logits();
+  /// fp32, one a token: the log-sum-exp of its logits, and their entropy.
+  struct TokenStatistics {
+    V log_sum{}, entropy{};
+  };
+  TokenStatistics token_statistics(V rows, V targets, DType type);
   void widen_output();
   void loss_liger();
   void end_chunks(V total, V flat, V grad_hidden, V grad_weight);

@@ -40,6 +40,10 @@ class Checkpointer {
     for (std::size_t i = 0; i < old.size(); ++i) {
       Op op = old[i];
       const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
+      if (r != no_id) {
+        Region& region = regions_[static_cast<std::size_t>(r)];
+        if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
+      }
       // A fused backward writes over a saved tensor: its output follows to the twin's storage.
       if (op.phase == Phase::backward)
         for (ValueId v : p_.outputs(op)) p_.value(v).storage = storage_of(p_.value(v).storage);
@@ -48,7 +52,6 @@ class Checkpointer {
         continue;
       }
       Region& region = regions_[static_cast<std::size_t>(r)];
-      if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
       substitute(op);
       push(op);
       const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
@@ -207,7 +210,71 @@ class Checkpointer {
       op.first_operand = static_cast<std::int32_t>(p_.operands.size());
       p_.operands.insert(p_.operands.end(), twins.begin(), twins.end());
       push(op);
+      const ValueId made = out.empty() ? no_id : twins[in.size()];
+      twins.resize(in.size());
+      follow_detached(op, twins, made);
     }
+    hold_locals(region);
+  }
+
+  /// Recomputation stops by an exception: what the ops after it would have read was there until
+  /// then, in the frames that it unwinds.
+  void hold_locals(const Region& region) {
+    std::vector<ValueId> locals;
+    for (OpId id : region.ops) {
+      if (id < region.stop) continue;
+      for (ValueId v : p_.inputs((*old_)[static_cast<std::size_t>(id - old_first_)])) {
+        const ValueId made = remap_[static_cast<std::size_t>(p_.root(v))];
+        if (made == no_id) continue;
+        if (std::find(locals.begin(), locals.end(), made) == locals.end()) locals.push_back(made);
+      }
+    }
+    const bool detached = std::any_of(locals.begin(), locals.end(),
+                                      [&](ValueId v) { return contains(detached_.results, v); });
+    if (detached) locals.insert(locals.end(), detached_.saved.begin(), detached_.saved.end());
+    hold_recomputed(locals);
+  }
+
+  void hold_recomputed(const std::vector<ValueId>& values) {
+    if (values.empty()) return;
+    Op op;
+    op.kind = OpKind::hold;
+    op.phase = Phase::recompute;
+    op.module = p_.ops.back().module;
+    op.forward = p_.ops.back().forward;
+    op.region = p_.ops.back().region;
+    op.group = next_group_--;
+    op.inputs = static_cast<std::uint16_t>(values.size());
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), values.begin(), values.end());
+    p_.ops.push_back(op);
+  }
+
+  /// Products with trained operands whose result is detached (DoRA's norm): their graph saves what
+  /// nothing will unpack, and lives as long as the result. A checkpoint's forward drops what it
+  /// saves, its recomputation does not (torch/utils/checkpoint.py, v2.11: _recomputation_hook
+  /// returns what it is given).
+  struct Detached {
+    std::vector<ValueId> saved, results;
+  };
+  static bool contains(const std::vector<ValueId>& values, ValueId v) {
+    return std::find(values.begin(), values.end(), v) != values.end();
+  }
+  void follow_detached(const Op& op, const std::vector<ValueId>& in, ValueId made) {
+    const bool reads = std::any_of(in.begin(), in.end(),
+                                   [&](ValueId v) { return contains(detached_.results, v); });
+    const bool of_trained =
+        std::any_of(in.begin(), in.end(), [&](ValueId v) { return p_.value(v).requires_grad; });
+    if (op.kind == OpKind::mm && of_trained && !p_.value(made).requires_grad) {
+      if (!reads) detached_ = {};
+      for (ValueId v : in)
+        if (!p_.value(v).requires_grad) detached_.saved.push_back(v);
+      detached_.results.push_back(made);
+      return;
+    }
+    if (!reads) return;
+    if (op.kind == OpKind::cast) detached_.results.push_back(made);
+    hold_recomputed(detached_.saved);
   }
 
   /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.
@@ -243,6 +310,7 @@ class Checkpointer {
   std::vector<ir::StorageId> storage_remap_;
   const std::vector<Op>* old_ = nullptr;
   OpId old_first_ = 0;
+  Detached detached_;
   std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
 };
 

@@ -49,6 +49,13 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.memory.loss == LossKind::ce_no_upcast;
      }},
+    {"--loss tiled, --loss chunked-logits:N", "planned for PyTorch, not run by the trainer",
+     "use --loss lc-ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) &&
+              (c.memory.loss == LossKind::tiled || c.memory.loss == LossKind::chunked_logits);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--loss " + loss_option(c); }},
     {"--output-dtype fp32", "planned for PyTorch, not run by the trainer",
      "add --output-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.memory.wide_output; }},

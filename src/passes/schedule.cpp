@@ -7,6 +7,16 @@ namespace ac_advisor::passes {
 using ir::no_id;
 using ir::OpId;
 
+namespace {
+
+/// Whether an op is of the backward of TRL's ChunkedLogProbFunction, whose tiles come and go.
+bool of_python_function(const ir::Program& p, const ir::Op& op) {
+  return op.phase == ir::Phase::backward && op.forward != no_id &&
+         p.op(op.forward).kind == ir::OpKind::tiled_log_probs;
+}
+
+}  // namespace
+
 Schedule make_schedule(const StepProgram& step) {
   const ir::Program& p = step.program;
   const std::size_t ops = p.ops.size();
@@ -41,7 +51,10 @@ Schedule make_schedule(const StepProgram& step) {
       // validate_outputs sums (torch/utils/checkpoint.py, v2.11: unpack_hook).
       const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
                           p.op(producer).phase == ir::Phase::recompute;
-      const std::size_t end = replaced ? i : handed ? std::max(i, before_sums) : group_end;
+      // Locals of a backward that is written in Python die where they are bound anew.
+      const bool local =
+          of_python_function(p, op) && producer != no_id && p.op(producer).group == op.group;
+      const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));
     }

@@ -419,3 +419,24 @@ TEST_CASE("deepspeed: what it has not is refused with the way out") {
   c.layout.keep_last_block = true;
   CHECK(says(error("deepspeed", llama_1b(), c), {"--keep-last-block"}));
 }
+
+TEST_CASE("SFTTrainer's settings are exported with its LM head alone, adapters as a note") {
+  StepConfig c;
+  c.runtime.framework = "trl";
+  c.run.seq = 1024;
+  c.memory.loss = LossKind::tiled;
+  c.adapters.rank = 16;
+  c.adapters.targets = "q_proj,v_proj";
+  c.adapters.quantize = Quantization::nf4;
+  const std::string text = exported("hf", llama_1b(), c);
+  CHECK(text.find("HfArgumentParser(trl.SFTConfig)") != std::string::npos);
+  CHECK(text.find("max_length: 1024") != std::string::npos);
+  CHECK(text.find("LoraConfig(r=16, lora_alpha=32, target_modules=[\"q_proj\", \"v_proj\"])") !=
+        std::string::npos);
+  CHECK(text.find("load_in_4bit=True") != std::string::npos);
+  c.memory.loss = LossKind::ce;
+  CHECK_THROWS_AS(exported("hf", llama_1b(), c), UserError);
+  c.memory.loss = LossKind::tiled;
+  c.runtime.framework = "hf";
+  CHECK_THROWS_AS(exported("hf", llama_1b(), c), UserError);
+}

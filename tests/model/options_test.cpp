@@ -106,7 +106,7 @@ TEST_CASE("what is printed is read back") {
 TEST_CASE("every framework has a preset, and an option by hand wins over it") {
   const auto names = options::framework_names();
   for (const char* name :
-       {"hf", "hf-trainer", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+       {"hf", "hf-trainer", "trl", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
     CAPTURE(name);
     REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
     const OptionList framework = {{"--framework", name}};

@@ -60,11 +60,57 @@ FURTHER = (
     {"lora": 16, "quantize": "nf4", "grad_accum": 2, "ac": "full"} | ALL,
 )
 
+WIDE = {"param_dtype": "fp32"}
+AUTOCAST = {"autocast": "bf16", "param_dtype": "bf16"}
+KBIT = {"quantize": "nf4", "kbit_prepare": True}
+KBIT_AUTOCAST = KBIT | {"autocast": "bf16"}
+UNDER_AUTOCAST = (
+    {"lora": 16} | AUTOCAST | ALL,
+    {"lora": 16} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "ac": "full"} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "quantize": "nf4"} | AUTOCAST | ALL,
+    {"lora": 16} | KBIT_AUTOCAST | ALL,
+    {"lora": 16, "ac": "full"} | KBIT_AUTOCAST | ALL,
+)
+FURTHER_UNDER_AUTOCAST = (
+    {"lora": 16} | AUTOCAST,
+    {"lora": 16, "ac": "full"} | AUTOCAST,
+    {"lora": 16, "ac": "every:2"} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "lora_dtype": "bf16"} | AUTOCAST | ALL,
+    {"lora": 16, "lora_dtype": "bf16"} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "lora_dropout": 0.05} | AUTOCAST | ALL,
+    {"lora": 16, "lora_dropout": 0.05, "ac": "full"} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "hold_output": False} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "grad_accum": 2} | AUTOCAST | WIDE | ALL,
+    {"lora": 16, "input_require_grads": "on"} | AUTOCAST | WIDE,
+    {"lora": 16, "quantize": "nf4-double", "ac": "full"} | AUTOCAST | ALL,
+    {"lora": 16, "quantize": "nf4", "lora_dtype": "bf16", "lora_dropout": 0.1} | AUTOCAST | ALL,
+    {"lora": 16, "quantize": "nf4", "grad_accum": 2, "ac": "full"} | AUTOCAST | ALL,
+    {"lora": 16, "quantize": "int8"} | AUTOCAST | ALL,
+    {"lora": 16, "quantize": "int8", "ac": "full"} | AUTOCAST | ALL,
+    {"lora": 16} | KBIT_AUTOCAST | {"quantize": "int8"} | ALL,
+    {"lora": 16, "lora_dropout": 0.05} | KBIT_AUTOCAST | ALL,
+    {"lora": 16, "lora_dtype": "bf16", "ac": "full"} | KBIT_AUTOCAST,
+    {"lora": 16, "attn": "eager"} | KBIT | ALL,
+    {"lora": 16, "attn": "eager", "ac": "full"} | KBIT | ALL,
+    {"lora": 16, "attn": "eager", "quantize": "int8", "kbit_prepare": True} | ALL,
+)
+DORA = {"lora": 16, "dora": True}
+WITH_DORA = (
+    DORA | ALL,
+    DORA | {"ac": "full"} | ALL,
+    DORA | AUTOCAST | ALL,
+    DORA | AUTOCAST | WIDE | ALL,
+    DORA | {"quantize": "nf4"} | ALL,
+    DORA | {"ac": "full"} | KBIT_AUTOCAST | ALL,
+)
+
 
 def cases():
     for model in MODELS:
-        further = FURTHER if model in ("llama1b", "qwen2") else ()
-        for options in EVERY_MODEL + further:
+        further = FURTHER + FURTHER_UNDER_AUTOCAST if model in ("llama1b", "qwen2") else ()
+        further += WITH_DORA if model in ("llama1b", "llama8b", "mistral", "qwen2", "qwen3") else ()
+        for options in EVERY_MODEL + UNDER_AUTOCAST + further:
             options = {"batch": 2, "seq": 1024} | options
             if model == "gemma2":
                 options |= {"attn": "eager"}

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
@@ -40,13 +41,16 @@ std::string text_of(const json& value) {
   return value.dump();
 }
 
-void set_option(const std::string& key, const json& value, StepConfig& config) {
-  const OptionRow* row = find_option_key(key);
-  if (row == nullptr) throw std::runtime_error("no option " + key);
-  if (!value.is_boolean())
-    row->parse(*row, row->name, text_of(value), config);
-  else if (value.get<bool>() || !row->off.empty())
-    row->parse(*row, value.get<bool>() ? row->name : row->off, "", config);
+StepConfig config_of(const json& options) {
+  OptionList list;
+  if (!options.contains("attn")) list.emplace_back("--attn", "flash");
+  for (const auto& [key, value] : options.items()) {
+    const OptionRow* row = find_option_key(key);
+    if (row == nullptr) throw std::runtime_error("no option " + key);
+    const bool off = value.is_boolean() && !value.get<bool>();
+    list.emplace_back(off ? row->off : row->name, value.is_boolean() ? "" : text_of(value));
+  }
+  return resolve_options(list);
 }
 
 std::vector<AdapterCase> read_cases(const std::string& path) {
@@ -58,10 +62,7 @@ std::vector<AdapterCase> read_cases(const std::string& path) {
     AdapterCase c;
     c.label = j.at("label");
     c.model = model::parse_config(j.at("config").dump(), path, c.label);
-    c.config.run.attention = Attention::flash;
-    for (const auto& [key, value] : j.at("options").items()) set_option(key, value, c.config);
-    c.config.precision.compute_dtype = c.config.precision.reduce_dtype =
-        c.config.precision.param_dtype;
+    c.config = config_of(j.at("options"));
     c.workspace = j.at("workspace");
     c.reserved = j.at("reserved");
     c.parameters = j.at("parameters");
@@ -121,7 +122,7 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
   const char* other = std::getenv("AC_ADVISOR_ADAPTER_CASES");
   const std::vector<AdapterCase> cases = read_cases(
       other != nullptr ? other : std::string(source_dir) + "/tests/oracle/adapter_peaks.json");
-  REQUIRE((other != nullptr || cases.size() >= 100));
+  REQUIRE((other != nullptr || cases.size() >= 240));
   std::vector<double> allocated, reserved;
   std::size_t equal = 0;
   for (const AdapterCase& c : cases) {
@@ -130,7 +131,8 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
     for (std::size_t i = 0; i < names.size(); ++i) {
       INFO(names[i], ": planned ", planned.peaks[i], ", PyTorch ", c.peaks[i], ", more by ",
            planned.peaks[i] - c.peaks[i]);
-      CHECK(relative(planned.peaks[i], c.peaks[i]) <= 0.005);
+      // What the optimizer meets is small: blocks of int8 weights that were not split tell more.
+      CHECK(relative(planned.peaks[i], c.peaks[i]) <= (i == 3 ? 0.006 : 0.005));
     }
     CHECK(planned.trainable == c.trainable);
     CHECK(model::parameter_count(c.model) + planned.trainable == c.parameters);
@@ -146,15 +148,15 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
   const auto near =
       std::count_if(reserved.begin(), reserved.end(), [](double error) { return error <= 0.02; });
   if (other == nullptr) {
-    CHECK(near >= 104);
-    CHECK(equal >= 65);
+    CHECK(static_cast<std::size_t>(near) * 100 >= cases.size() * 91);
+    CHECK(equal >= 130);
   }
   std::sort(allocated.begin(), allocated.end());
   std::sort(reserved.begin(), reserved.end());
-  MESSAGE(cases.size(), " cases, ", equal, " equal to the byte in every phase; allocated: median ",
-          100 * allocated[allocated.size() / 2], " %, worst ", 100 * allocated.back(),
-          " %; reserved: median ", 100 * reserved[reserved.size() / 2], " %, worst ",
-          100 * reserved.back(), " %");
+  MESSAGE(cases.size(), " cases, ", equal, " equal to the byte in every phase, ", near,
+          " reserved within 2 %; allocated: median ", 100 * allocated[allocated.size() / 2],
+          " %, worst ", 100 * allocated.back(), " %; reserved: median ",
+          100 * reserved[reserved.size() / 2], " %, worst ", 100 * reserved.back(), " %");
 }
 
 }  // namespace ac_advisor::test

@@ -5,15 +5,17 @@ attention mask and no cache; PEFT wraps it; parameters that are trained go to Ad
 caller keeps the model's output through backward and drops it before the next step.
 """
 
+import contextlib
+
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import AutoConfig, AutoModelForCausalLM
 
 DEFAULTS = {
     "batch": 1, "seq": 512, "lora": 0, "lora_targets": "", "lora_dtype": "fp32", "lora_dropout": 0.0, "dora": False,
     "quantize": "none", "input_require_grads": "auto", "ac": "none",
-    "hold_output": True, "optimizer": "adamw", "param_dtype": "bf16", "grad_accum": 1, "loss": "ce", "attn": "flash",
+    "autocast": "none", "kbit_prepare": False, "hold_output": True, "optimizer": "adamw", "param_dtype": "bf16", "grad_accum": 1, "loss": "ce", "attn": "flash",
 }
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
@@ -86,6 +88,8 @@ class Step:
     def __init__(self, config, options):
         self.options = options = DEFAULTS | options
         net = build(config, options)
+        if options["kbit_prepare"]:
+            prepare_model_for_kbit_training(net, use_gradient_checkpointing=False)
         when = options["input_require_grads"]
         if when == "on" or when == "auto" and options["ac"] != "none":
             net.enable_input_require_grads()
@@ -96,6 +100,10 @@ class Step:
             use_dora=options["dora"], task_type="CAUSAL_LM",
         )
         self.net = get_peft_model(net, lora, autocast_adapter_dtype=options["lora_dtype"] == "fp32")
+        if options["lora_dtype"] == "bf16":  # over an fp32 or quantized base by hand, as TRL's SFTTrainer does it
+            for parameter in self.net.parameters():
+                if parameter.requires_grad:
+                    parameter.data = parameter.data.bfloat16()
         checkpoint(self.net.base_model.model, options)
         trained = [p for p in self.net.parameters() if p.requires_grad]
         fused = options["optimizer"] == "adamw"
@@ -107,6 +115,9 @@ class Step:
         self.ids = torch.zeros(shape, dtype=torch.int64, device="cuda")
         self.labels = torch.zeros(shape, dtype=torch.int64, device="cuda")
         self.output = None
+        self.autocast = contextlib.nullcontext()
+        if options["autocast"] != "none":
+            self.autocast = torch.autocast("cuda", DTYPES[options["autocast"]])
 
     def run(self, measured=False):
         phases = {"forward": 0, "backward": 0, "optimizer": 0}
@@ -125,7 +136,8 @@ class Step:
             torch.cuda.reset_peak_memory_stats()
         for _ in range(self.options["grad_accum"]):
             self.output = None
-            self.output = self.net(input_ids=self.ids, labels=self.labels, use_cache=False)
+            with self.autocast:
+                self.output = self.net(input_ids=self.ids, labels=self.labels, use_cache=False)
             loss = self.output.loss
             if not self.options["hold_output"]:
                 self.output = None

@@ -54,6 +54,10 @@ def loop():
         yield name, f"{shape(name)} --output-dtype fp32 --autocast bf16 --ac full"
         yield name, f"{shape(name)} --loss ce-no-upcast"
         yield name, f"{shape(name)} --loss ce-no-upcast --no-hold-output --ac full"
+        yield name, f"{shape(name)} --loss chunked-logits:8"
+        yield name, f"{shape(name)} --loss chunked-logits:8 --no-hold-output --ac full"
+        yield name, "--batch 1 --seq 2048 --loss chunked-logits:4 --no-hold-output --ac full --optimizer sgd"
+        yield name, "--batch 1 --seq 2048 --loss chunked-logits:8 --autocast bf16 --no-hold-output"
         yield name, f"{shape(name)} --ema"
         yield name, f"{shape(name)} --optimizer-in-backward"
         yield name, f"{shape(name)} --ac full --optimizer-in-backward --no-hold-output"
@@ -86,4 +90,30 @@ def trainer():
             yield name, f"--framework hf-trainer --batch 2 --seq 1024{more}"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *compiled(), *ranks()]
+QLORA = "--lora 16 --quantize nf4"
+ALL = "--lora-targets all-linear"
+
+
+def trainer_with_adapters():
+    for name in ("llama", "untied", "qwen2", "qwen3"):
+        for more in ("--lora 16", f"--lora 16 {ALL}", f"--lora 16 {ALL} --ac full", f"{QLORA} {ALL} --ac full",
+                     f"--lora 16 {ALL} --param-dtype bf16"):
+            yield name, f"--framework hf-trainer --batch 2 --seq 1024 {more}"
+
+
+def sft_trainer():
+    for name in ("llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "granite", "smollm3"):
+        named = " --lora-targets q_proj,v_proj" if name in ("granite", "smollm3") else ""
+        for more in ("", " --ac none", f" --lora 16{named}", f" --lora 16 {ALL} --ac none", f" {QLORA}{named}",
+                     f" {QLORA} {ALL}", f" {QLORA} {ALL} --ac none"):
+            yield name, f"--framework trl --batch 2 --seq 1024{more}"
+    for name in ("llama", "qwen2"):
+        for more in (f" --lora 16 {ALL} --param-dtype bf16", f" {QLORA} {ALL} --param-dtype bf16",
+                     f" --lora 16 --quantize nf4-double {ALL}", f" --lora 16 --quantize int8 {ALL}",
+                     f" {QLORA} {ALL} --grad-accum 4", " --param-dtype bf16"):
+            yield name, f"--framework trl --batch 2 --seq 1024{more}"
+        yield name, f"--framework trl --batch 4 --seq 2048 {QLORA}"
+        yield name, f"--framework trl --batch 3 --seq 1000 --lora 16 {ALL}"
+
+
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_with_adapters(), *sft_trainer(), *compiled(), *ranks()]

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 
+import bitsandbytes
 import torch
 import transformers
 
@@ -33,7 +34,7 @@ def take(peaks, phase):
 def measure(model, words):
     """Figures of the second step, which has moments; reserved memory is that of both."""
     options = parse(words)
-    if options.framework == "hf-trainer":
+    if options.framework in ("hf-trainer", "trl"):
         return measure_trainer(MODELS[model], options, DTYPES[options.param_dtype])
     run = build(MODELS[model], options)
     gc.collect()
@@ -52,6 +53,7 @@ def measure(model, words):
 
 
 def clear():
+    bitsandbytes.functional.name2qmap.clear()  # a code book that is made once
     gc.collect()
     WORKSPACES()
     torch.cuda.empty_cache()

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.util
 import shlex
 
 import torch
@@ -23,7 +24,10 @@ def parse(words):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--framework", default="hf")
     parser.add_argument("--shard", default="none")
-    parser.add_argument("--ac", default="none")
+    parser.add_argument("--ac", default=None)
+    parser.add_argument("--lora", type=int, default=0)
+    parser.add_argument("--lora-targets", default="")
+    parser.add_argument("--quantize", default="none")
     parser.add_argument("--attn", default="flash")
     parser.add_argument("--param-dtype", default=None)
     parser.add_argument("--autocast", default=None)
@@ -35,7 +39,10 @@ def parse(words):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
     if options.param_dtype is None:
-        options.param_dtype = "fp32" if options.autocast or options.framework == "hf-trainer" else "bf16"
+        wide = options.autocast or options.framework in ("hf-trainer", "trl")
+        options.param_dtype = "fp32" if wide else "bf16"
+    if options.ac is None:
+        options.ac = "full" if options.framework == "trl" else "none"
     return options
 
 
@@ -90,6 +97,29 @@ def loss_without_upcast(logits, labels, vocab_size, **_):
     return torch.nn.functional.cross_entropy(logits.view(-1, vocab_size), shifted.view(-1))
 
 
+def torchtune_loss():
+    """CEWithChunkedOutputLoss from its own file: the package of torchtune 0.6.1 asks for an older torchao."""
+    folder = importlib.util.find_spec("torchtune").submodule_search_locations[0]
+    spec = importlib.util.spec_from_file_location("chunked", f"{folder}/modules/loss/ce_chunked_output_loss.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CEWithChunkedOutputLoss
+
+
+def forward_in_chunks(model, labels, chunks):
+    """torchtune's chunked_output and its loss; recipes/lora_finetune_single_device.py shifts the labels so."""
+    loss_of = torchtune_loss()(chunks)
+    ignored = torch.full((labels.shape[0], 1), -100, device="cuda")
+
+    def forward(input_ids, labels, use_cache):
+        hidden = model.model(input_ids=input_ids, use_cache=use_cache).last_hidden_state
+        logits = [model.lm_head(part) for part in hidden.chunk(chunks, dim=1)]
+        loss = loss_of(logits, torch.hstack((labels[..., 1:], ignored)))
+        return transformers.modeling_outputs.CausalLMOutput(loss=loss, logits=logits)
+
+    return forward
+
+
 class Run:
     """A model, its optimizer and what the loop holds."""
 
@@ -125,6 +155,8 @@ def build(config, options):
         run.autocast = contextlib.nullcontext()
     run.ids = torch.zeros(options.batch, options.seq, dtype=torch.int64, device="cuda")
     run.labels = run.ids.clone()
+    if options.loss.startswith("chunked-logits"):
+        run.net.forward = forward_in_chunks(model, run.labels, int(options.loss.split(":")[1]))
     run.kept = []
     return run
 

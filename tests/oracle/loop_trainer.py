@@ -1,9 +1,16 @@
-"""The cases of --framework hf-trainer: transformers.Trainer itself, bf16=True over the parameters' own dtype."""
+"""The cases of --framework hf-trainer and trl: transformers.Trainer itself, TRL's SFTTrainer itself; bf16=True over
+the parameters' own dtype."""
 
 import tempfile
 
+import datasets
+import peft
+import tokenizers
 import torch
 import transformers
+import trl
+
+import adapter_step
 
 OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit", "adafactor": "adafactor"}
 
@@ -29,31 +36,79 @@ class SecondStep(transformers.TrainerCallback):
             torch.cuda.reset_peak_memory_stats()
 
 
-def measure_trainer(config, options, dtype):
+def arguments(options, folder):
+    """What a user sets, and what keeps a short run silent."""
+    return {
+        "output_dir": folder,
+        "max_steps": 2,
+        "per_device_train_batch_size": options.batch,
+        "gradient_accumulation_steps": options.grad_accum,
+        "optim": OPTIMIZERS[options.optimizer],
+        "save_strategy": "no",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+        "report_to": [],
+    }
+
+
+def hf_trainer(model, options, folder):
+    checkpointing = {"gradient_checkpointing": options.ac == "full",
+                     "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+    if options.lora:
+        model = peft.get_peft_model(model, lora_config(options))
+    return transformers.Trainer(
+        model=model,
+        args=transformers.TrainingArguments(bf16=True, **checkpointing, **arguments(options, folder)),
+        train_dataset=Tokens(options.seq),
+        callbacks=[SecondStep()],
+    )
+
+
+def lora_config(options):
+    targets = options.lora_targets
+    return peft.LoraConfig(
+        r=options.lora, lora_alpha=2 * options.lora, task_type="CAUSAL_LM",
+        target_modules=None if not targets else targets if targets == "all-linear" else targets.split(","))
+
+
+def word_tokenizer():
+    """Nothing is tokenized: the trainer wants one for its padding and end."""
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<pad>": 0, "<eos>": 1, "<unk>": 2}, unk_token="<unk>"))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>",
+                                                unk_token="<unk>")
+
+
+def sft_trainer(model, options, folder):
+    """SFTConfig's own defaults, but for its length."""
+    rows = datasets.Dataset.from_dict({"input_ids": [[2] * options.seq] * 64})
+    off = {"gradient_checkpointing": False} if options.ac == "none" else {}
+    return trl.SFTTrainer(
+        model=model,
+        args=trl.SFTConfig(max_length=options.seq, **off, **arguments(options, folder)),
+        train_dataset=rows,
+        processing_class=word_tokenizer(),
+        peft_config=lora_config(options) if options.lora else None,
+        callbacks=[SecondStep()],
+    )
+
+
+def build(config, options, dtype):
     config = transformers.AutoConfig.for_model(**config)
     config._attn_implementation = "sdpa"
-    with torch.device("cuda"):
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype).train()
+    quantized = options.quantize != "none"
+    with torch.device("meta" if quantized else "cuda"):
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
+    if quantized:
+        adapter_step.quantize(model, options.quantize)
+        adapter_step.materialize(model)
+    return model.train()
+
+
+def measure_trainer(config, options, dtype):
+    model = build(config, options, dtype)
     torch.cuda.empty_cache()
+    make = sft_trainer if options.framework == "trl" else hf_trainer
     with tempfile.TemporaryDirectory() as folder:
-        trainer = transformers.Trainer(
-            model=model,
-            args=transformers.TrainingArguments(
-                output_dir=folder,
-                max_steps=2,
-                per_device_train_batch_size=options.batch,
-                gradient_accumulation_steps=options.grad_accum,
-                gradient_checkpointing=options.ac == "full",
-                gradient_checkpointing_kwargs={"use_reentrant": False},
-                optim=OPTIMIZERS[options.optimizer],
-                bf16=True,
-                save_strategy="no",
-                logging_strategy="no",
-                disable_tqdm=True,
-                report_to=[],
-            ),
-            train_dataset=Tokens(options.seq),
-            callbacks=[SecondStep()],
-        )
+        trainer = make(model, options, folder)
         trainer.train()
     return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.memory_reserved()}

@@ -1,7 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/schedule.hpp"
 #include "small_model.hpp"
 
 namespace ac_advisor::test {
@@ -75,6 +79,114 @@ TEST_CASE("a fused rotation has both gradients where only the queries have adapt
       for (const ir::ValueId v : step.program.inputs(op)) CHECK(v != ir::no_id);
     }
   CHECK(rotations == model.layers);
+}
+
+TEST_CASE("autocast caches the casts of adapters and makes those of the frozen base anew") {
+  StepConfig config = adapted();
+  config.precision.autocast = true;
+  config.precision.param_dtype = DType::f32;
+  config.memory.ac = AcMode::full;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  const passes::Schedule schedule = passes::make_schedule(step);
+  const ir::Program& p = step.program;
+  int of_adapters = 0, of_base = 0;
+  for (std::size_t i = 0; i < p.ops.size(); ++i) {
+    const ir::Op& op = p.ops[i];
+    if (op.kind != ir::OpKind::cast || op.phase != ir::Phase::forward) continue;
+    const ir::ValueId weight = p.input(op, 0);
+    if (p.storage(p.storage_of(weight)).role != ir::Role::parameter) continue;
+    const auto made = static_cast<std::size_t>(p.storage_of(p.output(op, 0)));
+    const auto last = static_cast<std::size_t>(schedule.last_use[made]);
+    const bool trained = p.value(weight).requires_grad;
+    ++(trained ? of_adapters : of_base);
+    if (op.module.block < 0) continue;  // the LM head's is saved
+    if (trained)
+      CHECK(p.ops[last].module.leaf == ir::Module::loss);
+    else  // in a checkpointed block nothing saves it
+      CHECK(p.ops[last].kind == ir::OpKind::mm);
+  }
+  CHECK(of_adapters == 4 * 7 * 2);
+  CHECK(of_base == 4 * 7 + 1);
+}
+
+TEST_CASE("a fused backward that begins a recomputation writes over what that has made") {
+  StepConfig config = adapted(Quantization::nf4);
+  config.adapters.targets = "q_proj";
+  config.memory.ac = AcMode::full;
+  config.memory.kernels = Kernels::fused;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  const passes::Schedule schedule = passes::make_schedule(step);
+  int projections = 0;
+  for (const ir::Op& op : step.program.ops) {
+    if (op.kind != ir::OpKind::mm_quantized || op.phase != ir::Phase::forward) continue;
+    if (op.module.leaf != ir::Module::gate_proj && op.module.leaf != ir::Module::up_proj) continue;
+    ++projections;
+    const auto made = static_cast<std::size_t>(step.program.storage_of(step.program.output(op, 0)));
+    CHECK(step.program.op(schedule.last_use[made]).phase == ir::Phase::forward);
+  }
+  CHECK(projections == 4 * 2);
+}
+
+TEST_CASE("TRL's LM head makes each tile of logits once forward and once backward") {
+  model::ModelSpec model = small_model();
+  model.vocab = 70000;  // three tiles of at most 32768 words
+  StepConfig config = adapted();
+  config.memory.loss = LossKind::tiled;
+  config.run.batch = 5;
+  config.run.seq = 1025;  // 5120 tokens that are predicted: two tiles of at most 4096
+  const passes::StepProgram step = passes::build_step(model, config);
+  std::array<int, ir::phase_count> tiles{};
+  for (const ir::Op& op : step.program.ops) {
+    if (op.kind != ir::OpKind::mm || op.module.leaf != ir::Module::loss) continue;
+    const ir::Shape& tile = step.program.value(step.program.output(op, 0)).shape;
+    CHECK(tile[0] <= 4096);
+    CHECK(tile[1] <= 32768);
+    ++tiles[static_cast<std::size_t>(op.phase)];
+  }
+  CHECK(tiles[static_cast<std::size_t>(ir::Phase::loss)] == 2 * 3);
+  CHECK(tiles[static_cast<std::size_t>(ir::Phase::backward)] == 2 * 3);
+}
+
+TEST_CASE("torchtune's chunks: N products with the LM head, N losses, one gradient of the hidden") {
+  model::ModelSpec model = small_model();
+  StepConfig config = small_config();
+  config.memory.loss = LossKind::chunked_logits;
+  config.memory.chunk_tokens = 4;
+  const passes::StepProgram step = passes::build_step(model, config);
+  int products = 0, losses = 0, joined = 0;
+  for (const ir::Op& op : step.program.ops) {
+    const bool head = op.module.leaf == ir::Module::lm_head;
+    if (op.kind == ir::OpKind::mm && head && op.phase < ir::Phase::backward) ++products;
+    if (op.kind == ir::OpKind::nll_loss) ++losses;
+    if (op.kind == ir::OpKind::cat && head && op.phase == ir::Phase::backward) {
+      ++joined;
+      CHECK(op.inputs == 4);
+    }
+  }
+  CHECK(products == 4);
+  CHECK(losses == 4);
+  CHECK(joined == 1);
+}
+
+TEST_CASE("--kbit-prepare stores in fp32 what is not quantized, whatever was loaded") {
+  const StepConfig config =
+      resolve_options({{"--lora", "8"}, {"--quantize", "nf4"}, {"--kbit-prepare", ""}});
+  CHECK(config.precision.param_dtype == DType::f32);
+  CHECK_THROWS_AS(resolve_options({{"--lora", "8"},
+                                   {"--quantize", "nf4"},
+                                   {"--kbit-prepare", ""},
+                                   {"--param-dtype", "bf16"}}),
+                  UserError);
+}
+
+TEST_CASE("SFTTrainer's adapters are bf16 over a quantized base alone") {
+  const OptionList trl{{"--framework", "trl"}, {"--lora", "8"}};
+  OptionList quantized = trl;
+  quantized.emplace_back("--quantize", "nf4");
+  CHECK(resolve_options(trl).adapters.dtype == DType::f32);
+  CHECK(resolve_options(quantized).adapters.dtype == DType::bf16);
+  quantized.emplace_back("--lora-dtype", "fp32");
+  CHECK(resolve_options(quantized).adapters.dtype == DType::f32);
 }
 
 }  // namespace ac_advisor::test

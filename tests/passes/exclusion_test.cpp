@@ -58,7 +58,7 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "drop one of them"},
-    {"--autocast, a loss other than ce or ce-no-upcast",
+    {"--autocast, --loss lc-ce or chunked:TOKENS",
      [](auto&, StepConfig& c) {
        c.precision.autocast = true;
        c.memory.loss = LossKind::lc_ce;
@@ -333,7 +333,7 @@ const Case cases[] = {
        m.own_layer_names = true;
      },
      "plan it without"},
-    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
+    {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
      [](model::ModelSpec& m, StepConfig& c) {
        m.head_bias = true;
        c.memory.loss = LossKind::lc_ce;
@@ -369,13 +369,6 @@ const Case cases[] = {
      },
      "--lora 8 --shard zero2"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
-    {"--dora",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dora = true;
-     },
-     "not planned yet"},
     {"--quantize HOW --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -385,21 +378,74 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "--quantize nf4 --shard fsdp2"},
-    {"--quantize HOW --param-dtype fp32",
+    {"--loss tiled --seq 1",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.run.seq = 1;
+     },
+     "give 2 or more"},
+    {"--loss tiled --shard other than none or ddp",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--loss tiled --shard fsdp2"},
+    {"--loss chunked-logits:N, a sequence that N does not divide",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 7;
+       c.run.seq = 64;
+     },
+     "--loss chunked-logits:7 --seq 64"},
+    {"--loss chunked-logits:N --shard other than none or ddp",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 8;
+       c.run.seq = 64;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--loss chunked-logits:8 --shard fsdp2"},
+    {"--loss tiled, --loss chunked-logits:N",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+    {"--dora --lora-dropout P",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.adapters.dropout = 0.1;
+     },
+     "--lora-dropout 0"},
+    {"--dora --ac selective, attention or budget:SIZE",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.memory.ac = AcMode::selective;
+     },
+     "--dora --ac selective"},
+    {"--dora --quantize int8 or nf4-double",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
        c.adapters.quantize = Quantization::int8;
-       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
-     "--quantize int8 --param-dtype fp32"},
-    {"--lora RANK --autocast",
+     "--dora --quantize int8"},
+    {"--dora --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
-       c.precision.autocast = true;
+       c.adapters.dora = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
      },
-     "under autocast"},
+     "--dora --shard fsdp2"},
     {"--lora RANK --ema",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

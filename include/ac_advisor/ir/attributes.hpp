@@ -90,6 +90,10 @@ struct QuantizedProduct {
   std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
   Dequantize of;
 };
+struct TiledHead {
+  std::int32_t tokens = 0, words = 0;  ///< of the largest tile of logits
+  bool narrow = true;                  ///< its products are in bf16
+};
 struct Foreach {
   std::int32_t stage = 0;     ///< of the optimizer's ops; passes/optimizer.cpp lists them
   std::int32_t launches = 0;  ///< kernels; 0: by the lists that it walks along
@@ -105,7 +109,7 @@ struct BucketCopy {
 using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide, RmsNorm,
-                 LayerNorm, SwiGlu, Dequantize, QuantizedProduct, Foreach, BucketCopy>;
+                 LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach, BucketCopy>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

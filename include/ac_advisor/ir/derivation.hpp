@@ -2,6 +2,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <span>
 
 #include "ac_advisor/ir/program.hpp"
 
@@ -59,16 +60,33 @@ class Derivation {
   /// `shape`'s part of `base` from `start` on along the last dimension: a view.
   ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
 
+  /// `size` of `base` from `start` on along dimension `dim`: a view.
+  ValueId part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size);
+  /// A tensor of another shape at the beginning of `buffer`'s storage, which it overwrites.
+  ValueId within(ValueId buffer, const Shape& shape);
+
+  /// Emits a backward op with a new output from as many inputs as there are.
+  ValueId emit_list(OpKind kind, std::span<const ValueId> inputs, const Shape& shape, DType dtype);
+
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 
+  /// Of a forward op whose gradients are asked for: the parts of a split.
+  static constexpr std::size_t most_outputs = 32;
+
  private:
+  static constexpr std::array<ValueId, most_outputs> all_absent() {
+    std::array<ValueId, most_outputs> absent{};
+    absent.fill(no_id);
+    return absent;
+  }
+
   Program& p_;
   OpId forward_;
   std::int32_t group_;
   bool under_dispatch_mode_;
-  std::array<ValueId, 4> incoming_{no_id, no_id, no_id, no_id};
-  std::array<bool, 4> sole_{};
+  std::array<ValueId, most_outputs> incoming_ = all_absent();
+  std::array<bool, most_outputs> sole_{};
   std::array<ValueId, 8> outgoing_{no_id, no_id, no_id, no_id, no_id, no_id, no_id, no_id};
 };
 

@@ -76,6 +76,7 @@ enum class OpKind : std::uint8_t {
   mm_int8,           ///< of 8-bit integers, into 32-bit ones
   mm_quantized,      ///< a layer's product; its backward dequantizes the weight once more
   precomputed_grad,  ///< a loss whose gradients were computed in forward (chunked)
+  tiled_log_probs,   ///< log-probabilities of targets; its backward makes the tiles of logits again
   // Backward kinds.
   fill,
   embedding_backward,

@@ -25,7 +25,9 @@ enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
 
 enum class AcMode : std::uint8_t { none, full, selective, attention, grouped, every, sqrt, budget };
 enum class AcScope : std::uint8_t { block, submodule };
-enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast };
+/// `tiled`: TRL's LM head, per-token log-probabilities from tiles of tokens x words.
+/// `chunked_logits`: torchtune's, logits in N parts of the sequence, each widened by itself.
+enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast, tiled, chunked_logits };
 enum class Kernels : std::uint8_t { eager, fused };
 enum class Optimizer : std::uint8_t {
   adamw,
@@ -73,7 +75,7 @@ struct MemoryTechniques {
   std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;
   LossKind loss = LossKind::ce;
-  std::int64_t chunk_tokens = 0;  ///< T of chunked:T
+  std::int64_t chunk_tokens = 0;  ///< T of chunked:T, N of chunked-logits:N
   bool hold_output = true;
   bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
@@ -116,6 +118,7 @@ struct Adapters {
   bool dora = false;
   Quantization quantize = Quantization::none;
   InputGrads input_grads = InputGrads::automatic;
+  bool kbit_prepare = false;  ///< what is not quantized was cast to fp32
 
   [[nodiscard]] bool used() const { return rank > 0; }
   bool operator==(const Adapters&) const = default;

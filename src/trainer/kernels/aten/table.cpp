@@ -71,6 +71,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mm_int8, nullptr},
     {mm_quantized, nullptr},
     {precomputed_grad, aten::precomputed_grad},
+    {tiled_log_probs, nullptr},  // the trainer refuses it, too
     {fill, aten::fill},
     {embedding_backward, aten::embedding_backward},
     {silu_backward, aten::silu_backward},

@@ -1,0 +1,72 @@
+// TRL v1.16, kernels/chunked_logprob.py: ChunkedLogProbFunction.backward.
+#include <algorithm>
+
+#include "ac_advisor/ir/derivation.hpp"
+#include "derivatives.hpp"
+
+namespace ac_advisor::ir::derive {
+namespace {
+
+/// A part of an operand in the dtype of the products.
+ValueId narrowed(Derivation& d, ValueId part, DType dtype) {
+  return d.dtype(part) == dtype ? part : d.emit(OpKind::cast, {part}, d.shape(part), dtype);
+}
+
+}  // namespace
+
+// inputs: hidden [N, H], weight [V, H], targets [N], log-sum-exp [N], entropy [N]; output [N]. Each
+// tile of logits is made once more, turned into its gradient where it is, and multiplied into the
+// sums, which are in fp32 whatever the operands are.
+void tiled_log_probs(Derivation& d) {
+  const ValueId hidden = d.in(0), weight = d.in(1), g = d.grad();
+  const auto tiles = d.attributes<TiledHead>();
+  const DType type = tiles.narrow ? DType::bf16 : DType::f32;
+  const std::int64_t all = d.shape(hidden)[0], h = d.shape(hidden)[1], vocab = d.shape(weight)[0];
+  const auto inner = static_cast<std::int32_t>(h);
+  ValueId into_hidden = no_id, into_weight = no_id;
+  if (d.needs(0)) into_hidden = d.emit(OpKind::fill, {}, {all, h}, DType::f32);
+  if (d.needs(1)) into_weight = d.emit(OpKind::fill, {}, {vocab, h}, DType::f32);
+  const ValueId buffer =
+      d.emit(OpKind::empty, {}, {std::min<std::int64_t>(all, tiles.tokens), tiles.words}, type);
+  ValueId rows = no_id, words = no_id;
+  const auto hold = [&](ValueId local) {  // until it is bound anew
+    if (local != no_id) d.emit_raw(OpKind::hold, {local}, {});
+  };
+  const auto add_product = [&](ValueId sum, const Shape& shape, ValueId a, ValueId b,
+                               const Product& product) {
+    d.emit_raw(OpKind::addmm, {sum, a, b}, {d.within(sum, shape)}, product);
+  };
+  for (std::int64_t start = 0; start < all; start += tiles.tokens) {
+    const std::int64_t n = std::min<std::int64_t>(tiles.tokens, all - start);
+    const ValueId next_rows = narrowed(d, d.part(hidden, 0, start, n), type);
+    hold(rows);
+    rows = next_rows;
+    for (std::int64_t word = 0; word < vocab; word += tiles.words) {
+      const std::int64_t v = std::min<std::int64_t>(tiles.words, vocab - word);
+      const ValueId next_words = narrowed(d, d.part(weight, 0, word, v), type);
+      hold(words);
+      words = next_words;
+      const ValueId logits = d.within(buffer, {n, v}), gradient = d.within(buffer, {n, v});
+      d.emit_raw(OpKind::mm, {rows, words}, {logits}, Product{inner});
+      d.emit_raw(OpKind::softmax, {logits, d.in(2), d.in(3), d.in(4), g}, {gradient});
+      if (into_hidden != no_id)
+        add_product(d.part(into_hidden, 0, start, n), {n, h}, gradient, words,
+                    Product{static_cast<std::int32_t>(v), Form::nn});
+      if (into_weight != no_id)
+        add_product(d.part(into_weight, 0, word, v), {v, h}, gradient, rows,
+                    Product{static_cast<std::int32_t>(n), Form::tn});
+    }
+  }
+  const auto narrow = [&](ValueId sum, ValueId like) {
+    return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
+  };
+  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight);
+  // the frame's locals
+  hold(rows);
+  hold(words);
+  for (const ValueId local : {buffer, into_hidden, into_weight}) hold(local);
+  if (to_hidden != no_id) d.give(0, to_hidden);
+  if (to_weight != no_id) d.give(1, to_weight);
+}
+
+}  // namespace ac_advisor::ir::derive

@@ -1,0 +1,60 @@
+// torchtune v0.6: modules/transformer.py, TransformerDecoder.chunked_output;
+// modules/loss/ce_chunked_output_loss.py, CEWithChunkedOutputLoss.
+#include <span>
+#include <vector>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+
+/// The logits of each part of the sequence, [B, S / N, V] each, all of them before the loss.
+std::vector<ir::ValueId> Lowering::logits_in_chunks() {
+  const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
+  leaf_ = Module::lm_head;
+  std::vector<V> parts;
+  for (std::int64_t i = 0; i < config_.memory.chunk_tokens; ++i)
+    parts.push_back(p_.on_storage_of(hidden_, {b, n, spec_.hidden}, dtype(hidden_), false));
+  p_.emit(OpKind::split, phase_, at(leaf_), std::span<const V>(&hidden_, 1), parts);
+  std::vector<V> logits;
+  for (V part : parts) {
+    // of several sequences a part is not contiguous: flattening it copies
+    const V rows = b > 1 ? unary(OpKind::clone, part) : part;
+    V made = linear(rows, {m_.lm_head, m_.lm_head_bias});
+    if (spec_.logits_multiplier)
+      made = unary(OpKind::mul_scalar, made, ir::Number{*spec_.logits_multiplier});
+    if (spec_.logits_divisor) made = unary(OpKind::div, made, ir::Number{*spec_.logits_divisor});
+    if (spec_.final_softcap) made = soft_cap(made, *spec_.final_softcap);
+    logits.push_back(made);
+  }
+  return logits;
+}
+
+void Lowering::loss_chunked_logits() {
+  const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
+  const std::vector<V> logits = logits_in_chunks();
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const V labels = shifted_labels(false);
+  V total = ir::no_id;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const V wide = cast(logits[i], DType::f32);
+    const V flat = p_.reshape(wide, {b * n, spec_.vocab});
+    const V targets = p_.narrow(labels, 1, static_cast<std::int64_t>(i) * n, n);
+    const V log_probabilities = unary(OpKind::log_softmax, flat);
+    const V loss = out({}, DType::f32, true), weight = out({}, DType::f32, false);
+    emit(OpKind::nll_loss, {log_probabilities, p_.reshape(targets, {b * n})}, {loss, weight},
+         ir::NllLoss{ir::Reduction::sum});
+    hold({wide});  // compute_cross_entropy's argument of F.cross_entropy
+    total = total == ir::no_id ? unary(OpKind::add_scalar, loss) : binary(OpKind::add, total, loss);
+  }
+  s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * (config_.run.seq - 1))});
+  hold({hidden_});
+  p_.emit(OpKind::hold, phase_, at(leaf_), logits, {});
+  s_.outputs = logits;
+}
+
+}  // namespace ac_advisor::passes

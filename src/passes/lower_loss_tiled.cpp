@@ -1,0 +1,94 @@
+// TRL v1.16: trainer/utils.py, add_fused_lm_head; kernels/chunked_logprob.py,
+// ChunkedLogProbFunction; trainer/sft_trainer.py, SFTTrainer.compute_loss.
+#include <algorithm>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+
+namespace {
+
+constexpr std::int64_t tile_tokens = 4096;  // TOKEN_CHUNK_SIZE
+constexpr std::int64_t tile_words = 32768;  // _CHUNKED_LOGPROB_CHUNK_SIZE
+
+}  // namespace
+
+/// Statistics of each token, folded tile by tile. Locals of the function die with it.
+Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType type) {
+  const std::int64_t all = shape(rows)[0], h = spec_.hidden, v = spec_.vocab;
+  std::array<V, 7> running{};  // maximum, sums of exp and its products, the target's logit
+  for (V& statistic : running) {
+    statistic = out({all}, DType::f32, false);
+    emit(OpKind::fill, {}, {statistic});
+  }
+  const V buffer = out({std::min(all, tile_tokens), tile_words}, type, false);
+  emit(OpKind::empty, {}, {buffer});
+  const auto narrowed = [&](V part) {
+    if (dtype(part) == type) return part;
+    const V narrow = out(shape(part), type, false);
+    emit(OpKind::cast, {part}, {narrow});
+    return narrow;
+  };
+  V chunk = ir::no_id;
+  for (std::int64_t start = 0; start < all; start += tile_tokens) {
+    const std::int64_t n = std::min(tile_tokens, all - start);
+    const V next = narrowed(p_.narrow(rows, 0, start, n));
+    if (chunk != ir::no_id) hold({chunk});
+    chunk = next;
+    for (std::int64_t word = 0; word < v; word += tile_words) {
+      const std::int64_t w = std::min(tile_words, v - word);
+      const V tile = p_.on_storage_of(buffer, {n, w}, type, true);
+      const V words = narrowed(p_.narrow(m_.lm_head, 0, word, w));
+      emit(OpKind::mm, {chunk, words}, {tile}, ir::Product{static_cast<std::int32_t>(h)});
+      const V folded = p_.on_storage_of(running[0], {all}, DType::f32, true);
+      emit(OpKind::mean, {tile, targets, running[0]}, {folded});
+      running[0] = folded;
+    }
+  }
+  const auto of_running = [&](std::size_t i) { return unary(OpKind::add_scalar, running[i]); };
+  TokenStatistics s{of_running(0), of_running(1)};
+  if (chunk != ir::no_id) hold({chunk});
+  hold({buffer});
+  for (const V statistic : running) hold({statistic});
+  return s;
+}
+
+/// Log-probabilities of the next tokens, without logits; their sum over the number of tokens. What
+/// the trainer logs (entropy, how many of the targets are the likeliest) comes with them.
+void Lowering::loss_tiled() {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq - 1, h = spec_.hidden;
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const V without_last = p_.on_storage_of(hidden_, {b, s, h}, dtype(hidden_), false);
+  p_.value(without_last).requires_grad = grad(hidden_);
+  emit(OpKind::slice, {hidden_}, {without_last});
+  const V labels = p_.narrow(m_.labels, 1, 1, s);
+  const V mask = out({b, s}, DType::u8, false);
+  emit(OpKind::compare, {labels}, {mask}, ir::Compare{-100.0, ir::Comparison::not_equal});
+  // of the tokens that count: all, as the plan has neither padding nor prompts that are left out
+  const V rows = out({b * s, h}, dtype(hidden_), grad(hidden_));
+  emit(OpKind::index, {without_last, mask}, {rows});
+  const V targets = out({b * s}, DType::i64, false);
+  emit(OpKind::index, {labels, mask}, {targets});
+  const DType type = config_.precision.autocast ? config_.precision.compute_dtype : dtype(rows);
+  const TokenStatistics of = token_statistics(rows, targets, type);
+  const V log_probs = out({b * s}, DType::f32, grad(rows) || grad(m_.lm_head));
+  emit(OpKind::tiled_log_probs, {rows, m_.lm_head, targets, of.log_sum, of.entropy}, {log_probs},
+       ir::TiledHead{static_cast<std::int32_t>(tile_tokens), static_cast<std::int32_t>(tile_words),
+                     type == DType::bf16});
+  const V placed = out({b, s}, DType::f32, grad(log_probs));  // masked_scatter
+  emit(OpKind::clone, {p_.reshape(log_probs, {b, s})}, {placed});
+  const V each = unary(OpKind::neg, placed);
+  const V total = out({}, DType::f32, grad(each));
+  emit(OpKind::sum, {each}, {total});
+  const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * s)});
+  hold({hidden_, mask, placed, of.entropy, of.log_sum});  // the model's and compute_loss's locals
+  s_.loss = loss;
+  s_.outputs = {placed};
+}
+
+}  // namespace ac_advisor::passes
