@@ -149,6 +149,11 @@ void topk(Derivation& d) {
   d.give(0, d.write_into(OpKind::scatter, zeros, {zeros, d.out(1), d.grad()}));
 }
 
+void max(Derivation& d) {
+  // outputs: values and indices with a last dimension of one; as top-k's
+  topk(d);
+}
+
 void gather(Derivation& d) {
   // of rows' entries by index; gather_backward: zeros, then scatter_add_
   const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));

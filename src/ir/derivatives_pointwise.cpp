@@ -1,5 +1,6 @@
 // Derivatives of pointwise ops, reductions, copies and views.
 #include <array>
+#include <cmath>
 #include <span>
 
 #include "derivatives.hpp"
@@ -164,6 +165,46 @@ void gelu_tanh(Derivation& d) {
 void relu(Derivation& d) {  // threshold_backward by the result
   const ValueId g = d.grad();
   d.give(0, d.emit(OpKind::relu_backward, {g, d.out()}, d.shape(g), d.dtype(g)));
+}
+
+void clamp(Derivation& d) {
+  // clamp_backward: where(low <= self <= high, grad, 0); the second comparison joins the first
+  const ValueId x = d.in(0), g = d.grad();
+  const auto [low, high] = d.attributes<Clamp>();
+  const auto within = [&](double end, Comparison how) {
+    return d.emit(OpKind::compare, {x}, d.shape(x), DType::u8, Compare{end, how});
+  };
+  const ValueId zero = d.emit(OpKind::fill, {}, {}, d.dtype(g));
+  ValueId mask = no_id;
+  if (std::isfinite(low)) mask = within(low, Comparison::greater);
+  if (std::isfinite(high)) {
+    const ValueId below = within(high, Comparison::less_equal);
+    if (mask == no_id) {
+      mask = below;
+    } else {
+      const ValueId both = d.overwrite(mask);
+      d.emit_raw(OpKind::compare, {mask, below}, {both}, Compare{0.0, Comparison::both});
+      mask = both;
+    }
+  }
+  d.give(0, d.emit(OpKind::where, {g, mask, zero}, d.shape(g), d.dtype(g)));
+}
+
+void copy_part(Derivation& d) {
+  // inputs: target, part; CopySlices (torch/csrc/autograd/functions/tensor.cpp): the gradient
+  // copied, the part of it cloned, and where the target needs one, the part cleared by zeros.
+  const ValueId g = d.grad(), part = d.in(1);
+  const ValueId whole = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  const ValueId of_part =
+      d.emit(OpKind::clone, {d.last_part(whole, d.shape(part), d.attributes<Slice>().start)},
+             d.shape(part), d.dtype(g));
+  if (d.needs(0)) {
+    const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(part), d.dtype(g));
+    const ValueId cleared = d.overwrite(whole);
+    d.emit_raw(OpKind::copy, {whole, zeros}, {cleared});
+    d.give(0, cleared);
+  }
+  if (d.needs(1)) d.give(1, of_part);
 }
 
 void sigmoid(Derivation& d) {

@@ -190,6 +190,9 @@ bool is_elementwise(OpKind kind) {
     case mul_scalar:
     case div:
     case neg:
+    case clamp:
+    case where:
+    case copy_part:
     case OpKind::pow:
     case rsqrt:
     case OpKind::exp:

@@ -27,6 +27,18 @@ const char* leaf_name(Module leaf) {
       return "attention.v_proj";
     case Module::qkv_proj:
       return "attention.qkv_proj";
+    case Module::q_a_proj:
+      return "attention.q_a_proj";
+    case Module::q_b_proj:
+      return "attention.q_b_proj";
+    case Module::kv_a_proj:
+      return "attention.kv_a_proj_with_mqa";
+    case Module::kv_b_proj:
+      return "attention.kv_b_proj";
+    case Module::q_a_norm:
+      return "attention.q_a_layernorm";
+    case Module::kv_a_norm:
+      return "attention.kv_a_layernorm";
     case Module::q_norm:
       return "attention.q_norm";
     case Module::k_norm:
@@ -89,6 +101,12 @@ Module submodule_of(Module leaf) {
     case Module::k_proj:
     case Module::v_proj:
     case Module::qkv_proj:
+    case Module::q_a_proj:
+    case Module::q_b_proj:
+    case Module::kv_a_proj:
+    case Module::kv_b_proj:
+    case Module::q_a_norm:
+    case Module::kv_a_norm:
     case Module::q_norm:
     case Module::k_norm:
     case Module::rope:

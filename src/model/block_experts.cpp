@@ -40,6 +40,17 @@ std::vector<bool> some_blocks(std::int64_t layers, const Fields& fields) {
   return sparse;
 }
 
+// Experts are chosen from the best groups of them.
+void read_groups(const Family& family, const Fields& fields, MoeSpec& moe) {
+  moe.groups = fields.maybe_size("n_group", sizes::experts).value_or(family.expert_groups);
+  moe.top_groups = fields.maybe_size("topk_group", sizes::experts).value_or(family.top_groups);
+  if (moe.experts % moe.groups != 0 || moe.experts / moe.groups < 2)
+    fields.fail("n_group",
+                fmt::format("does not divide {} experts into groups of two or more", moe.experts));
+  if (moe.top_groups > moe.groups)
+    fields.fail("topk_group", fmt::format("is more than the {} groups", moe.groups));
+}
+
 }  // namespace
 
 void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
@@ -47,6 +58,7 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
   MoeSpec moe;
   moe.experts = expert_count(family, fields);
   moe.top_k = fields.maybe_size("num_experts_per_tok", sizes::experts).value_or(family.top_k);
+  if (moe.top_k == 0) fields.fail("num_experts_per_tok", "is missing; give the experts of a token");
   if (moe.top_k > moe.experts)
     fields.fail("num_experts_per_tok",
                 fmt::format("{}is more than the {} experts; expected an integer from 1 to {}",
@@ -60,10 +72,17 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
     moe.normalize_top_k = fields.flag("norm_topk_prob", true);
-    moe.scaling = fields.maybe_number("routed_scaling_factor", 1e-9, 1e9).value_or(1.0);
+    moe.scaling =
+        fields.maybe_number("routed_scaling_factor", 1e-9, 1e9).value_or(family.routed_scaling);
+    if (family.sigmoid_scores) read_groups(family, fields, moe);
+    if (family.wide_scores && fields.maybe_text("topk_method").value_or("greedy") != "greedy")
+      fields.fail("topk_method",
+                  "is not modelled yet: experts chosen by groups; expected \"greedy\"");
     moe.shared_intermediate =
-        moe.intermediate * fields.maybe_size("n_shared_experts", sizes::experts).value_or(1);
-    const std::int64_t dense = fields.maybe_integer("first_k_dense_replace").value_or(1);
+        moe.intermediate *
+        fields.maybe_size("n_shared_experts", sizes::experts).value_or(family.shared_experts);
+    const std::int64_t dense =
+        fields.maybe_integer("first_k_dense_replace").value_or(family.dense_blocks);
     for (std::int64_t i = 0; i < spec.layers; ++i) spec.sparse_block.push_back(i >= dense);
     if (dense >= spec.layers) {
       spec.sparse_block.clear();

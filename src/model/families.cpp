@@ -37,6 +37,31 @@ constexpr Family table[] = {
      .side_by_side = true, .shared_norm = true, .keeps_attention_out = true,
      .interleaved_rotary = true, .widened_rotary = true,
      .windows_alone_rotate = true},
+    {.name = "deepseek_v2",
+     .vocab = 102400, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .experts = 64, .expert_intermediate = 1407,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .moe = ExpertRule::late_blocks,
+     .wide_routing_weights = true,
+     .own_layer_names = true,
+     .rotation = Rotation::complex, .latent_attention = true, .wide_scores = true,
+     .dense_blocks = 0, .shared_experts = 2,
+     .unused_fields = "scoring_func moe_layer_freq n_group topk_group norm_topk_prob"},
+    {.name = "deepseek_v3",
+     .vocab = 129280, .hidden = 7168, .intermediate = 18432, .layers = 61,
+     .heads = 128, .kv_heads = 128,
+     .experts = 256, .top_k = 8, .expert_intermediate = 2048,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .moe = ExpertRule::late_blocks,
+     .wide_routing_weights = true,
+     .sigmoid_scores = true,
+     .own_layer_names = true,
+     .rotation = Rotation::pairs_apart, .latent_attention = true,
+     .dense_blocks = 3, .shared_experts = 1, .expert_groups = 8, .top_groups = 4,
+     .routed_scaling = 2.5,
+     .unused_fields = "scoring_func topk_method moe_layer_freq num_nextn_predict_layers "
+                      "num_mtp_layers"},
     {.name = "gemma",
      .vocab = 256000, .hidden = 3072, .intermediate = 24576, .layers = 28,
      .heads = 16, .kv_heads = 16, .head_dim = 256,
@@ -155,17 +180,61 @@ constexpr Family table[] = {
      .plain_mlp = true, .side_by_side = true, .side_by_side_field = true, .branches_first = true,
      .dropout_in_block = true, .turned_first = true, .norms_first = true,
      .qkv_layout = QkvLayout::by_head, .own_layer_names = true},
+    {.name = "gpt_oss",
+     .vocab = 201088, .hidden = 2880, .intermediate = 2880, .layers = 36,
+     .heads = 64, .kv_heads = 8, .head_dim = 64,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 150000.0,
+     .sliding_window = 128, .window_pattern = 2,
+     .experts = 128, .top_k = 4,
+     .biased = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::pattern,
+     .moe = ExpertRule::every_block,
+     .wide_norm_scale = true,
+     .eager_attention_only = true,  // _supports_sdpa = False
+     .rotation = Rotation::halves_apart, .no_packed_check = true, .attention_sinks = true,
+     .softmax_of_top = true, .biased_experts = true,
+     // the last two are numbers in the gate
+     .unused_fields = "experts_per_token swiglu_alpha swiglu_limit"},
     {.name = "granite",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .mlp_bias_field = true, .multiplier_fields = true},
+    {.name = "internlm2",  // configuration_internlm2.py of internlm2_5-7b
+     .vocab = 103168, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .tied_embeddings = false,
+     .pad_token_id = 0,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .fields = {.bias = "bias"},
+     .own_code = "as the llama that its weights convert to, with q, k and v apart: its own code "
+                 "projects them in one",
+     .own_layer_names = true},
     {.name = "llama",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .mlp_bias_field = true, .default_adapters = true},
+    {.name = "minicpm",  // configuration_minicpm.py of MiniCPM-2B
+     .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .tied_embeddings = true,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .scale_fields = true,
+     .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23"},
+    {.name = "ministral3",
+     .vocab = 131072, .hidden = 4096, .intermediate = 14336, .layers = 34,
+     .heads = 32, .kv_heads = 8, .head_dim = 128,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 1000000.0,
+     .pad_token_id = 11,
+     .windows = WindowRule::every_block,
+     .position_scaled_queries = true},
     {.name = "mistral",
      .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
      .heads = 32, .kv_heads = 8,
@@ -273,6 +342,17 @@ constexpr Family table[] = {
      .sliding_window = 4096, .max_window_layers = 28,
      .qkv_bias = BiasRule::always,
      .windows = WindowRule::late_blocks_if_used, .default_adapters = true},
+    {.name = "qwen2_5_vl_text",
+     .wrapper = "qwen2_5_vl",
+     .vocab = 152064, .hidden = 8192, .intermediate = 29568, .layers = 80,
+     .heads = 64, .kv_heads = 8,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 1000000.0,
+     .sliding_window = 4096, .max_window_layers = 80,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::always,
+     .windows = WindowRule::late_blocks_if_used,
+     .position_grids = PositionGrids::joined, .no_packed_check = true},
     {.name = "qwen2_moe",
      .vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 24,
      .heads = 16, .kv_heads = 16,
@@ -298,6 +378,15 @@ constexpr Family table[] = {
      .windows = WindowRule::every_block_if_used,
      .moe = ExpertRule::some_blocks,
      .qk_norm = true},
+    {.name = "qwen3_vl_text",
+     .wrapper = "qwen3_vl",
+     .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
+     .heads = 32, .kv_heads = 32, .head_dim = 128,
+     .rope_theta = 500000.0,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .qk_norm = true,
+     .position_grids = PositionGrids::woven,
+     .unused_fields = "sliding_window max_window_layers use_sliding_window"},
     {.name = "smollm3",
      .vocab = 128256, .hidden = 2048, .intermediate = 11008, .layers = 36,
      .heads = 16, .kv_heads = 4,
@@ -376,10 +465,19 @@ void set_family_facts(ModelSpec& spec) {
     spec.rotary_in_block = family->rotary_in_block;
     spec.widened_rotary = family->widened_rotary;
     spec.own_layer_names = family->own_layer_names;
+    spec.rotation = family->rotation;
+    spec.position_grids = family->position_grids;
+    spec.position_scaled_queries = family->position_scaled_queries;
+    spec.no_packed_check = family->no_packed_check;
+    spec.attention_sinks = family->attention_sinks;
   }
   if (spec.moe) {
     spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;
     spec.moe->sigmoid_scores = family != nullptr && family->sigmoid_scores;
+    spec.moe->wide_scores = family != nullptr && family->wide_scores;
+    spec.moe->softmax_of_top = family != nullptr && family->softmax_of_top;
+    spec.moe->biased = spec.moe->input_first = spec.moe->clamped_gate =
+        family != nullptr && family->biased_experts;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }

@@ -91,7 +91,10 @@ struct Family {
   BiasRule mlp_bias = BiasRule::never;  ///< where there is no field of its own
   FieldNames fields = {};
   bool multiplier_fields = false;  ///< granite's four
-  bool gelu_is_tanh = false;       ///< an activation "gelu" means its approximation
+  bool scale_fields = false;       ///< minicpm's three
+  /// Of a family that transformers has no code for: what is planned, for a warning.
+  std::string_view own_code = {};
+  bool gelu_is_tanh = false;  ///< an activation "gelu" means its approximation
   WindowRule windows = WindowRule::none;
   bool window_pattern_field = false;
   bool attention_softcap_field = false;
@@ -141,7 +144,21 @@ struct Family {
   bool learned_positions = false;
   std::int64_t position_offset = 0;   ///< rows before the first position (opt)
   bool windows_alone_rotate = false;  ///< blocks without a window have no rotary embeddings
-  bool undivided_embedding = false;   ///< "word_embed_proj_dim" must be the hidden size (opt)
+  Rotation rotation = Rotation::halves;
+  PositionGrids position_grids = PositionGrids::one;
+  bool position_scaled_queries = false;
+  bool no_packed_check = false;
+  bool attention_sinks = false;
+  bool latent_attention = false;   ///< "kv_lora_rank" and the sizes beside it
+  bool pairs_apart_field = false;  ///< "rope_interleave": false is Rotation::halves
+  bool softmax_of_top = false;     ///< as in MoeSpec, and wide_scores
+  bool wide_scores = false;
+  bool biased_experts = false;      ///< MoeSpec's biased, input_first, clamped_gate
+  std::int64_t dense_blocks = 1;    ///< of an absent "first_k_dense_replace"
+  std::int64_t shared_experts = 1;  ///< of an absent "n_shared_experts"
+  std::int64_t expert_groups = 1, top_groups = 1;
+  double routed_scaling = 1.0;
+  bool undivided_embedding = false;  ///< "word_embed_proj_dim" must be the hidden size (opt)
   /// Fields that the configuration class stores and the modelling code applies nowhere.
   std::string_view unused_fields = {};
   bool default_adapters = false;  ///< as in ModelSpec

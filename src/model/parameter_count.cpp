@@ -33,13 +33,33 @@ class ElementSum {
   bool overflow_ = false;
 };
 
+ElementSum latent_attention(const ModelSpec& spec, const LatentAttention& latent) {
+  ElementSum sum;
+  if (latent.q_rank > 0) {
+    sum.add({spec.hidden + 1, latent.q_rank});  // and a norm of the queries' vector
+    sum.add({latent.q_rank, spec.heads, spec.head_dim});
+    if (spec.qkv_bias) sum.add({latent.q_rank});
+  } else {
+    sum.add({spec.hidden, spec.heads, spec.head_dim});
+  }
+  sum.add({spec.hidden, latent.kv_rank + latent.rotated_dim});
+  if (spec.qkv_bias) sum.add({latent.kv_rank + latent.rotated_dim});
+  sum.add({latent.kv_rank});  // its norm
+  sum.add({latent.kv_rank, spec.heads, latent.plain_dim + latent.value_dim});
+  sum.add({spec.heads, latent.value_dim, spec.hidden});
+  if (spec.output_bias) sum.add({spec.hidden});
+  return sum;
+}
+
 ElementSum attention(const ModelSpec& spec) {
+  if (spec.latent) return latent_attention(spec, *spec.latent);
   ElementSum sum;  // the same whether q, k and v are one projection or three
   sum.add({spec.hidden, spec.heads, spec.head_dim}, 2);     // q and the output
   sum.add({spec.hidden, spec.kv_heads, spec.head_dim}, 2);  // k and v
   if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim});
   if (spec.qkv_bias) sum.add({spec.kv_heads, spec.head_dim}, 2);
   if (spec.output_bias) sum.add({spec.hidden});
+  if (spec.attention_sinks) sum.add({spec.heads});
   if (spec.qk_norm) sum.add({spec.head_dim}, spec.qk_norm_whole ? spec.heads + spec.kv_heads : 2);
   return sum;
 }
@@ -57,6 +77,7 @@ ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   ElementSum sum;
   sum.add({moe.experts, spec.hidden});                       // the router
   sum.add({moe.experts, spec.hidden, moe.intermediate}, 3);  // gate_up and down
+  if (moe.biased) sum.add({moe.experts, 1 + 2 * moe.intermediate + spec.hidden});
   if (moe.shared_intermediate == 0) return sum;
   sum.add({spec.hidden, moe.shared_intermediate}, 3);
   if (moe.shared_gate) sum.add({spec.hidden});
@@ -80,8 +101,7 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
   sum.add({spec.vocab, spec.hidden}, spec.tied_embeddings ? 1 : 2);
   if (spec.head_bias) sum.add({spec.vocab});
   sum.add({spec.position_table, spec.hidden});
-  const bool biased = spec.norm == Norm::layer || spec.norm == Norm::layer_plus_one;
-  const std::int64_t of_norm = biased ? 2 : 1, norms = spec.shared_norm ? 1 : 2;
+  const std::int64_t of_norm = spec.norms_have_bias() ? 2 : 1, norms = spec.shared_norm ? 1 : 2;
   sum.add({of_norm, spec.hidden});  // the final norm
   sum.add({spec.layers, spec.sandwich_norms ? 4 : norms, of_norm, spec.hidden});
   sum.add(attention(spec), spec.layers);

@@ -36,6 +36,24 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
                                 divisors));
 }
 
+// DeepseekV2Config, DeepseekV3Config. "head_dim" and "qk_head_dim" of a saved file follow from
+// them.
+LatentAttention read_latent(const Fields& fields) {
+  LatentAttention latent;
+  const auto read = [&](std::string_view name, std::int64_t absent) {
+    return fields.maybe_size(name, sizes::head_dim).value_or(absent);
+  };
+  latent.q_rank = read("q_lora_rank", fields.has("q_lora_rank") ? 0 : 1536);  // null: none
+  latent.kv_rank = read("kv_lora_rank", 512);
+  latent.plain_dim = read("qk_nope_head_dim", 128);
+  latent.rotated_dim = read("qk_rope_head_dim", 64);
+  latent.value_dim = read("v_head_dim", 128);
+  static_cast<void>(fields.maybe_size("qk_head_dim", sizes::head_dim));
+  if (latent.rotated_dim % 2 != 0)
+    fields.fail("qk_rope_head_dim", "is odd; rotary embeddings need an even number");
+  return latent;
+}
+
 void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   // attribute_map: what a family calls by a name of its own has the usual one as well.
   FieldNames names = family.fields;
@@ -62,7 +80,12 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
     spec.kv_heads = fields.maybe_size(names.kv_heads, sizes::heads)
                         .value_or(family.kv_heads == 0 || given ? spec.heads : family.kv_heads);
   }
-  const auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
+  auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
+  if (family.latent_attention) {
+    spec.latent = read_latent(fields);
+    head_dim = spec.latent->plain_dim + spec.latent->rotated_dim;
+    spec.kv_heads = spec.heads;
+  }
   const bool derived = !head_dim && family.head_dim == 0;
   if (derived || family.heads_divide_hidden)
     must_divide(fields, names.heads, spec.heads, names.hidden, spec.hidden);
@@ -152,7 +175,7 @@ void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
       either("rope_theta", family.fields.theta, 1e-6, largest_theta).value_or(family.rope_theta);
   spec.local_rope_theta = read_local_theta(fields, newer, largest_theta);
   spec.rope_scaling = read_rope_scaling(fields, spec);
-  spec.rotary_dim = spec.head_dim;
+  spec.rotary_dim = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
   if (family.partial_rotary_field) {
     const double share = either("partial_rotary_factor", family.fields.rotary_share, 0.0, 1.0)
                              .value_or(family.rotary_share);
@@ -239,6 +262,14 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.logits_multiplier != 0.0)
     spec.logits_multiplier =
         fields.maybe_number("logit_scale", 1e-9, 1e9).value_or(family.logits_multiplier);
+  if (family.scale_fields) {
+    const auto scale = [&](std::string_view name) {
+      return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
+    };
+    spec.embedding_multiplier = scale("scale_emb");
+    spec.residual_multiplier = scale("scale_depth") / std::sqrt(static_cast<double>(spec.layers));
+    spec.hidden_divisor = static_cast<double>(spec.hidden) / scale("dim_model_base");
+  }
   if (family.multiplier_fields) {
     const auto multiplier = [&](std::string_view name) {
       return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
@@ -271,6 +302,8 @@ void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSp
          "this is an encoder, not a decoder trained on the next token; expected false");
   refuse("per_layer_config", fields.maybe_object("per_layer_config") != nullptr,
          "every block must have the same sizes");
+  if (family.rotation == Rotation::pairs_apart)
+    refuse("rope_interleave", !fields.flag("rope_interleave", true), "expected true");
   if (family.moe != ExpertRule::none) {
     refuse("output_router_logits", fields.flag("output_router_logits", false),
            "the router's auxiliary loss; expected false");
@@ -315,10 +348,16 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   set_family_facts(spec);
   refuse_unmodelled(family, fields, spec);
   read_remarks(fields, spec);
+  if (!family.own_code.empty())
+    spec.reading.warnings.push_back(fmt::format(
+        "transformers 5.23 has no code for {}: it is planned {}", family.name, family.own_code));
+  // A wrapper's older files have the decoder's fields beside its own.
+  if (section.object == &root && section.model_type == family.wrapper) read_wrapper(fields, spec);
   judge_unread_fields(family, fields, spec);
   if (section.object != &root) {
     const Fields outer(root, origin, "", true);
     read_wrapper(outer, spec);
+    list_unread_fields(outer, spec);
     if (spec.reading.dtype.empty()) read_dtype(outer, spec);
   }
   if (!count_parameters(spec))

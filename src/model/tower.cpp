@@ -1,5 +1,6 @@
 // transformers 5.23.0: what an image encoder and its projector hold, from
-// models/{gemma3,llava,mistral3}/ and models/{siglip,clip,pixtral}/, modeling_*.py for the tensors,
+// models/{gemma3,llava,mistral3,qwen2_5_vl,qwen3_vl}/ and models/{siglip,clip,pixtral}/,
+// modeling_*.py for the tensors,
 // configuration_*.py for absent fields.
 #include "tower.hpp"
 
@@ -18,6 +19,11 @@ namespace {
 struct Sizes {
   std::int64_t hidden, intermediate, layers, heads, image, patch;
   std::int64_t channels = 3;
+  std::int64_t frames = 0;     ///< temporal_patch_size; 0: an encoder of single images
+  std::int64_t out = 0;        ///< out_hidden_size of the merger inside
+  std::int64_t positions = 0;  ///< of a learned table, where it is not the image's patches
+  std::int64_t taps = 0;       ///< further mergers, of the layers in deepstack_visual_indexes
+  std::int64_t merge = 1;      ///< patches a side that become one
 };
 
 /// What the projector needs to know of the wrapper.
@@ -88,6 +94,45 @@ Groups pixtral(const Sizes& s) {
   return {rest, layer};
 }
 
+// Qwen2_5_VisionTransformerPretrainedModel: RMSNorms, a gated MLP with biases, a merger.
+Groups qwen2_5_vision(const Sizes& s) {
+  const std::int64_t merged = s.hidden * s.merge * s.merge;
+  TensorGroup rest{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}, {s.hidden}}};
+  add_linear(rest, merged, merged, true);
+  add_linear(rest, merged, s.out, true);
+  TensorGroup layer{s.layers, {{s.hidden}, {s.hidden}}};
+  add_linear(layer, s.hidden, 3 * s.hidden, true);
+  add_linear(layer, s.hidden, s.hidden, true);
+  add_linear(layer, s.hidden, s.intermediate, true);
+  add_linear(layer, s.hidden, s.intermediate, true);
+  add_linear(layer, s.intermediate, s.hidden, true);
+  return {rest, layer};
+}
+
+// Qwen3VLVisionModel: LayerNorms, an MLP without a gate, learned positions, a merger and further
+// ones whose norm is over the merged patches.
+Groups qwen3_vision(const Sizes& s) {
+  const std::int64_t merged = s.hidden * s.merge * s.merge;
+  TensorGroup rest{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}, {s.hidden}}};
+  rest.shapes.push_back({s.positions, s.hidden});
+  const auto merger = [&](TensorGroup& group, std::int64_t normed) {
+    add_layer_norm(group, normed);
+    add_linear(group, merged, merged, true);
+    add_linear(group, merged, s.out, true);
+  };
+  merger(rest, s.hidden);
+  TensorGroup layer{s.layers, {}};
+  add_layer_norm(layer, s.hidden);
+  add_layer_norm(layer, s.hidden);
+  add_linear(layer, s.hidden, 3 * s.hidden, true);
+  add_linear(layer, s.hidden, s.hidden, true);
+  add_linear(layer, s.hidden, s.intermediate, true);
+  add_linear(layer, s.intermediate, s.hidden, true);
+  TensorGroup taps{s.taps, {}};
+  merger(taps, merged);
+  return {rest, layer, taps};
+}
+
 TensorGroup gemma3_projector(const Sizes& s, const Projection& p) {
   return {1, {{s.hidden, p.text}, {s.hidden}}};
 }
@@ -122,6 +167,27 @@ struct Wrapper {
 constexpr Sizes siglip_sizes{768, 3072, 12, 12, 224, 16};
 constexpr Sizes clip_sizes{768, 3072, 12, 12, 224, 32};
 constexpr Sizes pixtral_sizes{1024, 4096, 24, 16, 1024, 16};
+// The merger is inside; patches of any image.
+constexpr Sizes qwen2_5_sizes{.hidden = 3584,
+                              .intermediate = 3420,
+                              .layers = 32,
+                              .heads = 16,
+                              .image = 14,
+                              .patch = 14,
+                              .frames = 2,
+                              .out = 3584,
+                              .merge = 2};
+constexpr Sizes qwen3_sizes{.hidden = 1152,
+                            .intermediate = 4304,
+                            .layers = 27,
+                            .heads = 16,
+                            .image = 16,
+                            .patch = 16,
+                            .frames = 2,
+                            .out = 3584,
+                            .positions = 2304,
+                            .taps = 3,
+                            .merge = 2};
 
 constexpr Wrapper wrappers[] = {
     {"gemma3", "gemma3_text", "siglip_vision_model", siglip_sizes, true, false, 1,
@@ -142,12 +208,17 @@ constexpr Wrapper wrappers[] = {
      false,
      2,
      mistral3_projector},
+    {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2_5_vl_vision", qwen2_5_sizes, false, false, 1, nullptr},
+    {"qwen3_vl", "qwen3_vl_text", "qwen3_vl_vision", qwen3_sizes, false, false, 1, nullptr},
 };
 
 const Sizes* encoder_sizes(std::string_view model_type) {
   if (model_type == "siglip_vision_model") return &siglip_sizes;
   if (model_type == "clip_vision_model") return &clip_sizes;
   if (model_type == "pixtral") return &pixtral_sizes;
+  // older files give the wrapper's own name
+  if (model_type == "qwen2_5_vl_vision" || model_type == "qwen2_5_vl") return &qwen2_5_sizes;
+  if (model_type == "qwen3_vl_vision" || model_type == "qwen3_vl") return &qwen3_sizes;
   return nullptr;
 }
 
@@ -167,6 +238,21 @@ Sizes read_sizes(const Fields& vision, const Sizes& absent) {
   read("intermediate_size", sizes::intermediate, s.intermediate);
   read("num_hidden_layers", sizes::layers, s.layers);
   read("num_attention_heads", sizes::heads, s.heads);
+  if (s.frames > 0) {
+    read("depth", sizes::layers, s.layers);
+    read("num_heads", sizes::heads, s.heads);
+    read("in_channels", sizes::heads, s.channels);
+    read("temporal_patch_size", sizes::heads, s.frames);
+    read("out_hidden_size", sizes::hidden, s.out);
+    read("spatial_merge_size", sizes::heads, s.merge);
+    if (s.positions > 0) read("num_position_embeddings", sizes::vocab, s.positions);
+    if (const JsonValue::List* taps =
+            s.taps > 0 ? vision.maybe_list("deepstack_visual_indexes") : nullptr)
+      s.taps = static_cast<std::int64_t>(taps->size());
+    read("patch_size", largest_image, s.patch);
+    s.image = s.patch;
+    return s;
+  }
   read("image_size", largest_image, s.image);
   read("patch_size", largest_image, s.patch);
   read("num_channels", sizes::heads, s.channels);
@@ -224,13 +310,15 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
     projection.merge = outer.maybe_size("spatial_merge_size", 64).value_or(wrapper.merge);
   Tower tower;
   tower.encoder = encoder;
-  if (encoder == "pixtral")
+  if (s.frames > 0)
+    tower.groups = s.positions > 0 ? qwen3_vision(s) : qwen2_5_vision(s);
+  else if (encoder == "pixtral")
     tower.groups = pixtral(s);
   else if (encoder == "clip_vision_model")
     tower.groups = clip(s);
   else
     tower.groups = siglip(s, vision.flag("vision_use_head", true));
-  tower.groups.push_back(wrapper.projector(s, projection));
+  if (wrapper.projector != nullptr) tower.groups.push_back(wrapper.projector(s, projection));
   spec.tower = std::move(tower);
   if (given != nullptr) list_unread_fields(vision, spec);
 }
@@ -259,7 +347,6 @@ void read_wrapper(const Fields& outer, ModelSpec& spec) {
     if (outer.maybe_object(other) != nullptr)
       spec.reading.warnings.push_back(
           fmt::format("the decoder alone is planned: what {} describes is not counted", other));
-  list_unread_fields(outer, spec);
 }
 
 }  // namespace ac_advisor::model

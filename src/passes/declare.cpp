@@ -78,13 +78,32 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
   return l;
 }
 
+/// DeepseekV3Attention.__init__
+void Lowering::declare_latent(Block& b) {
+  const model::LatentAttention& latent = *spec_.latent;
+  const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim;
+  if (latent.q_rank > 0) {
+    b.q_a = linear_parameters(h, latent.q_rank, spec_.qkv_bias, Module::q_a_proj);
+    b.q_a_norm = parameter({latent.q_rank}, Module::q_a_norm);
+    b.q_b = linear_parameters(latent.q_rank, q, false, Module::q_b_proj);
+  } else {
+    b.q = linear_parameters(h, q, false, Module::q_proj);
+  }
+  b.kv_a =
+      linear_parameters(h, latent.kv_rank + latent.rotated_dim, spec_.qkv_bias, Module::kv_a_proj);
+  b.kv_a_norm = parameter({latent.kv_rank}, Module::kv_a_norm);
+  b.kv_b = linear_parameters(latent.kv_rank, spec_.heads * (latent.plain_dim + latent.value_dim),
+                             false, Module::kv_b_proj);
+  b.o = linear_parameters(spec_.heads * latent.value_dim, h, spec_.output_bias, Module::o_proj);
+}
+
 void Lowering::declare_block(std::int16_t index) {
   block_ = index;
   const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim,
                      kv = spec_.kv_heads * spec_.head_dim;
   Block b;
   const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
-  const bool biased = spec_.norm == model::Norm::layer || spec_.norm == model::Norm::layer_plus_one;
+  const bool biased = spec_.norms_have_bias();
   const auto first_norm = [&] {
     if (before) b.norm1 = parameter({h}, Module::norm1);
     if (biased) b.norm1_bias = parameter({h}, Module::norm1);
@@ -94,7 +113,10 @@ void Lowering::declare_block(std::int16_t index) {
     if (biased && !spec_.shared_norm) b.norm2_bias = parameter({h}, Module::norm2);
   };
   if (spec_.norms_first) first_norm(), second_norm();
-  if (spec_.fused_qkv) {
+  if (spec_.attention_sinks) b.sinks = parameter({spec_.heads}, Module::attention_core);
+  if (spec_.latent) {
+    declare_latent(b);
+  } else if (spec_.fused_qkv) {
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
     b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
   } else {
@@ -115,8 +137,16 @@ void Lowering::declare_block(std::int16_t index) {
       b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
       s_.buffers.push_back(b.score_correction);
     }
-    b.experts_gate_up = parameter({moe.experts, 2 * moe.intermediate, h}, Module::experts);
-    b.experts_down = parameter({moe.experts, h, moe.intermediate}, Module::experts);
+    if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
+    const std::int64_t wide = 2 * moe.intermediate;
+    const auto weights = [&](std::int64_t out, std::int64_t in) {
+      return parameter(moe.input_first ? Shape{moe.experts, in, out} : Shape{moe.experts, out, in},
+                       Module::experts);
+    };
+    b.experts_gate_up = weights(wide, h);
+    if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, wide}, Module::experts);
+    b.experts_down = weights(h, moe.intermediate);
+    if (moe.biased) b.experts_down_bias = parameter({moe.experts, h}, Module::experts);
     if (moe.shared_intermediate > 0) {
       b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
       b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
@@ -150,8 +180,7 @@ void Lowering::declare() {
     m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
   for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
-  if (spec_.norm == model::Norm::layer || spec_.norm == model::Norm::layer_plus_one)
-    m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
+  if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
   m_.lm_head =
       spec_.tied_embeddings ? m_.embed : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
   if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);

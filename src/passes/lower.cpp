@@ -25,6 +25,14 @@ bool without_logits(const StepConfig& c) {
 bool chunks_logits(const StepConfig& c) { return c.memory.loss == LossKind::chunked_logits; }
 
 constexpr Exclusion exclusions_of_lower[] = {
+    {"--attn flash, latent attention",
+     "PyTorch's flash attention takes no values of another width than the keys",
+     "use auto or eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.latent &&
+              (c.run.attention == Attention::flash || c.run.attention == Attention::flash1);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "--attn flash for " + m.family; }},
     {"--loss chunked:TOKENS", "a chunk has between 1 and 2147483648 tokens",
      "give a size such as chunked:1024",
      [](const ModelSpec&, const StepConfig& c) {
@@ -97,9 +105,8 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.run.attention == Attention::efficient || c.run.attention == Attention::math;
      }},
-    {"--attn flash or cudnn, where scores are soft-capped",
-     "transformers computes soft-capped scores with eager attention only",
-     "use --attn eager or auto",
+    {"--attn flash or cudnn, where scores are soft-capped or have sinks",
+     "transformers computes such scores with eager attention only", "use --attn eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&
               c.run.attention != Attention::eager;

@@ -65,6 +65,12 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_interleaved(V q, V k, const
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
   if (spec_.interleaved_rotary) return rotate_interleaved(q, k, rotary);
+  if (spec_.rotation == model::Rotation::halves_apart) {
+    const V q_turned = rotate_halves_apart(q, rotary);
+    const std::pair<V, V> both{q_turned, rotate_halves_apart(k, rotary)};
+    hold({q, k});
+    return both;
+  }
   Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
   if (!spec_.joined_rotary_part) {
     const V q_wide = rotate_part(q, rotary, chain.ops);
@@ -126,8 +132,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
   const Attention asked = config_.run.attention;
-  const ir::Sdpa attributes{spec_.scaled_queries ? 1.0 : spec_.attention_scale,
-                            static_cast<std::int32_t>(window),
+  const ir::Sdpa attributes{spec_.score_scale(), static_cast<std::int32_t>(window),
                             asked == Attention::flash   ? ir::SdpaKernel::flash
                             : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
                                                         : ir::SdpaKernel::automatic};
@@ -178,7 +183,26 @@ ir::ValueId Lowering::repeated_heads(V x) {
   return p_.reshape(wide, {s[0], spec_.heads, s[2], s[3]});
 }
 
-ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
+/// GptOss' eager_attention_forward: a learned logit a head joins the scores, and their maximum is
+/// taken off; (B, heads, S, S + 1), in the scores' dtype.
+ir::ValueId Lowering::sink_softmax(V scores, V sinks) {
+  const Shape s = shape(scores);
+  const V column = p_.reshape(sinks, {1, s[1], 1, 1});
+  const V joined = out({s[0], s[1], s[2], s[3] + 1}, dtype(scores), true);
+  emit(OpKind::cat, {scores, column}, {joined});
+  const V highest = out({s[0], s[1], s[2], 1}, dtype(scores), true);
+  const V places = out({s[0], s[1], s[2], 1}, DType::i64, false);
+  emit(OpKind::max, {joined}, {highest, places});
+  const V shifted = binary(OpKind::add, joined, highest, ir::Add{-1.0});
+  hold({joined});  // `combined_logits` until it is bound anew
+  const V probabilities = unary(OpKind::softmax, shifted);
+  const V y = slice_last(probabilities, s[3], 0);
+  hold({scores});  // `attn_weights` until it is bound anew
+  sink_locals_ = {shifted, probabilities};
+  return y;
+}
+
+ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   leaf_ = Module::attention_core;
   const Shape s = shape(q);
   const V keys = repeat_kv(k), values = repeat_kv(v);
@@ -193,18 +217,20 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   const V query = folded(autocast(q)), key = folded(narrow_keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), grad(q) || grad(k));
   emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
-  scores = unary(OpKind::mul_scalar, scores,
-                 ir::Number{spec_.scaled_queries ? 1.0 : spec_.attention_scale});
+  scores = unary(OpKind::mul_scalar, scores, ir::Number{spec_.score_scale()});
   if (spec_.attention_softcap) {
     scores = unary(OpKind::div, scores, ir::Number{*spec_.attention_softcap});
     scores = unary(OpKind::tanh, scores);
     scores = unary(OpKind::mul_scalar, scores, ir::Number{*spec_.attention_softcap});
   }
   if (mask != ir::no_id) scores = binary(OpKind::add, scores, mask);
-  const V wide = cast(scores, DType::f32);
-  V weights = unary(OpKind::softmax, wide);
-  weights = cast(weights, dtype(q));
-  hold({scores});  // `attn_weights` until it is bound anew
+  V weights{};
+  if (sinks != ir::no_id) {
+    weights = sink_softmax(scores, sinks);
+  } else {
+    weights = cast(unary(OpKind::softmax, cast(scores, DType::f32)), dtype(q));
+    hold({scores});  // `attn_weights` until it is bound anew
+  }
   if (dropout_ > 0.0) {
     const V kept = out(shape(weights), dtype(weights), grad(weights));
     const ir::Dropout dropout{dropout_, block_};
@@ -218,13 +244,16 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask) {
   }
   const V value = folded(autocast(values));
   const V narrow_weights = autocast(weights);
-  const V mixed = out({s[0], s[1], s[2], s[3]}, dtype(value), grad(weights) || grad(values));
+  const V mixed =
+      out({s[0], s[1], s[2], shape(value)[3]}, dtype(value), grad(weights) || grad(values));
   emit(OpKind::bmm, {narrow_weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
   const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
   const V y = heads_last(heads);
   hold({keys, values, weights});
+  hold_all(sink_locals_);
+  sink_locals_.clear();
   attention_weights_ = weights;  // returned, and kept by the block's `_` to its end
   return y;
 }
@@ -271,7 +300,19 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
   return {q, k, heads(v_flat, spec_.kv_heads, d)};
 }
 
-ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+/// Ministral3Attention.forward: 1 + beta * log(1 + floor(position / trained positions)) a query.
+ir::ValueId Lowering::scaled_by_position(V q) {
+  leaf_ = Module::attention;
+  const V share = make_int(OpKind::div, {config_.run.seq}, DType::f32, {positions_});
+  const V whole = unary(OpKind::add_scalar, unary(OpKind::floor, share), ir::Number{1.0});
+  const V grown = unary(OpKind::mul_scalar, unary(OpKind::log, whole), ir::Number{1.0});
+  const V scale = cast(unary(OpKind::add_scalar, grown, ir::Number{1.0}), dtype(q));
+  return binary(OpKind::mul, q, scale);
+}
+
+/// q, k and v of separate or fused projections, rotated: (B, heads, S, D) each.
+std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_t index, V x,
+                                                     const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
   const auto heads = [&](V v, std::int64_t n) {
     const V y = p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, d}, dtype(v), false);
@@ -311,18 +352,26 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const auto block = static_cast<std::size_t>(index);
   const bool rotated =
       spec_.position_table == 0 && (spec_.unrotated_block.empty() || !spec_.unrotated_block[block]);
-  const auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
+  auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
+  if (spec_.position_scaled_queries) q_rotated = scaled_by_position(q_rotated);
+  return {q_rotated, k_rotated, v};
+}
+
+ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  const auto [q, k, v] =
+      spec_.latent ? latent_heads(b, x, rotary) : projected_heads(b, index, x, rotary);
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
-                     ? eager_core(q_rotated, k_rotated, v, window > 0 ? window_mask_ : full_mask_)
-                     : sdpa(q_rotated, k_rotated, v, window);
-  const V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * d});
+                     ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
+                     : sdpa(q, k, v, window);
+  const V merged =
+      p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * spec_.value_dim()});
   leaf_ = Module::o_proj;
   V y = linear(merged, b.o);
   if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
-  hold({x, q_rotated, k_rotated, v});  // the frame's locals
-  for (V local : rotation_locals_) hold({local});
+  hold({x, q, k, v});  // the frame's locals
+  hold_all(rotation_locals_);
   rotation_locals_.clear();
   return y;
 }

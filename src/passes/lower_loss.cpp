@@ -29,6 +29,7 @@ ir::ValueId Lowering::shifted_labels(bool keep_padded) {
 ir::ValueId Lowering::divided_hidden() {
   if (spec_.logits_multiplier)
     return unary(OpKind::mul_scalar, hidden_, ir::Number{*spec_.logits_multiplier});
+  if (spec_.hidden_divisor) return unary(OpKind::div, hidden_, ir::Number{*spec_.hidden_divisor});
   return spec_.logits_divisor ? unary(OpKind::div, hidden_, ir::Number{*spec_.logits_divisor})
                               : hidden_;
 }
@@ -36,7 +37,9 @@ ir::ValueId Lowering::divided_hidden() {
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V logits = linear(hidden_, {m_.lm_head, m_.lm_head_bias});
+  V read = hidden_;
+  if (spec_.hidden_divisor) read = unary(OpKind::div, read, ir::Number{*spec_.hidden_divisor});
+  V logits = linear(read, {m_.lm_head, m_.lm_head_bias});
   phase_ = Phase::loss;
   if (spec_.logits_multiplier)
     logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});

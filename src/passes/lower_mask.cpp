@@ -105,7 +105,7 @@ void Lowering::causal_masks() {
     else
       any_full = true;
   const auto mask = [&](std::int64_t w) {
-    if (!spec_.masked_positions) packed_sequence_check();  // it is given no positions
+    if (!spec_.masked_positions && !spec_.no_packed_check) packed_sequence_check();
     if (eager_attention_) return additive_mask(allowed_positions(w));
     return masks_window(w) ? allowed_positions(w) : ir::no_id;
   };

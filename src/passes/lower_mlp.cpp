@@ -1,4 +1,5 @@
 // transformers v5.23: <Family>MLP.forward, TopKRouter.forward, grouped_mm_experts_forward.
+#include <limits>
 #include <tuple>
 
 #include "lowering.hpp"
@@ -60,12 +61,7 @@ ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
 }
 
 std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
-  Shape half = shape(x);
-  half.set(half.rank() - 1, half.back() / 2);
-  const V a = p_.on_storage_of(x, half, dtype(x), false);
-  const V b = p_.on_storage_of(x, half, dtype(x), false);
-  emit(OpKind::split, {x}, {a, b});
-  return {a, b};
+  return split_at(x, shape(x).back() / 2);
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
@@ -126,10 +122,10 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const std::int64_t tokens = shape(flat)[0];
   leaf_ = Module::router;
   const V logits = linear(flat, {b.router, ir::no_id});
-  probabilities_ = unary(OpKind::softmax, cast(logits, DType::f32));
+  const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
   const V top = out({tokens, moe.top_k}, DType::f32, true);
   const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {probabilities_}, {top, experts},
+  emit(OpKind::topk, {probabilities}, {top, experts},
        ir::TopK{static_cast<std::int32_t>(moe.top_k)});
   V weights = top;
   if (moe.normalize_top_k) {
@@ -137,12 +133,77 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
     emit(OpKind::sum, {top}, {total});
     weights = divided_in_place(top, total);
   }
-  top_ = top;
   if (!moe.wide_weights) weights = cast(weights, dtype(flat));
-  return {logits, weights, experts};
+  return {logits, weights, experts, {logits, top, experts, probabilities}};
 }
 
-/// Glm4MoeTopkRouter.forward, with one group of experts. The choice is made of corrected scores,
+/// DeepseekV2TopkRouter.forward, "greedy".
+Lowering::Routed Lowering::wide_softmax_router(const Block& b, V flat) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = shape(flat)[0];
+  leaf_ = Module::router;
+  const V wide = cast(flat, DType::f32);
+  const V logits = linear(wide, {cast(b.router, DType::f32), ir::no_id});
+  const V scores = unary(OpKind::softmax, logits);
+  const V top = out({tokens, moe.top_k}, DType::f32, true);
+  const V experts = out({tokens, moe.top_k}, DType::i64, false);
+  emit(OpKind::topk, {scores}, {top, experts}, ir::TopK{static_cast<std::int32_t>(moe.top_k)});
+  const V weights = unary(OpKind::mul_scalar, top, ir::Number{moe.scaling});
+  hold({scores});
+  return {logits, weights, experts, {}};
+}
+
+/// GptOssTopKRouter.forward: the softmax is over the chosen logits alone.
+Lowering::Routed Lowering::top_softmax_router(const Block& b, V flat) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = shape(flat)[0];
+  leaf_ = Module::router;
+  const V logits = linear(flat, {b.router, b.router_bias});
+  const V top = out({tokens, moe.top_k}, dtype(logits), true);
+  const V experts = out({tokens, moe.top_k}, DType::i64, false);
+  emit(OpKind::topk, {logits}, {top, experts}, ir::TopK{static_cast<std::int32_t>(moe.top_k)});
+  const V weights = unary(OpKind::softmax, top);
+  hold({top});
+  return {logits, weights, experts, {logits, weights, experts}};
+}
+
+/// GptOssExperts._apply_gate: gate and up are neighbours, both clamped.
+ir::ValueId Lowering::clamped_gate(V both) {
+  constexpr double limit = 7.0, sharpness = 1.702;  // the configuration class's
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::int64_t width = shape(both).back() / 2;
+  const V gate_part = slice_last(both, width, 0), up_part = slice_last(both, width, 1);
+  const V gate = unary(OpKind::clamp, gate_part, ir::Clamp{-infinity, limit});
+  const V up = unary(OpKind::clamp, up_part, ir::Clamp{-limit, limit});
+  const V bent = unary(OpKind::sigmoid, unary(OpKind::mul_scalar, gate, ir::Number{sharpness}));
+  const V glu = binary(OpKind::mul, gate, bent);
+  const V y = binary(OpKind::mul, unary(OpKind::add_scalar, up, ir::Number{1.0}), glu);
+  hold({gate, up, glu});
+  return y;
+}
+
+/// _grouped_linear: rows that are sorted by expert times each one's weight; biases are added in
+/// place, a row of them for each.
+ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
+                                     std::int64_t width) {
+  V selected = ir::no_id;
+  const std::int64_t count = shape(rows)[0];
+  if (bias != ir::no_id) {
+    selected = out({count, width}, dtype(rows), true);
+    emit(OpKind::index, {bias, ids}, {selected});
+    if (expert_biases_ != ir::no_id) hold({expert_biases_});
+    expert_biases_ = selected;
+  }
+  const V y = out({count, width}, dtype(rows), true);
+  emit(OpKind::grouped_mm, {rows, weight, offsets}, {y},
+       ir::Product{static_cast<std::int32_t>(shape(rows).back())});
+  if (bias == ir::no_id) return y;
+  const V sum = p_.on_storage_of(y, shape(y), dtype(y), true);
+  emit(OpKind::add, {y, selected}, {sum});
+  return sum;
+}
+
+/// Glm4MoeTopkRouter.forward, DeepseekV3TopkRouter.forward. The choice is made of corrected scores,
 /// the weights of the scores themselves.
 Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
@@ -155,18 +216,25 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   const auto plain = [&](const Shape& size, DType type) { return out(size, type, false); };
   const V choice = plain(shape(scores), DType::f32);
   emit(OpKind::add, {scores, b.score_correction}, {choice});
-  const V two = plain({tokens, 2}, DType::f32), of_two = plain({tokens, 2}, DType::i64);
-  emit(OpKind::topk, {choice}, {two, of_two}, ir::TopK{2});
-  const V group = plain({tokens, 1}, DType::f32);
+  const std::int64_t n = moe.groups, m = moe.top_groups;
+  const V by_group = p_.reshape(choice, {tokens, n, moe.experts / n});
+  const V two = plain({tokens, n, 2}, DType::f32), of_two = plain({tokens, n, 2}, DType::i64);
+  emit(OpKind::topk, {by_group}, {two, of_two}, ir::TopK{2});
+  const V group = plain({tokens, n}, DType::f32);
   emit(OpKind::sum, {two}, {group});
-  const V best = plain({tokens, 1}, DType::f32), of_best = plain({tokens, 1}, DType::i64);
-  emit(OpKind::topk, {group}, {best, of_best}, ir::TopK{1});
-  const V zeros = plain({tokens, 1}, DType::f32);
+  const V best = plain({tokens, m}, DType::f32), of_best = plain({tokens, m}, DType::i64);
+  emit(OpKind::topk, {group}, {best, of_best}, ir::TopK{static_cast<std::int32_t>(m)});
+  const V zeros = plain({tokens, n}, DType::f32);
   emit(OpKind::fill, {}, {zeros});
   const V groups = p_.on_storage_of(zeros, shape(zeros), DType::f32, true);
   emit(OpKind::scatter, {zeros, of_best, of_best}, {groups});
+  V mask = groups;
+  if (n > 1) {  // expanded to the experts: one group's is a view
+    mask = plain(shape(scores), DType::f32);
+    emit(OpKind::clone, {groups}, {mask});
+  }
   const V within = plain(shape(scores), DType::u8), outside = plain(shape(scores), DType::u8);
-  emit(OpKind::cast, {groups}, {within});
+  emit(OpKind::cast, {mask}, {within});
   emit(OpKind::compare, {within}, {outside}, ir::Compare{1.0, ir::Comparison::not_equal});
   const V masked = plain(shape(scores), DType::f32);
   emit(OpKind::masked_fill, {choice, outside}, {masked});
@@ -184,9 +252,21 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
     weights = divided_in_place(picked, denominator);
   }
   weights = unary(OpKind::mul_scalar, weights, ir::Number{moe.scaling});
-  hold({wide, scores, of_two, group, of_best, groups, outside, masked});
+  hold({wide, scores, of_two, group, of_best, groups, mask, outside, masked});
   if (denominator != ir::no_id) hold({denominator});
-  return {logits, weights, experts};
+  return {logits, weights, experts, {}};
+}
+
+/// act(gate) * up, of the halves of what experts' first product made
+ir::ValueId Lowering::expert_gate(V both) {
+  const auto [gate, up] = chunk(both);
+  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id, ir::SwiGlu{}};
+  const V activated = activate(gate, &chain.ops);
+  const V product = binary(OpKind::mul, activated, up);
+  chain.ops.push_back(last_op());
+  chain.output = product;
+  s_.chains.push_back(std::move(chain));
+  return product;
 }
 
 ir::ValueId Lowering::moe(const Block& b, V x) {
@@ -194,8 +274,11 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
   const V flat = p_.reshape(x, {tokens, spec_.hidden});
   const V shared = moe.shared_gate ? gated_mlp(b, flat) : ir::no_id;
-  const Routed routed = moe.sigmoid_scores ? sigmoid_router(b, flat) : softmax_router(b, flat);
-  const auto [logits, weights, experts] = routed;
+  const Routed routed = moe.sigmoid_scores   ? sigmoid_router(b, flat)
+                        : moe.wide_scores    ? wide_softmax_router(b, flat)
+                        : moe.softmax_of_top ? top_softmax_router(b, flat)
+                                             : softmax_router(b, flat);
+  const V logits = routed.logits, weights = routed.weights, experts = routed.experts;
 
   leaf_ = Module::experts;
   const V sample_weights = p_.reshape(weights, {rows});
@@ -216,20 +299,12 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V offsets = out({moe.experts}, DType::i32, false);
   emit(OpKind::cumsum, {counts}, {offsets});
 
-  const V both = out({rows, 2 * moe.intermediate}, dtype(x), true);
-  emit(OpKind::grouped_mm, {selected, b.experts_gate_up, offsets}, {both},
-       ir::Product{static_cast<std::int32_t>(spec_.hidden)});
-  const auto [gate, up] = chunk(both);
-  Chain chain{OpKind::swiglu, {}, {gate, up}, ir::no_id, ir::no_id, ir::SwiGlu{}};
-  const V activated = activate(gate, &chain.ops);
-  const V product = binary(OpKind::mul, activated, up);
-  chain.ops.push_back(last_op());
-  chain.output = product;
-  s_.chains.push_back(std::move(chain));
+  const V both = expert_product(selected, b.experts_gate_up, b.experts_gate_up_bias, sorted_ids,
+                                offsets, 2 * moe.intermediate);
+  const V product = moe.clamped_gate ? clamped_gate(both) : expert_gate(both);
   hold({both});
-  const V expert_out = out({rows, spec_.hidden}, dtype(x), true);
-  emit(OpKind::grouped_mm, {product, b.experts_down, offsets}, {expert_out},
-       ir::Product{static_cast<std::int32_t>(moe.intermediate)});
+  const V expert_out = expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids,
+                                      offsets, spec_.hidden);
   hold({product});
   const V column = p_.reshape(weights_sorted, {rows, 1});
   const V weighted = binary(OpKind::mul, expert_out, column);
@@ -248,14 +323,17 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
   hold({order, offsets, narrow_ids});
-  if (!moe.sigmoid_scores) hold({logits, top_, experts, probabilities_});
+  if (moe.biased) hold({expert_biases_});
+  expert_biases_ = ir::no_id;
+  hold_all(routed.locals);
   if (shared != ir::no_id) {
     leaf_ = Module::mlp;
     const V share = unary(OpKind::sigmoid, linear(flat, {b.shared_gate, ir::no_id}));
     const V weighted_share = binary(OpKind::mul, share, shared);
     const V own = y;
     y = binary(OpKind::add, own, weighted_share);
-    hold({own, shared, weighted_share, logits, top_, experts});
+    hold({own, shared, weighted_share});
+    hold_all(routed.locals);
   }
   y = p_.reshape(y, shape(x));
   if (moe.shared_intermediate > 0 && !moe.shared_gate) {

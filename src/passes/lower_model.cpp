@@ -78,6 +78,10 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
 
 void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values, {}); }
 
+void Lowering::hold_all(const std::vector<V>& values) {
+  if (!values.empty()) p_.emit(OpKind::hold, phase_, at(leaf_), values, std::vector<V>{});
+}
+
 ir::ValueId Lowering::dropped(V x, double probability) {
   if (probability == 0.0) return x;
   // dropout_cuda (aten/src/ATen/native/cuda/Dropout.cu) makes the mask before the output
@@ -122,19 +126,59 @@ ir::ValueId Lowering::embedding() {
 }
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
+  if (spec_.position_grids != model::PositionGrids::one) return rotary_of_grids(inv_freq);
+  if (spec_.rotation == model::Rotation::complex) return complex_table(inv_freq);
   leaf_ = Module::rotary;
   const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
       full{1, config_.run.seq, spec_.rotary_dim};
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
-  const V angles = out(full, DType::f32, false);
-  emit(OpKind::cat, {freqs, freqs}, {angles});
+  V angles = freqs;
+  if (spec_.rotation != model::Rotation::halves_apart) {  // twice, for both halves
+    angles = out(full, DType::f32, false);
+    emit(OpKind::cat, {freqs, freqs}, {angles});
+  }
   const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
   const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
   const DType type = spec_.wide_rotary ? DType::f32 : dtype_;
   const Rotary rotary{cast(cos, type), cast(sin, type)};
   hold({angles, cos, sin, freqs});
+  return rotary;
+}
+
+/// Qwen2_5_VLRotaryEmbedding.forward, Qwen3VLTextRotaryEmbedding.forward: angles of three positions
+/// a token (time, height, width), of each sequence.
+Lowering::Rotary Lowering::rotary_of_grids(V inv_freq) {
+  leaf_ = Module::rotary;
+  constexpr std::int64_t grids = 3;
+  const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.rotary_dim;
+  const V as_float = make_int(OpKind::cast, {grids, b, s}, DType::f32, {positions_});
+  const V freqs = out({grids, b, s, d / 2}, DType::f32, false);
+  emit(OpKind::mul, {as_float, inv_freq}, {freqs});
+  const auto of_grids = [&](OpKind kind) {
+    return unary(OpKind::mul_scalar, unary(kind, freqs), ir::Number{1.0});
+  };
+  const auto recomposed = [&](V each) {
+    V one{};
+    if (spec_.position_grids == model::PositionGrids::joined) {
+      one = out({b, s, d / 2}, DType::f32, false);
+      emit(OpKind::cat, {each, each, each}, {one});
+    } else {  // heights and widths are copied between the first grid's angles
+      for (std::int64_t grid = 1; grid < grids; ++grid) {
+        one = p_.on_storage_of(each, {b, s, d / 2}, DType::f32, true);
+        emit(OpKind::copy, {each, p_.narrow(each, 0, grid, 1)}, {one});
+      }
+    }
+    const V twice = out({b, s, d}, DType::f32, false);
+    emit(OpKind::cat, {one, one}, {twice});
+    hold({each, one});
+    return twice;
+  };
+  const V cos_each = of_grids(OpKind::cos), sin_each = of_grids(OpKind::sin);
+  const V sin = recomposed(sin_each), cos = recomposed(cos_each);
+  const Rotary rotary{cast(cos, dtype_), cast(sin, dtype_)};
+  hold({freqs, cos, sin});
   return rotary;
 }
 

@@ -48,6 +48,7 @@ class Lowering {
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
+  void declare_latent(Block& b);
   void declare_block(std::int16_t index);
 
   // lower_model.cpp
@@ -57,6 +58,7 @@ class Lowering {
   V block_dropout(V x);
   V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   Rotary rotary_embedding(V inv_freq);
+  Rotary rotary_of_grids(V inv_freq);
   V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   V residual_add(V residual, V x);
 
@@ -84,16 +86,30 @@ class Lowering {
 
   // lower_attention.cpp
   V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  std::array<V, 3> projected_heads(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
   std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
   std::array<V, 3> fused_heads(V x, const Block& b);
   std::array<V, 3> split_in_three(V x);
+  V scaled_by_position(V q);
   V sdpa(V q, V k, V v, std::int64_t window);
-  V eager_core(V q, V k, V v, V mask);
+  V eager_core(V q, V k, V v, V mask, V sinks);
+  V sink_softmax(V scores, V sinks);
   V repeat_kv(V x);
   V repeated_heads(V x);
   V heads_last(V x);
+
+  // lower_rotation.cpp
+  std::pair<V, V> split_at(V x, std::int64_t first);
+  V rotate_halves_apart(V x, const Rotary& rotary);
+  std::pair<V, V> rotate_pairs_apart(V q, V k, const Rotary& rotary);
+  std::pair<V, V> rotate_complex(V q, V k, const Rotary& rotary);
+  Rotary complex_table(V inv_freq);
+
+  // lower_latent.cpp
+  std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
+  std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
 
   // lower_mask.cpp
   V make_int(ir::OpKind kind, const ir::Shape& size, DType type, std::initializer_list<V> inputs,
@@ -113,9 +129,15 @@ class Lowering {
   /// What a router makes, (tokens, top k) but for the logits.
   struct Routed {
     V logits{}, weights{}, experts{};
+    std::vector<V> locals;  ///< what the MLP's frame holds of it beside these
   };
   Routed softmax_router(const Block& b, V flat);
   Routed sigmoid_router(const Block& b, V flat);
+  Routed wide_softmax_router(const Block& b, V flat);
+  Routed top_softmax_router(const Block& b, V flat);
+  V expert_gate(V both);
+  V clamped_gate(V both);
+  V expert_product(V rows, V weight, V bias, V ids, V offsets, std::int64_t width);
   V divided_in_place(V weights, V total);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
@@ -151,6 +173,7 @@ class Lowering {
   void end_autocast();
   V slice_last(V x, std::int64_t size, std::int32_t start);
   void hold(std::initializer_list<V> values);
+  void hold_all(const std::vector<V>& values);
   [[nodiscard]] const ir::Shape& shape(V v) const { return p_.value(v).shape; }
   [[nodiscard]] DType dtype(V v) const { return p_.value(v).dtype; }
   [[nodiscard]] bool grad(V v) const { return p_.value(v).requires_grad; }
@@ -173,7 +196,8 @@ class Lowering {
 
   V hidden_{}, padded_labels_{}, positions_{};
   std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
-  V probabilities_{}, top_{};       ///< of the softmax router's frame
+  V expert_biases_ = ir::no_id;     ///< those of the experts' frame, until they are bound anew
+  std::vector<V> sink_locals_;      ///< of eager attention's frame, where there are sinks
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 

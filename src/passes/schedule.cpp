@@ -15,6 +15,9 @@ bool of_python_function(const ir::Program& p, const ir::Op& op) {
          p.op(op.forward).kind == ir::OpKind::tiled_log_probs;
 }
 
+/// What validate_outputs makes of a gradient that is wider than its input, or of another dtype.
+bool reduces(ir::OpKind kind) { return kind == ir::OpKind::sum || kind == ir::OpKind::cast; }
+
 }  // namespace
 
 Schedule make_schedule(const StepProgram& step) {
@@ -38,8 +41,7 @@ Schedule make_schedule(const StepProgram& step) {
       group_end = i;
       while (group_end + 1 < ops && p.ops[group_end + 1].group == op.group) ++group_end;
       before_sums = i;
-      while (before_sums < group_end && p.ops[before_sums + 1].kind != ir::OpKind::sum)
-        ++before_sums;
+      while (before_sums < group_end && !reduces(p.ops[before_sums + 1].kind)) ++before_sums;
     }
     for (ir::ValueId v : p.inputs(op)) {
       const ir::ValueId root = p.root(v);
@@ -48,7 +50,7 @@ Schedule make_schedule(const StepProgram& step) {
       const bool replaced = op.kind == ir::OpKind::sum && op.phase == ir::Phase::backward &&
                             producer != no_id && p.op(producer).group == op.group;
       // A checkpoint's hook hands a recomputed tensor to the node's function alone: it is gone when
-      // validate_outputs sums (torch/utils/checkpoint.py, v2.11: unpack_hook).
+      // validate_outputs sums or casts (torch/utils/checkpoint.py, v2.11: unpack_hook).
       const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
                           p.op(producer).phase == ir::Phase::recompute;
       // Locals of a backward that is written in Python die where they are bound anew.

@@ -71,6 +71,7 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   // Later than the first baselines: there only where a model has them, so that those still hold.
   if (m.embedding_multiplier) fields.push_back({"embedding_multiplier", *m.embedding_multiplier});
   if (m.residual_multiplier) fields.push_back({"residual_multiplier", *m.residual_multiplier});
+  if (m.hidden_divisor) fields.push_back({"hidden_divisor", *m.hidden_divisor});
   if (m.logits_divisor) fields.push_back({"logits_divisor", *m.logits_divisor});
   if (m.logits_multiplier) fields.push_back({"logits_multiplier", *m.logits_multiplier});
   if (m.side_by_side) fields.push_back({"side_by_side", m.side_by_side});
@@ -79,6 +80,17 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.embedding_dropout > 0) fields.push_back({"embedding_dropout", m.embedding_dropout});
   if (moe.shared_intermediate > 0)
     fields.push_back({"moe.shared_intermediate", moe.shared_intermediate});
+  if (moe.groups > 1) {
+    fields.push_back({"moe.groups", moe.groups});
+    fields.push_back({"moe.top_groups", moe.top_groups});
+  }
+  if (m.latent) {
+    fields.push_back({"latent.q_rank", m.latent->q_rank});
+    fields.push_back({"latent.kv_rank", m.latent->kv_rank});
+    fields.push_back({"latent.plain_dim", m.latent->plain_dim});
+    fields.push_back({"latent.rotated_dim", m.latent->rotated_dim});
+    fields.push_back({"latent.value_dim", m.latent->value_dim});
+  }
   if (!m.unrotated_block.empty()) fields.push_back({"unrotated_block", runs(m.unrotated_block)});
   if (m.tower) {
     fields.push_back({"tower.encoder", m.tower->encoder});

@@ -91,10 +91,21 @@ Json model_json(const model::ModelSpec& spec) {
                   {"normalize_top_k", spec.moe->normalize_top_k}};
   if (spec.moe && spec.moe->shared_intermediate > 0)
     out["moe"]["shared_intermediate"] = spec.moe->shared_intermediate;
+  if (spec.moe && spec.moe->groups > 1) {
+    out["moe"]["groups"] = spec.moe->groups;
+    out["moe"]["top_groups"] = spec.moe->top_groups;
+  }
+  if (spec.latent)
+    out["latent"] = {{"q_rank", spec.latent->q_rank},
+                     {"kv_rank", spec.latent->kv_rank},
+                     {"plain_dim", spec.latent->plain_dim},
+                     {"rotated_dim", spec.latent->rotated_dim},
+                     {"value_dim", spec.latent->value_dim}};
   if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
   if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
   if (spec.residual_multiplier) out["residual_multiplier"] = *spec.residual_multiplier;
+  if (spec.hidden_divisor) out["hidden_divisor"] = *spec.hidden_divisor;
   if (spec.logits_divisor) out["logits_divisor"] = *spec.logits_divisor;
   if (!spec.unrotated_block.empty()) out["unrotated_block"] = spec.unrotated_block;
   if (spec.tower) {
@@ -143,7 +154,19 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
           moe.at("intermediate").get<std::int64_t>(), moe.at("normalize_top_k").get<bool>()};
       if (moe.contains("shared_intermediate"))
         moe["shared_intermediate"].get_to(spec.moe->shared_intermediate);
+      if (moe.contains("groups")) {
+        moe["groups"].get_to(spec.moe->groups);
+        moe.at("top_groups").get_to(spec.moe->top_groups);
+      }
       if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
+    }
+    if (json.contains("latent")) {
+      field = "latent";
+      const Json& latent = json["latent"];
+      spec.latent = model::LatentAttention{
+          latent.at("q_rank").get<std::int64_t>(), latent.at("kv_rank").get<std::int64_t>(),
+          latent.at("plain_dim").get<std::int64_t>(), latent.at("rotated_dim").get<std::int64_t>(),
+          latent.at("value_dim").get<std::int64_t>()};
     }
     const auto read_optional = [&](const char* name, std::optional<double>& member) {
       field = name;
@@ -152,6 +175,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     read_optional("embedding_multiplier", spec.embedding_multiplier);
     read_optional("residual_multiplier", spec.residual_multiplier);
     read_optional("logits_divisor", spec.logits_divisor);
+    read_optional("hidden_divisor", spec.hidden_divisor);
     read_optional("logits_multiplier", spec.logits_multiplier);
     field = "unrotated_block";
     if (json.contains(field)) json[field].get_to(spec.unrotated_block);

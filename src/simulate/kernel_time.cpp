@@ -37,6 +37,9 @@ bool iterates(OpKind kind) {
     case OpKind::mul_scalar:
     case OpKind::div:
     case OpKind::neg:
+    case OpKind::clamp:
+    case OpKind::where:
+    case OpKind::copy_part:
     case OpKind::pow:
     case OpKind::exp:
     case OpKind::cat:

@@ -155,10 +155,11 @@ TEST_CASE("deep nesting and a flood of values stop early") {
 
 TEST_CASE("an unknown architecture lists the known ones and the way around") {
   const std::string known =
-      "is not planned yet (planned: cohere, cohere2, gemma, gemma2, gemma3_text, glm, glm4, "
-      "glm4_moe, gpt2, gpt_neox, granite, llama, mistral, mixtral, nemotron, olmo2, olmo3, olmoe, "
-      "opt, phi, phi3, "
-      "qwen2, qwen2_moe, qwen3, qwen3_moe, smollm3, stablelm, starcoder2)";
+      "is not planned yet (planned: cohere, cohere2, deepseek_v2, deepseek_v3, gemma, gemma2, "
+      "gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, granite, internlm2, llama, "
+      "minicpm, ministral3, mistral, mixtral, nemotron, olmo2, olmo3, olmoe, opt, phi, phi3, "
+      "qwen2, qwen2_5_vl_text, qwen2_moe, qwen3, qwen3_moe, qwen3_vl_text, smollm3, stablelm, "
+      "starcoder2)";
   CHECK(with("model_type", "gptj") == "llama.json: \"model_type\": \"gptj\" " + known +
                                           "; it has LayerNorm and an MLP without a gate");
   CHECK(with("model_type", "bert") ==
@@ -202,5 +203,5 @@ TEST_CASE("text of the file cannot reach the terminal as control codes") {
   CHECK(error.find('\x1b') == std::string::npos);
   CHECK(error.find('\n') == std::string::npos);
   CHECK(contains(error, "\\x1b[2J\\x0a"));
-  CHECK(error.size() < 500);
+  CHECK(error.size() < 600);
 }

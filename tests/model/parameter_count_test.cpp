@@ -150,6 +150,55 @@ TEST_CASE("families of other norms, MLPs and positions have the published models
   CHECK(count("nemotron", config) == 4'190'509'056);
 }
 
+TEST_CASE("latent attention, biased experts and encoders of images: the published parameters") {
+  const auto count = [](const char* family, nlohmann::json fields) {
+    fields["model_type"] = family;
+    return model::parameter_count(parse(fields));
+  };
+  nlohmann::json lite{
+      {"hidden_size", 2048},           {"intermediate_size", 10944}, {"num_hidden_layers", 27},
+      {"num_attention_heads", 16},     {"q_lora_rank", nullptr},     {"vocab_size", 102400},
+      {"moe_intermediate_size", 1408}, {"n_routed_experts", 64},     {"n_shared_experts", 2},
+      {"num_experts_per_tok", 6},      {"first_k_dense_replace", 1}};
+  CHECK(count("deepseek_v2", lite) == 15'706'484'224);  // DeepSeek-V2-Lite
+  // DeepSeek-V3, with the class's defaults but for these; without the layer that predicts a further
+  // token and without the corrections of 58 blocks' 256 scores, which are buffers.
+  const nlohmann::json v3{{"hidden_size", 7168},
+                          {"intermediate_size", 18432},
+                          {"num_hidden_layers", 61},
+                          {"num_attention_heads", 128},
+                          {"vocab_size", 129280}};
+  CHECK(count("deepseek_v3", v3) == 671'026'419'200 - 58 * 256);
+  const nlohmann::json oss{{"hidden_size", 2880},     {"intermediate_size", 2880},
+                           {"num_hidden_layers", 24}, {"num_attention_heads", 64},
+                           {"num_local_experts", 32}, {"vocab_size", 201088}};
+  CHECK(count("gpt_oss", oss) == 20'914'757'184);  // gpt-oss-20b
+  // Qwen2.5-VL-7B, with its encoder of 676,550,144
+  const nlohmann::json text{{"model_type", "qwen2_5_vl_text"},
+                            {"hidden_size", 3584},
+                            {"intermediate_size", 18944},
+                            {"num_hidden_layers", 28},
+                            {"num_attention_heads", 28},
+                            {"num_key_value_heads", 4},
+                            {"vocab_size", 152064}};
+  const nlohmann::json vision{{"hidden_size", 1280}, {"out_hidden_size", 3584}};
+  nlohmann::json flat = text;
+  flat["vision_config"] = vision;
+  CHECK(count("qwen2_5_vl", flat) == 8'292'166'656);
+  CHECK(count("qwen2_5_vl", {{"text_config", text}, {"vision_config", vision}}) == 8'292'166'656);
+  CHECK(count("internlm2", {{"hidden_size", 4096},
+                            {"intermediate_size", 14336},
+                            {"num_hidden_layers", 32},
+                            {"num_attention_heads", 32},
+                            {"num_key_value_heads", 8},
+                            {"vocab_size", 92544}}) == 7'737'708'544);  // InternLM2.5-7B
+  CHECK(count("minicpm", {{"hidden_size", 2304},
+                          {"intermediate_size", 5760},
+                          {"num_hidden_layers", 40},
+                          {"num_attention_heads", 36},
+                          {"vocab_size", 122753}}) == 2'724'880'896);  // MiniCPM-2B
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

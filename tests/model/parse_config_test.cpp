@@ -14,13 +14,42 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() ==
-        std::vector<std::string>{"cohere",  "cohere2",  "gemma",     "gemma2",  "gemma3_text",
-                                 "glm",     "glm4",     "glm4_moe",  "gpt2",    "gpt_neox",
-                                 "granite", "llama",    "mistral",   "mixtral", "nemotron",
-                                 "olmo2",   "olmo3",    "olmoe",     "opt",     "phi",
-                                 "phi3",    "qwen2",    "qwen2_moe", "qwen3",   "qwen3_moe",
-                                 "smollm3", "stablelm", "starcoder2"});
+  CHECK(model::known_families() == std::vector<std::string>{"cohere",
+                                                            "cohere2",
+                                                            "deepseek_v2",
+                                                            "deepseek_v3",
+                                                            "gemma",
+                                                            "gemma2",
+                                                            "gemma3_text",
+                                                            "glm",
+                                                            "glm4",
+                                                            "glm4_moe",
+                                                            "gpt2",
+                                                            "gpt_neox",
+                                                            "gpt_oss",
+                                                            "granite",
+                                                            "internlm2",
+                                                            "llama",
+                                                            "minicpm",
+                                                            "ministral3",
+                                                            "mistral",
+                                                            "mixtral",
+                                                            "nemotron",
+                                                            "olmo2",
+                                                            "olmo3",
+                                                            "olmoe",
+                                                            "opt",
+                                                            "phi",
+                                                            "phi3",
+                                                            "qwen2",
+                                                            "qwen2_5_vl_text",
+                                                            "qwen2_moe",
+                                                            "qwen3",
+                                                            "qwen3_moe",
+                                                            "qwen3_vl_text",
+                                                            "smollm3",
+                                                            "stablelm",
+                                                            "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -36,14 +65,17 @@ TEST_CASE("every family reads its smallest configuration") {
       CHECK(spec.rms_norm_eps == (family.starts_with("glm") ? 1.5625e-7 : 1e-5));
       continue;
     }
-    CHECK(spec.rotary_dim == spec.head_dim / (family == "glm4_moe" ? 2 : 1));
+    const std::int64_t rotated = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
+    CHECK(spec.rotary_dim == rotated / (family == "glm4_moe" ? 2 : 1));
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
-    CHECK(spec.tied_embeddings == (family.starts_with("gemma") || family == "smollm3"));
-    CHECK(spec.moe.has_value() ==
-          (family.ends_with("moe") || family == "mixtral" || family == "olmoe"));
+    CHECK(spec.tied_embeddings ==
+          (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
+    CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
+                                   family == "gpt_oss" || family.starts_with("deepseek")));
     const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
-                           family.starts_with("olmo");
+                           family == "gpt_oss" || family == "ministral3" ||
+                           family == "qwen2_5_vl_text" || family.starts_with("olmo");
     CHECK(spec.rms_norm_eps == (wider_eps ? 1e-5 : 1e-6));
   }
 }
@@ -398,5 +430,74 @@ TEST_CASE("glm4_moe: the first blocks are dense, and a shared expert is as wide 
   config["use_qk_norm"] = true;
   CHECK(parse(config).qk_norm);
   config["n_group"] = 2;
-  CHECK(error_of(config).find("\"n_group\"") != std::string::npos);
+  CHECK(parse(config).moe->groups == 2);
+  CHECK(parse(config).moe->top_groups == 1);
+}
+
+TEST_CASE("deepseek: heads of two parts, queries at once where q_lora_rank is null") {
+  auto config = small_config("deepseek_v3");
+  auto spec = parse(config);
+  CHECK(spec.head_dim == 128 + 64);
+  CHECK(spec.kv_heads == 4);  // one latent vector for all of them
+  CHECK(spec.latent == model::LatentAttention{1536, 512, 128, 64, 128});
+  CHECK(spec.moe->groups == 8);
+  CHECK(spec.moe->top_groups == 4);
+  CHECK(spec.moe->scaling == 2.5);
+  CHECK(spec.sparse_block == std::vector<bool>{false, false, false, true});
+  config["q_lora_rank"] = nullptr;
+  CHECK(parse(config).latent->q_rank == 0);
+  config["n_group"] = 3;
+  CHECK(error_of(config).find("\"n_group\": 3 does not divide 256 experts") != std::string::npos);
+  config["n_group"] = 8;
+  config["rope_interleave"] = false;
+  CHECK(error_of(config).find("\"rope_interleave\"") != std::string::npos);
+  config = small_config("deepseek_v2");
+  CHECK(parse(config).sparse_block == std::vector<bool>(4, true));
+  config["topk_method"] = "group_limited_greedy";
+  CHECK(error_of(config).find("experts chosen by groups") != std::string::npos);
+  config.erase("topk_method");
+  config.erase("num_experts_per_tok");
+  CHECK(error_of(config).find("\"num_experts_per_tok\" is missing") != std::string::npos);
+}
+
+TEST_CASE("gpt_oss alternates windows, has eager attention with sinks and experts with biases") {
+  const auto spec = parse(small_config("gpt_oss"));
+  CHECK(spec.window == Windows{128, 0, 128, 0});
+  CHECK(spec.attention_sinks);
+  CHECK(spec.eager_attention_only);
+  CHECK(spec.moe->biased);
+  CHECK(spec.moe->softmax_of_top);
+  CHECK(spec.moe->intermediate == 160);
+}
+
+TEST_CASE("qwen's wrappers: decoder and encoder, nested or flat") {
+  nlohmann::json config{{"model_type", "qwen2_5_vl"},
+                        {"text_config", small_config("qwen2_5_vl_text")},
+                        {"vision_config", {{"hidden_size", 1280}, {"num_heads", 16}}}};
+  const auto nested = parse(config);
+  CHECK(nested.family == "qwen2_5_vl_text");
+  CHECK(nested.qkv_bias);
+  CHECK(nested.position_grids == model::PositionGrids::joined);
+  REQUIRE(nested.tower);
+  CHECK(nested.tower->encoder == "qwen2_5_vl_vision");
+  nlohmann::json flat = small_config("qwen2_5_vl");
+  flat["vision_config"] = config["vision_config"];
+  CHECK(parse(flat) == nested);
+  config["model_type"] = "qwen3_vl";
+  config["text_config"] = small_config("qwen3_vl_text");
+  CHECK(parse(config).position_grids == model::PositionGrids::woven);
+  CHECK(parse(config).qk_norm);
+}
+
+TEST_CASE("what transformers has no code for is planned with a warning") {
+  CHECK(parse(small_config("internlm2")).reading.warnings.size() == 1);
+  auto config = small_config("minicpm");
+  config["scale_emb"] = 12;
+  config["scale_depth"] = 1.4;
+  config["dim_model_base"] = 16;
+  const auto spec = parse(config);
+  CHECK(spec.embedding_multiplier == 12.0);
+  CHECK(spec.residual_multiplier == doctest::Approx(1.4 / 2));  // the root of four blocks
+  CHECK(spec.hidden_divisor == 4.0);
+  CHECK(spec.reading.warnings.front().find("transformers 5.23 has no code for minicpm") == 0);
 }

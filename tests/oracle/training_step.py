@@ -194,6 +194,7 @@ def torchtitan_policy():
 def stack_of(model):
     """The module whose list of blocks it runs, and that list's name."""
     decoder = getattr(model.base_model, "decoder", model.base_model)
+    decoder = getattr(decoder, "language_model", decoder)  # beside an encoder of images
     return decoder, "layers" if hasattr(decoder, "layers") else "h"
 
 

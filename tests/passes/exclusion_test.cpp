@@ -91,7 +91,13 @@ const Case cases[] = {
     {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
     {"--attn efficient, --attn math",
      [](auto&, StepConfig& c) { c.run.attention = Attention::math; }, "use flash, eager or auto"},
-    {"--attn flash or cudnn, where scores are soft-capped",
+    {"--attn flash, latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.latent.emplace();
+       c.run.attention = Attention::flash;
+     },
+     "use auto or eager"},
+    {"--attn flash or cudnn, where scores are soft-capped or have sinks",
      [](model::ModelSpec& m, StepConfig& c) {
        m.eager_attention_only = true;
        c.run.attention = Attention::flash;
@@ -354,7 +360,8 @@ const Case cases[] = {
      },
      "add --autocast none"},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
-     "learned positions, a shared expert",
+     "learned positions, a shared expert, latent attention, attention sinks, positions in three "
+     "grids, queries scaled by position",
      [](model::ModelSpec& m, StepConfig& c) {
        m.norm = model::Norm::layer;
        c.runtime.kind = Runtime::ac_trainer;

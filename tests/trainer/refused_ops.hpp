@@ -8,8 +8,9 @@ namespace ac_advisor::test {
 inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
   if (kind >= dequantize && kind <= mm_quantized) return true;
-  for (ir::OpKind refused : {layer_norm, layer_norm_backward, gelu, relu, relu_backward, sigmoid,
-                             sigmoid_backward, gather})
+  for (ir::OpKind refused :
+       {layer_norm, layer_norm_backward, gelu, relu, relu_backward, sigmoid, sigmoid_backward,
+        gather, clamp, floor, log, polar, max, where, copy_part})
     if (kind == refused) return true;
   return false;
 }

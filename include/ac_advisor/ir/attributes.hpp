@@ -46,6 +46,10 @@ struct Add {
 struct Number {  ///< add_scalar, mul_scalar, div by a number, fill
   double value = 0;
 };
+struct Clamp {  ///< an end that is not there: infinite
+  double low = 0;
+  double high = 0;
+};
 struct Power {
   double exponent = 0;
 };
@@ -108,8 +112,9 @@ struct BucketCopy {
 /// Trivially copyable, 24 bytes.
 using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
-                 Number, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide, RmsNorm,
-                 LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach, BucketCopy>;
+                 Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
+                 RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
+                 BucketCopy>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -30,6 +30,11 @@ enum class OpKind : std::uint8_t {
   mul_scalar,
   div,
   neg,
+  clamp,
+  floor,
+  log,
+  polar,  ///< angles to pairs of fp32: cos and sin
+  max,    ///< over the last dimension: values, indices
   pow,
   mean,
   rsqrt,
@@ -63,6 +68,7 @@ enum class OpKind : std::uint8_t {
   index_put,
   empty,
   copy,
+  copy_part,  ///< into a slice of its first operand along the last dimension
   compare,
   // Fused forward kernels.
   rms_norm,
@@ -83,6 +89,7 @@ enum class OpKind : std::uint8_t {
   silu_backward,
   gelu_backward,
   relu_backward,
+  where,
   sigmoid_backward,
   tanh_backward,
   layer_norm_backward,

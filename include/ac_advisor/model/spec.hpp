@@ -18,6 +18,26 @@ enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out };
 /// (gpt_neox); the same as the first, split in one op (gpt2).
 enum class QkvLayout : std::uint8_t { sliced, by_head, split };
 
+/// How q and k are rotated. halves: x cos + rotate_half(x) sin; halves_apart: each half by itself,
+/// with tables of half the width (gpt_oss); pairs_apart: even and odd elements by themselves
+/// (deepseek_v3); complex: pairs as complex numbers in fp32 (deepseek_v2).
+enum class Rotation : std::uint8_t { halves, halves_apart, pairs_apart, complex };
+
+/// What rotary angles are made of: a position a token; three (time, height, width), whose angles
+/// are joined in parts (qwen2_5_vl) or woven into one another (qwen3_vl).
+enum class PositionGrids : std::uint8_t { one, joined, woven };
+
+/// Multi-head latent attention: keys and values of all heads from one narrow vector a token, and
+/// one rotated part of the key that all heads share (deepseek_v2).
+struct LatentAttention {
+  std::int64_t q_rank = 0;  ///< width of the queries' vector; 0: they are projected at once
+  std::int64_t kv_rank = 0;
+  std::int64_t plain_dim = 0;    ///< of a head's q and k, not rotated: qk_nope_head_dim
+  std::int64_t rotated_dim = 0;  ///< qk_rope_head_dim
+  std::int64_t value_dim = 0;    ///< v_head_dim
+  bool operator==(const LatentAttention&) const = default;
+};
+
 /// Mixture-of-experts MLP (Hugging Face: mixtral, qwen3_moe).
 struct MoeSpec {
   std::int64_t experts = 0;
@@ -29,6 +49,13 @@ struct MoeSpec {
   bool shared_gate = false;              ///< which is weighted by a gate of its own (qwen2_moe)
   bool sigmoid_scores = false;           ///< scores by sigmoid, in fp32, corrected (glm4_moe),
   double scaling = 1.0;                  ///< and multiplied by this: routed_scaling_factor
+  bool wide_scores = false;              ///< scores by softmax, in fp32, scaled (deepseek_v2)
+  std::int64_t groups = 1;               ///< of experts, of which
+  std::int64_t top_groups = 1;           ///< so many are chosen from
+  bool softmax_of_top = false;  ///< weights: softmax of the chosen logits, not widened (gpt_oss)
+  bool biased = false;          ///< router and experts have biases (gpt_oss)
+  bool input_first = false;     ///< experts' weights are [experts, in, out] (gpt_oss)
+  bool clamped_gate = false;    ///< (up + 1) * gate * sigmoid(a * gate), both clamped (gpt_oss)
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -138,7 +165,14 @@ struct ModelSpec {
   double residual_dropout = 0.0;    ///< of what attention and MLP put out
   double embedding_dropout = 0.0;
   std::optional<double> logits_multiplier;  ///< cohere
-  std::int64_t rotary_dim = 0;              ///< rotated part of head_dim (partial_rotary_factor)
+  std::optional<LatentAttention> latent;    ///< head_dim is that of q and k then
+  Rotation rotation = Rotation::halves;
+  PositionGrids position_grids = PositionGrids::one;
+  bool position_scaled_queries = false;  ///< by a function of their position (ministral3)
+  bool no_packed_check = false;          ///< masks are made without positions (gpt_oss, qwen2_5_vl)
+  std::optional<double> hidden_divisor;  ///< of what the LM head reads (minicpm)
+  bool attention_sinks = false;          ///< a learned logit a head beside the scores (gpt_oss)
+  std::int64_t rotary_dim = 0;           ///< rotated part of head_dim (partial_rotary_factor)
   std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
@@ -153,6 +187,15 @@ struct ModelSpec {
   std::optional<Tower> tower;
 
   Reading reading;
+
+  /// LayerNorm with a bias beside its weight.
+  [[nodiscard]] bool norms_have_bias() const {
+    return norm == Norm::layer || norm == Norm::layer_plus_one;
+  }
+  /// What attention multiplies the scores by: 1 where queries were scaled before.
+  [[nodiscard]] double score_scale() const { return scaled_queries ? 1.0 : attention_scale; }
+  /// Elements of a head's value.
+  [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 
   bool operator==(const ModelSpec&) const = default;
 };

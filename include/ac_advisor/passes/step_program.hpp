@@ -38,8 +38,13 @@ struct BlockValues {
   ir::ValueId norm1_bias = ir::no_id, norm2_bias = ir::no_id;
   ir::ValueId post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
   LinearValues q, k, v, o, qkv, gate, up, gate_up, down;
+  LinearValues q_a, q_b, kv_a, kv_b;  ///< of latent attention, with
+  ir::ValueId q_a_norm = ir::no_id, kv_a_norm = ir::no_id;
+  ir::ValueId sinks = ir::no_id;  ///< [heads]
   ir::ValueId q_norm = ir::no_id, k_norm = ir::no_id;
   ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
+  ir::ValueId router_bias = ir::no_id;  ///< and of the experts: [experts, width]
+  ir::ValueId experts_gate_up_bias = ir::no_id, experts_down_bias = ir::no_id;
   ir::ValueId score_correction = ir::no_id;
   ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
 };

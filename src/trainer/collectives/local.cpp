@@ -95,7 +95,10 @@ class Local final : public Collectives {
       s_->tensors[static_cast<std::size_t>(rank_)] = mine;
     }
     meet();
-    work();
+    {
+      const MemoryTracker::Scope outside(nullptr);  // scratch of sums is not the step's
+      work();
+    }
     meet();
     const std::scoped_lock lock(s_->mutex);
     s_->tensors[static_cast<std::size_t>(rank_)].reset();

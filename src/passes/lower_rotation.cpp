@@ -1,0 +1,87 @@
+// transformers v5.23: rotations of q and k that are not x cos + rotate_half(x) sin.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Shape;
+
+/// torch.split along the last dimension: two views.
+std::pair<ir::ValueId, ir::ValueId> Lowering::split_at(V x, std::int64_t first) {
+  const auto part = [&](std::int64_t size) {
+    Shape s = shape(x);
+    s.set(s.rank() - 1, size);
+    const V y = p_.on_storage_of(x, s, dtype(x), false);
+    p_.value(y).permuted = p_.value(x).permuted;
+    return y;
+  };
+  const V a = part(first), b = part(shape(x).back() - first);
+  emit(OpKind::split, {x}, {a, b});
+  return {a, b};
+}
+
+/// GptOss' _apply_rotary_emb: both halves of a head, (B, heads, S, D / 2), and their join.
+ir::ValueId Lowering::rotate_halves_apart(V x, const Rotary& rotary) {
+  const auto [a, b] = split_at(x, shape(x).back() / 2);
+  const V first = binary(OpKind::add, binary(OpKind::mul, a, rotary.cos),
+                         binary(OpKind::mul, b, rotary.sin), ir::Add{-1.0});
+  const V second =
+      binary(OpKind::add, binary(OpKind::mul, b, rotary.cos), binary(OpKind::mul, a, rotary.sin));
+  const V y = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::cat, {first, second}, {y});
+  return y;
+}
+
+/// DeepseekV3's apply_rotary_pos_emb_interleave: even and odd elements, slices with a step of two.
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_pairs_apart(V q, V k, const Rotary& rotary) {
+  const auto every_other = [&](V x, std::int32_t start) {
+    const V y = slice_last(x, shape(x).back() / 2, start);
+    p_.value(y).permuted = p_.value(x).permuted;
+    return y;
+  };
+  const std::int64_t half = shape(rotary.cos).back() / 2;
+  const V cos = p_.narrow(rotary.cos, 2, 0, half), sin = p_.narrow(rotary.sin, 2, 0, half);
+  const V q1 = every_other(q, 0), q2 = every_other(q, 1);
+  const V k1 = every_other(k, 0), k2 = every_other(k, 1);
+  const auto turned = [&](V a, V b, V like) {
+    const V first = binary(OpKind::add, binary(OpKind::mul, a, cos), binary(OpKind::mul, b, sin),
+                           ir::Add{-1.0});
+    const V second = binary(OpKind::add, binary(OpKind::mul, b, cos), binary(OpKind::mul, a, sin));
+    const V y = out(shape(like), dtype(like), grad(like));
+    emit(OpKind::cat, {first, second}, {y});
+    return y;
+  };
+  const V q_turned = turned(q1, q2, q);
+  const std::pair<V, V> both{q_turned, turned(k1, k2, k)};
+  hold({q, k});
+  return both;
+}
+
+/// DeepseekV2's apply_rotary_emb: in fp32, each pair times a complex number.
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_complex(V q, V k, const Rotary& rotary) {
+  const V q_wide = cast(q, DType::f32), k_wide = cast(k, DType::f32);
+  const auto turned = [&](V wide, V like) {
+    return cast(binary(OpKind::mul, wide, rotary.cos), dtype(like));
+  };
+  const V q_turned = turned(q_wide, q);
+  const std::pair<V, V> both{q_turned, turned(k_wide, k)};
+  hold({q, k, q_wide, k_wide});
+  return both;
+}
+
+/// DeepseekV2RotaryEmbedding.forward: complex numbers of length one, (1, S, D) as pairs of fp32.
+Lowering::Rotary Lowering::complex_table(V inv_freq) {
+  leaf_ = Module::rotary;
+  const std::int64_t s = config_.run.seq, d = spec_.rotary_dim;
+  const V as_float = cast(positions_, DType::f32);
+  const V freqs = out({1, s, d / 2}, DType::f32, false);
+  emit(OpKind::mul, {as_float, inv_freq}, {freqs});
+  const V lengths = make_int(OpKind::fill, {1, s, d / 2}, DType::f32, {}, ir::Number{1.0});
+  const V turns = make_int(OpKind::polar, {1, s, d}, DType::f32, {lengths, freqs});
+  const V scaled = unary(OpKind::mul_scalar, turns, ir::Number{1.0});
+  hold({freqs});
+  return {scaled, scaled};
+}
+
+}  // namespace ac_advisor::passes
