@@ -77,17 +77,19 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
   space.set("--batch", micro_batches(base));
-  if (base.layout.world > 1) {
+  const bool whole = base.layout.tp == 1;  // tensor parallelism goes with fsdp2, eager kernels, ce
+  if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
+    if (!whole) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
     space.set("--shard", std::move(shards));
   }
-  space.set("--kernels", {"eager", "fused"});
+  if (whole) space.set("--kernels", {"eager", "fused"});
   const std::int64_t chunk =
       base.memory.chunk_tokens > 0 ? base.memory.chunk_tokens : default_chunk_tokens;
-  space.set("--loss", {"ce", "lc-ce", "chunked:" + std::to_string(chunk)});
+  if (whole) space.set("--loss", {"ce", "lc-ce", "chunked:" + std::to_string(chunk)});
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

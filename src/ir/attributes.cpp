@@ -60,6 +60,14 @@ std::string text(const Dequantize& a) {
 std::string text(const QuantizedProduct& a) {
   return fmt::format("inner={} {}", a.inner, text(a.of));
 }
+std::string text(const TpGather& a) {
+  return fmt::format("parts={} ranks={}", a.parts == Joined::tokens ? "tokens" : "vocabulary",
+                     a.ranks);
+}
+std::string text(const TpScatter& a) { return fmt::format("ranks={}", a.ranks); }
+std::string text(const Embedding& a) {
+  return a.ranks == 1 ? std::string() : fmt::format("ranks={}", a.ranks);
+}
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 
 }  // namespace

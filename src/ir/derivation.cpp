@@ -15,6 +15,10 @@ ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t sta
   return p_.narrow(base, last, start, shape.back());
 }
 
+ValueId Derivation::first_rows(ValueId base, std::int64_t rows) {
+  return p_.narrow(base, 0, 0, rows);
+}
+
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                           std::initializer_list<ValueId> outputs, const Attributes& attributes) {
   const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs, attributes);

@@ -48,5 +48,8 @@ void rope(Derivation& d);
 void swiglu(Derivation& d);
 void precomputed_grad(Derivation& d);
 void linear_cross_entropy(Derivation& d);
+void tp_all_gather(Derivation& d);
+void tp_reduce_scatter(Derivation& d);
+void vocab_parallel_loss(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

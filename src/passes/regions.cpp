@@ -56,6 +56,7 @@ std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
 
 std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
   const std::int32_t block = op.module.block;
+  if (op.module.leaf == ir::Module::embed) return -1;  // what its reduce-scatter reads
   if (config.memory.ac == AcMode::attention)
     return module_region(op, static_cast<ModuleKind>(config.memory.ac_arg));
   if (block < 0) return -1;
@@ -87,11 +88,11 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
   return -1;
 }
 
-/// TorchTitan's policy keeps flash attention, collectives' results, and matrix products 1, 3, 5, …
+/// TorchTitan's policy keeps flash attention, reduce-scatters' results, and matrix products 1, 3, 5, …
 /// of each region; `addmm` is not `mm`.
 bool policy_keeps(const ir::Op& op, std::int32_t& products) {
   if (op.kind == ir::OpKind::mm) return ++products % 2 == 1;
-  return op.kind == ir::OpKind::sdpa || ir::row(op.kind).cost == ir::CostClass::collective;
+  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter;
 }
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }

@@ -143,6 +143,7 @@ double late_contention(const Clocks& t, double begin, double end) {
 Run run_of(const StepConfig& config) {
   Run run(config.layout.world);
   run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
+  run.tp = config.layout.tp;
   run.node_size = config.layout.node_size;
   run.network = config.layout.network_gbps * 1e9 / 8.0;
   run.attention = config.run.attention;
@@ -200,6 +201,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
         time.by_phase[static_cast<std::size_t>(op.phase)] += weight * late;
       }
       for (ir::ValueId v : p.inputs(op))
+        ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
+      for (ir::ValueId v : p.outputs(op))  // a functional one's, which the next op reads
         ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
     }

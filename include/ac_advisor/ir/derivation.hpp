@@ -59,6 +59,9 @@ class Derivation {
   /// `shape`'s part of `base` from `start` on along the last dimension: a view.
   ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
 
+  /// The first `rows` entries of `base` along dim 0: a view.
+  ValueId first_rows(ValueId base, std::int64_t rows);
+
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 
