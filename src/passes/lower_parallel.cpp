@@ -118,7 +118,8 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
   const V losses = where_counted(targets, made(OpKind::neg, row, {p_.reshape(all, row)}));
   const V counts = make_int(OpKind::compare, row, DType::u8, {targets},
                             ir::Compare{-100.0, Comparison::not_equal});
-  const V count = make_int(OpKind::sum, {}, DType::i64, {counts});
+  const V wide = make_int(OpKind::cast, row, DType::i64, {counts});  // sum's own
+  const V count = make_int(OpKind::sum, {}, DType::i64, {wide});
   const V counted = made(OpKind::cast, {}, {count});
   const V total = made(OpKind::sum, {}, {losses});
   const V mean = made(OpKind::div, {}, {total, counted});

@@ -56,10 +56,10 @@ std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
 
 std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
   const std::int32_t block = op.module.block;
-  if (op.module.leaf == ir::Module::embed) return -1;  // what its reduce-scatter reads
   if (config.memory.ac == AcMode::attention)
     return module_region(op, static_cast<ModuleKind>(config.memory.ac_arg));
-  if (block < 0) return -1;
+  // In the first block, what the embedding's reduce-scatter still reads.
+  if (block < 0 || op.module.leaf == ir::Module::embed) return -1;
   const auto scoped = [&](std::int32_t b) {
     if (config.memory.scope == AcScope::block) return b;
     const std::int32_t part = submodule_index(op.module.leaf);

@@ -41,7 +41,12 @@ Schedule make_schedule(const StepProgram& step) {
       // validate_outputs sums (torch/utils/checkpoint.py, v2.11: unpack_hook).
       const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
                           p.op(producer).phase == ir::Phase::recompute;
-      const std::size_t end = replaced ? i : handed ? std::max(i, before_sums) : group_end;
+      // A backward that is written in Python: what it makes ends with its last use.
+      const bool local = op.phase == ir::Phase::backward && op.forward != no_id &&
+                         p.op(op.forward).kind == ir::OpKind::vocab_parallel_loss &&
+                         producer != no_id && p.op(producer).group == op.group;
+      const std::size_t end =
+          replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));
     }
