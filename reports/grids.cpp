@@ -230,9 +230,9 @@ std::string title(const profile::Profile& p) {
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
   if (c.layout.tp > 1)
-    text += fmt::format("\ntp {} x dp {}: sequence parallel, {}", c.layout.tp,
-                        c.layout.data_ranks(),
-                        c.layout.loss_parallel ? "loss parallel" : "whole logits");
+    text +=
+        fmt::format("\ntp {} x dp {}: sequence parallel, {}", c.layout.tp, c.layout.data_ranks(),
+                    c.layout.loss_parallel ? "loss parallel" : "whole logits");
   text += fmt::format("\nshard {} over {}, framework {}\nparameters {}, computation {}{}",
                       shard_option(c), c.layout.data_ranks(), c.runtime.framework,
                       to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),

@@ -38,12 +38,11 @@ void vocab_parallel_loss(Derivation& d) {
   const Shape logits = d.shape(log_probabilities), rows{logits[0]}, column{logits[0], 1};
   const DType wide = d.dtype(log_probabilities);
   const auto make = [&](OpKind kind, std::initializer_list<ValueId> in, const Shape& shape,
-                        DType type, const Attributes& a = {}) {
-    return d.emit(kind, in, shape, type, a);
-  };
+                        DType type,
+                        const Attributes& a = {}) { return d.emit(kind, in, shape, type, a); };
   const auto kept_or_zero = [&](ValueId value, const Shape& shape, DType type) {
-    const ValueId counts = make(OpKind::compare, {targets}, rows, DType::u8,
-                                Compare{-100.0, Comparison::not_equal});
+    const ValueId counts =
+        make(OpKind::compare, {targets}, rows, DType::u8, Compare{-100.0, Comparison::not_equal});
     const ValueId zero = make(OpKind::fill, {}, {}, type);
     return make(OpKind::masked_fill, {counts, value, zero}, shape, type);
   };
@@ -52,8 +51,8 @@ void vocab_parallel_loss(Derivation& d) {
   const ValueId zeros = make(OpKind::fill, {}, logits, wide);
   const ValueId below = make(OpKind::compare, {safe}, rows, DType::u8);
   const ValueId above = make(OpKind::compare, {safe}, rows, DType::u8);
-  const ValueId elsewhere = make(OpKind::compare, {below, above}, rows, DType::u8,
-                                 Compare{0.0, Comparison::both});
+  const ValueId elsewhere =
+      make(OpKind::compare, {below, above}, rows, DType::u8, Compare{0.0, Comparison::both});
   const ValueId copy = make(OpKind::clone, {safe}, rows, DType::i64);
   const ValueId own = make(OpKind::add_scalar, {copy}, rows, DType::i64);
   d.emit_raw(OpKind::mask_shard, {own, elsewhere}, {d.overwrite(own)});

@@ -133,8 +133,7 @@ void Lowering::declare_block(std::int16_t index) {
     b.gate_up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj);
     b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   } else {
-    if (!spec_.plain_mlp)
-      b.gate = linear_parameters(h, wide, spec_.mlp_bias, Module::gate_proj);
+    if (!spec_.plain_mlp) b.gate = linear_parameters(h, wide, spec_.mlp_bias, Module::gate_proj);
     b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj);
     b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   }
@@ -159,8 +158,7 @@ void Lowering::declare() {
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
   if (spec_.norm == model::Norm::layer || spec_.norm == model::Norm::layer_plus_one)
     m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
-  m_.lm_head =
-      spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
+  m_.lm_head = spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
   if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
   // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
   for (std::int64_t i = 0; i < spec_.rotary_tables && spec_.position_table == 0; ++i) {

@@ -18,7 +18,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 std::int64_t fsdp_shards(const StepConfig& config) {
   return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
-                                                 : config.layout.data_ranks();
+                                               : config.layout.data_ranks();
 }
 
 std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {

@@ -48,8 +48,7 @@ ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
       break;
   }
   distributed_ = tp_ > 1;
-  const V y =
-      spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
+  const V y = spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
   distributed_ = false;
   return y;
 }

@@ -11,8 +11,8 @@ using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
-/// Shard(1) to Replicate: an all-gather along dim 0; the parts are joined along the tokens by a copy
-/// (torch/_utils.py, _maybe_view_chunk_cat), of one sequence by a view.
+/// Shard(1) to Replicate: an all-gather along dim 0; the parts are joined along the tokens by a
+/// copy (torch/_utils.py, _maybe_view_chunk_cat), of one sequence by a view.
 ir::ValueId Lowering::gathered(V x) {
   if (!sequence_parts()) return x;
   const Shape part = shape(x);
@@ -56,8 +56,8 @@ ir::ValueId Lowering::whole_vocabulary(V logits) {
   return joined;
 }
 
-/// _MaskPartial._mask_tensor: the indices that this rank has, the others at its first row, and which
-/// those are.
+/// _MaskPartial._mask_tensor: the indices that this rank has, the others at its first row, and
+/// which those are.
 Lowering::OwnRows Lowering::own_rows(V indices) {
   const Shape s = shape(indices);
   const V below = make_int(OpKind::compare, s, DType::u8, {indices});
@@ -92,8 +92,8 @@ ir::ValueId Lowering::where_counted(V targets, V value) {
   return make_int(OpKind::masked_fill, shape(value), dtype(value), {counts, value, zero});
 }
 
-/// loss_parallel: _log_softmax and _nll_loss_forward on shards of the logits, (tokens, V / ranks) in
-/// fp32. Maximum, sum of exponentials and the targets' entries are reduced over ranks.
+/// loss_parallel: _log_softmax and _nll_loss_forward on shards of the logits, (tokens, V / ranks)
+/// in fp32. Maximum, sum of exponentials and the targets' entries are reduced over ranks.
 ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
   const Shape s = shape(logits), column{s[0], 1}, row{s[0]};
   const auto made = [&](OpKind kind, const Shape& size, std::initializer_list<V> in,
@@ -103,8 +103,7 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
   const V largest = made(OpKind::tp_all_reduce, column, {made(OpKind::amax, column, {logits})});
   const V shifted = made(OpKind::add, s, {logits, largest}, ir::Add{-1.0});
   const V exponentials = made(OpKind::exp, s, {shifted});
-  const V sums =
-      made(OpKind::tp_all_reduce, column, {made(OpKind::sum, column, {exponentials})});
+  const V sums = made(OpKind::tp_all_reduce, column, {made(OpKind::sum, column, {exponentials})});
   const V log_sums = made(OpKind::log, column, {sums});
   const V log_probabilities = made(OpKind::add, s, {shifted, log_sums}, ir::Add{-1.0});
   hold({shifted, largest, sums, log_sums});

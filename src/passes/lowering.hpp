@@ -183,7 +183,7 @@ class Lowering {
   std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
   V probabilities_{}, top_{};       ///< of the softmax router's frame
   std::int64_t tp_ = config_.layout.tp;
-  V in_flight_ = ir::no_id;  ///< what a reduce-scatter reads until its result is waited for
+  V in_flight_ = ir::no_id;   ///< what a reduce-scatter reads until its result is waited for
   bool distributed_ = false;  ///< what is made now is a DTensor
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };

@@ -88,8 +88,8 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
   return -1;
 }
 
-/// TorchTitan's policy keeps flash attention, reduce-scatters' results, and matrix products 1, 3, 5, …
-/// of each region; `addmm` is not `mm`.
+/// TorchTitan's policy keeps flash attention, reduce-scatters' results, and matrix products 1, 3,
+/// 5, … of each region; `addmm` is not `mm`.
 bool policy_keeps(const ir::Op& op, std::int32_t& products) {
   if (op.kind == ir::OpKind::mm) return ++products % 2 == 1;
   return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter;

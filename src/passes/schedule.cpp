@@ -45,8 +45,7 @@ Schedule make_schedule(const StepProgram& step) {
       const bool local = op.phase == ir::Phase::backward && op.forward != no_id &&
                          p.op(op.forward).kind == ir::OpKind::vocab_parallel_loss &&
                          producer != no_id && p.op(producer).group == op.group;
-      const std::size_t end =
-          replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
+      const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));
     }

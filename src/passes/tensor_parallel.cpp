@@ -25,8 +25,8 @@ ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gra
   const ValueId own = p.make(shape, p.value(gradient).dtype, role, parameter.module);
   const ValueId from = whole ? p.narrow(gradient, 0, 0, shape[0]) : gradient;
   const std::int32_t last = p.ops.empty() ? 0 : p.ops.back().group;
-  const ir::OpId op = p.emit(whole ? OpKind::clone : OpKind::tp_all_reduce, phase, parameter.module,
-                             {from}, {own});
+  const ir::OpId op =
+      p.emit(whole ? OpKind::clone : OpKind::tp_all_reduce, phase, parameter.module, {from}, {own});
   p.op(op).group = last + 1;
   return own;
 }
@@ -44,8 +44,7 @@ void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
   for (const Parameter& parameter : step.parameters) {
     if (!parameter.trained) continue;
     ValueId& gradient = step.optimized[i++].gradient;
-    gradient =
-        redistributed(step, parameter, gradient, ir::Phase::optimizer, ir::Role::temporary);
+    gradient = redistributed(step, parameter, gradient, ir::Phase::optimizer, ir::Role::temporary);
   }
 }
 
@@ -68,8 +67,8 @@ std::string divisors(std::int64_t n) {
 }
 
 std::string sizes(const ModelSpec& m, const StepConfig& c) {
-  return tp_option(c) + " of " + std::to_string(m.heads) + " heads, " +
-         std::to_string(m.kv_heads) + " of keys and values, " + std::to_string(m.intermediate) +
+  return tp_option(c) + " of " + std::to_string(m.heads) + " heads, " + std::to_string(m.kv_heads) +
+         " of keys and values, " + std::to_string(m.intermediate) +
          " in the MLP and a vocabulary of " + std::to_string(m.vocab) + " (these have " +
          divisors(common_divisor(m)) + ")";
 }
@@ -141,8 +140,7 @@ constexpr Exclusion exclusions_of_tp[] = {
      "PyTorch composes DTensor's tensor parallelism with fully_shard; others are not planned",
      "use --shard fsdp2, or --shard none with a world of T",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::fsdp2;
+       return parallel(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::fsdp2;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --shard " + shard_option(c);

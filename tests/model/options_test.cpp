@@ -401,7 +401,8 @@ TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different da
   CHECK(says(error({{"--tp", "8"}}), {"--tp 8", "--world N"}));
   CHECK(says(error({{"--world", "8"}, {"--tp", "2"}, {"--shard", "none"}}),
              {"--shard none", "--world 8 --tp 2"}));
-  CHECK(says(error({{"--world", "4"}, {"--tp", "4"}, {"--shard", "fsdp2"}}), {"--world 8 or more"}));
+  CHECK(
+      says(error({{"--world", "4"}, {"--tp", "4"}, {"--shard", "fsdp2"}}), {"--world 8 or more"}));
   CHECK(says(error({{"--world", "8"}, {"--no-loss-parallel", ""}}), {"give --tp T"}));
 }
 

@@ -64,8 +64,8 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
   for (const json& entry : document.at("cases")) {
     const json& step = entry.at("case");
     INFO(step.dump());
-    const profile::Profile p = advise::plan(models.at(step.at("model")),
-                                            resolve_options(options_of(step)), false);
+    const profile::Profile p =
+        advise::plan(models.at(step.at("model")), resolve_options(options_of(step)), false);
     allocated.push_back(percent_off(p.memory.peak_allocated, entry.at("peak_allocated")));
     reserved.push_back(percent_off(p.memory.peak_reserved, entry.at("peak_reserved")));
     CHECK(allocated.back() <= 0.5);

@@ -17,14 +17,14 @@ StepConfig config_of(std::int64_t tp, std::int64_t world) {
 }
 
 std::int64_t count(const passes::StepProgram& step, ir::OpKind kind, ir::Phase phase) {
-  return std::count_if(step.program.ops.begin(), step.program.ops.end(), [&](const ir::Op& op) {
-    return op.kind == kind && op.phase == phase;
-  });
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(),
+                       [&](const ir::Op& op) { return op.kind == kind && op.phase == phase; });
 }
 
 std::int64_t elements(const passes::StepProgram& step) {
   std::int64_t sum = 0;
-  for (const passes::Parameter& p : step.parameters) sum += step.program.value(p.value).shape.numel();
+  for (const passes::Parameter& p : step.parameters)
+    sum += step.program.value(p.value).shape.numel();
   return sum;
 }
 

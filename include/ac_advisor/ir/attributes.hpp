@@ -96,9 +96,9 @@ struct Foreach {
   std::int32_t lists = 0;     ///< tensor lists; 0: of what is on the host
   bool scalars = false;       ///< a scalar for each tensor
 };
-/// What a tensor-parallel all-gather joins, and so what its backward does: parts of a sequence, whose
-/// gradients are sums over ranks (reduce-scatter); parts of the vocabulary, whose gradients are
-/// whole on each rank (the own part is copied out).
+/// What a tensor-parallel all-gather joins, and so what its backward does: parts of a sequence,
+/// whose gradients are sums over ranks (reduce-scatter); parts of the vocabulary, whose gradients
+/// are whole on each rank (the own part is copied out).
 enum class Joined : std::uint8_t { tokens, vocabulary };
 struct TpGather {
   Joined parts = Joined::tokens;

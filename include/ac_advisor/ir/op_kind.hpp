@@ -117,8 +117,8 @@ enum class OpKind : std::uint8_t {
   tp_all_gather,
   tp_reduce_scatter,
   tp_all_reduce,
-  mask_shard,              ///< zero where a token's row is on another rank, in place
-  vocab_parallel_loss,     ///< launches nothing: the autograd nodes of a loss over shards of logits
+  mask_shard,           ///< zero where a token's row is on another rank, in place
+  vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,
   log,
   count_  // number of kinds

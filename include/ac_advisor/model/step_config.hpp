@@ -82,9 +82,9 @@ struct MemoryTechniques {
 
 /// How the step is laid out over ranks.
 struct Layout {
-  std::int64_t world = 1;  ///< all ranks
-  std::int64_t tp = 1;     ///< ranks that share each layer: tensor parallelism
-  bool sequence_parallel = true;  ///< with tp: norms and the residual stream are parts of a sequence
+  std::int64_t world = 1;         ///< all ranks
+  std::int64_t tp = 1;            ///< ranks that share each layer: tensor parallelism
+  bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;  ///< N of hsdp:N
