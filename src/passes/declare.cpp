@@ -31,7 +31,7 @@ ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
 
 ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
   const V v = p_.make(shape, dtype, Role::parameter, at(leaf), false);
-  s_.parameters.push_back({v, at(leaf), 0, ir::no_id, false});
+  s_.parameters.push_back({.value = v, .module = at(leaf), .trained = false});
   return v;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/variant_options.hpp"
 #include "model/options_preset.hpp"
 
 using namespace ac_advisor;
@@ -394,6 +395,9 @@ TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different da
   const StepConfig alone = resolve({{"--world", "4"}, {"--tp", "4"}});
   CHECK(alone.layout.shard == Sharding::none);
   CHECK(alone.layout.data_ranks() == 1);
+  const auto again = options_of(alone);
+  REQUIRE(again);
+  CHECK(resolve(*again) == alone);
   const StepConfig both = resolve({{"--world", "8"}, {"--tp", "2"}, {"--global-batch", "32"}});
   CHECK(both.layout.shard == Sharding::fsdp2);
   CHECK(both.layout.data_ranks() == 4);
