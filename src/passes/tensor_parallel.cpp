@@ -199,7 +199,7 @@ constexpr Exclusion exclusions_of_tp[] = {
 
 extern const Pass tensor_parallel_pass;
 const Pass tensor_parallel_pass{
-    "tensor-parallel",
+    "tp-gradients",
     Stage::step,
     "tp: gradients as their parameters are split, for the optimizer's step",
     applies,
