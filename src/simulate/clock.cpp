@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "collective_time.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
 
@@ -202,8 +203,9 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       }
       for (ir::ValueId v : p.inputs(op))
         ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
-      for (ir::ValueId v : p.outputs(op))  // a functional one's, which the next op reads
-        ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
+      if (is_tensor_parallel(op.kind))  // the next op reads what it made
+        for (ir::ValueId v : p.outputs(op))
+          ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
     }
     if (wait > t.compute) {
