@@ -111,7 +111,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mask_shard, nullptr},
     {vocab_parallel_loss, nullptr},
     {amax, nullptr},
-    {log, nullptr},
+    {ir::OpKind::log, nullptr},
 }};
 
 constexpr bool in_order() {
