@@ -96,11 +96,12 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
       row.set(row, row.get(plain), c);
       continue;
     }
-    const std::string written =
-        std::string(row.name) + (row.metavar.empty() ? "" : " " + row.text(c));
+    const bool off = !row.off.empty() && row.text(c) == "false";
+    const std::string name(off ? row.off : row.name);
+    const std::string written = name + (row.metavar.empty() ? "" : " " + row.text(c));
     throw UserError(row.needs->conflict(c) + " " + written + ": " +
                     std::string(row.needs->because) + "; " + std::string(row.needs->instead) +
-                    ", or drop " + std::string(row.name));
+                    ", or drop " + name);
   }
 }
 
