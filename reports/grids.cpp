@@ -57,7 +57,7 @@ std::string batch_note(const advise::Sweep& sweep) {
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
   return fmt::format(
       "Global batch kept at {} sequences, {} a rank; micro-batch and accumulation vary",
-      grouped(rank * c.layout.world), grouped(rank));
+      grouped(rank * c.layout.data_ranks()), grouped(rank));
 }
 
 std::string unavailable_note(const advise::Sweep& sweep) {
@@ -238,8 +238,12 @@ std::string title(const profile::Profile& p) {
                       c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
+  if (c.layout.tp > 1)
+    text +=
+        fmt::format("\ntp {} x dp {}: sequence parallel, {}", c.layout.tp, c.layout.data_ranks(),
+                    c.layout.loss_parallel ? "loss parallel" : "whole logits");
   text += fmt::format("\nshard {} over {}, framework {}\nparameters {}, computation {}{}",
-                      shard_option(c), c.layout.world, c.runtime.framework,
+                      shard_option(c), c.layout.data_ranks(), c.runtime.framework,
                       to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),
                       c.precision.autocast ? " by autocast" : "");
   if (c.layout.world > 1)

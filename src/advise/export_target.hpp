@@ -33,7 +33,7 @@ struct Setting {
 
   /// Sequences of one optimizer step over all ranks.
   [[nodiscard]] std::int64_t global_batch() const {
-    return c.run.batch * c.layout.world * c.run.grad_accum;
+    return c.run.batch * c.layout.data_ranks() * c.run.grad_accum;
   }
   [[nodiscard]] std::int64_t replicas() const {
     return c.layout.shard == Sharding::hsdp ? c.layout.world / c.layout.hsdp_shards : 1;

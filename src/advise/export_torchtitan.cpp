@@ -85,10 +85,10 @@ std::string parallelism(const Setting& s, ExportResult& out) {
     case Sharding::none:
       break;
     case Sharding::ddp:
-      replicate = s.c.layout.world;
+      replicate = s.c.layout.data_ranks();
       break;
     case Sharding::fsdp2:
-      shards = s.c.layout.world;
+      shards = s.c.layout.data_ranks();
       break;
     case Sharding::hsdp:
       replicate = s.replicas(), shards = s.c.layout.hsdp_shards;
@@ -102,9 +102,10 @@ std::string parallelism(const Setting& s, ExportResult& out) {
         "layer gathered: its peak may be one block lower than the plan's");
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = 1\n"
+      "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = {}\n{}"
       "pipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n",
-      replicate, shards);
+      replicate, shards, s.c.layout.tp,
+      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n");
 }
 
 std::string training(const Setting& s) {

@@ -18,7 +18,8 @@ constexpr std::int64_t sequence_unit = 128;
 
 std::string setting(const StepConfig& c) {
   std::string text = ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels);
-  if (c.layout.world > 1) text += " " + shard_option(c);
+  if (c.layout.tp > 1) text += " tp" + std::to_string(c.layout.tp);
+  if (c.layout.data_ranks() > 1) text += " " + shard_option(c);
   return text;
 }
 

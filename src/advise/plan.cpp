@@ -234,7 +234,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
   const double tokens = static_cast<double>(config.run.batch * config.run.seq) *
                         static_cast<double>(config.run.grad_accum) *
-                        static_cast<double>(config.layout.world);
+                        static_cast<double>(config.layout.data_ranks());
   result.time.tokens_per_second = tokens / time.step;
   const double peak =
       config.precision.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;

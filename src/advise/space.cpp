@@ -77,20 +77,22 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
   space.set("--batch", micro_batches(base));
-  if (base.layout.world > 1) {
+  const bool whole = base.layout.tp == 1;  // tensor parallelism goes with fsdp2, eager kernels, ce
+  if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
+    if (!whole) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
     space.set("--shard", std::move(shards));
   }
-  space.set("--kernels", {"eager", "fused"});
+  if (whole) space.set("--kernels", {"eager", "fused"});
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
   if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits)
     losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's
-  space.set("--loss", std::move(losses));
+  if (whole) space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

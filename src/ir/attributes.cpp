@@ -64,6 +64,14 @@ std::string text(const QuantizedProduct& a) {
 std::string text(const TiledHead& a) {
   return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);
 }
+std::string text(const TpGather& a) {
+  return fmt::format("parts={} ranks={}", a.parts == Joined::tokens ? "tokens" : "vocabulary",
+                     a.ranks);
+}
+std::string text(const TpScatter& a) { return fmt::format("ranks={}", a.ranks); }
+std::string text(const Embedding& a) {
+  return a.ranks == 1 ? std::string() : fmt::format("ranks={}", a.ranks);
+}
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 
 }  // namespace

@@ -52,5 +52,8 @@ void swiglu(Derivation& d);
 void precomputed_grad(Derivation& d);
 void tiled_log_probs(Derivation& d);
 void linear_cross_entropy(Derivation& d);
+void tp_all_gather(Derivation& d);
+void tp_reduce_scatter(Derivation& d);
+void vocab_parallel_loss(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

@@ -144,7 +144,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {slice, "slice", derive::slice, C::none, 0, 0, 0, 0, 0, nullptr, Slice{}},
   {split, "split", derive::split, C::none, 0, 0, 0, 0, 0, nullptr},
   {expand, "expand", derive::expand, C::none, 0, 0, 0, 0, 0, nullptr},
-  {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr},
+  {embedding, "embedding", derive::embedding, C::embedding, 0, 1, 1, 1, 0, nullptr, Embedding{}},
   {mm, "mm", derive::mm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {addmm, "addmm", derive::addmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {bmm, "bmm", derive::bmm, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
@@ -244,6 +244,13 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {bucket_copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, BucketCopy{}},
   {broadcast, "broadcast", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {tp_all_gather, "all_gather_into_tensor", derive::tp_all_gather, C::collective, 0, 1, 1, 1, 0, nullptr, TpGather{}},
+  {tp_reduce_scatter, "reduce_scatter_tensor", derive::tp_reduce_scatter, C::collective, 0, 1, 1, 1, 0, nullptr, TpScatter{}},
+  {tp_all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 2, 0, nullptr},
+  {mask_shard, "index_put_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
+  {vocab_parallel_loss, "vocab_parallel_loss", derive::vocab_parallel_loss, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
+  {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {OpKind::log, "log", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
 }};
 // clang-format on
 

@@ -69,6 +69,9 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
+constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
+                                       [](const StepConfig&) { return std::string("--tp 1"); },
+                                       "it is about layers that ranks share", "give --tp T"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
@@ -123,7 +126,28 @@ constexpr OptionRow table[] = {
          "file that calibrate wrote (h100-80gb)",
          device}),
     whole<&S::layout, &Layout::world>(
-        {"--world", "world", "N", "data-parallel ranks (1)", parallelism}, 1, most_ranks),
+        {"--world", "world", "N", "ranks; with --tp T, N / T of them see different data (1)",
+         parallelism},
+        1, most_ranks),
+    newer(whole<&S::layout, &Layout::tp>(
+        {"--tp", "tp", "T",
+         "ranks that share each layer: tensor and sequence parallelism by PyTorch's DTensor, as "
+         "TorchTitan's llama (1)",
+         parallelism},
+        1, most_ranks)),
+    needing(newer(flag<&S::layout, &Layout::sequence_parallel>(
+                {"--sp", "sequence_parallel", "",
+                 "with --tp: norms and the residual stream are parts of each sequence (default)",
+                 parallelism},
+                "--no-sp")),
+            splits_layers),
+    needing(newer(flag<&S::layout, &Layout::loss_parallel>(
+                {"--loss-parallel", "loss_parallel", "",
+                 "with --tp: the loss is computed on parts of the vocabulary, without whole logits "
+                 "(default)",
+                 parallelism},
+                "--no-loss-parallel")),
+            splits_layers),
     newer(whole<&S::device, &DeviceChoice::threads>(
         {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
         most_threads)),
@@ -297,7 +321,6 @@ constexpr OptionRow table[] = {
 };
 
 constexpr OutOfScope out_of_scope[] = {
-    {"--tp", "tensor parallelism splits the matrices of a block, which no pass here does"},
     {"--pp", "pipeline parallelism has a schedule of its own, which no pass here makes"},
     {"--cp", "context parallelism splits the sequence, which no pass here does"},
     {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},

@@ -11,7 +11,10 @@
 namespace ac_advisor::options {
 namespace {
 
-std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.layout.world); }
+std::string world_text(const StepConfig& c) {
+  return "--world " + std::to_string(c.layout.world) +
+         (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp) : "");
+}
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
 void check_hsdp(const StepConfig& c) {
@@ -27,16 +30,22 @@ void check_hsdp(const StepConfig& c) {
                              : "the nearest is hsdp:" + std::to_string(best)));
 }
 
+void check_tp(const StepConfig& c, const Choices& hand) {
+  if (c.layout.tp > 1 && !hand.has("--world"))
+    throw UserError("--tp " + std::to_string(c.layout.tp) +
+                    ": give --world N, the number of all ranks, a multiple of it");
+}
+
 void settle_sharding(StepConfig& c, const Choices& hand) {
   if (!hand.has("--shard")) {
-    if (c.layout.world == 1)
+    if (c.layout.data_ranks() <= 1)
       c.layout.shard = Sharding::none;
     else if (c.layout.shard == Sharding::none)
       c.layout.shard = Sharding::fsdp2;
   }
   if (c.layout.shard == Sharding::none) {
     c.layout.hsdp_shards = 0;
-    if (c.layout.world > 1)
+    if (c.layout.data_ranks() > 1)
       throw UserError(shard_text(c) + " " + world_text(c) +
                       ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
                       "fsdp2 or hsdp:N");
@@ -44,9 +53,10 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   }
   if (!hand.has("--world"))
     throw UserError(shard_text(c) + ": give --world N, the number of ranks (2 or more)");
-  if (c.layout.world < 2)
+  if (c.layout.data_ranks() < 2)
     throw UserError(shard_text(c) + " " + world_text(c) +
-                    ": needs two ranks or more; use --world 2 or more, or --shard none");
+                    ": needs two ranks or more that see different data; use --world " +
+                    std::to_string(2 * c.layout.tp) + " or more, or --shard none");
   if (c.layout.shard == Sharding::hsdp) check_hsdp(c);
 }
 
@@ -56,7 +66,7 @@ void settle_global_batch(StepConfig& c, const Choices& hand) {
   if (global == 0) return;
   const bool batch = hand.has("--batch"), accum = hand.has("--grad-accum");
   const std::int64_t each = (accum && !batch ? c.run.grad_accum : c.run.batch) *
-                            (batch && accum ? c.run.grad_accum : 1) * c.layout.world;
+                            (batch && accum ? c.run.grad_accum : 1) * c.layout.data_ranks();
   std::string made = world_text(c);
   if (batch || !accum) made = "--batch " + std::to_string(c.run.batch) + " " + made;
   if (accum) made = "--grad-accum " + std::to_string(c.run.grad_accum) + " " + made;
@@ -86,11 +96,12 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
       row.set(row, row.get(plain), c);
       continue;
     }
-    const std::string written =
-        std::string(row.name) + (row.metavar.empty() ? "" : " " + row.text(c));
+    const bool off = !row.off.empty() && row.text(c) == "false";
+    const std::string name(off ? row.off : row.name);
+    const std::string written = name + (row.metavar.empty() ? "" : " " + row.text(c));
     throw UserError(row.needs->conflict(c) + " " + written + ": " +
                     std::string(row.needs->because) + "; " + std::string(row.needs->instead) +
-                    ", or drop " + std::string(row.name));
+                    ", or drop " + name);
   }
 }
 
@@ -161,6 +172,7 @@ void check_no_sync(const StepConfig& c) {
 
 StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
+  check_tp(config, hand);
   settle_sharding(config, hand);
   settle_global_batch(config, hand);
   settle_requirements(config, hand);

@@ -12,16 +12,26 @@ using ir::Module;
 using ir::Role;
 using ir::Shape;
 
+namespace {
+
+bool is_norm(Module leaf) {
+  return leaf == Module::norm1 || leaf == Module::norm2 || leaf == Module::final_norm ||
+         leaf == Module::q_norm || leaf == Module::k_norm;
+}
+
+}  // namespace
+
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   if (config_.adapters.used()) return frozen(shape, dtype_, leaf);
   const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
+  s_.parameters.back().partial = tp_ > 1 && is_norm(leaf);
   return v;
 }
 
 ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
   const V v = p_.make(shape, dtype, Role::parameter, at(leaf), false);
-  s_.parameters.push_back({v, at(leaf), 0, ir::no_id, false});
+  s_.parameters.push_back({.value = v, .module = at(leaf), .trained = false});
   return v;
 }
 
@@ -99,8 +109,8 @@ void Lowering::declare_latent(Block& b) {
 
 void Lowering::declare_block(std::int16_t index) {
   block_ = index;
-  const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim,
-                     kv = spec_.kv_heads * spec_.head_dim;
+  const std::int64_t h = spec_.hidden, q = heads() * spec_.head_dim,
+                     kv = kv_heads() * spec_.head_dim, wide = part(spec_.intermediate);
   Block b;
   const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
   const bool biased = spec_.norms_have_bias();
@@ -154,13 +164,12 @@ void Lowering::declare_block(std::int16_t index) {
       if (moe.shared_gate) b.shared_gate = parameter({1, h}, Module::mlp);
     }
   } else if (spec_.fused_gate_up) {
-    b.gate_up = linear_parameters(h, 2 * spec_.intermediate, spec_.mlp_bias, Module::gate_up_proj);
-    b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
+    b.gate_up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj);
+    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   } else {
-    if (!spec_.plain_mlp)
-      b.gate = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::gate_proj);
-    b.up = linear_parameters(h, spec_.intermediate, spec_.mlp_bias, Module::up_proj);
-    b.down = linear_parameters(spec_.intermediate, h, spec_.mlp_bias, Module::down_proj);
+    if (!spec_.plain_mlp) b.gate = linear_parameters(h, wide, spec_.mlp_bias, Module::gate_proj);
+    b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj);
+    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   }
   if (!spec_.norms_first) first_norm();
   if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
@@ -175,14 +184,14 @@ void Lowering::declare() {
   m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
-  m_.embed = parameter({spec_.vocab, spec_.hidden}, Module::embed);
+  const std::int64_t words = part(spec_.vocab);
+  m_.embed = parameter({words, spec_.hidden}, Module::embed);
   if (spec_.position_table > 0)
     m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
   for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
   if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
-  m_.lm_head =
-      spec_.tied_embeddings ? m_.embed : parameter({spec_.vocab, spec_.hidden}, Module::lm_head);
+  m_.lm_head = spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
   if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
   // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
   for (std::int64_t i = 0; i < spec_.rotary_tables && spec_.position_table == 0; ++i) {

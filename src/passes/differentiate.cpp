@@ -124,7 +124,13 @@ class Backward {
     const ValueId old = pending_[static_cast<std::size_t>(root)];
     if (came_through_view(from, input, g)) mark_viewed(g);
     if (old != no_id) {
-      g = add(from, old, g);
+      const ValueId whole = p_.root(g);
+      const OpId maker = p_.value(whole).producer;
+      const bool in_parts = maker != no_id && p_.op(maker).kind == OpKind::embedding_backward &&
+                            p_.value(whole).shape.numel() > p_.value(g).shape.numel();
+      if (in_parts) g = own_part(from, g);
+      g = add(from, old, g, p_.value(root).distributed);
+      if (in_parts) hold(whole);
       pending_[static_cast<std::size_t>(root)] = g;
     } else {
       set_pending(root, g);
@@ -152,9 +158,10 @@ class Backward {
 
   /// InputBuffer::add: in place when the gradient that came first is dense and nobody else's. A
   /// view holds its base, so one that came through a view is not (two V x H buffers and their sum
-  /// for a tied LM head and embedding).
-  ValueId add(OpId from, ValueId old, ValueId g) {
-    const bool in_place = !under_dispatch_mode_ && !viewed(old) && holders(old) == 1;
+  /// for a tied LM head and embedding). A DTensor has no storage of its own: never in place.
+  ValueId add(OpId from, ValueId old, ValueId g, bool distributed) {
+    const bool in_place =
+        !distributed && !under_dispatch_mode_ && !viewed(old) && holders(old) == 1;
     const ir::ModulePath module = p_.op(from).module;
     const ir::Value like = p_.value(old);
     --holders(old);
@@ -168,6 +175,21 @@ class Backward {
     p_.ops.back().forward = from;
     ++holders(sum);
     return sum;
+  }
+
+  /// Of a gradient of the whole vocabulary, what meets this rank's: DTensor copies it out.
+  ValueId own_part(OpId from, ValueId g) {
+    const ir::ModulePath module = p_.op(from).module;
+    const ir::Value like = p_.value(g);
+    const ValueId own = p_.make(like.shape, like.dtype, ir::Role::activation_grad, module);
+    p_.emit(OpKind::clone, ir::Phase::backward, module, {g}, {own});
+    p_.ops.back().group = ++group_;
+    p_.ops.back().forward = from;
+    return own;
+  }
+  void hold(ValueId v) {
+    p_.emit(OpKind::hold, ir::Phase::backward, {}, {v}, {});
+    p_.ops.back().group = ++group_;
   }
 
   void store(Parameter& parameter, ValueId root) {

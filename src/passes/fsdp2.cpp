@@ -165,6 +165,7 @@ class Fsdp2 {
 
   void post_backward(ParamGroup& group) {
     b_.record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
+    if (c_.layout.tp > 1) b_.redistribute(group);
     b_.reshard(group);
     if (!reduces_) return;  // --no-sync: the whole gradients wait for the last micro-batch
     b_.record(1);           // FSDP::post_backward_reduce
@@ -216,14 +217,14 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
     {"--shard none --world N, N above 1", "none is one rank alone",
      "choose ddp, zero1, zero2, fsdp2 or hsdp:N, or --world 1",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.shard == Sharding::none && c.layout.world > 1;
+       return c.layout.shard == Sharding::none && c.layout.data_ranks() > 1;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard none --world " + std::to_string(c.layout.world);
      }},
     {"--shard of any kind --world 1", "needs --world 2 or more", "with one rank use --shard none",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.shard != Sharding::none && c.layout.world < 2;
+       return c.layout.shard != Sharding::none && c.layout.data_ranks() < 2;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",

@@ -1,5 +1,7 @@
 #include "fsdp2_buffers.hpp"
 
+#include "tensor_parallel.hpp"
+
 namespace ac_advisor::passes {
 
 using ir::no_id;
@@ -15,7 +17,8 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 }  // namespace
 
 std::int64_t fsdp_shards(const StepConfig& config) {
-  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : config.layout.world;
+  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
+                                               : config.layout.data_ranks();
 }
 
 std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
@@ -125,6 +128,16 @@ void Fsdp2Buffers::reshard(ParamGroup& group) {
     instance_[static_cast<std::size_t>(s_.parameters[i].value)] = no_id;
   group.gathered.clear();
   group.unsharded = false;
+}
+
+void Fsdp2Buffers::redistribute(ParamGroup& group) {
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.gradient == no_id) continue;
+    const ValueId given = parameter.gradient;
+    parameter.gradient = redistributed(s_, parameter, given, phase_, Role::activation_grad);
+    if (parameter.gradient != given) p_.ops.back().group = next_group_--;
+  }
 }
 
 void Fsdp2Buffers::reduce(ParamGroup& group) {

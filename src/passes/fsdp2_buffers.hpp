@@ -55,6 +55,8 @@ class Fsdp2Buffers {
   /// Copies out what was gathered. `forward`: its buffer is kept for the next group's overlap.
   void wait_for_unshard(ParamGroup& group, bool forward);
   void reshard(ParamGroup& group);
+  /// Tensor parallelism: the group's gradients as their parameters are split.
+  void redistribute(ParamGroup& group);
   /// Reduces the group's gradients to this rank's shards.
   void reduce(ParamGroup& group);
   void release_all_gather();

@@ -165,13 +165,13 @@ ir::ValueId Lowering::heads_last(V x) {
 
 ir::ValueId Lowering::repeat_kv(V x) {
   const Shape s = shape(x);
-  const std::int64_t groups = spec_.heads / s[1];
+  const std::int64_t groups = heads() / s[1];
   if (groups == 1) return x;
   const V wide = p_.on_storage_of(x, {s[0], s[1], groups, s[2], s[3]}, dtype(x), false);
   emit(OpKind::expand, {x}, {wide});
   const V copy = out(shape(wide), dtype(x), grad(x));
   emit(OpKind::clone, {wide}, {copy});
-  return p_.reshape(copy, {s[0], spec_.heads, s[2], s[3]});
+  return p_.reshape(copy, {s[0], heads(), s[2], s[3]});
 }
 
 /// As repeat_kv, where nothing needs the copy: one head, repeated, is a view.
@@ -314,7 +314,7 @@ ir::ValueId Lowering::scaled_by_position(V q) {
 std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_t index, V x,
                                                      const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
-  const auto heads = [&](V v, std::int64_t n) {
+  const auto apart = [&](V v, std::int64_t n) {
     const V y = p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, d}, dtype(v), false);
     p_.value(y).permuted = true;
     emit(OpKind::view, {v}, {y});
@@ -332,14 +332,14 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
       if (spec_.scaled_queries && leaf == Module::q_proj)
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
       if (norm != ir::no_id && spec_.qk_norm_whole)
-        return heads(rms_norm(flat, norm, norm_leaf), n);
-      const V y = heads(flat, n);
+        return apart(rms_norm(flat, norm, norm_leaf), n);
+      const V y = apart(flat, n);
       if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
     };
-    q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, spec_.heads);
-    k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, spec_.kv_heads);
-    v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, spec_.kv_heads);
+    q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, heads());
+    k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, kv_heads());
+    v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, kv_heads());
     if (spec_.qk_norm && spec_.norms_after_heads) {
       q = rms_norm(q, b.q_norm, Module::q_norm);
       k = rms_norm(k, b.k_norm, Module::k_norm);
@@ -358,6 +358,9 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
 }
 
 ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  const V given = x;
+  leaf_ = Module::attention;
+  x = gathered(x);
   const auto [q, k, v] =
       spec_.latent ? latent_heads(b, x, rotary) : projected_heads(b, index, x, rotary);
   const std::int64_t window =
@@ -366,11 +369,11 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
                      : sdpa(q, k, v, window);
   const V merged =
-      p_.reshape(core, {config_.run.batch, config_.run.seq, spec_.heads * spec_.value_dim()});
+      p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   leaf_ = Module::o_proj;
-  V y = linear(merged, b.o);
+  V y = scattered(linear(merged, b.o));
   if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
-  hold({x, q, k, v});  // the frame's locals
+  hold({given, x, q, k, v});  // the frame's locals
   hold_all(rotation_locals_);
   rotation_locals_.clear();
   return y;

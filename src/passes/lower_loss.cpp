@@ -34,12 +34,23 @@ ir::ValueId Lowering::divided_hidden() {
                               : hidden_;
 }
 
+/// Of logits (tokens, V).
+ir::ValueId Lowering::cross_entropy(V logits, V labels) {
+  const V log_probabilities = unary(OpKind::log_softmax, logits);
+  const V loss = out({}, dtype(log_probabilities), true),
+          weight = out({}, dtype(log_probabilities), false);
+  emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight});
+  return loss;
+}
+
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V read = hidden_;
+  V read = gathered(hidden_);
   if (spec_.hidden_divisor) read = unary(OpKind::div, read, ir::Number{*spec_.hidden_divisor});
   V logits = linear(read, {m_.lm_head, m_.lm_head_bias});
+  const bool shards = tp_ > 1 && config_.layout.loss_parallel;
+  if (tp_ > 1 && !shards) logits = whole_vocabulary(logits);
   phase_ = Phase::loss;
   if (spec_.logits_multiplier)
     logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});
@@ -48,11 +59,8 @@ void Lowering::loss_ce() {
   leaf_ = Module::loss;
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
-  const V flat = p_.reshape(wide, {tokens, spec_.vocab});
-  const V log_probabilities = unary(OpKind::log_softmax, flat);
-  const V loss = out({}, dtype(log_probabilities), true),
-          weight = out({}, dtype(log_probabilities), false);
-  emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight});
+  const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
+  const V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
   hold({wide, padded_labels_});  // ForCausalLMLoss' locals
   hold({hidden_, logits});       // the model's
   s_.loss = loss;

@@ -90,6 +90,9 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
     hold({x, product, gate});
     return y;
   }
+  const V given = x;
+  leaf_ = Module::mlp;
+  x = gathered(x);
   leaf_ = Module::gate_proj;
   gate = linear(x, b.gate);
   leaf_ = Module::activation;
@@ -103,8 +106,8 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   chain.output = product;
   s_.chains.push_back(std::move(chain));
   leaf_ = Module::down_proj;
-  const V y = linear(product, b.down);
-  hold({x});
+  const V y = scattered(linear(product, b.down));
+  hold({given, x});
   return y;
 }
 

@@ -11,7 +11,9 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
-  return p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
+  const V v = p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
+  p_.value(v).distributed = distributed_;
+  return v;
 }
 
 ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
@@ -112,6 +114,7 @@ ir::ValueId Lowering::position_embedding() {
 
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
+  if (tp_ > 1) return parallel_embedding();
   V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
   if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
@@ -184,6 +187,7 @@ Lowering::Rotary Lowering::rotary_of_grids(V inv_freq) {
 
 ir::ValueId Lowering::residual_add(V residual, V x) {
   leaf_ = Module::block;
+  wait();
   if (!spec_.residual_multiplier) return binary(OpKind::add, residual, x);
   const V part = unary(OpKind::mul_scalar, x, ir::Number{*spec_.residual_multiplier});
   const V y = binary(OpKind::add, residual, part);
@@ -193,6 +197,8 @@ ir::ValueId Lowering::residual_add(V residual, V x) {
 
 ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   block_ = index;
+  leaf_ = Module::embed;
+  wait();  // the first block's norm: for the embedding
   if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
   V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
   h = block_dropout(attention(b, index, h, rotary));

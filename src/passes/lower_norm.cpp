@@ -47,7 +47,10 @@ ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
     case model::Norm::rms:
       break;
   }
-  return spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
+  distributed_ = tp_ > 1;
+  const V y = spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
+  distributed_ = false;
+  return y;
 }
 
 /// torch.nn.LayerNorm, which autocast runs in fp32; NemotronLayerNorm1P adds one to the weight.

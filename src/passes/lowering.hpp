@@ -111,6 +111,27 @@ class Lowering {
   std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
   std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
 
+  // lower_parallel.cpp
+  /// Indices into this rank's part of the vocabulary, and which tokens are in no row of it.
+  struct OwnRows {
+    V rows{}, elsewhere{};
+  };
+  V gathered(V x);
+  V scattered(V x);
+  void wait();
+  V whole_vocabulary(V logits);
+  OwnRows own_rows(V indices);
+  void zero_elsewhere(V x, V elsewhere);
+  V parallel_embedding();
+  V where_counted(V targets, V value);
+  V vocab_parallel_loss(V logits, V labels);
+  [[nodiscard]] bool sequence_parts() const { return tp_ > 1; }
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
+  /// This rank's part of what is split over tensor-parallel ranks.
+  [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
+  [[nodiscard]] std::int64_t heads() const { return part(spec_.heads); }
+  [[nodiscard]] std::int64_t kv_heads() const { return part(spec_.kv_heads); }
+
   // lower_mask.cpp
   V make_int(ir::OpKind kind, const ir::Shape& size, DType type, std::initializer_list<V> inputs,
              const ir::Attributes& attributes = {});
@@ -144,6 +165,7 @@ class Lowering {
 
   // lower_loss.cpp
   void loss_ce();
+  V cross_entropy(V logits, V labels);
   void loss_lc_ce();
   void loss_chunked();
   void loss_tiled();
@@ -198,6 +220,10 @@ class Lowering {
   std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
   V expert_biases_ = ir::no_id;     ///< those of the experts' frame, until they are bound anew
   std::vector<V> sink_locals_;      ///< of eager attention's frame, where there are sinks
+  V probabilities_{}, top_{};       ///< of the softmax router's frame
+  std::int64_t tp_ = config_.layout.tp;
+  V in_flight_ = ir::no_id;   ///< what a reduce-scatter reads until its result is waited for
+  bool distributed_ = false;  ///< what is made now is a DTensor
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 

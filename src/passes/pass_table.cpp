@@ -11,8 +11,8 @@ extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
 extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass optimizer_in_backward_pass;
-extern const Pass residents_pass, clip_grad_pass, optimizer_pass, ema_pass, zero_gather_pass,
-    survivors_pass;
+extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
+    zero_gather_pass, survivors_pass;
 
 namespace {
 
@@ -35,6 +35,7 @@ constexpr std::array table{
     &optimizer_in_backward_pass,
     // the step
     &residents_pass,
+    &tensor_parallel_pass,
     &clip_grad_pass,
     &optimizer_pass,
     &ema_pass,

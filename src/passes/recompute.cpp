@@ -185,7 +185,10 @@ class Checkpointer {
   void recompute(Region& region) {
     region.recomputed = true;
     for (OpId id : region.ops) {
-      if (id >= region.stop) break;
+      if (id >= region.stop) {
+        unwind(region, id);
+        break;
+      }
       const Op& source = (*old_)[static_cast<std::size_t>(id - old_first_)];
       Op op = source;
       op.phase = Phase::recompute;
@@ -275,6 +278,35 @@ class Checkpointer {
     if (!reads) return;
     if (op.kind == OpKind::cast) detached_.results.push_back(made);
     hold_recomputed(detached_.saved);
+  }
+
+  /// The exception that stops a recomputation early drops the locals of the frames that it leaves:
+  /// what they would have held to their ends lives until here.
+  void unwind(const Region& region, OpId stopped) {
+    std::vector<ValueId> locals;
+    for (OpId id : region.ops) {
+      const Op& op = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      if (id < stopped || op.kind != OpKind::hold) continue;
+      for (ValueId v : p_.inputs(op)) {
+        const ValueId root = p_.root(v);
+        const ValueId twin = remap_[static_cast<std::size_t>(root)];
+        if (twin != no_id && std::find(locals.begin(), locals.end(), twin) == locals.end())
+          locals.push_back(twin);
+      }
+    }
+    if (locals.empty()) return;
+    Op op = (*old_)[static_cast<std::size_t>(stopped - old_first_)];
+    op.kind = OpKind::hold;
+    op.phase = Phase::recompute;
+    op.forward = stopped;
+    op.group = next_group_--;
+    op.attributes = {};
+    op.kept = false;
+    op.inputs = static_cast<std::uint16_t>(locals.size());
+    op.outputs = 0;
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), locals.begin(), locals.end());
+    p_.ops.push_back(op);
   }
 
   /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.

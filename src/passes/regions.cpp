@@ -58,7 +58,8 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
   const std::int32_t block = op.module.block;
   if (config.memory.ac == AcMode::attention)
     return module_region(op, static_cast<ModuleKind>(config.memory.ac_arg));
-  if (block < 0) return -1;
+  // In the first block, what the embedding's reduce-scatter still reads.
+  if (block < 0 || op.module.leaf == ir::Module::embed) return -1;
   const auto scoped = [&](std::int32_t b) {
     if (config.memory.scope == AcScope::block) return b;
     const std::int32_t part = submodule_index(op.module.leaf);
@@ -87,11 +88,11 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t 
   return -1;
 }
 
-/// TorchTitan's policy keeps flash attention, collectives' results, and matrix products 1, 3, 5, …
-/// of each region; `addmm` is not `mm`.
+/// TorchTitan's policy keeps flash attention, reduce-scatters' results, and matrix products 1, 3,
+/// 5, … of each region; `addmm` is not `mm`.
 bool policy_keeps(const ir::Op& op, std::int32_t& products) {
   if (op.kind == ir::OpKind::mm) return ++products % 2 == 1;
-  return op.kind == ir::OpKind::sdpa || ir::row(op.kind).cost == ir::CostClass::collective;
+  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter;
 }
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }

@@ -45,6 +45,8 @@ bool of_other_kind(const ModelSpec& m) {
 }
 
 constexpr Exclusion of_trainer[] = {
+    {"--tp", "planned for PyTorch, not run by the trainer", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.layout.tp > 1; }},
     {"--autocast", "planned for PyTorch, not run by the trainer", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.precision.autocast; }},
     {"--loss ce-no-upcast", "planned for PyTorch, not run by the trainer", "use --loss ce",

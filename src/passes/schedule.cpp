@@ -9,10 +9,12 @@ using ir::OpId;
 
 namespace {
 
-/// Whether an op is of the backward of TRL's ChunkedLogProbFunction, whose tiles come and go.
+/// Whether an op is of a backward that is written in Python: TRL's ChunkedLogProbFunction, whose
+/// tiles come and go, or DTensor's loss_parallel.
 bool of_python_function(const ir::Program& p, const ir::Op& op) {
-  return op.phase == ir::Phase::backward && op.forward != no_id &&
-         p.op(op.forward).kind == ir::OpKind::tiled_log_probs;
+  if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
+  const ir::OpKind kind = p.op(op.forward).kind;
+  return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::vocab_parallel_loss;
 }
 
 /// What validate_outputs makes of a gradient that is wider than its input, or of another dtype.

@@ -5,7 +5,7 @@ namespace ac_advisor::passes {
 namespace {
 
 std::int64_t shards(const Layout& layout) {
-  if (layout.shard == Sharding::fsdp2) return layout.world;
+  if (layout.shard == Sharding::fsdp2) return layout.data_ranks();
   return layout.shard == Sharding::hsdp ? layout.hsdp_shards : 1;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "collective_time.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
 
@@ -143,6 +144,7 @@ double late_contention(const Clocks& t, double begin, double end) {
 Run run_of(const StepConfig& config) {
   Run run(config.layout.world);
   run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
+  run.tp = config.layout.tp;
   run.node_size = config.layout.node_size;
   run.network = config.layout.network_gbps * 1e9 / 8.0;
   run.attention = config.run.attention;
@@ -201,6 +203,9 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       }
       for (ir::ValueId v : p.inputs(op))
         ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
+      if (is_tensor_parallel(op.kind))  // the next op reads what it made
+        for (ir::ValueId v : p.outputs(op))
+          ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
     }
     if (wait > t.compute) {

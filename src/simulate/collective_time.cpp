@@ -19,9 +19,16 @@ struct Group {
   [[nodiscard]] std::int64_t nodes() const { return ceil_div(ranks, in_node); }
 };
 
+bool is_all_reduce(OpKind kind) {
+  return kind == OpKind::all_reduce || kind == OpKind::tp_all_reduce;
+}
+
 Group group_of(const ir::Op& op, const Device& d, const Run& run) {
-  const std::int64_t shards = run.shards > 0 ? run.shards : run.world;
+  const std::int64_t shards = run.shards > 0 ? run.shards : run.world / run.tp;
   const std::int64_t node = run.node_size > 0 ? run.node_size : d.node_size;
+  // Ranks that share layers are neighbours, those that share data are tp ranks apart.
+  if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
+  if (run.tp > 1) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
   if (op.kind != OpKind::all_reduce || shards == run.world) return {shards, std::min(shards, node)};
   // Replicas of a shard are `shards` ranks apart.
   const std::int64_t replicas = run.world / shards;
@@ -30,11 +37,18 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
 
 }  // namespace
 
+bool is_tensor_parallel(OpKind kind) {
+  return kind == OpKind::tp_all_gather || kind == OpKind::tp_reduce_scatter ||
+         kind == OpKind::tp_all_reduce;
+}
+
 double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const Run& run) {
   double bytes = 0;
   for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
   const Group group = group_of(op, d, run);
-  const bool reduce = op.kind == OpKind::all_reduce;
+  if (is_tensor_parallel(op.kind))  // of an all-gather, what it makes
+    for (ir::ValueId v : p.outputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
+  const bool reduce = is_all_reduce(op.kind);
   const double passes = reduce ? 2.0 : 1.0, ranks = static_cast<double>(group.ranks),
                nodes = static_cast<double>(group.nodes());
   double bus = d.link_bandwidth * (reduce && d.all_reduce_bandwidth > 0 ? d.all_reduce_bandwidth

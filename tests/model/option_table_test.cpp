@@ -219,7 +219,8 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
         // Its default may be written: it changes nothing.
         for (const std::string& text : examples(row)) {
           OptionList with = list;
-          with.emplace_back(row.name, text);
+          const std::string name(row.off.empty() ? row.name : row.off);
+          with.emplace_back(name, text);
           try {
             static_cast<void>(resolve_options(with));
           } catch (const UserError& error) {
@@ -227,7 +228,7 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
             const std::string what = error.what();
             CHECK(contains(what, row.needs->conflict(like)));
             CHECK(contains(what, row.needs->because));
-            CHECK(contains(what, "drop " + std::string(row.name)));
+            CHECK(contains(what, "drop " + name));
           }
         }
       }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/variant_options.hpp"
 #include "model/options_preset.hpp"
 
 using namespace ac_advisor;
@@ -390,9 +391,27 @@ TEST_CASE("options of adapters ask for adapters, and say what they take") {
   CHECK(says(error({{"--lora", "8"}, {"--lora-dropout", "1"}}), {"--lora-dropout 1"}));
 }
 
+TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different data") {
+  const StepConfig alone = resolve({{"--world", "4"}, {"--tp", "4"}});
+  CHECK(alone.layout.shard == Sharding::none);
+  CHECK(alone.layout.data_ranks() == 1);
+  const auto again = options_of(alone);
+  REQUIRE(again);
+  CHECK(resolve(*again) == alone);
+  const StepConfig both = resolve({{"--world", "8"}, {"--tp", "2"}, {"--global-batch", "32"}});
+  CHECK(both.layout.shard == Sharding::fsdp2);
+  CHECK(both.layout.data_ranks() == 4);
+  CHECK(both.run.grad_accum == 8);
+  CHECK(says(error({{"--tp", "8"}}), {"--tp 8", "--world N"}));
+  CHECK(says(error({{"--world", "8"}, {"--tp", "2"}, {"--shard", "none"}}),
+             {"--shard none", "--world 8 --tp 2"}));
+  CHECK(
+      says(error({{"--world", "4"}, {"--tp", "4"}, {"--shard", "fsdp2"}}), {"--world 8 or more"}));
+  CHECK(says(error({{"--world", "8"}, {"--no-loss-parallel", ""}}), {"give --tp T"}));
+}
+
 TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--kernels", "compiled"}}), {"--kernels compiled", "not yet", "fused"}));
-  CHECK(says(error({{"--tp", "8"}}), {"--tp 8", "out of scope", "tensor parallelism"}));
   CHECK(says(error({{"--pp", "2"}}), {"pipeline parallelism"}));
   CHECK(says(error({{"--cp", "2"}}), {"context parallelism"}));
   CHECK(says(error({{"--ep", "8"}}), {"expert parallelism"}));

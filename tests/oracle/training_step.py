@@ -174,9 +174,9 @@ class Segment(nn.Module):
 
 
 def torchtitan_policy():
-    """Keeps fused attention and each odd mm of a block; addmm is not mm."""
+    """Keeps fused attention, tensor parallelism's reduce-scatters and each odd mm of a block; addmm is not mm."""
     counts = defaultdict(int)
-    attention = {aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
+    kept = {torch.ops._c10d_functional.reduce_scatter_tensor.default,aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
                  aten._scaled_dot_product_cudnn_attention.default,
                  aten._scaled_dot_product_flash_attention_for_cpu.default}
 
@@ -185,7 +185,7 @@ def torchtitan_policy():
             counts[ctx.is_recompute] += 1
             keep = counts[ctx.is_recompute] % 2 == 1
         else:
-            keep = func in attention
+            keep = func in kept
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
     return create_selective_checkpoint_contexts(policy)

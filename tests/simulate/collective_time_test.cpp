@@ -74,6 +74,36 @@ TEST_CASE("hsdp gathers inside a node and reduces its replicas across") {
         Approx(2 * (14e-6 * 3 + 1.024e9 * 3 / 4 / 1e10)));
 }
 
+TEST_CASE("ranks that share layers are neighbours, those that share data are on other nodes") {
+  const simulate::Device d = noded_device();
+  simulate::Run run = 64;
+  run.tp = 8;
+  CHECK(seconds(ir::OpKind::tp_all_gather, d, run) == Approx(1.024e9 * 7 / 8 / 1e11));
+  CHECK(seconds(ir::OpKind::tp_all_reduce, d, run) == Approx(2 * 1.024e9 * 7 / 8 / 1e11));
+  // eight ranks of the same part of each layer, one a node: 10 GB/s x 0.5
+  CHECK(seconds(ir::OpKind::all_gather, d, run) == Approx(14e-6 * 7 + 1.024e9 * 7 / 8 / 5e9));
+  run.tp = 16;  // more than a node has: as an all-gather of 16 ranks
+  CHECK(seconds(ir::OpKind::tp_all_gather, d, run) ==
+        Approx(3.4e-6 * 7 + 14e-6 + 1.024e9 * 15 / 16 / 4e10));
+  StepConfig config;
+  config.layout.tp = 4;
+  CHECK(simulate::run_of(config).tp == 4);
+}
+
+TEST_CASE("nothing hides tensor parallelism's collectives") {
+  const simulate::Device d = noded_device();
+  StepConfig config = small_config();
+  config.layout.world = config.layout.tp = 2;
+  const passes::StepProgram step = passes::build_step(small_model(), config);
+  double collectives = 0;
+  for (const ir::Op& op : step.program.ops)
+    if (simulate::is_collective(op))
+      collectives += simulate::collective_seconds(step.program, op, d, simulate::run_of(config));
+  CHECK(collectives > 0);
+  const simulate::StepTime time = simulate::walk_time(step, d, simulate::run_of(config), 1);
+  CHECK(time.communication_exposed == Approx(collectives));
+}
+
 TEST_CASE("a block's all-gather runs beside the block before it, and slows it") {
   simulate::Device d = noded_device();
   d.collective_sms = 50;

@@ -104,6 +104,20 @@ struct Foreach {
   std::int32_t lists = 0;     ///< tensor lists; 0: of what is on the host
   bool scalars = false;       ///< a scalar for each tensor
 };
+/// What a tensor-parallel all-gather joins, and so what its backward does: parts of a sequence,
+/// whose gradients are sums over ranks (reduce-scatter); parts of the vocabulary, whose gradients
+/// are whole on each rank (the own part is copied out).
+enum class Joined : std::uint8_t { tokens, vocabulary };
+struct TpGather {
+  Joined parts = Joined::tokens;
+  std::int32_t ranks = 1;
+};
+struct TpScatter {
+  std::int32_t ranks = 1;
+};
+struct Embedding {
+  std::int32_t ranks = 1;  ///< that the rows are split over
+};
 struct BucketCopy {
   std::int32_t parameter = 0;  ///< whose gradient it is
 };
@@ -114,7 +128,7 @@ using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
-                 BucketCopy>;
+                 BucketCopy, TpGather, TpScatter, Embedding>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

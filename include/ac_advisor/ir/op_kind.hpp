@@ -121,6 +121,13 @@ enum class OpKind : std::uint8_t {
   all_reduce,
   bucket_copy,
   broadcast,
+  // Tensor parallelism: functional collectives, whose results are new tensors.
+  tp_all_gather,
+  tp_reduce_scatter,
+  tp_all_reduce,
+  mask_shard,           ///< zero where a token's row is on another rank, in place
+  vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
+  amax,
   count_  // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);

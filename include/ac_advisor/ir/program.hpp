@@ -47,6 +47,7 @@ struct Value {
   /// Heads moved before tokens by transpose only: [B, heads, S, D] in memory as [B, S, heads, D].
   /// Pointwise ops keep the layout of their first operand; reshaping it back is then free.
   bool permuted = false;
+  bool distributed = false;     ///< a DTensor: the engine adds its gradients out of place
   std::int8_t narrow_dim = -1;  ///< -1, or: a part of `base`, from narrow_start on along this dim
   std::int16_t version = 0;     ///< counts in-place writes to the storage before this value
   StorageId storage = no_id;

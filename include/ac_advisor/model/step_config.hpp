@@ -84,7 +84,10 @@ struct MemoryTechniques {
 
 /// How the step is laid out over ranks.
 struct Layout {
-  std::int64_t world = 1;
+  std::int64_t world = 1;         ///< all ranks
+  std::int64_t tp = 1;            ///< ranks that share each layer: tensor parallelism
+  bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
+  bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;  ///< N of hsdp:N
   FsdpUnit fsdp_unit = FsdpUnit::block;
@@ -93,6 +96,8 @@ struct Layout {
   std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
+  /// Ranks that see different data.
+  [[nodiscard]] std::int64_t data_ranks() const { return world / tp; }
   /// DeepSpeed's ZeRO 1 or 2.
   [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
   /// FSDP2, whose units are gathered before use.

@@ -15,6 +15,7 @@ struct Parameter {
   ir::ModulePath module;             ///< block -1: the root group (embedding, final norm, LM head)
   std::int32_t uses = 0;             ///< times the forward reads it (2 for a tied embedding)
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
+  bool partial = false;              ///< tensor parallelism: its gradient is of this rank's tokens
   bool trained = true;               ///< has a gradient and is optimized
   std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard

@@ -113,6 +113,13 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {all_reduce, aten::all_reduce},
     {bucket_copy, aten::bucket_copy},
     {broadcast, aten::nothing},
+    {tp_all_gather, nullptr},  // the trainer refuses tensor parallelism
+    {tp_reduce_scatter, nullptr},
+    {tp_all_reduce, nullptr},
+    {mask_shard, nullptr},
+    {vocab_parallel_loss, nullptr},
+    {amax, nullptr},
+    {ir::OpKind::log, nullptr},
 }};
 
 constexpr bool in_order() {

@@ -1,0 +1,70 @@
+// Derivatives of tensor parallelism: PyTorch v2.11, torch/distributed/tensor/_redistribute.py,
+// placement_types.py, parallel/loss.py.
+#include "derivatives.hpp"
+
+namespace ac_advisor::ir::derive {
+
+void tp_all_gather(Derivation& d) {
+  // input: this rank's part; output: all parts, rank after rank
+  const ValueId x = d.in(0), g = d.grad();
+  const auto gather = d.attributes<TpGather>();
+  if (gather.parts == Joined::vocabulary) {
+    // Replicate to Shard: the own part, copied
+    d.give(0, d.emit(OpKind::clone, {d.first_rows(g, d.shape(x)[0])}, d.shape(x), d.dtype(g)));
+    return;
+  }
+  // Partial to Shard: chunks along the tokens are laid one after another, then reduce-scattered
+  const ValueId in_turn = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  d.give(0, d.emit(OpKind::tp_reduce_scatter, {in_turn}, d.shape(x), d.dtype(g),
+                   TpScatter{gather.ranks}));
+}
+
+void tp_reduce_scatter(Derivation& d) {
+  // input: sums to be, [ranks x B, S / ranks, H]; output: [B, S / ranks, H]. Shard to Replicate: an
+  // all-gather along dim 0, whose parts are joined along the tokens; of one sequence by a view.
+  const ValueId g = d.grad();
+  const Shape whole = d.shape(d.in(0));
+  const ValueId parts = d.emit(OpKind::tp_all_gather, {g}, whole, d.dtype(g),
+                               TpGather{Joined::tokens, d.attributes<TpScatter>().ranks});
+  const bool one = d.shape(g)[0] == 1;
+  d.give(0, one ? parts : d.emit(OpKind::clone, {parts}, whole, d.dtype(g)));
+}
+
+void vocab_parallel_loss(Derivation& d) {
+  // inputs: logits [N, V / ranks] in fp32, their log-probabilities, targets, the number of targets;
+  // _nll_loss_and_log_softmax_backward: (-1 at the target + exp(log-probability)) * gradient. The
+  // backward of log_softmax passes that on.
+  const ValueId log_probabilities = d.in(1), targets = d.in(2), counted = d.in(3);
+  const Shape logits = d.shape(log_probabilities), rows{logits[0]}, column{logits[0], 1};
+  const DType wide = d.dtype(log_probabilities);
+  const auto make = [&](OpKind kind, std::initializer_list<ValueId> in, const Shape& shape,
+                        DType type,
+                        const Attributes& a = {}) { return d.emit(kind, in, shape, type, a); };
+  const auto kept_or_zero = [&](ValueId value, const Shape& shape, DType type) {
+    const ValueId counts =
+        make(OpKind::compare, {targets}, rows, DType::u8, Compare{-100.0, Comparison::not_equal});
+    const ValueId zero = make(OpKind::fill, {}, {}, type);
+    return make(OpKind::masked_fill, {counts, value, zero}, shape, type);
+  };
+  const ValueId share = make(OpKind::div, {d.grad(), counted}, {}, wide);
+  const ValueId safe = kept_or_zero(targets, rows, DType::i64);
+  const ValueId zeros = make(OpKind::fill, {}, logits, wide);
+  const ValueId below = make(OpKind::compare, {safe}, rows, DType::u8);
+  const ValueId above = make(OpKind::compare, {safe}, rows, DType::u8);
+  const ValueId elsewhere =
+      make(OpKind::compare, {below, above}, rows, DType::u8, Compare{0.0, Comparison::both});
+  const ValueId copy = make(OpKind::clone, {safe}, rows, DType::i64);
+  const ValueId own = make(OpKind::add_scalar, {copy}, rows, DType::i64);
+  d.emit_raw(OpKind::mask_shard, {own, elsewhere}, {d.overwrite(own)});
+  const ValueId masked = make(OpKind::cast, {elsewhere}, rows, wide);
+  const ValueId update = make(OpKind::add_scalar, {masked}, rows, wide, Number{-1.0});
+  const ValueId places = make(OpKind::arange, {}, rows, DType::i64);
+  d.emit_raw(OpKind::index_put, {zeros, places, own, update}, {d.overwrite(zeros)});
+  const ValueId scale = kept_or_zero(share, column, wide);
+  const ValueId probabilities = make(OpKind::exp, {log_probabilities}, logits, wide);
+  const ValueId sum = make(OpKind::add, {zeros, probabilities}, logits, wide, Add{});
+  d.give(0, make(OpKind::mul, {sum, scale}, logits, wide));
+  d.emit_raw(OpKind::hold, {scale, safe, zeros, elsewhere, own, update, places}, {});
+}
+
+}  // namespace ac_advisor::ir::derive

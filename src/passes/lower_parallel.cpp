@@ -1,0 +1,134 @@
+// Tensor parallelism of one rank, by PyTorch's DTensor (v2.11: torch/distributed/tensor/, parallel/
+// style.py, parallel/loss.py), laid out as TorchTitan's llama is (v0.2.2, torchtitan/models/llama3/
+// infra/parallelize.py, apply_non_moe_tp): q, k, v, gate and up by columns, o and down by rows,
+// vocabulary in parts, norms and the residual stream on parts of each sequence.
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Comparison;
+using ir::Module;
+using ir::OpKind;
+using ir::Shape;
+
+/// Shard(1) to Replicate: an all-gather along dim 0; the parts are joined along the tokens by a
+/// copy (torch/_utils.py, _maybe_view_chunk_cat), of one sequence by a view.
+ir::ValueId Lowering::gathered(V x) {
+  if (!sequence_parts()) return x;
+  const Shape part = shape(x);
+  const V all = out({part[0] * tp_, part[1], part[2]}, dtype(x), grad(x));
+  emit(OpKind::tp_all_gather, {x}, {all}, ir::TpGather{ir::Joined::tokens, ranks()});
+  const Shape whole{part[0], part[1] * tp_, part[2]};
+  p_.value(all).distributed = true;
+  if (part[0] == 1) return p_.reshape(all, whole);
+  const V joined = out(whole, dtype(x), grad(x));
+  p_.value(joined).distributed = true;
+  emit(OpKind::clone, {all}, {joined});
+  return joined;
+}
+
+/// Partial to Shard(1): what each rank gets is laid together by a copy, then reduce-scattered. NCCL
+/// reads the copy until somebody waits for the result: the first op that uses it.
+ir::ValueId Lowering::scattered(V x) {
+  if (!sequence_parts()) return x;
+  const Shape whole = shape(x);
+  const V in_turn = out({whole[0] * tp_, whole[1] / tp_, whole[2]}, dtype(x), grad(x));
+  emit(OpKind::clone, {x}, {in_turn});
+  const V part = out({whole[0], whole[1] / tp_, whole[2]}, dtype(x), grad(x));
+  emit(OpKind::tp_reduce_scatter, {in_turn}, {part}, ir::TpScatter{ranks()});
+  in_flight_ = in_turn;
+  return part;
+}
+
+void Lowering::wait() {
+  if (in_flight_ != ir::no_id) hold({in_flight_});
+  in_flight_ = ir::no_id;
+}
+
+/// Shard(-1) to Replicate of (B, S, V / ranks): joined along the vocabulary by a copy.
+ir::ValueId Lowering::whole_vocabulary(V logits) {
+  const Shape part = shape(logits);
+  const V all = out({part[0] * tp_, part[1], part[2]}, dtype(logits), grad(logits));
+  emit(OpKind::tp_all_gather, {logits}, {all}, ir::TpGather{ir::Joined::vocabulary, ranks()});
+  const V joined = out({part[0], part[1], part[2] * tp_}, dtype(logits), grad(logits));
+  emit(OpKind::clone, {all}, {joined});
+  hold({logits});
+  return joined;
+}
+
+/// _MaskPartial._mask_tensor: the indices that this rank has, the others at its first row, and
+/// which those are.
+Lowering::OwnRows Lowering::own_rows(V indices) {
+  const Shape s = shape(indices);
+  const V below = make_int(OpKind::compare, s, DType::u8, {indices});
+  const V above = make_int(OpKind::compare, s, DType::u8, {indices});
+  const V elsewhere =
+      make_int(OpKind::compare, s, DType::u8, {below, above}, ir::Compare{0.0, Comparison::both});
+  const V copy = make_int(OpKind::clone, s, DType::i64, {indices});
+  const V rows = make_int(OpKind::add_scalar, s, DType::i64, {copy});
+  zero_elsewhere(rows, elsewhere);
+  return {rows, elsewhere};
+}
+
+void Lowering::zero_elsewhere(V x, V elsewhere) {
+  emit(OpKind::mask_shard, {x, elsewhere}, {p_.on_storage_of(x, shape(x), dtype(x), true)});
+}
+
+/// RowwiseParallel of nn.Embedding: looked up where the row is, zero elsewhere, summed over ranks.
+ir::ValueId Lowering::parallel_embedding() {
+  const OwnRows own = own_rows(m_.ids);
+  const V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks()});
+  zero_elsewhere(x, own.elsewhere);
+  hold({own.rows, own.elsewhere});
+  return scattered(x);
+}
+
+/// torch.where(targets != ignored, value, 0): the zero is a tensor first.
+ir::ValueId Lowering::where_counted(V targets, V value) {
+  const V counts = make_int(OpKind::compare, shape(targets), DType::u8, {targets},
+                            ir::Compare{-100.0, Comparison::not_equal});
+  const V zero = make_int(OpKind::fill, {}, dtype(value), {});
+  return make_int(OpKind::masked_fill, shape(value), dtype(value), {counts, value, zero});
+}
+
+/// loss_parallel: _log_softmax and _nll_loss_forward on shards of the logits, (tokens, V / ranks)
+/// in fp32. Maximum, sum of exponentials and the targets' entries are reduced over ranks.
+ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
+  const Shape s = shape(logits), column{s[0], 1}, row{s[0]};
+  const auto made = [&](OpKind kind, const Shape& size, std::initializer_list<V> in,
+                        const ir::Attributes& a = {}) {
+    return make_int(kind, size, DType::f32, in, a);
+  };
+  const V largest = made(OpKind::tp_all_reduce, column, {made(OpKind::amax, column, {logits})});
+  const V shifted = made(OpKind::add, s, {logits, largest}, ir::Add{-1.0});
+  const V exponentials = made(OpKind::exp, s, {shifted});
+  const V sums = made(OpKind::tp_all_reduce, column, {made(OpKind::sum, column, {exponentials})});
+  const V log_sums = made(OpKind::log, column, {sums});
+  const V log_probabilities = made(OpKind::add, s, {shifted, log_sums}, ir::Add{-1.0});
+  hold({shifted, largest, sums, log_sums});
+
+  const V targets = p_.reshape(labels, row);
+  const V safe = where_counted(targets, targets);
+  const OwnRows own = own_rows(safe);
+  const V found = made(OpKind::gather, column, {log_probabilities, own.rows});
+  zero_elsewhere(found, own.elsewhere);
+  const V all = made(OpKind::tp_all_reduce, column, {found});
+  const V losses = where_counted(targets, made(OpKind::neg, row, {p_.reshape(all, row)}));
+  const V counts = make_int(OpKind::compare, row, DType::u8, {targets},
+                            ir::Compare{-100.0, Comparison::not_equal});
+  const V wide = make_int(OpKind::cast, row, DType::i64, {counts});  // sum's own
+  const V count = make_int(OpKind::sum, {}, DType::i64, {wide});
+  const V counted = made(OpKind::cast, {}, {count});
+  const V total = made(OpKind::sum, {}, {losses});
+  const V mean = made(OpKind::div, {}, {total, counted});
+  hold({losses, safe, own.rows, found, all});
+
+  const V loss = p_.on_storage_of(mean, {}, DType::f32, false);
+  p_.value(loss).requires_grad = true;
+  emit(OpKind::vocab_parallel_loss, {logits, log_probabilities, targets, counted}, {loss},
+       ir::TpScatter{ranks()});
+  return loss;
+}
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,65 @@
+"""The cases of tp_peaks.json: models of emulated_cases.py, and the planner's options."""
+
+from emulated_cases import EXPANDABLE, case, label
+
+MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
+FAMILIES = ("smollm17b_untied_4layers", "mistral7b_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers",
+            "smollm3_3b_4layers")
+WHOLE_LOGITS = {"loss_parallel": False}
+
+
+def sharded(world, tp):
+    return {"world": world, "tp": tp, "shard": "fsdp2"}
+
+
+def alone(tp):
+    return {"world": tp, "tp": tp}
+
+
+def every_mode(model):
+    def make(ac="none", batch=2, seq=2048, **more):
+        return case(model, batch, seq, ac, **more)
+
+    for ac in ("none", "full", "selective", "every:2", "grouped:2"):
+        for tp in (2, 4, 8):
+            yield make(ac, **alone(tp))
+    for ac in ("none", "full", "selective"):
+        for layout in (sharded(8, 2), sharded(8, 4), sharded(16, 8)):
+            yield make(ac, **layout)
+        yield make(ac, 1, 4096, **alone(4))
+        yield make(ac, **sharded(8, 2), **MIXED)
+    for ac in ("none", "full"):
+        for tp in (2, 8):
+            yield make(ac, **alone(tp), **WHOLE_LOGITS)
+            yield make(ac, 3, 1000, **alone(tp))
+        yield make(ac, **sharded(8, 2), **WHOLE_LOGITS)
+        yield make(ac, 3, 1000, **sharded(6, 2))
+        yield make(ac, **alone(2), grad_accum=2)
+        yield make(ac, **sharded(8, 2), grad_accum=2)
+        yield make(ac, **alone(4), hold_output=False)
+        yield make(ac, **alone(4), attn="flash")
+        yield make(ac, **alone(2), **EXPANDABLE)
+        yield make(ac, **sharded(8, 2), **EXPANDABLE)
+        yield make(ac, **sharded(8, 2), keep_last_block=True)
+
+
+def families():
+    for model in FAMILIES:
+        for ac in ("none", "full", "selective"):
+            yield case(model, 2, 2048, ac, **alone(2))
+            yield case(model, 2, 2048, ac, **sharded(8, 2))
+
+
+def whole_models():
+    for ac in ("full", "selective"):
+        yield case("llama8b", 1, 8192, ac, **sharded(64, 8), **MIXED)
+        yield case("llama8b", 1, 8192, ac, **sharded(64, 8))
+
+
+def all_cases():
+    seen = set()
+    for cases in (every_mode("llama1b_4layers"), families(), whole_models()):
+        for entry in cases:
+            if label(entry) not in seen:
+                seen.add(label(entry))
+                yield entry

@@ -1,0 +1,89 @@
+"""Tensor parallelism of a transformers model by PyTorch's DTensor, as TorchTitan's llama is laid out.
+
+q, k, v, gate and up are column-parallel, o and down row-parallel; norms and the residual stream are shards of the
+sequence; the vocabulary is split in embedding and head. Without loss parallelism the head's logits are gathered.
+"""
+
+import contextlib
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module)
+
+import training_step
+
+HEADS = SequenceParallel(sequence_dim=2, use_local_output=True)  # of (batch, tokens, heads, head dim)
+
+
+def block_plan(block):
+    sequence = SequenceParallel(use_local_output=True)
+    whole = PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),))
+    plan = {
+        "input_layernorm": sequence,
+        "self_attn": PrepareModuleInput(
+            input_kwarg_layouts={"hidden_states": Shard(1)}, desired_input_kwarg_layouts={"hidden_states": Replicate()}),
+        "self_attn.q_proj": ColwiseParallel(), "self_attn.k_proj": ColwiseParallel(),
+        "self_attn.v_proj": ColwiseParallel(), "self_attn.o_proj": RowwiseParallel(output_layouts=Shard(1)),
+        "post_attention_layernorm": sequence,
+        "mlp": whole,
+        "mlp.gate_proj": ColwiseParallel(), "mlp.up_proj": ColwiseParallel(),
+        "mlp.down_proj": RowwiseParallel(output_layouts=Shard(1)),
+    }
+    if hasattr(block.self_attn, "q_norm"):
+        plan |= {"self_attn.q_norm": HEADS, "self_attn.k_norm": HEADS}
+    return plan
+
+
+def whole_positions(model, seq):
+    """transformers counts positions along the hidden states, which are a shard: those of the whole sequence."""
+
+    def add(module, args, kwargs):
+        device = kwargs["input_ids"].device
+        kwargs["position_ids"] = (torch.arange(seq, device=device) + 0).unsqueeze(0)
+        return args, kwargs
+
+    model.model.register_forward_pre_hook(add, with_kwargs=True)
+
+
+def parallelize(model, mesh, entry):
+    """In place; tied weights stay tied."""
+    for block in training_step.blocks_of(model):
+        parallelize_module(block, mesh, block_plan(block))
+    tied = model.lm_head.weight is model.model.embed_tokens.weight
+    head = (ColwiseParallel(input_layouts=Shard(1), output_layouts=Shard(-1), use_local_output=False)
+            if entry["loss_parallel"] else
+            ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate()))
+    parallelize_module(model, mesh, {
+        "model.embed_tokens": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+        "model.norm": SequenceParallel(use_local_output=True),
+        "lm_head": head,
+    })
+    if tied:
+        model.lm_head.weight = model.model.embed_tokens.weight
+    whole_positions(model, entry["seq"])
+
+
+def losses(entry):
+    """What forward and backward stand within."""
+    return loss_parallel() if entry["loss_parallel"] else contextlib.nullcontext()
+
+
+def meshes(entry):
+    dp, tp = entry["world"] // entry["tp"], entry["tp"]
+    return dist.init_device_mesh("cuda", (dp, tp), mesh_dim_names=("dp", "tp"))
+
+
+def shard(step, blocks, mesh, entry):
+    options = {"mesh": mesh}
+    if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
+        options["mp_policy"] = MixedPrecisionPolicy(
+            param_dtype=training_step.DTYPES[entry["compute_dtype"]],
+            reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
+    for block in blocks:
+        kept = entry["keep_last_block"] and block is blocks[-1]
+        fully_shard(block, reshard_after_forward=not kept, **options)
+    fully_shard(step, reshard_after_forward=False, **options)
