@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "compare.hpp"
 #include "json/node.hpp"
@@ -63,7 +64,8 @@ std::vector<profile::FieldChange> other_than_said(const Case& c, const ModelSour
       if (change.field != "name" && change.field != "parameters")
         other.push_back({"model." + change.field, change.a, change.b});
   if (c.options.empty()) return other;
-  StepConfig said = resolve_options(c.options);
+  StepConfig said = resolve_options(
+      source == nullptr ? c.options : advise::with_captured(source->spec, c.options));
   // Who ran it and what its solver chose is not the case's to say.
   for (const OptionRow& row : option_table())
     if (!row.on_command_line()) row.set(row, row.get(p.config), said);
@@ -116,8 +118,9 @@ Observation observe(const GateFile& file, const Case& c) {
   Observation result;
   ModelSource source = load_model_source(file, c);
   result.model_path = source.path;
-  result.now = make_baseline(c, advise::plan(source.spec, resolve_options(c.options)),
-                             std::move(source.fields));
+  result.now = make_baseline(
+      c, advise::plan(source.spec, resolve_options(advise::with_captured(source.spec, c.options))),
+      std::move(source.fields));
   return result;
 }
 

@@ -61,6 +61,10 @@ std::string text(const QuantizedProduct& a) {
   return fmt::format("inner={} {}", a.inner, text(a.of));
 }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
+std::string text(const Captured& a) {
+  return (a.flops == 0 ? std::string() : fmt::format("flops={:.6g} ", a.flops)) +
+         fmt::format("launches={}", a.launches);
+}
 
 }  // namespace
 

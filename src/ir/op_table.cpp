@@ -236,6 +236,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {bucket_copy, "copy_", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, BucketCopy{}},
   {broadcast, "broadcast", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on
 
@@ -257,6 +258,12 @@ std::int32_t dispatches(const Op& op) {
 
 const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 
+const char* name_of(const Program& program, const Op& op) {
+  if (op.kind != captured) return row(op.kind).name;
+  const auto name = static_cast<std::size_t>(attributes<Captured>(op).name);
+  return program.captured_names.at(name).c_str();
+}
+
 std::int32_t inner_dimension(const Op& op) {
   if (const auto* product = std::get_if<Product>(&op.attributes)) return product->inner;
   if (const auto* product = std::get_if<QuantizedProduct>(&op.attributes)) return product->inner;
@@ -273,6 +280,7 @@ double keys_per_query(const Program& program, const Op& op) {
 
 double flops(const Program& program, const Op& op) {
   const OpRow& r = row(op.kind);
+  if (op.kind == captured) return attributes<Captured>(op).flops;
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
   const double elements = static_cast<double>(program.value(program.output(op, 0)).shape.numel());
   if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward) {

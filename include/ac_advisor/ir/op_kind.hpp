@@ -113,7 +113,8 @@ enum class OpKind : std::uint8_t {
   all_reduce,
   bucket_copy,
   broadcast,
-  count_  // number of kinds
+  captured,  ///< an op of an imported graph that has no row of its own
+  count_     // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

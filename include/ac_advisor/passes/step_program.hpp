@@ -95,6 +95,8 @@ struct StepProgram {
   std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
   ir::ValueId averaged = ir::no_id;  ///< zero1, zero2: the gradient of this rank's partition
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
+  /// Of an imported graph: its storages' values while they are there, by its own numbers.
+  std::vector<ir::ValueId> captured;
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and

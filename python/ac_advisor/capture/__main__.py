@@ -17,6 +17,8 @@ def arguments():
     parser.add_argument("--batch", type=int, default=1, help="sequences a micro-batch (1)")
     parser.add_argument("--seq", type=int, default=2048, help="tokens a sequence, or what the function takes it for (2048)")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made)")
+    parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
+                        "are found to repeat)")
     parser.add_argument("--name", help="of the model in tables (the function's module)")
     parser.add_argument("--output", required=True, metavar="FILE", help="the graph: JSON")
     return parser.parse_args()
@@ -39,7 +41,7 @@ def find(model):
 def main():
     given = arguments()
     module, make_model = find(given.model)
-    graph = capture(make_model, given.batch, given.seq, given.dtype)
+    graph = capture(make_model, given.batch, given.seq, given.dtype, given.blocks)
     graph["name"] = given.name or module
     graph["made_by"]["model"] = given.model
     temporary = given.output + ".part"

@@ -102,6 +102,8 @@ class Reader:
 
     def marked(self, event):
         what = event.name.removeprefix(MARK)
+        if what == "step":
+            return self.walk(event.children)
         if not what.startswith("module:"):
             self.phase = what
             self.found[what] = dict(self.alive)

@@ -5,6 +5,7 @@ import sys
 
 import torch
 
+from .blocks import find_blocks
 from .events import Tables, read_events
 from .step import ModuleRanges, Step, traced
 
@@ -122,8 +123,9 @@ def write_ops(ops):
     return [written(ops[i], shift) for i in kept]
 
 
-def capture(make_model, batch, seq, dtype=None):
+def capture(make_model, batch, seq, dtype=None, blocks=None):
     module, inputs, loss_fn = build(make_model, batch, seq, dtype)
+    repeated = find_blocks(module, blocks)
     step = Step(module, inputs, loss_fn)
     for _ in range(2):  # what is made once: workspaces of cuBLAS, tables that are kept
         step.run()
@@ -143,6 +145,7 @@ def capture(make_model, batch, seq, dtype=None):
         "batch": batch,
         "seq": seq,
         "modules": [{"path": path, "class": type(m).__name__} for path, m in module.named_modules()],
+        "blocks": repeated,
         "storages": tables.bytes,
         "tensors": [{"storage": s, "dtype": d, "shape": list(shape)} for s, d, shape in tables.tensors],
         "parameters": residents.parameters,
