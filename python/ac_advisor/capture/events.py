@@ -203,7 +203,8 @@ def count_flops(ops, tables):
         made = 0
         if op.makes and op.inputs and hasattr(op.inputs[0], "dtype"):
             made = tables.bytes[op.makes[0]] // op.inputs[0].dtype.itemsize
-        op.flops = flops_of(op.name, op.shapes, op.inputs, made)
+        if op.inputs:  # not of a further entry of the same op
+            op.flops = flops_of(op.name, op.shapes, op.inputs, made)
         op.shapes = op.inputs = None
 
 
