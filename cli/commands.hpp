@@ -24,6 +24,9 @@ struct Result {
 [[nodiscard]] std::string run_read_trace(const Arguments& arguments);
 /// Writes its own text or file; the exit code is the program's. Also throws NotMeasured.
 [[nodiscard]] Result run_dryrun(const Arguments& arguments);
+/// `import -- python -m ac_advisor.capture …`; the exit code is the program's. Also throws
+/// NotMeasured.
+[[nodiscard]] Result run_import(const Arguments& arguments);
 /// `trace -- CMD…`. Writes its own file; also throws NotMeasured.
 void run_trace(const Arguments& arguments);
 /// Writes its own file; the text is what was measured. Also throws NotMeasured.

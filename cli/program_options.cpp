@@ -176,8 +176,9 @@ constexpr ProgramOption table[] = {
      set_text<&Arguments::against>},
     {"snapshot", "--model", "MODEL", "plan this model with the step's options, and lay it beside",
      "Snapshots", set_text<&Arguments::model>},
-    {"dryrun", "--gpu", "NAME", "the device that is emulated (h100-80gb; see ac-advisor devices)",
-     "Device", [](Arguments& a, Text, Text text) { a.dryrun.gpu = text; }},
+    {"dryrun import", "--gpu", "NAME",
+     "the device that is emulated (h100-80gb; see ac-advisor devices)", "Device",
+     [](Arguments& a, Text, Text text) { a.dryrun.gpu = text; }},
     {"dryrun", "--world", "N",
      "one process stands for one of N ranks, whose collectives are answered (1)", "Device",
      [](Arguments& a, Text name, Text text) {

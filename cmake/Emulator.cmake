@@ -77,6 +77,10 @@ foreach(file IN LISTS python_files)
     file(CREATE_LINK "${file}" "${python_dir}/${name}" SYMBOLIC)
   endif()
 endforeach()
+# Where `ac-advisor import` finds ac_advisor.capture, if nothing is installed.
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/emulator/capture")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/ac_advisor"
+  "${PROJECT_BINARY_DIR}/emulator/capture/ac_advisor" SYMBOLIC)
 if(TARGET ac-advisor)
   add_dependencies(ac-advisor ac_advisor_emulator)
 endif()

@@ -33,6 +33,8 @@ if(TARGET ac_advisor_emulator)
         FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
     endif()
   endforeach()
+  install(DIRECTORY python/ac_advisor DESTINATION "${emulator_dir}/capture" COMPONENT planner
+    FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
   install(FILES src/emulator/python/sitecustomize.py
     DESTINATION "${emulator_dir}/python" COMPONENT planner)
 endif()

@@ -8,6 +8,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
 file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/files/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/process/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/graph/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"

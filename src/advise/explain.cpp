@@ -66,7 +66,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
     if (op.phase > Phase::loss || op.module.block < 0 || ir::row(op.kind).dispatches == 0 ||
         ir::row(op.kind).kind == ir::OpKind::record_function || op.module.leaf == ir::Module::fsdp)
       continue;
-    const std::string name = ir::row(op.kind).name, module = leaf_path(op.module);
+    const std::string name = ir::name_of(p, op), module = leaf_path(op.module);
     const auto key = std::make_tuple(name, module, nth[{op.module.block, name, module}]++);
     Tally& t = tallies[key];
     if (t.decision.count == 0) {
@@ -125,7 +125,7 @@ std::string schedule_text(const model::ModelSpec& model, const StepConfig& confi
     const ir::Op& op = p.ops[i];
     text += fmt::format("{:6} {:9} {:32} {}", i,
                         profile::phase_names[static_cast<std::size_t>(op.phase)],
-                        to_string(op.module), ir::row(op.kind).name);
+                        to_string(op.module), ir::name_of(p, op));
     for (ir::ValueId v : p.inputs(op)) text += operand(v);
     if (op.outputs > 0) text += " ->";
     for (ir::ValueId v : p.outputs(op)) text += operand(v) + ":" + to_option(p.value(v).dtype);

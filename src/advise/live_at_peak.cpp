@@ -26,11 +26,10 @@ std::vector<PlannedTensor> live_at_peak(const model::ModelSpec& model, const Ste
     const auto at = static_cast<std::size_t>(s);
     const ir::Value& value = p.values[static_cast<std::size_t>(first[at])];
     const bool made = value.producer != ir::no_id;
-    live.push_back(
-        {{to_string(p.storage(s).module), made ? ir::row(p.op(value.producer).kind).name : "",
-          ir::to_string(value.shape), to_option(value.dtype), categories[at],
-          simulate::storage_bytes(p, s, memory)},
-         made && p.op(value.producer).phase >= ir::Phase::backward});
+    live.push_back({{to_string(p.storage(s).module),
+                     made ? ir::name_of(p, p.op(value.producer)) : "", ir::to_string(value.shape),
+                     to_option(value.dtype), categories[at], simulate::storage_bytes(p, s, memory)},
+                    made && p.op(value.producer).phase >= ir::Phase::backward});
   }
   const std::int64_t cublas = simulate::cublas_bytes(memory);
   const std::int64_t handles = cublas > 0 ? cublas_handles(config) : 0;

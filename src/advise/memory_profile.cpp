@@ -69,7 +69,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   if (trace.peak_op != ir::no_id) {
     const ir::Op& op = p.op(trace.peak_op);
     m.peak_phase = profile::phase_names[static_cast<std::size_t>(op.phase)];
-    m.peak_op = ir::row(op.kind).name;
+    m.peak_op = ir::name_of(p, op);
     m.peak_module = to_string(op.module);
   } else {
     m.peak_phase = profile::phase_names[0];
@@ -109,7 +109,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
                                     [&](const ir::Value& v) { return v.storage == s; });
     profile::LiveTensor tensor;
     tensor.module = to_string(p.storage(s).module);
-    tensor.op = first->producer == ir::no_id ? "" : ir::row(p.op(first->producer).kind).name;
+    tensor.op = first->producer == ir::no_id ? "" : ir::name_of(p, p.op(first->producer));
     tensor.shape = ir::to_string(first->shape);
     tensor.dtype = to_option(first->dtype);
     tensor.category = categories[static_cast<std::size_t>(s)];

@@ -7,6 +7,7 @@
 
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -54,7 +55,7 @@ void derive_chunk(const model::ModelSpec& model, Resolved& resolved) {
   StepConfig& c = resolved.config;
   const bool by_hand =
       std::any_of(resolved.options.begin(), resolved.options.end(),
-                  [](const auto& option) { return find_option(option.first)->key == "loss"; });
+                  [](const auto& option) { return option.first == "--loss"; });
   if (by_hand || c.memory.loss != LossKind::chunked || !chunks_as_liger(c)) return;
   c.memory.chunk_tokens = liger_chunk(model, c);
   resolved.derived.emplace_back("--loss", loss_option(c));
@@ -62,7 +63,24 @@ void derive_chunk(const model::ModelSpec& model, Resolved& resolved) {
 
 }  // namespace
 
-Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
+OptionList with_captured(const model::ModelSpec& model, const OptionList& options) {
+  if (!model.graph) return options;
+  OptionList all;
+  const auto captured = [&](const char* name, const std::string& value) {
+    const bool by_hand = std::any_of(options.begin(), options.end(),
+                                     [&](const auto& option) { return option.first == name; });
+    if (!by_hand) all.emplace_back(name, value);
+  };
+  captured("--batch", std::to_string(model.graph->batch));
+  captured("--seq", std::to_string(model.graph->seq));
+  if (graph::parameter_dtype(*model.graph) == graph::DType::float32)
+    captured("--param-dtype", "fp32");
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
+Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
+  const OptionList options = with_captured(model, by_hand);
   Resolved resolved{options, {}, resolve_options(options), {}};
   while (const passes::Exclusion* excluded = passes::find_exclusion(model, resolved.config)) {
     const OptionRow* row = in_the_way(model, resolved, excluded);

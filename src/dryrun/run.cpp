@@ -121,6 +121,9 @@ process::Environment environment_for(const Request& r, const Folder& records) {
   };
   // Inductor's pool of processes outlives the program that is told of.
   set_unless_set(all, "TORCHINDUCTOR_COMPILE_THREADS", "1");
+  if (r.captures)
+    for (auto& [name, value] : all)
+      if (name == "PYTHONPATH") value += ":" + folder + "/capture";
   if (r.world > 1) stand_for_rank(all, r);
   return all;
 }

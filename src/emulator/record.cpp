@@ -16,6 +16,7 @@
 #include "emulator/answer.hpp"
 #include "emulator/device.hpp"
 #include "emulator/kernel.hpp"
+#include "emulator/launch_log.hpp"
 #include "emulator/memory.hpp"
 
 namespace emulator::record {
@@ -127,6 +128,7 @@ void count(Activity activity, std::uint64_t bytes) noexcept {
   Total& t = totals[static_cast<std::size_t>(segment())][static_cast<std::size_t>(activity)];
   t.times.fetch_add(1, std::memory_order_relaxed);
   t.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (activity <= Activity::copy_on_device) launch_log::note();
 }
 
 void touch() noexcept {

@@ -73,6 +73,10 @@ std::string text(const Embedding& a) {
   return a.ranks == 1 ? std::string() : fmt::format("ranks={}", a.ranks);
 }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
+std::string text(const Captured& a) {
+  return (a.flops == 0 ? std::string() : fmt::format("flops={:.6g} ", a.flops)) +
+         fmt::format("launches={}", a.launches);
+}
 
 }  // namespace
 

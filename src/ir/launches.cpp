@@ -251,6 +251,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case topk:        // what is found is sorted
     case grouped_mm:  // one kernel makes the arguments of the other
       return 2;
+    case captured:
+      return attributes<Captured>(op).launches;
     case index_backward:
       return index_backward_launches(program, op);
     case sort:

@@ -250,7 +250,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {mask_shard, "index_put_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {vocab_parallel_loss, "vocab_parallel_loss", derive::vocab_parallel_loss, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
   {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
-  {OpKind::log, "log", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on
 
@@ -272,6 +272,12 @@ std::int32_t dispatches(const Op& op) {
 
 const OpRow& row(OpKind kind) { return table[static_cast<std::size_t>(kind)]; }
 
+const char* name_of(const Program& program, const Op& op) {
+  if (op.kind != captured) return row(op.kind).name;
+  const auto name = static_cast<std::size_t>(attributes<Captured>(op).name);
+  return program.captured_names.at(name).c_str();
+}
+
 std::int32_t inner_dimension(const Op& op) {
   if (const auto* product = std::get_if<Product>(&op.attributes)) return product->inner;
   if (const auto* product = std::get_if<QuantizedProduct>(&op.attributes)) return product->inner;
@@ -288,6 +294,7 @@ double keys_per_query(const Program& program, const Op& op) {
 
 double flops(const Program& program, const Op& op) {
   const OpRow& r = row(op.kind);
+  if (op.kind == captured) return attributes<Captured>(op).flops;
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
   const double elements = static_cast<double>(program.value(program.output(op, 0)).shape.numel());
   if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward) {

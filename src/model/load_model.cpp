@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_bytes = std::size_t{16} << 20;
+// A graph of a hundred blocks has 10 MiB.
+constexpr std::size_t max_bytes = std::size_t{64} << 20;
 constexpr std::string_view samples_folder = "sample_models/";
 constexpr std::string_view config_name = "config.json";
 
@@ -35,8 +36,9 @@ std::string lower(std::string_view text) {
 }
 
 [[noreturn]] void fail_too_large(const std::string& path) {
-  throw UserError(fmt::format("{}: larger than {} MiB; a model's config.json has a few KiB", path,
-                              max_bytes >> 20));
+  throw UserError(
+      fmt::format("{}: larger than {} MiB; a model's config.json has a few KiB, a graph a few MiB",
+                  path, max_bytes >> 20));
 }
 
 std::string read_file(const fs::path& path) {

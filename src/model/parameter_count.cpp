@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 
+#include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "count_parameters.hpp"
 
@@ -112,6 +113,7 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
 }
 
 std::int64_t parameter_count(const ModelSpec& spec) {
+  if (spec.graph) return graph::parameter_count(*spec.graph);
   if (const auto count = count_parameters(spec)) return *count;
   throw UserError(
       fmt::format("{}: more than {} parameters; check its sizes", spec.name, max_parameters));

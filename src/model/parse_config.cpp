@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "block_experts.hpp"
@@ -383,8 +384,20 @@ std::string refusal_as_llama(const JsonValue::Object& root, ModelSection section
 
 }  // namespace
 
+ModelSpec of_graph(std::shared_ptr<const graph::Graph> graph) {
+  ModelSpec spec;
+  spec.name = graph->name;
+  spec.family = "graph";
+  spec.layers = static_cast<std::int64_t>(graph->blocks.size());
+  spec.graph_digest = fmt::format("{:016x}", graph->digest);
+  spec.graph = std::move(graph);
+  return spec;
+}
+
 ModelSpec parse_config(const std::string& text, const std::string& origin, const std::string& name,
                        const std::string& as) {
+  if (graph::is_graph(text))
+    return of_graph(std::make_shared<const graph::Graph>(graph::read_graph(text, origin)));
   const JsonValue::Object root = read_json(text, origin);
   const ModelSection section = find_model_section(root, origin, as);
   if (section.family == nullptr)

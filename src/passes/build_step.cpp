@@ -15,7 +15,7 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
   StepProgram step;
   const auto run_stage = [&](Stage stage) {
     for (std::size_t i = 0; i < passes().size(); ++i)
-      if (passes()[i]->stage == stage && passes()[i]->applies(config)) run(step, i);
+      if (passes()[i]->stage == stage && passes()[i]->runs(spec, config)) run(step, i);
   };
   run_stage(Stage::before);
   const std::int64_t written = micro_batches_written(config);

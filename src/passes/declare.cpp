@@ -316,7 +316,8 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
 }  // namespace
 
 extern const Pass declare_pass;
-const Pass declare_pass{"declare", Stage::before, "parameters, inputs and rotary buffers",
-                        always,    run,           exclusions_of_declare};
+const Pass declare_pass{"declare",        Stage::before, "parameters, inputs and rotary buffers",
+                        always,           run,           exclusions_of_declare,
+                        Of::configuration};
 
 }  // namespace ac_advisor::passes

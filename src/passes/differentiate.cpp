@@ -250,6 +250,7 @@ const Pass differentiate_pass{"differentiate",
                               "the backward, in the order of PyTorch's autograd engine",
                               always,
                               run,
-                              {}};
+                              {},
+                              Of::configuration};
 
 }  // namespace ac_advisor::passes

@@ -171,6 +171,7 @@ const Pass fuse_pass{"fuse",
                      "RMSNorm, RoPE and SwiGLU by one op each, which saves less",
                      applies,
                      run,
-                     {}};
+                     {},
+                     Of::configuration};
 
 }  // namespace ac_advisor::passes

@@ -136,6 +136,7 @@ const Pass lower_pass{"lower",
                       "forward and loss, op by op, as transformers launches them",
                       always,
                       run,
-                      exclusions_of_lower};
+                      exclusions_of_lower,
+                      Of::configuration};
 
 }  // namespace ac_advisor::passes

@@ -6,6 +6,7 @@
 
 namespace ac_advisor::passes {
 
+extern const Pass graph_declare_pass, graph_replay_pass;
 extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
     zero_partition_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
@@ -20,11 +21,13 @@ constexpr std::array table{
     // before
     &declare_pass,
     &tower_pass,
+    &graph_declare_pass,
     &fsdp2_shards_pass,
     &ddp_buckets_pass,
     &zero_partition_pass,
     // each micro-batch
     &lower_pass,
+    &graph_replay_pass,
     &regions_pass,
     &fuse_pass,
     &differentiate_pass,

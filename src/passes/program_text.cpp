@@ -61,7 +61,7 @@ class Printer {
     if (heading != heading_) line("{}", heading_ = heading);
     std::string inputs;
     for (ValueId v : p_.inputs(op)) inputs += (inputs.empty() ? "" : ", ") + operand(v);
-    const char* kind = ir::row(op.kind).name;
+    const char* kind = ir::name_of(p_, op);
     const std::string stem =
         fmt::format("{}{}{}.{}", micro_ > 1 ? fmt::format("m{}.", micro_ - 1) : "",
                     phase_prefixes[static_cast<std::size_t>(op.phase)], module(op.module), kind);

@@ -103,6 +103,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
        ++id) {
     ir::Op& op = step.program.ops[id];
+    if (op.phase >= ir::Phase::backward) break;  // an imported graph's: it is its forward op's
     const std::int32_t region = region_of(op, config, step.blocks);
     if (region < 0) continue;
     op.region = base + region;

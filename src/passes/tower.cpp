@@ -31,7 +31,8 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
 }  // namespace
 
 extern const Pass tower_pass;
-const Pass tower_pass{"tower", Stage::before, "parameters of an image encoder that does not run",
-                      always,  run,           {}};
+const Pass tower_pass{
+    "tower", Stage::before,    "parameters of an image encoder that does not run", always, run,
+    {},      Of::configuration};
 
 }  // namespace ac_advisor::passes

@@ -52,6 +52,7 @@ void visit_later(Spec& m, Io io) {
   io("position_table", m.position_table);
   io("residual_dropout", m.residual_dropout);
   io("embedding_dropout", m.embedding_dropout);
+  io("graph_digest", m.graph_digest);
 }
 
 /// What files of version 0.1.0 do not have.

@@ -231,7 +231,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     if (!cost.measured) time.unmeasured += weight * (t.compute - before);
     time.by_phase[static_cast<std::size_t>(op.phase)] += weight * (t.compute - before);
     if (op.phase <= Phase::loss) {
-      if (row.cost == CostClass::matmul || row.cost == CostClass::attention)
+      if (row.cost == CostClass::matmul || row.cost == CostClass::attention ||
+          op.kind == OpKind::captured)
         time.model_flops += weight * 3.0 * ir::flops(p, op);
     }
   }

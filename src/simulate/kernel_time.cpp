@@ -93,6 +93,9 @@ double strided_elements(const ir::Program& p, const ir::Op& op) {
 bool same_work(const ir::Program& p, const ir::Op& a, const ir::Op& b) {
   if (a.inputs != b.inputs || a.outputs != b.outputs) return false;
   const CostClass cost = ir::row(a.kind).cost;
+  if (a.kind == OpKind::captured &&
+      ir::attributes<ir::Captured>(a).flops != ir::attributes<ir::Captured>(b).flops)
+    return false;
   if (cost == CostClass::matmul && ir::inner_dimension(a) != ir::inner_dimension(b)) return false;
   if (cost == CostClass::attention &&
       ir::attributes<ir::Sdpa>(a).window != ir::attributes<ir::Sdpa>(b).window)
@@ -164,6 +167,13 @@ double KernelTimes::attention(const ir::Op& op, double peak) const {
   return ir::flops(p_, op) / (peak * share);
 }
 
+/// Attention and convolution of an imported graph: at the rate of a large product (an estimate: the
+/// graph does not say which kernel's tiles they are made of).
+double KernelTimes::imported(const ir::Op& op, double work) const {
+  const bool half = op.inputs > 0 && size_of(p_.value(p_.input(op, 0)).dtype) == 2;
+  return work / ((half ? d_.bf16_flops : d_.fp32_flops) * d_.matmul_asymptote);
+}
+
 double KernelTimes::memory(const ir::Op& op) const {
   const double bytes =
       ir::traffic_bytes(p_, op) / (d_.bandwidth * bandwidth_share(d_, ir::row(op.kind)));
@@ -202,6 +212,8 @@ KernelSeconds KernelTimes::kernel(const ir::Op& op) const {
           compute.alone * static_cast<double>(std::max<std::int64_t>(1, d_.sm_count)) / free_sms_;
     }
   }
+  if (const double work = op.kind == OpKind::captured ? ir::flops(p_, op) : 0; work > 0)
+    compute = {imported(op, work), imported(op, work)};
   // From a kernel's end to the next one's first work: the shortest kernel does nothing else.
   const double traffic = memory(op);
   compute.alone *= slowest_;

@@ -26,6 +26,7 @@ class KernelTimes {
   [[nodiscard]] KernelSeconds kernel(const ir::Op& op) const;
   [[nodiscard]] KernelSeconds product(const ir::Op& op, double peak) const;
   [[nodiscard]] double attention(const ir::Op& op, double peak) const;
+  [[nodiscard]] double imported(const ir::Op& op, double work) const;
   [[nodiscard]] double memory(const ir::Op& op) const;
 
   const ir::Program& p_;

@@ -87,7 +87,7 @@ class Writer {
         !before && s != ir::no_id && p_.storage(s).role == ir::Role::optimizer_state;
     std::string module = before || states ? "" : to_string(p_.op(op).module);
     if (s != ir::no_id && (before || states)) module = to_string(p_.storage(s).module);
-    std::string name = before ? "before the step" : ir::row(p_.op(op).kind).name;
+    std::string name = before ? "before the step" : ir::name_of(p_, p_.op(op));
     if (s == ir::no_id) name = before ? "cuBLAS workspace" : name + " workspace";
     out_.begin_list();
     out_.begin_dict();

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "small_model.hpp"
 #include "test_paths.hpp"
@@ -33,6 +34,14 @@ struct Case {
   std::function<void(model::ModelSpec&, StepConfig&)> change;
   const char* says;
 };
+
+/// A graph without ops that was captured in the configuration's sizes, in bf16.
+void import(model::ModelSpec& m, const StepConfig& c) {
+  auto graph = std::make_shared<graph::Graph>();
+  graph->batch = c.run.batch;
+  graph->seq = c.run.seq;
+  m.graph = std::move(graph);
+}
 
 const Case cases[] = {
     {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
@@ -73,6 +82,86 @@ const Case cases[] = {
      "grouped products"},
     {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "use --shard fsdp2"},
+    {"--batch B --seq S of an imported graph, other sizes than it was captured with",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.run.batch = 77;
+     },
+     "--batch 77 --seq"},
+    {"--param-dtype or --autocast of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "capture it again with --dtype"},
+    {"--loss other than ce of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.memory.loss = LossKind::ce_no_upcast;
+     },
+     "capture the model with that loss"},
+    {"--kernels fused of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "with fused kernels in it"},
+    {"--attn, --dropout or --capacity-factor of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.run.attention = Attention::flash;
+     },
+     "its forward is the one"},
+    {"--lora or --quantize of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.adapters.rank = 8;
+     },
+     "PEFT's adapters"},
+    {"--world N or --shard of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.layout.world = 8;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "ac-advisor dryrun"},
+    {"--optimizer-in-backward of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.optimizer.in_backward = true;
+     },
+     "not planned for graphs yet"},
+    {"--ac of an imported graph without blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       m.layers = 0;
+       c.memory.ac = AcMode::full;
+     },
+     "--blocks REGEX"},
+    {"--ac attention, --ac modules or --ac-scope submodule of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.memory.ac = AcMode::attention;
+     },
+     "what its modules are to each other"},
+    {"an imported graph, --gpu cpu",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.device.gpu = "cpu";
+     },
+     "name a GPU"},
+    {"an imported graph, run by ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "the trainer runs"},
+    {"--cuda-graph of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "its memory pool"},
     {"--loss chunked:TOKENS", [](auto&, StepConfig& c) { c.memory.loss = LossKind::chunked; },
      "--loss chunked:0"},
     {"--loss chunked:TOKENS --batch B --seq S",

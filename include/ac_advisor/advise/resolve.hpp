@@ -16,6 +16,10 @@ struct Resolved {
   std::vector<std::string> notes;  ///< a sentence for each that fell back
 };
 
+/// The options, before them what an imported graph was captured with and no option by hand says:
+/// batch, sequence, dtype.
+[[nodiscard]] OptionList with_captured(const model::ModelSpec& model, const OptionList& options);
+
 /// `resolve_options`, and where the model cannot take a value that its framework's preset chose (a
 /// backend of attention that cannot soft-cap), that option's default. Where the preset has Liger's
 /// loss, its chunk is `liger_chunk`. What was given by hand is left for `validate` to refuse.

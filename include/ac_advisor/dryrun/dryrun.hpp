@@ -15,6 +15,7 @@ struct Request {
   std::string gpu = "h100-80gb";
   /// Ranks that one process stands for one of; 1: what the program starts itself.
   std::int64_t world = 1, rank = 0;
+  bool captures = false;  ///< the program is to find `ac_advisor.capture` without an installation
 };
 
 /// What one process left: counts of the preloaded library, and of PyTorch where it had it.

@@ -121,6 +121,11 @@ struct Embedding {
 struct BucketCopy {
   std::int32_t parameter = 0;  ///< whose gradient it is
 };
+struct Captured {
+  double flops = 0;           ///< of attention and convolution; 0: memory decides its time
+  std::int32_t name = 0;      ///< in Program::captured_names
+  std::int32_t launches = 0;  ///< as captured
+};
 
 /// What an op has beside its operands: the struct of its kind, none where its kind has none.
 /// Trivially copyable, 24 bytes.
@@ -128,7 +133,7 @@ using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
-                 BucketCopy, TpGather, TpScatter, Embedding>;
+                 BucketCopy, TpGather, TpScatter, Embedding, Captured>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

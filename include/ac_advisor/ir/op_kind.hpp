@@ -128,7 +128,8 @@ enum class OpKind : std::uint8_t {
   mask_shard,           ///< zero where a token's row is on another rank, in place
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,
-  count_  // number of kinds
+  captured,  ///< an op of an imported graph that has no row of its own
+  count_     // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

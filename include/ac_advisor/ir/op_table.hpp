@@ -49,6 +49,8 @@ struct OpRow {
 
 [[nodiscard]] std::span<const OpRow, op_kind_count> op_table();
 [[nodiscard]] const OpRow& row(OpKind kind);
+/// The op's name as PyTorch dispatches it: its row's, or of an imported op its own.
+[[nodiscard]] const char* name_of(const Program& program, const Op& op);
 
 /// Ops that PyTorch's dispatcher counts for one execution; views, empty and detach are not counted.
 [[nodiscard]] std::int32_t dispatches(const Op& op);

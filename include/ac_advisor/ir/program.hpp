@@ -97,6 +97,7 @@ class Program {
   std::vector<Storage> storages;
   std::vector<Op> ops;
   std::vector<ValueId> operands;
+  std::vector<std::string> captured_names;  ///< of `captured` ops: "aten::convolution"
 
   /// A new value on a new storage.
   ValueId make(const Shape& shape, DType dtype, Role role, ModulePath module,

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace ac_advisor::graph {
+struct Graph;
+}
 
 namespace ac_advisor::model {
 
@@ -186,6 +191,11 @@ struct ModelSpec {
 
   std::optional<Tower> tower;
 
+  /// A step that was captured of a PyTorch model: then it is planned, and of the figures above only
+  /// `name`, `family` ("graph") and `layers` (its blocks) say anything.
+  std::shared_ptr<const graph::Graph> graph;
+  std::string graph_digest;  ///< of its file; empty: none
+
   Reading reading;
 
   /// LayerNorm with a bias beside its weight.
@@ -199,6 +209,9 @@ struct ModelSpec {
 
   bool operator==(const ModelSpec&) const = default;
 };
+
+/// A captured step as a model: what `parse_config` returns of its file.
+[[nodiscard]] ModelSpec of_graph(std::shared_ptr<const graph::Graph> graph);
 
 /// Warnings of how the file was read, and one line of what it says without effect.
 [[nodiscard]] std::vector<std::string> reading_warnings(const ModelSpec& spec);

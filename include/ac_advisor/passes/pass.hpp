@@ -13,6 +13,10 @@ namespace ac_advisor::passes {
 /// begin at `step.micro_begin.back()`; once on the whole step.
 enum class Stage : std::uint8_t { before, micro_batch, step };
 
+/// What a pass knows how to make a step of: any model, one whose configuration was read, or a graph
+/// that was imported.
+enum class Of : std::uint8_t { any, configuration, graph };
+
 /// One pass: a file of its own, and a line in pass_table.cpp. What a later pass needs to know of an
 /// earlier one stands in the program; no pass reads another's options.
 struct Pass {
@@ -22,6 +26,11 @@ struct Pass {
   bool (*applies)(const StepConfig& config);
   void (*run)(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config);
   std::span<const Exclusion> exclusions;
+  Of of = Of::any;
+
+  [[nodiscard]] bool runs(const model::ModelSpec& spec, const StepConfig& config) const {
+    return of != (spec.graph ? Of::configuration : Of::graph) && applies(config);
+  }
 };
 
 /// All passes. Those of one stage run in this order; stages run in theirs.

@@ -102,6 +102,8 @@ struct StepProgram {
   ir::ValueId averaged = ir::no_id;  ///< zero2: gradients kept so far; zero1: the bucket
   std::vector<ir::ValueId> set_up;   ///< parameters as made, until a framework has copied them
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
+  /// Of an imported graph: its storages' values while they are there, by its own numbers.
+  std::vector<ir::ValueId> captured;
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and

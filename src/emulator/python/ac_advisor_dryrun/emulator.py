@@ -47,6 +47,19 @@ def last():
     _library.ac_advisor_emulator_last()
 
 
+def log_launches(on):
+    """Begins an empty log of when each kernel, memset and copy on the device is launched, or ends it."""
+    _library.ac_advisor_emulator_log_launches(1 if on else 0)
+
+
+def launch_times():
+    """Of the log: nanoseconds since 1970, in order."""
+    room = _library.ac_advisor_emulator_launch_times(None, 0)
+    times = (ctypes.c_uint64 * room)()
+    _library.ac_advisor_emulator_launch_times(times, room)
+    return list(times)
+
+
 def line(**fields):
     """Into the record, as it is."""
     _library.ac_advisor_emulator_line(json.dumps(fields).encode())
@@ -54,4 +67,9 @@ def line(**fields):
 
 if present():
     _library.ac_advisor_emulator_line.argtypes = [ctypes.c_char_p]
+    _library.ac_advisor_emulator_launch_times.argtypes = [
+        ctypes.POINTER(ctypes.c_uint64),
+        ctypes.c_uint64,
+    ]
+    _library.ac_advisor_emulator_launch_times.restype = ctypes.c_uint64
     _library.ac_advisor_emulator_counts.argtypes = [_Counts]

@@ -1,0 +1,59 @@
+"""``python -m ac_advisor.capture MODULE:FUNCTION``, on the device that ``ac-advisor import`` emulates."""
+
+import argparse
+import importlib
+import json
+import os
+import sys
+
+from .graph import capture
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="python -m ac_advisor.capture",
+        description="Captures the eager CUDA step of a PyTorch model as a graph for ac-advisor.")
+    parser.add_argument("model", metavar="MODULE:FUNCTION", help="FUNCTION(batch, seq) makes (module, inputs, loss_fn)")
+    parser.add_argument("--batch", type=int, default=1, help="sequences a micro-batch (1)")
+    parser.add_argument("--seq", type=int, default=2048, help="tokens a sequence, or what the function takes it for (2048)")
+    parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made)")
+    parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
+                        "are found to repeat)")
+    parser.add_argument("--name", help="of the model in tables (the function's module)")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the graph: JSON")
+    return parser.parse_args()
+
+
+def find(model):
+    module, separator, function = model.partition(":")
+    if not separator:
+        sys.exit(f"{model}: give MODULE:FUNCTION, such as my_model:make_model")
+    sys.path.insert(0, os.getcwd())
+    if module.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
+        module = os.path.basename(module)[:-3]
+    found = getattr(importlib.import_module(module), function, None)
+    if found is None:
+        sys.exit(f"{model}: {module} has no {function}")
+    return module, found
+
+
+def main():
+    given = arguments()
+    module, make_model = find(given.model)
+    graph = capture(make_model, given.batch, given.seq, given.dtype, given.blocks)
+    graph["name"] = given.name or module
+    graph["made_by"]["model"] = given.model
+    temporary = given.output + ".part"
+    with open(temporary, "w") as file:
+        json.dump(graph, file, separators=(",", ":"))
+        file.write("\n")
+    os.replace(temporary, given.output)
+    ops = sum(len(micro["ops"]) for micro in graph["micro_batches"][:1])
+    print(f"{given.output}: {ops} ops, {len(graph['parameters'])} parameters", file=sys.stderr)
+    # The interpreter's end has nothing to do with the step: its figures are in the file.
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+// Reads docs/schema/graph-1.json. The file may be anybody's: every index is checked before it is
+// used, and that nothing is read, freed or made twice against the order of the ops.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+
+#include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "json/node.hpp"
+
+namespace ac_advisor::graph {
+namespace {
+
+using json::Json;
+using json::Node;
+
+constexpr std::string_view dtype_names[] = {
+    "bfloat16", "float16", "float32", "float64",   "int64",         "int32",      "int16",
+    "int8",     "uint8",   "bool",    "complex64", "float8_e4m3fn", "float8_e5m2"};
+constexpr std::string_view phase_names[] = {"forward", "loss", "backward"};
+constexpr std::int64_t most_bytes = std::int64_t{1} << 50, most_blocks = 4096;
+constexpr std::int64_t most_operands = 1 << 14, most_launches = 1 << 20;
+
+/// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
+std::uint64_t hash(const std::string& text) {
+  std::uint64_t h = 0xcbf29ce484222325U;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return h;
+}
+
+/// A list of whole numbers from 0 to below `end`.
+Indices indices(const Node& node, std::size_t end) {
+  const Json& list = node.json();
+  if (!list.is_array()) node.fail("must be a list");
+  if (list.size() > static_cast<std::size_t>(most_operands) && end > 0 && list.size() > end)
+    node.fail(fmt::format("has more than {} entries", end));
+  Indices found;
+  found.reserve(list.size());
+  for (const Json& one : list) {
+    if (!one.is_number_integer() || one.get<std::int64_t>() < 0 ||
+        one.get<std::int64_t>() >= static_cast<std::int64_t>(end))
+      throw UserError(
+          fmt::format("{}: {} must be a whole number below {}", node.where(), one.dump(), end));
+    found.push_back(one.get<Index>());
+  }
+  return found;
+}
+
+Index index(const Node& node, std::size_t end) {
+  return static_cast<Index>(node.integer(0, static_cast<std::int64_t>(end) - 1));
+}
+
+class Reader {
+ public:
+  Reader(const Node& root, Graph& graph) : root_(root), g_(graph) {}
+
+  void read() {
+    root_.allow_only({"schema", "name", "made_by", "batch", "seq", "modules", "blocks", "storages",
+                      "tensors", "parameters", "buffers", "inputs", "others", "micro_batches"});
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    g_.name = root_.at("name").text();
+    const Node made_by = root_.at("made_by");
+    g_.torch = made_by.at("torch").text();
+    g_.gpu = made_by.at("gpu").text();
+    if (const auto from = made_by.find("model")) g_.made_from = from->text();
+    g_.batch = root_.at("batch").integer(1, most);
+    g_.seq = root_.at("seq").integer(1, most);
+    for (const Node& m : root_.at("modules").list())
+      g_.modules.push_back({m.at("path").text(), m.at("class").text()});
+    if (g_.modules.empty()) root_.at("modules").fail("has no module; the first is the model");
+    g_.blocks = indices(root_.at("blocks"), g_.modules.size());
+    if (g_.blocks.size() > static_cast<std::size_t>(most_blocks))
+      root_.at("blocks").fail(fmt::format("has more than {} entries", most_blocks));
+    for (const Node& bytes : root_.at("storages").list())
+      g_.storages.push_back(bytes.integer(0, most_bytes));
+    for (const Node& tensor : root_.at("tensors").list()) read_tensor(tensor);
+    for (const Node& p : root_.at("parameters").list())
+      g_.parameters.push_back(
+          {p.at("name").text(), index(p.at("tensor"), g_.tensors.size()), p.at("trained").truth()});
+    g_.buffers = indices(root_.at("buffers"), g_.tensors.size());
+    g_.inputs = indices(root_.at("inputs"), g_.tensors.size());
+    g_.others = indices(root_.at("others"), g_.storages.size());
+    declare();
+    const std::vector<Node> micro_batches = root_.at("micro_batches").list();
+    if (micro_batches.size() != g_.micro_batches.size())
+      root_.at("micro_batches").fail("must have two: the first, and one that follows it");
+    for (std::size_t i = 0; i < micro_batches.size(); ++i)
+      read_micro_batch(micro_batches[i], g_.micro_batches[i]);
+  }
+
+ private:
+  enum class State : std::uint8_t { none, resident, alive };
+
+  void read_tensor(const Node& node) {
+    Tensor tensor;
+    tensor.storage = index(node.at("storage"), g_.storages.size());
+    tensor.dtype = static_cast<DType>(node.at("dtype").one_of(dtype_names));
+    std::int64_t bytes = size_of(tensor.dtype);
+    for (const Node& size : node.at("shape").list()) {
+      tensor.shape.push_back(size.integer(0, most_bytes));
+      if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(1, tensor.shape.back()), &bytes) ||
+          bytes > most_bytes)
+        node.at("shape").fail("has more elements than any tensor");
+    }
+    if (tensor.shape.size() > 64) node.at("shape").fail("has more than 64 dimensions");
+    g_.tensors.push_back(std::move(tensor));
+  }
+
+  [[nodiscard]] State& state(Index storage) { return state_[static_cast<std::size_t>(storage)]; }
+  [[nodiscard]] Index storage_of(Index tensor) const {
+    return g_.tensors[static_cast<std::size_t>(tensor)].storage;
+  }
+
+  void declare() {
+    state_.assign(g_.storages.size(), State::none);
+    for (const Parameter& p : g_.parameters) state(storage_of(p.tensor)) = State::resident;
+    for (const Index tensor : g_.buffers) state(storage_of(tensor)) = State::resident;
+    for (const Index tensor : g_.inputs) state(storage_of(tensor)) = State::resident;
+    for (const Index storage : g_.others) state(storage) = State::resident;
+  }
+
+  void read_micro_batch(const Node& node, MicroBatch& micro) {
+    node.allow_only({"ops", "outputs", "loss", "gradients"});
+    for (const Node& op : node.at("ops").list()) read_op(op, micro);
+    micro.outputs = indices(node.at("outputs"), g_.storages.size());
+    micro.loss = index(node.at("loss"), g_.storages.size());
+    if (state(micro.loss) == State::none) node.at("loss").fail("is no storage that is alive");
+    for (const Index s : micro.outputs)
+      if (std::find(made_.begin(), made_.end(), s) == made_.end())
+        node.at("outputs").fail("names a storage that no op makes");
+    for (const Node& pair : node.at("gradients").list()) {
+      const Indices both = indices(pair, std::max(g_.parameters.size(), g_.storages.size()));
+      if (both.size() != 2 || static_cast<std::size_t>(both[0]) >= g_.parameters.size() ||
+          static_cast<std::size_t>(both[1]) >= g_.storages.size())
+        pair.fail("must be a parameter's number and a storage's");
+      if (state(both[1]) == State::none) pair.fail("names a storage that is not alive at the end");
+      micro.gradients.emplace_back(both[0], both[1]);
+    }
+    // What the micro-batch made is gone when the next begins, but for gradients.
+    for (const Index s : made_)
+      if (state(s) == State::alive) state(s) = State::none;
+    for (const auto& gradient : micro.gradients) state(gradient.second) = State::resident;
+    made_.clear();
+  }
+
+  void read_op(const Node& node, MicroBatch& micro) {
+    node.allow_only({"op", "phase", "module", "in", "out", "frees", "drops", "launches", "product",
+                     "flops", "node", "forward"});
+    Op op;
+    op.name = name_of(node.at("op").text());
+    op.phase = static_cast<Phase>(node.at("phase").one_of(phase_names));
+    if (!micro.ops.empty() && op.phase < micro.ops.back().phase)
+      node.at("phase").fail("comes after a later phase");
+    if (const auto module = node.find("module")) op.module = index(*module, g_.modules.size());
+    read_list(node, "in", g_.tensors.size(), op.in);
+    read_list(node, "out", g_.storages.size(), op.out);
+    read_list(node, "frees", g_.storages.size(), op.frees);
+    read_list(node, "drops", g_.storages.size(), op.drops);
+    if (op.in.size() + op.out.size() > static_cast<std::size_t>(most_operands))
+      node.fail(fmt::format("has more than {} operands", most_operands));
+    if (const auto launches = node.find("launches"))
+      op.launches = launches->integer(0, most_launches);
+    if (const auto flops = node.find("flops")) op.flops = flops->number(0, 1e30);
+    if (const auto product = node.find("product")) read_product(*product, op);
+    if (const auto number = node.find("node"))
+      op.node = static_cast<Index>(number->integer(0, std::numeric_limits<Index>::max()));
+    if (const auto forward = node.find("forward")) {
+      if (op.phase != Phase::backward) forward->fail("is of ops of the backward alone");
+      op.forward = index(*forward, micro.ops.size());
+      if (micro.ops[static_cast<std::size_t>(op.forward)].phase == Phase::backward)
+        forward->fail("is an op of the backward");
+    }
+    run(node, op);
+    micro.ops.push_back(std::move(op));
+  }
+
+  static void read_list(const Node& node, const char* key, std::size_t end, Indices& into) {
+    if (const auto list = node.find(key)) into = indices(*list, end);
+  }
+
+  static void read_product(const Node& node, Op& op) {
+    const std::vector<Node> sizes = node.list();
+    if (sizes.size() != 3) node.fail("must be [rows, columns, inner]");
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    op.product =
+        Product{sizes[0].integer(0, most), sizes[1].integer(0, most), sizes[2].integer(0, most)};
+  }
+
+  /// Whether it can run here: what it reads is alive, what it makes is not.
+  void run(const Node& node, const Op& op) {
+    const auto name = [](Index storage) { return fmt::format("storage {}", storage); };
+    for (const Index tensor : op.in)
+      if (state(storage_of(tensor)) == State::none)
+        node.at("in").fail("reads " + name(storage_of(tensor)) + ", which is not alive here");
+    for (const Index storage : op.out) {
+      if (state(storage) != State::none)
+        node.at("out").fail("makes " + name(storage) + ", which is alive already");
+      state(storage) = State::alive;
+      made_.push_back(storage);
+    }
+    for (const Index storage : op.frees) {
+      if (state(storage) == State::none)
+        node.at("frees").fail("frees " + name(storage) + ", which is not alive here");
+      if (state(storage) == State::alive) state(storage) = State::none;
+    }
+    for (const Index storage : op.drops)
+      if (state(storage) == State::none)
+        node.at("drops").fail("drops " + name(storage) + ", which is not alive here");
+  }
+
+  Index name_of(const std::string& name) {
+    const auto [at, added] = names_.try_emplace(name, static_cast<Index>(g_.op_names.size()));
+    if (added) g_.op_names.push_back(name);
+    return at->second;
+  }
+
+  const Node& root_;
+  Graph& g_;
+  std::vector<State> state_;
+  Indices made_;
+  std::unordered_map<std::string, Index> names_;
+};
+
+}  // namespace
+
+bool is_graph(const std::string& text) {
+  // At the head of the file, where the capture writes it, or anywhere in a short one.
+  constexpr std::size_t head = 4096;
+  return std::string_view(text).substr(0, head).find("\"ac-advisor/graph/") !=
+         std::string_view::npos;
+}
+
+Graph read_graph(const std::string& text, const std::string& origin) {
+  const Json document = json::parse_document(text, origin);
+  const Node root(document, origin, {}, "; is this a graph that ac_advisor.capture wrote?");
+  if (const Node version = root.at("schema"); version.text() != schema)
+    version.fail(fmt::format("is not \"{}\": capture the model again with this release", schema));
+  Graph graph;
+  Reader(root, graph).read();
+  graph.digest = hash(text);
+  return graph;
+}
+
+}  // namespace ac_advisor::graph

@@ -1,0 +1,195 @@
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/schedule.hpp"
+#include "ac_advisor/simulate/memory.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Two blocks of one product each: x (1 MiB) -> h1 -> h2, a loss of 4 bytes. Each product saves its
+/// input. Storages: 0 and 1 weights, 2 input, 3 h1, 4 h2, 5 loss, 6 and 7 gradients of activations,
+/// 8 and 9 of weights.
+Json small_graph() {
+  const std::int64_t mib = 1 << 20;
+  Json g;
+  g["schema"] = "ac-advisor/graph/1";
+  g["name"] = "two products";
+  g["made_by"] = {{"torch", "2.11.0"}, {"gpu", "an emulated one"}};
+  g["batch"] = 2;
+  g["seq"] = 16;
+  for (const char* path : {"", "blocks", "blocks.0", "blocks.1"})
+    g["modules"].push_back({{"path", path}, {"class", "Module"}});
+  g["blocks"] = {2, 3};
+  for (int s = 0; s < 10; ++s) g["storages"].push_back(s == 5 ? 4 : mib);
+  for (int s = 0; s < 10; ++s)
+    g["tensors"].push_back({{"storage", s},
+                            {"dtype", s == 5 ? "float32" : "bfloat16"},
+                            {"shape", s == 5 ? Json::array() : Json{1024, 512}}});
+  for (int p = 0; p < 2; ++p)
+    g["parameters"].push_back(
+        {{"name", "blocks." + std::to_string(p) + ".weight"}, {"tensor", p}, {"trained", true}});
+  g["buffers"] = Json::array();
+  g["inputs"] = {2};
+  g["others"] = Json::array();
+  const auto micro = [](bool first) {
+    const auto op = [](const char* name, const char* phase, Json in, Json out) {
+      return Json{{"op", name},
+                  {"phase", phase},
+                  {"in", std::move(in)},
+                  {"out", std::move(out)},
+                  {"launches", 1}};
+    };
+    Json m;
+    m["ops"].push_back(op("aten::mm", "forward", {2, 0}, {3}));
+    m["ops"].back()["module"] = 2;
+    m["ops"].back()["product"] = {1024, 512, 512};
+    m["ops"].push_back(op("aten::mm", "forward", {3, 1}, {4}));
+    m["ops"].back()["module"] = 3;
+    m["ops"].back()["drops"] = {3};
+    m["ops"].push_back(op("aten::sum", "loss", {4}, {5}));
+    m["ops"].back()["frees"] = {4};
+    const auto node = [&](Json made, int number, int forward) {
+      made["node"] = number;
+      made["forward"] = forward;
+      return made;
+    };
+    m["ops"].push_back(op("aten::ones_like", "backward", {5}, {6}));
+    Json second = op("aten::mm", "backward", {6, 3}, first ? Json{8, 7} : Json{7});
+    second["frees"] = {6, 3};
+    m["ops"].push_back(node(second, 1, 1));
+    Json last = op("aten::mm", "backward", {7, 2}, first ? Json{9} : Json::array());
+    last["frees"] = {7};
+    m["ops"].push_back(node(last, 2, 0));
+    m["outputs"] = {4};
+    m["loss"] = 5;
+    m["gradients"] = {{0, 9}, {1, 8}};
+    return m;
+  };
+  g["micro_batches"] = {micro(true), micro(false)};
+  return g;
+}
+
+std::string refusal(const std::function<void(Json&)>& change) {
+  Json g = small_graph();
+  change(g);
+  try {
+    static_cast<void>(graph::read_graph(g.dump(), "f.json"));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+Json& op(Json& g, int number) {
+  return g["micro_batches"][0]["ops"][static_cast<std::size_t>(number)];
+}
+
+/// Bytes alive while the op at the peak runs, without rounding or optimizer.
+std::int64_t peak(const OptionList& options) {
+  const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
+  OptionList all{{"--optimizer", "sgd"}, {"--no-hold-output", ""}};
+  all.insert(all.end(), options.begin(), options.end());
+  const passes::StepProgram step = passes::build_step(spec, advise::resolve(spec, all).config);
+  simulate::MemoryModel exact;
+  exact.round_to_512 = exact.workspaces = false;
+  return simulate::walk_memory(step, passes::make_schedule(step), exact).peak;
+}
+
+}  // namespace
+
+TEST_CASE("a graph is a MODEL: its parameters, its blocks, its sizes") {
+  const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
+  REQUIRE(spec.graph != nullptr);
+  CHECK(spec.name == "two products");
+  CHECK(spec.layers == 2);
+  CHECK(model::parameter_count(spec) == 2 * 1024 * 512);
+  const StepConfig config = advise::resolve(spec, {}).config;
+  CHECK(config.run.batch == 2);
+  CHECK(config.run.seq == 16);
+}
+
+TEST_CASE("a graph's peak is what its storages' lives say") {
+  constexpr std::int64_t mib = 1 << 20;
+  // Weights and input 3; at the second product's backward h1, both gradients and its own: 4; the
+  // loss. h2 is gone since the loss.
+  CHECK(peak({}) == 7 * mib + 4);
+  // Recomputed: h1 is a block's input and a checkpoint keeps it; nothing else was saved.
+  CHECK(peak({{"--ac", "full"}}) == 7 * mib + 4);
+  // Both blocks in one checkpoint: h1 is dropped in forward and made again before it is read.
+  CHECK(peak({{"--ac", "grouped:2"}}) == 7 * mib + 4);
+  // Both gradients of the first micro-batch are there while the second runs, which makes none.
+  CHECK(peak({{"--grad-accum", "2"}}) == 8 * mib + 4);
+}
+
+TEST_CASE("a checkpoint of both products runs the first again in backward") {
+  const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
+  const auto recomputed = [&](const char* mode) {
+    const auto step = passes::build_step(spec, advise::resolve(spec, {{"--ac", mode}}).config);
+    std::int64_t ops = 0;
+    for (const ir::Op& o : step.program.ops)
+      ops += o.phase == ir::Phase::recompute && o.kind != ir::OpKind::hold ? 1 : 0;
+    return ops;
+  };
+  CHECK(recomputed("none") == 0);
+  CHECK(recomputed("full") == 0);       // each block's product saves the block's input alone
+  CHECK(recomputed("grouped:2") == 1);  // h1, and not h2, which nobody saved
+}
+
+TEST_CASE("a graph that cannot be is refused with its place") {
+  CHECK(refusal([](Json&) {}) == "accepted");
+  const auto says = [](const std::function<void(Json&)>& change, const char* what) {
+    INFO(what);
+    const std::string said = refusal(change);
+    INFO(said);
+    CHECK(said.find("f.json") == 0);
+    CHECK(said.find(what) != std::string::npos);
+  };
+  says([](Json& g) { g["schema"] = "ac-advisor/graph/2"; }, "schema");
+  says([](Json& g) { g.erase("tensors"); }, "\"tensors\" is missing");
+  says([](Json& g) { g["moduls"] = 1; }, "moduls");
+  says([](Json& g) { g["batch"] = 0; }, "\"batch\"");
+  says([](Json& g) { g["modules"] = Json::array(); }, "\"modules\"");
+  says([](Json& g) { g["blocks"] = {4}; }, "\"blocks\": 4 must be a whole number below 4");
+  says([](Json& g) { g["storages"][0] = -1; }, "storages");
+  says([](Json& g) { g["storages"][0] = std::int64_t{1} << 60; }, "storages");
+  says([](Json& g) { g["tensors"][0]["storage"] = 10; }, "tensors");
+  says([](Json& g) { g["tensors"][0]["dtype"] = "float"; }, "dtype");
+  says([](Json& g) { g["tensors"][0]["shape"] = {1 << 30, 1 << 30}; }, "shape");
+  says([](Json& g) { g["parameters"][1]["tensor"] = -2; }, "parameters");
+  says([](Json& g) { g["micro_batches"].erase(1); }, "micro_batches");
+  says([](Json& g) { op(g, 0)["phase"] = "later"; }, "phase");
+  says([](Json& g) { op(g, 1)["phase"] = "backward"; }, "phase");
+  says([](Json& g) { op(g, 0)["module"] = 9; }, "module");
+  says([](Json& g) { op(g, 0)["in"] = {4}; }, "reads storage 4, which is not alive here");
+  says([](Json& g) { op(g, 1)["out"] = {3}; }, "makes storage 3, which is alive already");
+  says([](Json& g) { op(g, 0)["out"] = {2}; }, "makes storage 2, which is alive already");
+  says([](Json& g) { op(g, 0)["frees"] = {6}; }, "frees storage 6, which is not alive here");
+  says([](Json& g) { op(g, 0)["drops"] = {6}; }, "drops storage 6, which is not alive here");
+  says([](Json& g) { op(g, 0)["in"] = {1.5}; }, "must be a whole number");
+  says([](Json& g) { op(g, 0)["in"] = "all"; }, "must be a list");
+  says([](Json& g) { op(g, 0)["product"] = {1, 2}; }, "product");
+  says([](Json& g) { op(g, 0)["flops"] = -1; }, "flops");
+  says([](Json& g) { op(g, 0)["launches"] = -1; }, "launches");
+  says([](Json& g) { op(g, 0)["forward"] = 0; }, "forward");
+  says([](Json& g) { op(g, 4)["forward"] = 4; }, "forward");
+  says([](Json& g) { op(g, 5)["forward"] = 3; }, "is an op of the backward");
+  says([](Json& g) { g["micro_batches"][0]["loss"] = 3; }, "loss");
+  says([](Json& g) { g["micro_batches"][0]["outputs"] = {2}; }, "outputs");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 7}}; }, "not alive at the end");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{2, 9}}; }, "gradients");
+  CHECK_THROWS_AS(static_cast<void>(graph::read_graph("{\"schema\": \"ac-advisor/graph/1\"", "f")),
+                  UserError);
+}
+
+}  // namespace ac_advisor::test

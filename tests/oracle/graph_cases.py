@@ -1,0 +1,52 @@
+"""The cases of graph_peaks.py: models as `make_model(batch, seq)`, and the planner's options."""
+
+import os
+import sys
+
+import transformers
+
+from emulated_cases import FAMILIES, config_of
+import torch
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "graphs")
+sys.path.insert(0, EXAMPLES)
+
+MODELS = {  # batch, seq, modes
+    "small_llama": (2, 512), "llama1b_4layers": (2, 1024), "qwen3_06b_4layers": (2, 1000),
+    "mistral7b_4layers": (1, 1024),
+    "my_model": (4, 512), "vision_transformer": (16, 224), "dit": (8, 256), "t5": (8, 256), "recommender": (2048, 1),
+}
+HAS_BLOCKS = set(MODELS) - {"recommender"}
+
+
+def family(name):
+    def make_model(batch, seq):
+        config = transformers.AutoConfig.for_model(**config_of(name))
+        config._attn_implementation = "sdpa"
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        ids, labels = (torch.randint(config.vocab_size, (batch, seq)) for _ in range(2))
+        return model, {"input_ids": ids, "labels": labels, "use_cache": False}, None
+    return make_model
+
+
+def make_model_of(name):
+    if os.path.exists(os.path.join(EXAMPLES, name + ".py")):
+        return __import__(name).make_model
+    return family(name)
+
+
+def __getattr__(name):
+    """`graph_cases:small_llama` for ac_advisor.capture."""
+    if name in MODELS:
+        return make_model_of(name)
+    raise AttributeError(name)
+
+
+def all_cases():
+    for name, (batch, seq) in MODELS.items():
+        modes = [("none", {}), ("none", {"grad_accum": 2}), ("none", {"optimizer": "adamw-foreach"}),
+                 ("none", {"hold_output": False})]
+        if name in HAS_BLOCKS:
+            modes += [("full", {}), ("full", {"grad_accum": 2}), ("every:2", {})]
+        for ac, rest in modes:
+            yield {"model": name, "batch": batch, "seq": seq, "ac": ac} | rest
