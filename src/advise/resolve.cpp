@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "ac_advisor/advise/export.hpp"
-#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
@@ -53,9 +53,8 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
 /// Liger's fused loss chooses its chunk by the batch: a preset's file can only name one.
 void derive_chunk(const model::ModelSpec& model, Resolved& resolved) {
   StepConfig& c = resolved.config;
-  const bool by_hand =
-      std::any_of(resolved.options.begin(), resolved.options.end(),
-                  [](const auto& option) { return option.first == "--loss"; });
+  const bool by_hand = std::any_of(resolved.options.begin(), resolved.options.end(),
+                                   [](const auto& option) { return option.first == "--loss"; });
   if (by_hand || c.memory.loss != LossKind::chunked || !chunks_as_liger(c)) return;
   c.memory.chunk_tokens = liger_chunk(model, c);
   resolved.derived.emplace_back("--loss", loss_option(c));

@@ -59,7 +59,7 @@ void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
   if (base.layout.data_ranks() > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
   add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },
       {{"--ac", ac}, {"--loss", "ce"}});
-  if (loss == "ce") return table;  // tensor parallelism has no other
+  if (loss == "ce") return;  // tensor parallelism has no other
   // Its own chunk: Liger chooses it by the batch.
   add(
       [](const StepConfig& c) {

@@ -148,13 +148,13 @@ void Lowering::declare_block(std::int16_t index) {
       s_.buffers.push_back(b.score_correction);
     }
     if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
-    const std::int64_t wide = 2 * moe.intermediate;
+    const std::int64_t both = 2 * moe.intermediate;
     const auto weights = [&](std::int64_t out, std::int64_t in) {
       return parameter(moe.input_first ? Shape{moe.experts, in, out} : Shape{moe.experts, out, in},
                        Module::experts);
     };
-    b.experts_gate_up = weights(wide, h);
-    if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, wide}, Module::experts);
+    b.experts_gate_up = weights(both, h);
+    if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, both}, Module::experts);
     b.experts_down = weights(h, moe.intermediate);
     if (moe.biased) b.experts_down_bias = parameter({moe.experts, h}, Module::experts);
     if (moe.shared_intermediate > 0) {

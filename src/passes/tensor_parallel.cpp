@@ -83,7 +83,10 @@ bool llama_like(const ModelSpec& m) {
   const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
                      !m.interleaved_rotary && !m.joined_rotary_part && !m.scaled_embedding &&
                      !m.final_softcap && !m.attention_softcap && !m.residual_multiplier &&
-                     !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier;
+                     !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
+                     !m.hidden_divisor && !m.latent && !m.attention_sinks &&
+                     !m.position_scaled_queries && m.rotation == model::Rotation::halves &&
+                     m.position_grids == model::PositionGrids::one && m.graph == nullptr;
   return projections && norms && block && !m.tower && m.residual_dropout == 0.0 &&
          m.embedding_dropout == 0.0;
 }

@@ -92,8 +92,8 @@ TEST_CASE("a file of 100 MB is refused before it is read") {
   const Folder folder;
   write(folder / "big.json", "{}");
   fs::resize_file(folder / "big.json", 100'000'000);  // sparse
-  CHECK(contains(load_error((folder / "big.json").string()), "big.json: larger than 16 MiB"));
-  CHECK(contains(load_error("/dev/zero"), "/dev/zero: larger than 16 MiB"));
+  CHECK(contains(load_error((folder / "big.json").string()), "big.json: larger than 64 MiB"));
+  CHECK(contains(load_error("/dev/zero"), "/dev/zero: larger than 64 MiB"));
 }
 
 TEST_CASE("a model of Hugging Face's cache is found by its folder, its snapshot and its name") {
