@@ -200,6 +200,7 @@ bool chunks_as_liger(const StepConfig& c) { return export_target_of(c.runtime.fr
 // ops/fused_linear_cross_entropy.py: next_power_of_2(BT / ceil(V / H)).
 std::int64_t liger_chunk(const model::ModelSpec& model, const StepConfig& c) {
   const std::int64_t tokens = c.run.batch * c.run.seq;
+  if (model.hidden == 0) return tokens;  // an imported graph, which has no such loss
   const std::int64_t factor = (model.vocab + model.hidden - 1) / model.hidden;
   return static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>((tokens + factor - 1) / factor)));

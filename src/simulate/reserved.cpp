@@ -202,24 +202,28 @@ class Steps {
     return stream_[static_cast<std::size_t>(s)];
   }
 
-  /// An optimizer makes its states when its first step needs them, after what comes before it.
+  /// An optimizer makes its states when its first step reads one, after what comes before it. Those
+  /// of --optimizer-in-backward, which are made one by one in backward, are taken to come at the
+  /// first step's end: so reserved memory is the oracle's.
   [[nodiscard]] bool reads_new_state(const ir::Op& op) const {
+    if (op.phase != ir::Phase::optimizer) return false;
     for (ir::ValueId v : p_.inputs(op)) {
-      const auto s = static_cast<std::size_t>(p_.storage_of(v));
-      if (resident_[s] && handle_[s] == not_allocated) return true;
+      const auto i = static_cast<std::size_t>(p_.storage_of(v));
+      if (resident_[i] && handle_[i] == not_allocated) return true;
     }
     return false;
   }
 
+  void make_all_states() {
+    for (ir::StorageId s : s_.resident) allocate(s);
+    states_made_ = true;
+  }
+
   void walk() {
-    bool states = false;
     for (std::size_t i = 0; i < p_.ops.size(); ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
-      if (!states && op.phase == ir::Phase::optimizer && reads_new_state(op)) {
-        states = true;
-        for (ir::StorageId s : s_.resident) allocate(s);
-      }
+      if (!states_made_ && reads_new_state(op)) make_all_states();
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
@@ -231,6 +235,7 @@ class Steps {
       for (std::int32_t f = s_.free_begin[i]; f < s_.free_begin[i + 1]; ++f)
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
+    if (!states_made_) make_all_states();
   }
 
   void release(ir::StorageId s) {
@@ -248,6 +253,7 @@ class Steps {
 
   const ir::Program& p_;
   const passes::StepProgram& step_;
+  bool states_made_ = false;
   const passes::Schedule& s_;
   const MemoryModel& m_;
   std::int64_t handles_;

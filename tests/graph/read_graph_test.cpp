@@ -5,6 +5,8 @@
 #include <string>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/advise/module_costs.hpp"
 #include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
@@ -144,6 +146,17 @@ TEST_CASE("a checkpoint of both products runs the first again in backward") {
   CHECK(recomputed("none") == 0);
   CHECK(recomputed("full") == 0);       // each block's product saves the block's input alone
   CHECK(recomputed("grouped:2") == 1);  // h1, and not h2, which nobody saved
+}
+
+TEST_CASE("a graph is explained and swept like a model, by the modes that it can take") {
+  const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
+  const StepConfig config = advise::resolve(spec, {{"--ac", "full"}}).config;
+  CHECK(!advise::explain_mode(spec, config).empty());
+  CHECK_NOTHROW(static_cast<void>(advise::module_costs(spec, config)));
+  const advise::Sweep sweep = advise::sweep(spec, config, advise::space_around(spec, config, {}));
+  CHECK(sweep.rows.size() > 1);
+  REQUIRE(sweep.not_planned.size() == 1);
+  CHECK(sweep.not_planned[0].technique == "+ LC-CE");
 }
 
 TEST_CASE("a graph that cannot be is refused with its place") {
