@@ -150,11 +150,14 @@ TEST_CASE("a checkpoint of both products runs the first again in backward") {
 
 TEST_CASE("a graph is explained and swept like a model, by the modes that it can take") {
   const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
-  const StepConfig config = advise::resolve(spec, {{"--ac", "full"}}).config;
+  const advise::Resolved resolved = advise::resolve(spec, {{"--ac", "full"}});
+  const StepConfig& config = resolved.config;
   CHECK(!advise::explain_mode(spec, config).empty());
   CHECK_NOTHROW(static_cast<void>(advise::module_costs(spec, config)));
-  const advise::Sweep sweep = advise::sweep(spec, config, advise::space_around(spec, config, {}));
-  CHECK(sweep.rows.size() > 1);
+  advise::Space space = advise::space_around(spec, config, resolved.options);
+  space.set("--ac", {"none", "full", "grouped:2"});
+  const advise::Sweep sweep = advise::sweep(spec, config, space);
+  CHECK(sweep.rows.size() == 3);
   REQUIRE(sweep.not_planned.size() == 1);
   CHECK(sweep.not_planned[0].technique == "+ LC-CE");
 }

@@ -127,7 +127,8 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   MESSAGE("ddp's second step: ", all.second_steps.text());
   MESSAGE("launches: ", all.launches.text());
   CHECK(all.allocated.median() <= 0.001);
-  CHECK(all.allocated.worst() <= 0.11);  // a tower's parameters, by 10 MiB; the others within 0.02
+  // gpt2 with a chunked loss, by 1.4 MB; a tower's parameters, by 10 MiB; the others within 0.02.
+  CHECK(all.allocated.worst() <= 0.11);
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
