@@ -84,7 +84,6 @@ DType dtype_of(graph::DType dtype) {
 
 ir::Shape shape_of(const std::vector<std::int64_t>& sizes) {
   if (sizes.empty()) return {};
-  ir::Shape shape;
   const std::size_t rank = std::min(sizes.size(), ir::Shape::max_rank);
   const std::size_t more = sizes.size() - rank;
   std::int64_t first = 1;

@@ -24,11 +24,19 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::split_at(V x, std::int64_t first) 
 /// GptOss' _apply_rotary_emb: both halves of a head, (B, heads, S, D / 2), and their join.
 ir::ValueId Lowering::rotate_halves_apart(V x, const Rotary& rotary) {
   const auto [a, b] = split_at(x, shape(x).back() / 2);
-  const V first = binary(OpKind::add, binary(OpKind::mul, a, rotary.cos),
-                         binary(OpKind::mul, b, rotary.sin), ir::Add{-1.0});
-  const V second =
-      binary(OpKind::add, binary(OpKind::mul, b, rotary.cos), binary(OpKind::mul, a, rotary.sin));
-  const V y = out(shape(x), dtype(x), grad(x));
+  return turned(a, b, rotary, x);
+}
+
+/// (a cos - b sin, b cos + a sin), joined into a tensor like `like`.
+ir::ValueId Lowering::turned(V a, V b, const Rotary& rotary, V like) {
+  // One after the other: arguments of one call are evaluated in no order.
+  const auto sum = [&](V with_cos, V with_sin, double sign) {
+    const V left = binary(OpKind::mul, with_cos, rotary.cos);
+    const V right = binary(OpKind::mul, with_sin, rotary.sin);
+    return binary(OpKind::add, left, right, ir::Add{sign});
+  };
+  const V first = sum(a, b, -1.0), second = sum(b, a, 1.0);
+  const V y = out(shape(like), dtype(like), grad(like));
   emit(OpKind::cat, {first, second}, {y});
   return y;
 }
@@ -44,16 +52,9 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_pairs_apart(V q, V k, const
   const V cos = p_.narrow(rotary.cos, 2, 0, half), sin = p_.narrow(rotary.sin, 2, 0, half);
   const V q1 = every_other(q, 0), q2 = every_other(q, 1);
   const V k1 = every_other(k, 0), k2 = every_other(k, 1);
-  const auto turned = [&](V a, V b, V like) {
-    const V first = binary(OpKind::add, binary(OpKind::mul, a, cos), binary(OpKind::mul, b, sin),
-                           ir::Add{-1.0});
-    const V second = binary(OpKind::add, binary(OpKind::mul, b, cos), binary(OpKind::mul, a, sin));
-    const V y = out(shape(like), dtype(like), grad(like));
-    emit(OpKind::cat, {first, second}, {y});
-    return y;
-  };
-  const V q_turned = turned(q1, q2, q);
-  const std::pair<V, V> both{q_turned, turned(k1, k2, k)};
+  const Rotary halves{cos, sin};
+  const V q_turned = turned(q1, q2, halves, q);
+  const std::pair<V, V> both{q_turned, turned(k1, k2, halves, k)};
   hold({q, k});
   return both;
 }

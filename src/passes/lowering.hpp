@@ -103,6 +103,7 @@ class Lowering {
   // lower_rotation.cpp
   std::pair<V, V> split_at(V x, std::int64_t first);
   V rotate_halves_apart(V x, const Rotary& rotary);
+  V turned(V a, V b, const Rotary& rotary, V like);
   std::pair<V, V> rotate_pairs_apart(V q, V k, const Rotary& rotary);
   std::pair<V, V> rotate_complex(V q, V k, const Rotary& rotary);
   Rotary complex_table(V inv_freq);
