@@ -1,0 +1,26 @@
+// Whatever the bytes, an imported graph is read or refused by UserError; what is read can be
+// planned, with its blocks checkpointed or not.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/spec.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ac_advisor;
+  try {
+    const model::ModelSpec spec =
+        model::parse_config(std::string(data, data + size), "fuzz.json", "fuzz");
+    if (spec.graph == nullptr) return 0;  // config_fuzz has these
+    for (const char* mode : {"none", "full"}) {
+      const StepConfig config = advise::resolve(spec, {{"--ac", mode}}).config;
+      if (advise::plan(spec, config, false).memory.peak_allocated < 0) __builtin_trap();
+    }
+  } catch (const UserError&) {
+    // the answer to bad input
+  }
+  return 0;
+}
