@@ -152,14 +152,12 @@ class Zero final : public GradientHooks {
     const ValueId flat = p_.value(source).shape.rank() == 1 ? source : p_.reshape(source, {all});
     const ValueId part = p_.narrow(flat, 0, start, length);
     if (group.size() == 1) {
-      divide(part);
-      emit(OpKind::all_reduce, root, {part}, {});
+      all_reduce(part);
       return;
     }
     const ValueId made = p_.make({length}, c_.precision.compute_dtype, Role::communication, root);
     emit(OpKind::cat, root, {part}, {made});
-    divide(made);
-    emit(OpKind::all_reduce, root, {made}, {});
+    all_reduce(made);
     std::int64_t at = 0;
     for (const ZeroRun& run : group) {
       if (run.rank == mine_.rank && !trained(c_))
@@ -169,11 +167,15 @@ class Zero final : public GradientHooks {
     if (trained(c_)) copy(part, made, root);  // any rank runs this program
   }
 
-  /// By the number of ranks; the trainer's collectives average.
-  void divide(ValueId v) {
-    if (trained(c_)) return;
-    const ir::OpId id = emit(OpKind::foreach, root, {v}, {});
-    p_.op(id).attributes = ir::Foreach{0, 1, 1, false};
+  /// Divided by the number of ranks (the trainer's collectives average), and waited for: it is not
+  /// asynchronous where overlap_comm is off.
+  void all_reduce(ValueId v) {
+    if (!trained(c_)) {
+      const ir::OpId id = emit(OpKind::foreach, root, {v}, {});
+      p_.op(id).attributes = ir::Foreach{0, 1, 1, false};
+    }
+    emit(OpKind::all_reduce, root, {v}, {});
+    emit(OpKind::hold, root, {v}, {});
   }
 
   /// copy_grads_in_partition: a place for each parameter that reaches into the partition.
