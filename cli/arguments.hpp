@@ -63,12 +63,6 @@ struct Arguments {
   std::string help;                ///< text of --help
 };
 
-/// Whether an option was given by hand.
-[[nodiscard]] inline bool given(const OptionList& options, const std::string& name) {
-  return std::any_of(options.begin(), options.end(),
-                     [&](const auto& option) { return option.first == name; });
-}
-
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL
 /// or a missing value. --help is wrapped at `columns`.
 [[nodiscard]] Arguments parse_arguments(int argc, const char* const* argv, int columns = 80);

@@ -1,22 +1,13 @@
 // GitLab's code quality report: docs.gitlab.com/ci/testing/code_quality, "Code Quality report
 // format". A finding's fingerprint is what makes it the same finding in the next pipeline.
-#include <fmt/format.h>
-
-#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/reports/reports.hpp"
+#include "files/fingerprint.hpp"
 #include "reports/gate_rows.hpp"
 
 namespace ac_advisor::reports {
 namespace {
-
-/// FNV-1a, 64 bits.
-std::string fingerprint(const std::string& text) {
-  std::uint64_t h = 0xcbf29ce484222325U;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return fmt::format("{:016x}", h);
-}
 
 const char* severity(const gate::Verdict& v) {
   switch (gate::weight(v)) {
@@ -38,12 +29,13 @@ std::string gitlab(const gate::Report& report) {
     for (const gate::Verdict& v : result.verdicts) {
       // Good news is no finding.
       if (v.message.empty() || v.outcome == gate::Outcome::improved) continue;
-      out.push_back({{"description", printable(sentence(result, v))},
-                     {"check_name", fmt::format("ac-advisor/{}", gate::to_string(v.outcome))},
-                     {"fingerprint", fingerprint(report.origin + "\n" + result.name + "\n" +
-                                                 check_name(v) + gate::to_string(v.outcome))},
-                     {"severity", severity(v)},
-                     {"location", {{"path", v.place.file}, {"lines", {{"begin", v.place.line}}}}}});
+      out.push_back(
+          {{"description", printable(sentence(result, v))},
+           {"check_name", fmt::format("ac-advisor/{}", gate::to_string(v.outcome))},
+           {"fingerprint", files::fingerprint(report.origin + "\n" + result.name + "\n" +
+                                              check_name(v) + gate::to_string(v.outcome))},
+           {"severity", severity(v)},
+           {"location", {{"path", v.place.file}, {"lines", {{"begin", v.place.line}}}}}});
     }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -58,8 +58,10 @@ class Data {
   void add(const profile::Profile& p) {
     add_file(p);
     const StepConfig& c = p.config;
-    const std::string made = fmt::format("{} {} {} {} b{}", ac_option(c), loss_option(c),
-                                         to_option(c.memory.kernels), shard_option(c), c.run.batch);
+    const std::string parts = c.layout.tp > 1 ? fmt::format(" tp{}", c.layout.tp) : "";
+    const std::string made =
+        fmt::format("{} {} {}{} {} b{}", ac_option(c), loss_option(c), to_option(c.memory.kernels),
+                    parts, shard_option(c), c.run.batch);
     static_cast<void>(add_row(p, origin_.empty() ? made : origin_));
   }
 

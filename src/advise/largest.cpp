@@ -10,18 +10,12 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "largest_fit.hpp"
+#include "setting.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
 constexpr std::int64_t sequence_unit = 128;
-
-std::string setting(const StepConfig& c) {
-  std::string text = ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels);
-  if (c.layout.tp > 1) text += " tp" + std::to_string(c.layout.tp);
-  if (c.layout.data_ranks() > 1) text += " " + shard_option(c);
-  return text;
-}
 
 /// The plan, where nothing refuses the configuration and it fits.
 std::optional<profile::Profile> fitting(const model::ModelSpec& model, const StepConfig& c) {

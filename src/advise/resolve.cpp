@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "variants.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -50,25 +50,13 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
   return nullptr;
 }
 
-/// Liger's fused loss chooses its chunk by the batch: a preset's file can only name one.
-void derive_chunk(const model::ModelSpec& model, Resolved& resolved) {
-  StepConfig& c = resolved.config;
-  const bool by_hand = std::any_of(resolved.options.begin(), resolved.options.end(),
-                                   [](const auto& option) { return option.first == "--loss"; });
-  if (by_hand || c.memory.loss != LossKind::chunked || !chunks_as_liger(c)) return;
-  c.memory.chunk_tokens = liger_chunk(model, c);
-  resolved.derived.emplace_back("--loss", loss_option(c));
-}
-
-}  // namespace
-
+/// With the batch, the sequence and the dtype that a graph was captured with, where others were not
+/// given.
 OptionList with_captured(const model::ModelSpec& model, const OptionList& options) {
   if (!model.graph) return options;
   OptionList all;
   const auto captured = [&](const char* name, const std::string& value) {
-    const bool by_hand = std::any_of(options.begin(), options.end(),
-                                     [&](const auto& option) { return option.first == name; });
-    if (!by_hand) all.emplace_back(name, value);
+    if (!given(options, name)) all.emplace_back(name, value);
   };
   captured("--batch", std::to_string(model.graph->batch));
   captured("--seq", std::to_string(model.graph->seq));
@@ -77,6 +65,8 @@ OptionList with_captured(const model::ModelSpec& model, const OptionList& option
   all.insert(all.end(), options.begin(), options.end());
   return all;
 }
+
+}  // namespace
 
 Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
   const OptionList options = with_captured(model, by_hand);
@@ -92,7 +82,8 @@ Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
     resolved.options.push_back(other);
     resolved.config = resolve_options(resolved.options);
   }
-  derive_chunk(model, resolved);
+  if (settle_chunk(model, resolved.options, resolved.config))
+    resolved.derived.emplace_back("--loss", loss_option(resolved.config));
   for (const auto& [option, value] : options)
     if (option == "--shard" && value == "zero3")
       resolved.notes.emplace_back(

@@ -116,13 +116,8 @@ Space space_around(const model::ModelSpec& model, const StepConfig& base, const 
                    bool vary_global_batch) {
   Space space = vary_global_batch ? varying_space(model, base) : default_space(model, base);
   space.hand = by_hand;
-  const auto settled = [&](const Axis& axis) {
-    return axis.option != "--batch" &&
-           std::any_of(by_hand.begin(), by_hand.end(),
-                       [&](const auto& option) { return option.first == axis.option; });
-  };
   for (const Axis& axis : std::vector(space.axes))
-    if (settled(axis)) space.keep(axis.option, base);
+    if (axis.option != "--batch" && given(by_hand, axis.option)) space.keep(axis.option, base);
   return space;
 }
 

@@ -11,17 +11,13 @@
 #include "ac_advisor/model/options.hpp"
 #include "largest_fit.hpp"
 #include "savings.hpp"
+#include "setting.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
 std::string label_of(const StepConfig& c) {
-  std::string label = ac_option(c);
-  if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) label += "/submodule";
-  label += " " + loss_option(c) + " " + to_option(c.memory.kernels);
-  if (c.layout.tp > 1) label += fmt::format(" tp{}", c.layout.tp);
-  if (c.layout.data_ranks() > 1) label += " " + shard_option(c);
-  label += fmt::format(" b{}", c.run.batch);
+  const std::string label = setting(c) + fmt::format(" b{}", c.run.batch);
   return c.run.grad_accum > 1 ? label + fmt::format("x{}", c.run.grad_accum) : label;
 }
 

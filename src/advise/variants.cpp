@@ -9,10 +9,6 @@
 namespace ac_advisor::advise {
 namespace {
 
-bool has(const OptionList& list, std::string_view option) {
-  return std::any_of(list.begin(), list.end(), [&](const auto& o) { return o.first == option; });
-}
-
 /// What no option says: whose step it is.
 void copy_internal(const StepConfig& from, StepConfig& to) {
   for (const OptionRow& row : option_table())
@@ -28,6 +24,14 @@ OptionList options_that_give(const StepConfig& base) {
 
 }  // namespace
 
+bool settle_chunk(const model::ModelSpec& model, const OptionList& by_hand, StepConfig& config) {
+  if (config.memory.loss != LossKind::chunked || !chunks_as_liger(config) ||
+      given(by_hand, "--loss"))
+    return false;
+  config.memory.chunk_tokens = liger_chunk(model, config);
+  return true;
+}
+
 Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
                    const std::optional<OptionList>& hand)
     : model_(model), base_(base), hand_(hand ? *hand : options_that_give(base)) {
@@ -39,14 +43,13 @@ Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
 }
 
 StepConfig Variants::settled(StepConfig config) const {
-  if (config.memory.loss == LossKind::chunked && chunks_as_liger(config) && !has(hand_, "--loss"))
-    config.memory.chunk_tokens = liger_chunk(model_, config);
+  settle_chunk(model_, hand_, config);
   return config;
 }
 
 std::optional<StepConfig> Variants::with(OptionList values) const {
-  if (!has(values, "--batch")) values.emplace_back("--batch", std::to_string(base_.run.batch));
-  if (!has(values, "--grad-accum"))
+  if (!given(values, "--batch")) values.emplace_back("--batch", std::to_string(base_.run.batch));
+  if (!given(values, "--grad-accum"))
     values.emplace_back("--grad-accum", std::to_string(base_.run.grad_accum));
   try {
     StepConfig config = resolve_variant(hand_, values);

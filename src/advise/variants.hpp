@@ -7,6 +7,10 @@
 
 namespace ac_advisor::advise {
 
+/// Liger's fused loss chooses its chunk by the batch, and a preset's file can only name one: the
+/// configuration gets `liger_chunk`. False: it has another loss, or the loss was given by hand.
+bool settle_chunk(const model::ModelSpec& model, const OptionList& by_hand, StepConfig& config);
+
 /// Configurations that differ from a base in some options, each settled as if all had been typed.
 class Variants {
  public:

@@ -1,6 +1,9 @@
 #include "ac_advisor/graph/graph.hpp"
 
+#include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 namespace ac_advisor::graph {
 
@@ -23,6 +26,12 @@ std::int64_t size_of(DType dtype) {
 }
 
 namespace {
+
+/// "a.b" of "a.b.c"; empty of a path of one part.
+std::string_view parent(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
 
 std::int64_t elements(const Tensor& tensor) {
   std::int64_t product = 1;  // the reader has seen that it does not overflow
@@ -51,15 +60,24 @@ DType parameter_dtype(const Graph& graph) {
   return most;
 }
 
-Indices block_of_modules(const Graph& graph) {
-  Indices block(graph.modules.size(), -1);
-  for (std::size_t b = 0; b < graph.blocks.size(); ++b) {
-    const std::string& path = graph.modules[static_cast<std::size_t>(graph.blocks[b])].path;
-    for (std::size_t m = 0; m < graph.modules.size(); ++m)
-      if (graph.modules[m].path == path || graph.modules[m].path.starts_with(path + "."))
-        block[m] = static_cast<Index>(b);
-  }
-  return block;
+void place_modules(Graph& graph) {
+  std::unordered_map<std::string_view, Index> modules, blocks;
+  for (std::size_t m = 0; m < graph.modules.size(); ++m)
+    modules.try_emplace(graph.modules[m].path, static_cast<Index>(m));
+  for (std::size_t b = 0; b < graph.blocks.size(); ++b)
+    blocks[graph.modules[static_cast<std::size_t>(graph.blocks[b])].path] = static_cast<Index>(b);
+  for (Module& module : graph.modules)  // of blocks within blocks the last in the list
+    for (std::string_view path = module.path;; path = parent(path)) {
+      if (const auto found = blocks.find(path); found != blocks.end())
+        module.block = std::max(module.block, found->second);
+      if (path.find('.') == std::string_view::npos) break;
+    }
+  for (Parameter& parameter : graph.parameters)  // the longest path that the name begins with
+    for (std::string_view path = parent(parameter.name); !path.empty(); path = parent(path))
+      if (const auto found = modules.find(path); found != modules.end()) {
+        parameter.module = found->second;
+        break;
+      }
 }
 
 }  // namespace ac_advisor::graph

@@ -9,6 +9,7 @@
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "files/fingerprint.hpp"
 #include "json/node.hpp"
 
 namespace ac_advisor::graph {
@@ -23,13 +24,6 @@ constexpr std::string_view dtype_names[] = {
 constexpr std::string_view phase_names[] = {"forward", "loss", "backward"};
 constexpr std::int64_t most_bytes = std::int64_t{1} << 50, most_blocks = 4096;
 constexpr std::int64_t most_operands = 1 << 14, most_launches = 1 << 20;
-
-/// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
-std::uint64_t hash(const std::string& text) {
-  std::uint64_t h = 0xcbf29ce484222325U;
-  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return h;
-}
 
 /// A list of whole numbers from 0 to below `end`.
 Indices indices(const Node& node, std::size_t end) {
@@ -63,13 +57,14 @@ class Reader {
     constexpr std::int64_t most = std::int64_t{1} << 31;
     g_.name = root_.at("name").text();
     const Node made_by = root_.at("made_by");
-    g_.torch = made_by.at("torch").text();
-    g_.gpu = made_by.at("gpu").text();
-    if (const auto from = made_by.find("model")) g_.made_from = from->text();
+    for (const char* key : {"torch", "gpu"}) static_cast<void>(made_by.at(key).text());
+    if (const auto from = made_by.find("model")) static_cast<void>(from->text());
     g_.batch = root_.at("batch").integer(1, most);
     g_.seq = root_.at("seq").integer(1, most);
-    for (const Node& m : root_.at("modules").list())
-      g_.modules.push_back({m.at("path").text(), m.at("class").text()});
+    for (const Node& m : root_.at("modules").list()) {
+      g_.modules.push_back({m.at("path").text()});
+      static_cast<void>(m.at("class").text());
+    }
     if (g_.modules.empty()) root_.at("modules").fail("has no module; the first is the model");
     g_.blocks = indices(root_.at("blocks"), g_.modules.size());
     if (g_.blocks.size() > static_cast<std::size_t>(most_blocks))
@@ -80,6 +75,7 @@ class Reader {
     for (const Node& p : root_.at("parameters").list())
       g_.parameters.push_back(
           {p.at("name").text(), index(p.at("tensor"), g_.tensors.size()), p.at("trained").truth()});
+    place_modules(g_);
     g_.buffers = indices(root_.at("buffers"), g_.tensors.size());
     g_.inputs = indices(root_.at("inputs"), g_.tensors.size());
     g_.others = indices(root_.at("others"), g_.storages.size());
@@ -128,8 +124,9 @@ class Reader {
     micro.outputs = indices(node.at("outputs"), g_.storages.size());
     micro.loss = index(node.at("loss"), g_.storages.size());
     if (state(micro.loss) == State::none) node.at("loss").fail("is no storage that is alive");
+    std::sort(made_.begin(), made_.end());
     for (const Index s : micro.outputs)
-      if (std::find(made_.begin(), made_.end(), s) == made_.end())
+      if (!std::binary_search(made_.begin(), made_.end(), s))
         node.at("outputs").fail("names a storage that no op makes");
     for (const Node& pair : node.at("gradients").list()) {
       const Indices both = indices(pair, std::max(g_.parameters.size(), g_.storages.size()));
@@ -240,7 +237,7 @@ Graph read_graph(const std::string& text, const std::string& origin) {
     version.fail(fmt::format("is not \"{}\": capture the model again with this release", schema));
   Graph graph;
   Reader(root, graph).read();
-  graph.digest = hash(text);
+  graph.digest = files::fingerprint(text);
   return graph;
 }
 

@@ -23,10 +23,6 @@ ValueId Derivation::within(ValueId buffer, const Shape& shape) {
   return p_.on_storage_of(buffer, shape, dtype(buffer), true);
 }
 
-ValueId Derivation::first_rows(ValueId base, std::int64_t rows) {
-  return p_.narrow(base, 0, 0, rows);
-}
-
 void Derivation::emit_raw(OpKind kind, std::initializer_list<ValueId> inputs,
                           std::initializer_list<ValueId> outputs, const Attributes& attributes) {
   const OpId id = p_.emit(kind, Phase::backward, op().module, inputs, outputs, attributes);

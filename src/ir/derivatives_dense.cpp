@@ -20,7 +20,7 @@ void embedding(Derivation& d) {
       d.emit(OpKind::embedding_backward, {d.grad(), d.in(1)}, table, d.dtype(d.in(0)));
   // DTensor's is of the whole table on every rank (v2.11, tensor/_ops/_embedding_ops.py): its part
   // is taken where the gradient is next needed as a shard.
-  d.give(0, ranks == 1 ? whole : d.first_rows(whole, rows));
+  d.give(0, ranks == 1 ? whole : d.part(whole, 0, 0, rows));
 }
 
 void mm(Derivation& d) {

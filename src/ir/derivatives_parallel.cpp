@@ -10,7 +10,7 @@ void tp_all_gather(Derivation& d) {
   const auto gather = d.attributes<TpGather>();
   if (gather.parts == Joined::vocabulary) {
     // Replicate to Shard: the own part, copied
-    d.give(0, d.emit(OpKind::clone, {d.first_rows(g, d.shape(x)[0])}, d.shape(x), d.dtype(g)));
+    d.give(0, d.emit(OpKind::clone, {d.part(g, 0, 0, d.shape(x)[0])}, d.shape(x), d.dtype(g)));
     return;
   }
   // Partial to Shard: chunks along the tokens are laid one after another, then reduce-scattered

@@ -11,6 +11,10 @@ Shape::Shape(std::initializer_list<std::int64_t> sizes)
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());
 }
 
+Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<std::uint8_t>(sizes.size())) {
+  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+}
+
 std::int64_t Shape::numel() const {
   std::int64_t product = 1;
   for (std::int64_t size : sizes()) product = checked_mul(product, size);

@@ -149,9 +149,8 @@ struct Family {
   bool position_scaled_queries = false;
   bool no_packed_check = false;
   bool attention_sinks = false;
-  bool latent_attention = false;   ///< "kv_lora_rank" and the sizes beside it
-  bool pairs_apart_field = false;  ///< "rope_interleave": false is Rotation::halves
-  bool softmax_of_top = false;     ///< as in MoeSpec, and wide_scores
+  bool latent_attention = false;  ///< "kv_lora_rank" and the sizes beside it
+  bool softmax_of_top = false;    ///< as in MoeSpec, and wide_scores
   bool wide_scores = false;
   bool biased_experts = false;      ///< MoeSpec's biased, input_first, clamped_gate
   std::int64_t dense_blocks = 1;    ///< of an absent "first_k_dense_replace"

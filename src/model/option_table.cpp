@@ -198,7 +198,7 @@ constexpr OptionRow table[] = {
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory), tiled (TRL's, "
-         "4096 tokens x 32768 words at a time) chunked:TOKENS (of TOKENS tokens at a time) or "
+         "4096 tokens x 32768 words at a time), chunked:TOKENS (of TOKENS tokens at a time) or "
          "chunked-logits:N (torchtune's, N parts of the sequence) (ce)",
          memory},
         loss_words, "^(ce|ce-no-upcast|lc-ce|tiled|chunked:[0-9]+|chunked-logits:[0-9]+)$"),

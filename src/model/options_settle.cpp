@@ -34,6 +34,10 @@ void check_tp(const StepConfig& c, const Choices& hand) {
   if (c.layout.tp > 1 && !hand.has("--world"))
     throw UserError("--tp " + std::to_string(c.layout.tp) +
                     ": give --world N, the number of all ranks, a multiple of it");
+  if (c.layout.world % c.layout.tp != 0)
+    throw UserError("--tp " + std::to_string(c.layout.tp) + " " + world_text(c) +
+                    ": T must divide the world: the ranks that are left see different data; give a "
+                    "world that is a multiple of T");
 }
 
 void settle_sharding(StepConfig& c, const Choices& hand) {
@@ -132,9 +136,8 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 /// dtype.
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   // A preset's autocast is for what is not sharded: FSDP2 has its own mixed precision.
-  const bool whole = c.layout.shard == Sharding::none || c.layout.shard == Sharding::ddp;
   const bool in_fp32 = hand.has("--compute-dtype") && c.precision.compute_dtype == DType::f32;
-  if (!hand.has("--autocast") && (!whole || in_fp32)) c.precision.autocast = false;
+  if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) c.precision.autocast = false;
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.param_dtype == DType::bf16 || c.precision.autocast)

@@ -263,18 +263,16 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.logits_multiplier != 0.0)
     spec.logits_multiplier =
         fields.maybe_number("logit_scale", 1e-9, 1e9).value_or(family.logits_multiplier);
+  const auto multiplier = [&](std::string_view name) {
+    return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
+  };
   if (family.scale_fields) {
-    const auto scale = [&](std::string_view name) {
-      return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
-    };
-    spec.embedding_multiplier = scale("scale_emb");
-    spec.residual_multiplier = scale("scale_depth") / std::sqrt(static_cast<double>(spec.layers));
-    spec.hidden_divisor = static_cast<double>(spec.hidden) / scale("dim_model_base");
+    spec.embedding_multiplier = multiplier("scale_emb");
+    spec.residual_multiplier =
+        multiplier("scale_depth") / std::sqrt(static_cast<double>(spec.layers));
+    spec.hidden_divisor = static_cast<double>(spec.hidden) / multiplier("dim_model_base");
   }
   if (family.multiplier_fields) {
-    const auto multiplier = [&](std::string_view name) {
-      return fields.maybe_number(name, 1e-9, 1e9).value_or(1.0);
-    };
     spec.attention_scale = multiplier("attention_multiplier");
     spec.embedding_multiplier = multiplier("embedding_multiplier");
     spec.residual_multiplier = multiplier("residual_multiplier");
@@ -389,7 +387,7 @@ ModelSpec of_graph(std::shared_ptr<const graph::Graph> graph) {
   spec.name = graph->name;
   spec.family = "graph";
   spec.layers = static_cast<std::int64_t>(graph->blocks.size());
-  spec.graph_digest = fmt::format("{:016x}", graph->digest);
+  spec.graph_digest = graph->digest;
   spec.graph = std::move(graph);
   return spec;
 }

@@ -75,8 +75,8 @@ class Ddp final : public GradientHooks {
   }
 
   [[nodiscard]] bool keeps_gradients() const override {
-    return c_.layout.no_sync && static_cast<std::int64_t>(micro_batch()) + 1 <
-                                    micro_batches_written(c_.run.grad_accum, true);
+    return c_.layout.no_sync &&
+           static_cast<std::int64_t>(micro_batch()) + 1 < micro_batches_written(c_);
   }
 
   [[nodiscard]] std::size_t bucket_of(const OptimizedTensor& t) const {

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "adapter_targets.hpp"
 #include "lowering.hpp"
@@ -12,20 +13,11 @@ using ir::Module;
 using ir::Role;
 using ir::Shape;
 
-namespace {
-
-bool is_norm(Module leaf) {
-  return leaf == Module::norm1 || leaf == Module::norm2 || leaf == Module::final_norm ||
-         leaf == Module::q_norm || leaf == Module::k_norm;
-}
-
-}  // namespace
-
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
   if (config_.adapters.used()) return frozen(shape, dtype_, leaf);
   const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
-  s_.parameters.back().partial = tp_ > 1 && is_norm(leaf);
+  s_.parameters.back().partial = tp_ > 1 && module_of(ModuleKind::norm, leaf) != Module::root;
   return v;
 }
 
@@ -68,9 +60,9 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
     l.weight = parameter(spec_.input_first ? Shape{in, out} : Shape{out, in}, leaf);
   l.input_first = spec_.input_first;
   // Linear4bit.forward stores its bias in the compute dtype from the first step on.
-  const bool four_bit = config_.adapters.quantize == Quantization::nf4 ||
-                        config_.adapters.quantize == Quantization::nf4_double;
-  if (bias) l.bias = four_bit ? frozen({out}, DType::bf16, leaf) : parameter({out}, leaf);
+  if (bias)
+    l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
+                                         : parameter({out}, leaf);
   if (!adapts(spec_, config_, at(leaf))) return l;
   const std::int64_t rank = config_.adapters.rank;
   const auto adapter = [&](const Shape& shape) {
@@ -269,8 +261,7 @@ constexpr Exclusion exclusions_of_declare[] = {
      "sharded parameters have a mixed precision of their own",
      "use --param-dtype fp32 --compute-dtype bf16 without --autocast",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.autocast && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::ddp;
+       return c.precision.autocast && !c.layout.whole();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--autocast bf16 --shard " + shard_option(c);

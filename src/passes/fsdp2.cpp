@@ -27,8 +27,8 @@ class Fsdp2 {
     first_ = s_.micro_begin.back();
     const std::vector<Op> old(p_.ops.begin() + first_, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first_));
-    reduces_ = !c_.layout.no_sync || static_cast<std::int64_t>(s_.micro_begin.size()) ==
-                                         micro_batches_written(c_.run.grad_accum, true);
+    reduces_ = !c_.layout.no_sync ||
+               static_cast<std::int64_t>(s_.micro_begin.size()) == micro_batches_written(c_);
     std::size_t begin = 0;
     if (is_end(old.front())) push(old[begin++]);  // the loop drops an output, then calls the model
     b_.record(1);                                 // FSDP::root_pre_forward

@@ -43,10 +43,11 @@ class Residents {
 
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   const graph::Graph& g = *spec.graph;
-  const Places places(g);
+  const std::vector<ir::ModulePath> places = places_of(g);
+  step.program.captured_names = g.op_names;
   Residents residents(step, g);
   for (const graph::Parameter& p : g.parameters) {
-    const ir::ModulePath module = places.of_path(p.name);
+    const ir::ModulePath module = places[static_cast<std::size_t>(p.module)];
     const ir::ValueId value = residents.declare(p.tensor, ir::Role::parameter, module);
     step.parameters.push_back({value, module, 1, ir::no_id, p.trained});
   }
@@ -71,13 +72,11 @@ std::string size_option(const char* name, std::int64_t value) {
   return std::string(name) + " " + std::to_string(value);
 }
 
-bool of_graph(const ModelSpec& m) { return m.graph != nullptr; }
-
 constexpr Exclusion exclusions_of_graph[] = {
     {"--batch B --seq S of an imported graph, other sizes than it was captured with",
      "its shapes are those of its capture", "capture it again with --batch and --seq",
      [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.run.batch != m.graph->batch || c.run.seq != m.graph->seq);
+       return c.run.batch != m.graph->batch || c.run.seq != m.graph->seq;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return size_option("--batch", c.run.batch) + " " + size_option("--seq", c.run.seq) +
@@ -87,65 +86,58 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"--param-dtype or --autocast of an imported graph", "its dtypes are those of its capture",
      "leave them out, and capture it again with --dtype, or with autocast in the model's forward",
      [](const ModelSpec& m, const StepConfig& c) {
-       if (!of_graph(m)) return false;
        const bool wide = graph::parameter_dtype(*m.graph) == graph::DType::float32;
        return c.precision.autocast || c.precision.compute_dtype != c.precision.param_dtype ||
               (c.precision.param_dtype == DType::f32) != wide;
      }},
     {"--loss other than ce of an imported graph", "its loss is the one that was captured",
      "leave it out, and capture the model with that loss",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.memory.loss != LossKind::ce || c.memory.wide_output);
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss != LossKind::ce || c.memory.wide_output;
      }},
     {"--kernels fused of an imported graph", "its kernels are those that were captured",
      "leave it out, and capture the model with fused kernels in it",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && c.memory.kernels != Kernels::eager;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return c.memory.kernels != Kernels::eager; }},
     {"--attn, --dropout or --capacity-factor of an imported graph",
      "its forward is the one that was captured",
      "leave them out, and capture the model with that attention, dropout or routing",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.run.attention != Attention::automatic || c.run.dropout > 0 ||
-                              c.run.capacity_factor != 1.0);
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.run.attention != Attention::automatic || c.run.dropout > 0 ||
+              c.run.capacity_factor != 1.0;
      }},
     {"--lora or --quantize of an imported graph", "its parameters are those that were captured",
      "leave them out, and capture the model with PEFT's adapters in it",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.used() || c.adapters.quantize != Quantization::none;
      }},
     {"--world N or --shard of an imported graph", "sharding is not planned for graphs yet",
      "leave them out, or run the sharded program itself: ac-advisor dryrun",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.layout.world > 1 || c.layout.shard != Sharding::none);
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.world > 1 || c.layout.shard != Sharding::none;
      }},
     {"--optimizer-in-backward of an imported graph", "it is not planned for graphs yet",
      "leave it out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && c.optimizer.in_backward;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return c.optimizer.in_backward; }},
     {"--ac of an imported graph without blocks", "no module of it was found to repeat",
      "capture it again with --blocks REGEX, which names the modules that --ac recomputes",
      [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && m.layers == 0 && c.memory.ac != AcMode::none;
+       return m.layers == 0 && c.memory.ac != AcMode::none;
      }},
     {"--ac attention, --ac modules or --ac-scope submodule of an imported graph",
      "what its modules are to each other is not known",
      "use --ac full, selective, every:K, grouped:K, sqrt or budget:SIZE",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && (c.memory.ac == AcMode::attention || c.memory.scope != AcScope::block);
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.ac == AcMode::attention || c.memory.scope != AcScope::block;
      }},
     {"an imported graph, --gpu cpu", "it was captured of a CUDA step", "name a GPU",
-     [](const ModelSpec& m, const StepConfig& c) { return of_graph(m) && c.device.gpu == "cpu"; }},
+     [](const ModelSpec&, const StepConfig& c) { return c.device.gpu == "cpu"; }},
     {"an imported graph, run by ac-trainer", "the trainer runs models of a configuration alone",
      "plan it, or run the program itself: ac-advisor dryrun",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && c.runtime.kind == Runtime::ac_trainer;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }},
     {"--cuda-graph of an imported graph", "its memory pool is not planned for graphs yet",
      "leave it out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return of_graph(m) && c.runtime.cuda_graph != CudaGraph::off;
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.runtime.cuda_graph != CudaGraph::off;
      }},
 };
 

@@ -1,7 +1,6 @@
 // The pass that writes a captured micro-batch into the program: its ops in the order in which eager
 // PyTorch ran them, and a `hold` where it kept a storage longer than the op that read it last.
 #include <algorithm>
-#include <unordered_map>
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/ir/op_table.hpp"
@@ -35,7 +34,7 @@ class Replay {
         p_(step.program),
         g_(graph),
         m_(micro),
-        places_(graph),
+        places_(places_of(graph)),
         recomputes_(recomputes),
         tensors_(graph.tensors.size(), no_id),
         first_tensor_(graph.storages.size(), -1),
@@ -69,13 +68,12 @@ class Replay {
   /// Backward's ops stand where the forward op does that they belong to.
   [[nodiscard]] ir::ModulePath module(const graph::Op& op) const {
     if (op.forward >= 0) return module(m_.ops[at(op.forward)]);
-    const ir::ModulePath place = places_.of(op.module);
+    const ir::ModulePath place = places_[at(op.module)];
     if (op.phase == graph::Phase::loss && place.block < 0 && place.leaf == ir::Module::root)
       return {-1, ir::Module::loss};
     return place;
   }
 
-  /// The storage's value; none where a checkpoint's twin will stand for it.
   [[nodiscard]] ValueId storage(graph::Index s) const { return s_.captured[at(s)]; }
 
   ValueId tensor(graph::Index t) {
@@ -104,13 +102,6 @@ class Replay {
     return s_.captured[at(s)] = value;
   }
 
-  std::int32_t name(const graph::Op& op) {
-    const auto [found, added] =
-        names_.try_emplace(op.name, static_cast<std::int32_t>(p_.captured_names.size()));
-    if (added) p_.captured_names.push_back(g_.op_names[at(op.name)]);
-    return found->second;
-  }
-
   struct Kind {
     OpKind kind = OpKind::captured;
     ir::Attributes attributes;
@@ -118,7 +109,7 @@ class Replay {
 
   /// A matrix product is one that the clock knows, where it is one launch; what launches nothing is
   /// a view or an allocation; the rest is told by what it moves.
-  Kind kind_of(const graph::Op& op) {
+  [[nodiscard]] Kind kind_of(const graph::Op& op) const {
     if (op.launches == 0) return {op.out.empty() ? OpKind::view : OpKind::empty, {}};
     const OpKind product = product_kind(g_.op_names[at(op.name)]);
     if (op.product && product != OpKind::captured && op.launches == 1 && op.in.size() > 1 &&
@@ -128,8 +119,7 @@ class Replay {
     if (op.product)
       flops = 2.0 * static_cast<double>(op.product->rows) *
               static_cast<double>(op.product->columns) * static_cast<double>(op.product->inner);
-    return {OpKind::captured,
-            ir::Captured{flops, name(op), static_cast<std::int32_t>(op.launches)}};
+    return {OpKind::captured, ir::Captured{flops, op.name, static_cast<std::int32_t>(op.launches)}};
   }
 
   void emit(std::size_t i) {
@@ -225,7 +215,7 @@ class Replay {
   ir::Program& p_;
   const graph::Graph& g_;
   const graph::MicroBatch& m_;
-  Places places_;
+  std::vector<ir::ModulePath> places_;  ///< by module
   bool recomputes_;
   Values tensors_;               ///< by tensor
   graph::Indices first_tensor_;  ///< by storage
@@ -234,7 +224,6 @@ class Replay {
   std::vector<bool> released_;   ///< by storage
   std::vector<OpId> emitted_;    ///< by op of the graph
   graph::Indices gradients_;     ///< storages, sorted
-  std::unordered_map<graph::Index, std::int32_t> names_;
 };
 
 bool always(const StepConfig&) { return true; }

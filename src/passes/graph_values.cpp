@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string_view>
 
 namespace ac_advisor::passes {
@@ -83,23 +84,10 @@ DType dtype_of(graph::DType dtype) {
 }
 
 ir::Shape shape_of(const std::vector<std::int64_t>& sizes) {
-  if (sizes.empty()) return {};
-  const std::size_t rank = std::min(sizes.size(), ir::Shape::max_rank);
-  const std::size_t more = sizes.size() - rank;
-  std::int64_t first = 1;
-  for (std::size_t i = 0; i <= more; ++i) first = ir::checked_mul(first, sizes[i]);
-  switch (rank) {
-    case 1:
-      return {first};
-    case 2:
-      return {first, sizes[1]};
-    case 3:
-      return {first, sizes[1], sizes[2]};
-    case 4:
-      return {first, sizes[1], sizes[2], sizes[3]};
-    default:
-      return {first, sizes[more + 1], sizes[more + 2], sizes[more + 3], sizes[more + 4]};
-  }
+  const std::size_t more = sizes.size() - std::min(sizes.size(), ir::Shape::max_rank);
+  ir::Shape shape(std::span<const std::int64_t>(sizes).subspan(more));
+  for (std::size_t i = 0; i < more; ++i) shape.set(0, ir::checked_mul(shape[0], sizes[i]));
+  return shape;
 }
 
 ir::ValueId make_storage(ir::Program& program, const graph::Graph& graph, graph::Index storage,
@@ -122,26 +110,18 @@ ir::ValueId view_of(ir::Program& program, ir::ValueId storage, const graph::Tens
   return view;
 }
 
-Places::Places(const graph::Graph& graph) : g_(graph) {
-  const graph::Indices block = graph::block_of_modules(graph);
-  for (std::size_t m = 0; m < graph.modules.size(); ++m) {
-    std::string_view path = graph.modules[m].path;
-    if (block[m] >= 0)
-      path.remove_prefix(std::min(
-          path.size(),
-          graph.modules[static_cast<std::size_t>(graph.blocks[static_cast<std::size_t>(block[m])])]
-              .path.size()));
-    places_.push_back({static_cast<std::int16_t>(block[m]), leaf_of(path, block[m] >= 0)});
+std::vector<ir::ModulePath> places_of(const graph::Graph& graph) {
+  std::vector<ir::ModulePath> places;
+  for (const graph::Module& module : graph.modules) {
+    std::string_view path = module.path;
+    if (module.block >= 0) {
+      const graph::Index block = graph.blocks[static_cast<std::size_t>(module.block)];
+      path.remove_prefix(
+          std::min(path.size(), graph.modules[static_cast<std::size_t>(block)].path.size()));
+    }
+    places.push_back({static_cast<std::int16_t>(module.block), leaf_of(path, module.block >= 0)});
   }
-}
-
-ir::ModulePath Places::of_path(const std::string& name) const {
-  std::size_t best = 0;  // the model
-  for (std::size_t m = 1; m < g_.modules.size(); ++m) {
-    const std::string& path = g_.modules[m].path;
-    if (path.size() > g_.modules[best].path.size() && name.starts_with(path + ".")) best = m;
-  }
-  return places_[best];
+  return places;
 }
 
 }  // namespace ac_advisor::passes

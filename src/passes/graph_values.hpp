@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "ac_advisor/graph/graph.hpp"
@@ -23,19 +22,6 @@ namespace ac_advisor::passes {
                                   const graph::Tensor& tensor);
 
 /// Where the graph's modules stand: which block, and by its name which part of one.
-class Places {
- public:
-  explicit Places(const graph::Graph& graph);
-
-  [[nodiscard]] ir::ModulePath of(graph::Index module) const {
-    return places_[static_cast<std::size_t>(module)];
-  }
-  /// Of a parameter, by its name.
-  [[nodiscard]] ir::ModulePath of_path(const std::string& name) const;
-
- private:
-  const graph::Graph& g_;
-  std::vector<ir::ModulePath> places_;
-};
+[[nodiscard]] std::vector<ir::ModulePath> places_of(const graph::Graph& graph);
 
 }  // namespace ac_advisor::passes

@@ -65,10 +65,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      }},
     {"--loss chunked-logits:N --shard other than none or ddp",
      "the LM head of a sharded model is planned for one product", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) {
-       return chunks_logits(c) && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::ddp;
-     },
+     [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && !c.layout.whole(); },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --shard " + shard_option(c);
      }},
@@ -79,8 +76,7 @@ constexpr Exclusion exclusions_of_lower[] = {
     {"--loss tiled --shard other than none or ddp",
      "TRL gathers the sharded LM head by itself, which is not planned yet", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.loss == LossKind::tiled && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::ddp;
+       return c.memory.loss == LossKind::tiled && !c.layout.whole();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss tiled --shard " + shard_option(c);

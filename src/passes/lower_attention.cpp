@@ -65,11 +65,15 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_interleaved(V q, V k, const
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rotary) {
   leaf_ = Module::rope;
   if (spec_.interleaved_rotary) return rotate_interleaved(q, k, rotary);
-  if (spec_.rotation == model::Rotation::halves_apart) {
-    const V q_turned = rotate_halves_apart(q, rotary);
-    const std::pair<V, V> both{q_turned, rotate_halves_apart(k, rotary)};
-    hold({q, k});
-    return both;
+  switch (spec_.rotation) {
+    case model::Rotation::halves:
+      break;
+    case model::Rotation::halves_apart:
+      return rotate_halves_apart(q, k, rotary);
+    case model::Rotation::pairs_apart:
+      return rotate_pairs_apart(q, k, rotary);
+    case model::Rotation::complex:
+      return rotate_complex(q, k, rotary);
   }
   Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
   if (!spec_.joined_rotary_part) {
@@ -185,7 +189,7 @@ ir::ValueId Lowering::repeated_heads(V x) {
 
 /// GptOss' eager_attention_forward: a learned logit a head joins the scores, and their maximum is
 /// taken off; (B, heads, S, S + 1), in the scores' dtype.
-ir::ValueId Lowering::sink_softmax(V scores, V sinks) {
+ir::ValueId Lowering::sink_softmax(V scores, V sinks, std::vector<V>& locals) {
   const Shape s = shape(scores);
   const V column = p_.reshape(sinks, {1, s[1], 1, 1});
   const V joined = out({s[0], s[1], s[2], s[3] + 1}, dtype(scores), true);
@@ -198,7 +202,7 @@ ir::ValueId Lowering::sink_softmax(V scores, V sinks) {
   const V probabilities = unary(OpKind::softmax, shifted);
   const V y = slice_last(probabilities, s[3], 0);
   hold({scores});  // `attn_weights` until it is bound anew
-  sink_locals_ = {shifted, probabilities};
+  locals = {shifted, probabilities};
   return y;
 }
 
@@ -225,8 +229,9 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   }
   if (mask != ir::no_id) scores = binary(OpKind::add, scores, mask);
   V weights{};
+  std::vector<V> sink_locals;
   if (sinks != ir::no_id) {
-    weights = sink_softmax(scores, sinks);
+    weights = sink_softmax(scores, sinks, sink_locals);
   } else {
     weights = cast(unary(OpKind::softmax, cast(scores, DType::f32)), dtype(q));
     hold({scores});  // `attn_weights` until it is bound anew
@@ -252,8 +257,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
   const V y = heads_last(heads);
   hold({keys, values, weights});
-  hold_all(sink_locals_);
-  sink_locals_.clear();
+  hold_all(sink_locals);
   attention_weights_ = weights;  // returned, and kept by the block's `_` to its end
   return y;
 }
@@ -270,25 +274,27 @@ std::array<ir::ValueId, 3> Lowering::split_in_three(V x) {
   return parts;
 }
 
+/// (B, n, S, width) of a flat projection: a view.
+ir::ValueId Lowering::by_head(V flat, std::int64_t n, std::int64_t width) {
+  const V y =
+      p_.on_storage_of(flat, {config_.run.batch, n, config_.run.seq, width}, dtype(flat), false);
+  p_.value(y).permuted = true;
+  emit(OpKind::view, {flat}, {y});
+  return y;
+}
+
 /// q, k and v as one projection makes them: (B, heads, S, D) each.
 std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
   const std::int64_t d = spec_.head_dim, nq = spec_.heads * d, nkv = spec_.kv_heads * d;
-  const auto heads = [&](V v, std::int64_t n, std::int64_t width) {
-    const V y =
-        p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, width}, dtype(v), false);
-    p_.value(y).permuted = true;
-    emit(OpKind::view, {v}, {y});
-    return y;
-  };
   leaf_ = Module::qkv_proj;
   const V qkv = linear(x, b.qkv);
   switch (spec_.qkv_layout) {
     case model::QkvLayout::by_head:
-      return split_in_three(heads(qkv, spec_.heads, 3 * d));
+      return split_in_three(by_head(qkv, spec_.heads, 3 * d));
     case model::QkvLayout::split: {
       const auto [q, k, v] = split_in_three(qkv);
-      const V keys = heads(k, spec_.heads, d), values = heads(v, spec_.heads, d);
-      return {heads(q, spec_.heads, d), keys, values};
+      const V keys = by_head(k, spec_.heads, d), values = by_head(v, spec_.heads, d);
+      return {by_head(q, spec_.heads, d), keys, values};
     }
     case model::QkvLayout::sliced:
       break;
@@ -296,8 +302,8 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
   const V q_flat = slice_last(qkv, nq, 0);
   const V k_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq));
   const V v_flat = slice_last(qkv, nkv, static_cast<std::int32_t>(nq + nkv));
-  const V q = heads(q_flat, spec_.heads, d), k = heads(k_flat, spec_.kv_heads, d);
-  return {q, k, heads(v_flat, spec_.kv_heads, d)};
+  const V q = by_head(q_flat, spec_.heads, d), k = by_head(k_flat, spec_.kv_heads, d);
+  return {q, k, by_head(v_flat, spec_.kv_heads, d)};
 }
 
 /// Ministral3Attention.forward: 1 + beta * log(1 + floor(position / trained positions)) a query.
@@ -314,12 +320,6 @@ ir::ValueId Lowering::scaled_by_position(V q) {
 std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_t index, V x,
                                                      const Rotary& rotary) {
   const std::int64_t d = spec_.head_dim;
-  const auto apart = [&](V v, std::int64_t n) {
-    const V y = p_.on_storage_of(v, {config_.run.batch, n, config_.run.seq, d}, dtype(v), false);
-    p_.value(y).permuted = true;
-    emit(OpKind::view, {v}, {y});
-    return y;
-  };
   V q{}, k{}, v{};
   if (spec_.fused_qkv) {
     const auto made = fused_heads(x, b);
@@ -332,8 +332,8 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
       if (spec_.scaled_queries && leaf == Module::q_proj)
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
       if (norm != ir::no_id && spec_.qk_norm_whole)
-        return apart(rms_norm(flat, norm, norm_leaf), n);
-      const V y = apart(flat, n);
+        return by_head(rms_norm(flat, norm, norm_leaf), n, d);
+      const V y = by_head(flat, n, d);
       if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
     };

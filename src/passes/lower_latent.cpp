@@ -14,10 +14,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::expanded_keys(const Block& b, V la
   const std::int64_t batch = config_.run.batch, heads = spec_.heads, s = config_.run.seq;
   leaf_ = Module::kv_b_proj;
   const V flat = linear(latent, b.kv_b);
-  const V both = p_.on_storage_of(flat, {batch, heads, s, sizes.plain_dim + sizes.value_dim},
-                                  dtype(flat), false);
-  p_.value(both).permuted = true;
-  emit(OpKind::view, {flat}, {both});
+  const V both = by_head(flat, heads, sizes.plain_dim + sizes.value_dim);
   leaf_ = Module::attention;
   const auto [plain, values] = split_at(both, sizes.plain_dim);
   const V wide =
@@ -51,10 +48,7 @@ std::array<ir::ValueId, 3> Lowering::latent_heads(const Block& b, V x, const Rot
     leaf_ = Module::q_proj;
     flat = linear(x, b.q);
   }
-  const V queries =
-      p_.on_storage_of(flat, {batch, spec_.heads, s, spec_.head_dim}, dtype(flat), false);
-  p_.value(queries).permuted = true;
-  emit(OpKind::view, {flat}, {queries});
+  const V queries = by_head(flat, spec_.heads, spec_.head_dim);
   const auto [q_plain, q_part] = split_at(queries, sizes.plain_dim);
   leaf_ = Module::kv_a_proj;
   const V compressed = linear(x, b.kv_a);
@@ -62,10 +56,7 @@ std::array<ir::ValueId, 3> Lowering::latent_heads(const Block& b, V x, const Rot
   const V latent =
       p_.reshape(rms_norm(narrow, b.kv_a_norm, Module::kv_a_norm), {batch, 1, s, sizes.kv_rank});
   const V k_part = p_.reshape(k_flat, {batch, 1, s, sizes.rotated_dim});
-  leaf_ = Module::rope;
-  const auto [q_turned, k_turned] = spec_.rotation == model::Rotation::complex
-                                        ? rotate_complex(q_part, k_part, rotary)
-                                        : rotate_pairs_apart(q_part, k_part, rotary);
+  const auto [q_turned, k_turned] = rotate(q_part, k_part, rotary);
   const V q = out(shape(queries), dtype(queries), grad(queries));
   emit(OpKind::cat, {q_plain, q_turned}, {q});
   const auto [k, v] = expanded_keys(b, latent, k_turned);

@@ -9,10 +9,6 @@ using ir::Shape;
 
 namespace {
 
-/// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
-/// first input).
-constexpr DType four_bit_compute = DType::bf16;
-
 std::int32_t columns(const Shape& shape) { return static_cast<std::int32_t>(shape.back()); }
 Shape with_columns(Shape shape, std::int64_t n) {
   shape.set(shape.rank() - 1, n);

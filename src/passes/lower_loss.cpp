@@ -34,28 +34,37 @@ ir::ValueId Lowering::divided_hidden() {
                               : hidden_;
 }
 
+/// What the LM head reads.
+ir::ValueId Lowering::head_input(V hidden) {
+  return spec_.hidden_divisor ? unary(OpKind::div, hidden, ir::Number{*spec_.hidden_divisor})
+                              : hidden;
+}
+
+/// What the model makes of the LM head's product: the multiplier, the divisor, the soft cap.
+ir::ValueId Lowering::scaled_logits(V logits) {
+  if (spec_.logits_multiplier)
+    logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});
+  if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
+  return spec_.final_softcap ? soft_cap(logits, *spec_.final_softcap) : logits;
+}
+
 /// Of logits (tokens, V).
-ir::ValueId Lowering::cross_entropy(V logits, V labels) {
+ir::ValueId Lowering::cross_entropy(V logits, V labels, ir::Reduction how) {
   const V log_probabilities = unary(OpKind::log_softmax, logits);
   const V loss = out({}, dtype(log_probabilities), true),
           weight = out({}, dtype(log_probabilities), false);
-  emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight});
+  emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight}, ir::NllLoss{how});
   return loss;
 }
 
 void Lowering::loss_ce() {
   const std::int64_t tokens = config_.run.batch * config_.run.seq;
   leaf_ = Module::lm_head;
-  V read = gathered(hidden_);
-  if (spec_.hidden_divisor) read = unary(OpKind::div, read, ir::Number{*spec_.hidden_divisor});
-  V logits = linear(read, {m_.lm_head, m_.lm_head_bias});
+  V logits = linear(head_input(gathered(hidden_)), {m_.lm_head, m_.lm_head_bias});
   const bool shards = tp_ > 1 && config_.layout.loss_parallel;
   if (tp_ > 1 && !shards) logits = whole_vocabulary(logits);
   phase_ = Phase::loss;
-  if (spec_.logits_multiplier)
-    logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});
-  if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
-  if (spec_.final_softcap) logits = soft_cap(logits, *spec_.final_softcap);
+  logits = scaled_logits(logits);
   leaf_ = Module::loss;
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);

@@ -15,20 +15,16 @@ using ir::Phase;
 std::vector<ir::ValueId> Lowering::logits_in_chunks() {
   const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
   leaf_ = Module::lm_head;
+  const V hidden = head_input(hidden_);
   std::vector<V> parts;
   for (std::int64_t i = 0; i < config_.memory.chunk_tokens; ++i)
-    parts.push_back(p_.on_storage_of(hidden_, {b, n, spec_.hidden}, dtype(hidden_), false));
-  p_.emit(OpKind::split, phase_, at(leaf_), std::span<const V>(&hidden_, 1), parts);
+    parts.push_back(p_.on_storage_of(hidden, {b, n, spec_.hidden}, dtype(hidden), false));
+  p_.emit(OpKind::split, phase_, at(leaf_), std::span<const V>(&hidden, 1), parts);
   std::vector<V> logits;
   for (V part : parts) {
     // of several sequences a part is not contiguous: flattening it copies
     const V rows = b > 1 ? unary(OpKind::clone, part) : part;
-    V made = linear(rows, {m_.lm_head, m_.lm_head_bias});
-    if (spec_.logits_multiplier)
-      made = unary(OpKind::mul_scalar, made, ir::Number{*spec_.logits_multiplier});
-    if (spec_.logits_divisor) made = unary(OpKind::div, made, ir::Number{*spec_.logits_divisor});
-    if (spec_.final_softcap) made = soft_cap(made, *spec_.final_softcap);
-    logits.push_back(made);
+    logits.push_back(scaled_logits(linear(rows, {m_.lm_head, m_.lm_head_bias})));
   }
   return logits;
 }
@@ -44,16 +40,13 @@ void Lowering::loss_chunked_logits() {
     const V wide = cast(logits[i], DType::f32);
     const V flat = p_.reshape(wide, {b * n, spec_.vocab});
     const V targets = p_.narrow(labels, 1, static_cast<std::int64_t>(i) * n, n);
-    const V log_probabilities = unary(OpKind::log_softmax, flat);
-    const V loss = out({}, DType::f32, true), weight = out({}, DType::f32, false);
-    emit(OpKind::nll_loss, {log_probabilities, p_.reshape(targets, {b * n})}, {loss, weight},
-         ir::NllLoss{ir::Reduction::sum});
+    const V loss = cross_entropy(flat, p_.reshape(targets, {b * n}), ir::Reduction::sum);
     hold({wide});  // compute_cross_entropy's argument of F.cross_entropy
     total = total == ir::no_id ? unary(OpKind::add_scalar, loss) : binary(OpKind::add, total, loss);
   }
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * (config_.run.seq - 1))});
   hold({hidden_});
-  p_.emit(OpKind::hold, phase_, at(leaf_), logits, {});
+  hold_all(logits);
   s_.outputs = logits;
 }
 

@@ -119,20 +119,24 @@ ir::ValueId Lowering::divided_in_place(V weights, V total) {
   return divided;
 }
 
+/// torch.topk of each token's scores: values and experts, (tokens, top k).
+std::pair<ir::ValueId, ir::ValueId> Lowering::best_experts(V scores) {
+  const Shape size{shape(scores)[0], spec_.moe->top_k};
+  const V top = out(size, dtype(scores), true), experts = out(size, DType::i64, false);
+  emit(OpKind::topk, {scores}, {top, experts}, ir::TopK{static_cast<std::int32_t>(size[1])});
+  return {top, experts};
+}
+
 /// Qwen3MoeTopKRouter.forward: (tokens, experts) in fp32 for the softmax
 Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
   const auto& moe = *spec_.moe;
-  const std::int64_t tokens = shape(flat)[0];
   leaf_ = Module::router;
   const V logits = linear(flat, {b.router, ir::no_id});
   const V probabilities = unary(OpKind::softmax, cast(logits, DType::f32));
-  const V top = out({tokens, moe.top_k}, DType::f32, true);
-  const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {probabilities}, {top, experts},
-       ir::TopK{static_cast<std::int32_t>(moe.top_k)});
+  const auto [top, experts] = best_experts(probabilities);
   V weights = top;
   if (moe.normalize_top_k) {
-    const V total = out({tokens, 1}, DType::f32, true);
+    const V total = out({shape(flat)[0], 1}, DType::f32, true);
     emit(OpKind::sum, {top}, {total});
     weights = divided_in_place(top, total);
   }
@@ -142,29 +146,21 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
 
 /// DeepseekV2TopkRouter.forward, "greedy".
 Lowering::Routed Lowering::wide_softmax_router(const Block& b, V flat) {
-  const auto& moe = *spec_.moe;
-  const std::int64_t tokens = shape(flat)[0];
   leaf_ = Module::router;
   const V wide = cast(flat, DType::f32);
   const V logits = linear(wide, {cast(b.router, DType::f32), ir::no_id});
   const V scores = unary(OpKind::softmax, logits);
-  const V top = out({tokens, moe.top_k}, DType::f32, true);
-  const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {scores}, {top, experts}, ir::TopK{static_cast<std::int32_t>(moe.top_k)});
-  const V weights = unary(OpKind::mul_scalar, top, ir::Number{moe.scaling});
+  const auto [top, experts] = best_experts(scores);
+  const V weights = unary(OpKind::mul_scalar, top, ir::Number{spec_.moe->scaling});
   hold({scores});
   return {logits, weights, experts, {}};
 }
 
 /// GptOssTopKRouter.forward: the softmax is over the chosen logits alone.
 Lowering::Routed Lowering::top_softmax_router(const Block& b, V flat) {
-  const auto& moe = *spec_.moe;
-  const std::int64_t tokens = shape(flat)[0];
   leaf_ = Module::router;
   const V logits = linear(flat, {b.router, b.router_bias});
-  const V top = out({tokens, moe.top_k}, dtype(logits), true);
-  const V experts = out({tokens, moe.top_k}, DType::i64, false);
-  emit(OpKind::topk, {logits}, {top, experts}, ir::TopK{static_cast<std::int32_t>(moe.top_k)});
+  const auto [top, experts] = best_experts(logits);
   const V weights = unary(OpKind::softmax, top);
   hold({top});
   return {logits, weights, experts, {logits, weights, experts}};
@@ -187,15 +183,14 @@ ir::ValueId Lowering::clamped_gate(V both) {
 
 /// _grouped_linear: rows that are sorted by expert times each one's weight; biases are added in
 /// place, a row of them for each.
-ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
-                                     std::int64_t width) {
+ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases) {
   V selected = ir::no_id;
-  const std::int64_t count = shape(rows)[0];
+  const std::int64_t count = shape(rows)[0], width = shape(weight)[spec_.moe->input_first ? 2 : 1];
   if (bias != ir::no_id) {
     selected = out({count, width}, dtype(rows), true);
     emit(OpKind::index, {bias, ids}, {selected});
-    if (expert_biases_ != ir::no_id) hold({expert_biases_});
-    expert_biases_ = selected;
+    if (biases != ir::no_id) hold({biases});  // until they are bound anew
+    biases = selected;
   }
   const V y = out({count, width}, dtype(rows), true);
   emit(OpKind::grouped_mm, {rows, weight, offsets}, {y},
@@ -302,12 +297,13 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   const V offsets = out({moe.experts}, DType::i32, false);
   emit(OpKind::cumsum, {counts}, {offsets});
 
+  V biases = ir::no_id;
   const V both = expert_product(selected, b.experts_gate_up, b.experts_gate_up_bias, sorted_ids,
-                                offsets, 2 * moe.intermediate);
+                                offsets, biases);
   const V product = moe.clamped_gate ? clamped_gate(both) : expert_gate(both);
   hold({both});
-  const V expert_out = expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids,
-                                      offsets, spec_.hidden);
+  const V expert_out =
+      expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids, offsets, biases);
   hold({product});
   const V column = p_.reshape(weights_sorted, {rows, 1});
   const V weighted = binary(OpKind::mul, expert_out, column);
@@ -326,8 +322,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   V y = cast(combined, dtype(x));
   hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
   hold({order, offsets, narrow_ids});
-  if (moe.biased) hold({expert_biases_});
-  expert_biases_ = ir::no_id;
+  if (biases != ir::no_id) hold({biases});
   hold_all(routed.locals);
   if (shared != ir::no_id) {
     leaf_ = Module::mlp;

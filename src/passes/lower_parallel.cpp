@@ -14,7 +14,7 @@ using ir::Shape;
 /// Shard(1) to Replicate: an all-gather along dim 0; the parts are joined along the tokens by a
 /// copy (torch/_utils.py, _maybe_view_chunk_cat), of one sequence by a view.
 ir::ValueId Lowering::gathered(V x) {
-  if (!sequence_parts()) return x;
+  if (tp_ == 1) return x;
   const Shape part = shape(x);
   const V all = out({part[0] * tp_, part[1], part[2]}, dtype(x), grad(x));
   emit(OpKind::tp_all_gather, {x}, {all}, ir::TpGather{ir::Joined::tokens, ranks()});
@@ -30,7 +30,7 @@ ir::ValueId Lowering::gathered(V x) {
 /// Partial to Shard(1): what each rank gets is laid together by a copy, then reduce-scattered. NCCL
 /// reads the copy until somebody waits for the result: the first op that uses it.
 ir::ValueId Lowering::scattered(V x) {
-  if (!sequence_parts()) return x;
+  if (tp_ == 1) return x;
   const Shape whole = shape(x);
   const V in_turn = out({whole[0] * tp_, whole[1] / tp_, whole[2]}, dtype(x), grad(x));
   emit(OpKind::clone, {x}, {in_turn});
@@ -84,10 +84,15 @@ ir::ValueId Lowering::parallel_embedding() {
   return scattered(x);
 }
 
+/// targets != ignored
+ir::ValueId Lowering::counted(V targets) {
+  return make_int(OpKind::compare, shape(targets), DType::u8, {targets},
+                  ir::Compare{-100.0, Comparison::not_equal});
+}
+
 /// torch.where(targets != ignored, value, 0): the zero is a tensor first.
 ir::ValueId Lowering::where_counted(V targets, V value) {
-  const V counts = make_int(OpKind::compare, shape(targets), DType::u8, {targets},
-                            ir::Compare{-100.0, Comparison::not_equal});
+  const V counts = counted(targets);
   const V zero = make_int(OpKind::fill, {}, dtype(value), {});
   return make_int(OpKind::masked_fill, shape(value), dtype(value), {counts, value, zero});
 }
@@ -115,18 +120,16 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
   zero_elsewhere(found, own.elsewhere);
   const V all = made(OpKind::tp_all_reduce, column, {found});
   const V losses = where_counted(targets, made(OpKind::neg, row, {p_.reshape(all, row)}));
-  const V counts = make_int(OpKind::compare, row, DType::u8, {targets},
-                            ir::Compare{-100.0, Comparison::not_equal});
-  const V wide = make_int(OpKind::cast, row, DType::i64, {counts});  // sum's own
-  const V count = make_int(OpKind::sum, {}, DType::i64, {wide});
-  const V counted = made(OpKind::cast, {}, {count});
+  const V wide = make_int(OpKind::cast, row, DType::i64, {counted(targets)});  // sum's own
+  const V sum = make_int(OpKind::sum, {}, DType::i64, {wide});
+  const V count = made(OpKind::cast, {}, {sum});
   const V total = made(OpKind::sum, {}, {losses});
-  const V mean = made(OpKind::div, {}, {total, counted});
+  const V mean = made(OpKind::div, {}, {total, count});
   hold({losses, safe, own.rows, found, all});
 
   const V loss = p_.on_storage_of(mean, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
-  emit(OpKind::vocab_parallel_loss, {logits, log_probabilities, targets, counted}, {loss},
+  emit(OpKind::vocab_parallel_loss, {logits, log_probabilities, targets, count}, {loss},
        ir::TpScatter{ranks()});
   return loss;
 }

@@ -12,9 +12,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::split_at(V x, std::int64_t first) 
   const auto part = [&](std::int64_t size) {
     Shape s = shape(x);
     s.set(s.rank() - 1, size);
-    const V y = p_.on_storage_of(x, s, dtype(x), false);
-    p_.value(y).permuted = p_.value(x).permuted;
-    return y;
+    return p_.on_storage_of(x, s, dtype(x), false);
   };
   const V a = part(first), b = part(shape(x).back() - first);
   emit(OpKind::split, {x}, {a, b});
@@ -22,9 +20,15 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::split_at(V x, std::int64_t first) 
 }
 
 /// GptOss' _apply_rotary_emb: both halves of a head, (B, heads, S, D / 2), and their join.
-ir::ValueId Lowering::rotate_halves_apart(V x, const Rotary& rotary) {
-  const auto [a, b] = split_at(x, shape(x).back() / 2);
-  return turned(a, b, rotary, x);
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_halves_apart(V q, V k, const Rotary& rotary) {
+  const auto rotated = [&](V x) {
+    const auto [a, b] = chunk(x);
+    return turned(a, b, rotary, x);
+  };
+  const V q_turned = rotated(q);
+  const std::pair<V, V> both{q_turned, rotated(k)};
+  hold({q, k});
+  return both;
 }
 
 /// (a cos - b sin, b cos + a sin), joined into a tensor like `like`.
@@ -43,15 +47,11 @@ ir::ValueId Lowering::turned(V a, V b, const Rotary& rotary, V like) {
 
 /// DeepseekV3's apply_rotary_pos_emb_interleave: even and odd elements, slices with a step of two.
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_pairs_apart(V q, V k, const Rotary& rotary) {
-  const auto every_other = [&](V x, std::int32_t start) {
-    const V y = slice_last(x, shape(x).back() / 2, start);
-    p_.value(y).permuted = p_.value(x).permuted;
-    return y;
-  };
   const std::int64_t half = shape(rotary.cos).back() / 2;
   const V cos = p_.narrow(rotary.cos, 2, 0, half), sin = p_.narrow(rotary.sin, 2, 0, half);
-  const V q1 = every_other(q, 0), q2 = every_other(q, 1);
-  const V k1 = every_other(k, 0), k2 = every_other(k, 1);
+  const std::int64_t width = shape(q).back() / 2;
+  const V q1 = slice_last(q, width, 0), q2 = slice_last(q, width, 1);
+  const V k1 = slice_last(k, width, 0), k2 = slice_last(k, width, 1);
   const Rotary halves{cos, sin};
   const V q_turned = turned(q1, q2, halves, q);
   const std::pair<V, V> both{q_turned, turned(k1, k2, halves, k)};

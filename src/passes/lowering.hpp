@@ -11,6 +11,10 @@
 
 namespace ac_advisor::passes {
 
+/// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
+/// first input).
+inline constexpr DType four_bit_compute = DType::bf16;
+
 /// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
 /// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
 /// `hold` op stands where a Python local dies, if it outlives its last use.
@@ -92,17 +96,18 @@ class Lowering {
   std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
   std::array<V, 3> fused_heads(V x, const Block& b);
   std::array<V, 3> split_in_three(V x);
+  V by_head(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
   V sdpa(V q, V k, V v, std::int64_t window);
   V eager_core(V q, V k, V v, V mask, V sinks);
-  V sink_softmax(V scores, V sinks);
+  V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
   V repeated_heads(V x);
   V heads_last(V x);
 
   // lower_rotation.cpp
   std::pair<V, V> split_at(V x, std::int64_t first);
-  V rotate_halves_apart(V x, const Rotary& rotary);
+  std::pair<V, V> rotate_halves_apart(V q, V k, const Rotary& rotary);
   V turned(V a, V b, const Rotary& rotary, V like);
   std::pair<V, V> rotate_pairs_apart(V q, V k, const Rotary& rotary);
   std::pair<V, V> rotate_complex(V q, V k, const Rotary& rotary);
@@ -124,9 +129,9 @@ class Lowering {
   OwnRows own_rows(V indices);
   void zero_elsewhere(V x, V elsewhere);
   V parallel_embedding();
+  V counted(V targets);
   V where_counted(V targets, V value);
   V vocab_parallel_loss(V logits, V labels);
-  [[nodiscard]] bool sequence_parts() const { return tp_ > 1; }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   /// This rank's part of what is split over tensor-parallel ranks.
   [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
@@ -157,16 +162,19 @@ class Lowering {
   Routed sigmoid_router(const Block& b, V flat);
   Routed wide_softmax_router(const Block& b, V flat);
   Routed top_softmax_router(const Block& b, V flat);
+  std::pair<V, V> best_experts(V scores);
   V expert_gate(V both);
   V clamped_gate(V both);
-  V expert_product(V rows, V weight, V bias, V ids, V offsets, std::int64_t width);
+  V expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases);
   V divided_in_place(V weights, V total);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
 
   // lower_loss.cpp
   void loss_ce();
-  V cross_entropy(V logits, V labels);
+  V head_input(V hidden);
+  V scaled_logits(V logits);
+  V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
   void loss_lc_ce();
   void loss_chunked();
   void loss_tiled();
@@ -219,9 +227,6 @@ class Lowering {
 
   V hidden_{}, padded_labels_{}, positions_{};
   std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
-  V expert_biases_ = ir::no_id;     ///< those of the experts' frame, until they are bound anew
-  std::vector<V> sink_locals_;      ///< of eager attention's frame, where there are sinks
-  V probabilities_{}, top_{};       ///< of the softmax router's frame
   std::int64_t tp_ = config_.layout.tp;
   V in_flight_ = ir::no_id;   ///< what a reduce-scatter reads until its result is waited for
   bool distributed_ = false;  ///< what is made now is a DTensor

@@ -185,10 +185,7 @@ class Checkpointer {
   void recompute(Region& region) {
     region.recomputed = true;
     for (OpId id : region.ops) {
-      if (id >= region.stop) {
-        unwind(region, id);
-        break;
-      }
+      if (id >= region.stop) break;
       const Op& source = (*old_)[static_cast<std::size_t>(id - old_first_)];
       Op op = source;
       op.phase = Phase::recompute;
@@ -228,8 +225,7 @@ class Checkpointer {
       if (id < region.stop) continue;
       for (ValueId v : p_.inputs((*old_)[static_cast<std::size_t>(id - old_first_)])) {
         const ValueId made = remap_[static_cast<std::size_t>(p_.root(v))];
-        if (made == no_id) continue;
-        if (std::find(locals.begin(), locals.end(), made) == locals.end()) locals.push_back(made);
+        if (made != no_id && !contains(locals, made)) locals.push_back(made);
       }
     }
     const bool detached = std::any_of(locals.begin(), locals.end(),
@@ -240,17 +236,11 @@ class Checkpointer {
 
   void hold_recomputed(const std::vector<ValueId>& values) {
     if (values.empty()) return;
-    Op op;
-    op.kind = OpKind::hold;
-    op.phase = Phase::recompute;
-    op.module = p_.ops.back().module;
-    op.forward = p_.ops.back().forward;
-    op.region = p_.ops.back().region;
+    const Op last = p_.ops.back();
+    Op& op = p_.op(p_.emit(OpKind::hold, Phase::recompute, last.module, values, {}));
+    op.forward = last.forward;
+    op.region = last.region;
     op.group = next_group_--;
-    op.inputs = static_cast<std::uint16_t>(values.size());
-    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-    p_.operands.insert(p_.operands.end(), values.begin(), values.end());
-    p_.ops.push_back(op);
   }
 
   /// Products with trained operands whose result is detached (DoRA's norm): their graph saves what
@@ -278,35 +268,6 @@ class Checkpointer {
     if (!reads) return;
     if (op.kind == OpKind::cast) detached_.results.push_back(made);
     hold_recomputed(detached_.saved);
-  }
-
-  /// The exception that stops a recomputation early drops the locals of the frames that it leaves:
-  /// what they would have held to their ends lives until here.
-  void unwind(const Region& region, OpId stopped) {
-    std::vector<ValueId> locals;
-    for (OpId id : region.ops) {
-      const Op& op = (*old_)[static_cast<std::size_t>(id - old_first_)];
-      if (id < stopped || op.kind != OpKind::hold) continue;
-      for (ValueId v : p_.inputs(op)) {
-        const ValueId root = p_.root(v);
-        const ValueId twin = remap_[static_cast<std::size_t>(root)];
-        if (twin != no_id && std::find(locals.begin(), locals.end(), twin) == locals.end())
-          locals.push_back(twin);
-      }
-    }
-    if (locals.empty()) return;
-    Op op = (*old_)[static_cast<std::size_t>(stopped - old_first_)];
-    op.kind = OpKind::hold;
-    op.phase = Phase::recompute;
-    op.forward = stopped;
-    op.group = next_group_--;
-    op.attributes = {};
-    op.kept = false;
-    op.inputs = static_cast<std::uint16_t>(locals.size());
-    op.outputs = 0;
-    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-    p_.operands.insert(p_.operands.end(), locals.begin(), locals.end());
-    p_.ops.push_back(op);
   }
 
   /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.

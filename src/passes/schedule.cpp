@@ -45,6 +45,7 @@ Schedule make_schedule(const StepProgram& step) {
       before_sums = i;
       while (before_sums < group_end && !reduces(p.ops[before_sums + 1].kind)) ++before_sums;
     }
+    const bool python = of_python_function(p, op);
     for (ir::ValueId v : p.inputs(op)) {
       const ir::ValueId root = p.root(v);
       const OpId producer = p.value(root).producer;
@@ -56,8 +57,7 @@ Schedule make_schedule(const StepProgram& step) {
       const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
                           p.op(producer).phase == ir::Phase::recompute;
       // Locals of a backward that is written in Python die where they are bound anew.
-      const bool local =
-          of_python_function(p, op) && producer != no_id && p.op(producer).group == op.group;
+      const bool local = python && producer != no_id && p.op(producer).group == op.group;
       const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));

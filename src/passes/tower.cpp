@@ -1,13 +1,9 @@
 // The pass that puts an encoder beside the decoder: the parameters of one that does not run.
 #include "ac_advisor/passes/pass.hpp"
+#include "fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
 namespace {
-
-std::int64_t shards(const Layout& layout) {
-  if (layout.shard == Sharding::fsdp2) return layout.data_ranks();
-  return layout.shard == Sharding::hsdp ? layout.hsdp_shards : 1;
-}
 
 bool always(const StepConfig&) { return true; }
 
@@ -15,7 +11,7 @@ bool always(const StepConfig&) { return true; }
 // PyTorch's makes no states for a gradient of None.
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   if (!spec.tower) return;
-  const std::int64_t ranks = shards(config.layout);
+  const std::int64_t ranks = config.layout.gathers() ? fsdp_shards(config) : 1;
   for (const model::TensorGroup& group : spec.tower->groups) {
     for (const std::vector<std::int64_t>& shape : group.shapes) {
       std::int64_t numel = (shape.front() + ranks - 1) / ranks;  // fully_shard pads dim 0

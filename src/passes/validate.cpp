@@ -11,7 +11,8 @@ const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
     for (const Pass* pass : passes())
-      if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions});
+      if (!pass->exclusions.empty())
+        all.push_back({pass->name, pass->exclusions, pass->of == Of::graph});
     all.push_back(adapter_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
@@ -42,9 +43,11 @@ std::string exclusions_page() {
 }
 
 const Exclusion* find_exclusion(const model::ModelSpec& spec, const StepConfig& config) {
-  for (const ExclusionGroup& group : exclusions())
+  for (const ExclusionGroup& group : exclusions()) {
+    if (group.graphs_alone && spec.graph == nullptr) continue;
     for (const Exclusion& exclusion : group.exclusions)
       if (exclusion.refuses(spec, config)) return &exclusion;
+  }
   return nullptr;
 }
 

@@ -38,7 +38,7 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
       step.set_up.push_back(p.make(p.value(parameter.value).shape, p.value(parameter.value).dtype,
                                    Role::parameter, root));
   }
-  const ValueId master = p.make({zero_partition(step, config.layout.world).elements}, DType::f32,
+  const ValueId master = p.make({ZeroPartition(step, config.layout.world).elements()}, DType::f32,
                                 Role::optimizer_state, {-1, ir::Module::optimizer});
   step.resident.push_back(master);
   step.optimized = {{master, no_id}};
@@ -47,7 +47,7 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
 class Zero final : public GradientHooks {
  public:
   Zero(StepProgram& step, const StepConfig& config)
-      : GradientHooks(step, config), mine_(zero_partition(step, config.layout.world)) {}
+      : GradientHooks(step, config), mine_(step, config.layout.world) {}
 
  private:
   /// A gradient of the bucket: where it stands there, or itself where it is longer than a bucket.
@@ -83,7 +83,7 @@ class Zero final : public GradientHooks {
     for (const Filled& one : waiting_) add(one);
     flush();
     if (!stage1() && s_.averaged != no_id) {
-      for (const ZeroPiece& piece : mine_.pieces)
+      for (const ZeroPiece& piece : mine_.pieces())
         emit(OpKind::accumulate_inplace, root, {slice(s_.averaged, piece), slice(kept_, piece)},
              {});
       kept_ = s_.averaged;
@@ -138,7 +138,7 @@ class Zero final : public GradientHooks {
   }
 
   void append_runs(std::vector<ZeroRun>& runs, std::size_t parameter) {
-    for (const ZeroRun& run : runs_of(s_, parameter, mine_.elements)) {
+    for (const ZeroRun& run : mine_.runs(parameter)) {
       if (!runs.empty() && runs.back().rank == run.rank)
         runs.back().elements += run.elements;
       else
@@ -160,8 +160,10 @@ class Zero final : public GradientHooks {
     all_reduce(made);
     std::int64_t at = 0;
     for (const ZeroRun& run : group) {
-      if (run.rank == mine_.rank && !trained(c_))
-        copy(p_.narrow(part, 0, at, run.elements), p_.narrow(made, 0, at, run.elements), root);
+      if (run.rank == mine_.rank() && !trained(c_)) {
+        const ValueId own = p_.narrow(part, 0, at, run.elements);
+        copy(own, p_.narrow(made, 0, at, run.elements), root);
+      }
       at += run.elements;
     }
     if (trained(c_)) copy(part, made, root);  // any rank runs this program
@@ -181,14 +183,13 @@ class Zero final : public GradientHooks {
   /// copy_grads_in_partition: a place for each parameter that reaches into the partition.
   void keep(const Filled& one) {
     const auto found =
-        std::find_if(mine_.pieces.begin(), mine_.pieces.end(),
+        std::find_if(mine_.pieces().begin(), mine_.pieces().end(),
                      [&](const ZeroPiece& piece) { return piece.parameter == one.parameter; });
-    if (found == mine_.pieces.end() && !trained(c_)) return;
+    if (found == mine_.pieces().end() && !trained(c_)) return;
     const ir::ModulePath module = s_.parameters[one.parameter].module;
     if (kept_ == no_id) {
-      kept_ = p_.make({mine_.kept_elements}, c_.precision.compute_dtype, Role::gradient, root);
+      kept_ = p_.make({mine_.kept_elements()}, c_.precision.compute_dtype, Role::gradient, root);
       emit(OpKind::empty, root, {}, {kept_});
-      kept_so_far_ = 0;
     }
     if (trained(c_)) {  // what of it is this rank's
       copy(kept_, one.gradient, module, static_cast<std::int32_t>(one.parameter));
@@ -208,20 +209,20 @@ class Zero final : public GradientHooks {
   void begin_step() {
     OptimizerOps ops(s_);
     if (!trained(c_))
-      for (const ZeroPiece& piece : mine_.pieces) {
+      for (const ZeroPiece& piece : mine_.pieces()) {
         // A double for each element: two fp32, as no tensor of a step is in fp64.
         const ValueId wide = ops.temporary({piece.elements, 2}, DType::f32);
         ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, {wide});
         ops.kernel({wide}, {ops.temporary({}, DType::f32)});
       }
-    ValueId flat = p_.narrow(kept_, 0, 0, mine_.elements);
-    if (mine_.pieces.size() > 1 && !trained(c_)) {
-      const ValueId joined = ops.temporary({mine_.elements}, c_.precision.compute_dtype);
+    ValueId flat = p_.narrow(kept_, 0, 0, mine_.elements());
+    if (mine_.pieces().size() > 1 && !trained(c_)) {
+      const ValueId joined = ops.temporary({mine_.elements()}, c_.precision.compute_dtype);
       ops.kernel({flat}, {joined});
       flat = joined;
     }
     const ValueId wide =
-        p_.make({mine_.elements}, DType::f32, Role::temporary, {-1, ir::Module::optimizer});
+        p_.make({mine_.elements()}, DType::f32, Role::temporary, {-1, ir::Module::optimizer});
     emit(OpKind::cast, {-1, ir::Module::optimizer}, {flat}, {wide});
     p_.ops.back().phase = ir::Phase::optimizer;
     ops.hold({kept_});

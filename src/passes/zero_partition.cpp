@@ -1,50 +1,36 @@
 #include "zero_partition.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace ac_advisor::passes {
-namespace {
 
-std::int64_t elements_of(const StepProgram& step, std::size_t parameter) {
-  return step.program.value(step.parameters[parameter].value).shape.numel();
+ZeroPartition::ZeroPartition(const StepProgram& step, std::int64_t world) : starts_{0} {
+  for (const Parameter& parameter : step.parameters)
+    starts_.push_back(starts_.back() + step.program.value(parameter.value).shape.numel());
+  const std::int64_t alignment = 2 * world;  // nccl_start_alignment_factor
+  elements_ = (starts_.back() + alignment - 1) / alignment * 2;
+  std::vector<std::int64_t> kept(static_cast<std::size_t>(world), 0);
+  for (std::size_t i = 0; i < step.parameters.size(); ++i)
+    for (const ZeroRun& run : runs(i))
+      kept[static_cast<std::size_t>(run.rank)] += starts_[i + 1] - starts_[i];
+  rank_ = std::max_element(kept.begin(), kept.end()) - kept.begin();
+  for (std::size_t i = 0; i < step.parameters.size(); ++i)
+    for (const ZeroRun& run : runs(i)) {
+      if (run.rank != rank_) continue;
+      pieces_.push_back({i, run.elements, starts_[i + 1] - starts_[i], kept_elements_});
+      kept_elements_ += pieces_.back().whole;
+    }
+  kept_elements_ = std::max(kept_elements_, elements_);  // the last one's padding
 }
 
-}  // namespace
-
-std::vector<ZeroRun> runs_of(const StepProgram& step, std::size_t parameter,
-                             std::int64_t partition) {
-  std::int64_t start = 0;
-  for (std::size_t i = 0; i < parameter; ++i) start += elements_of(step, i);
-  const std::int64_t end = start + elements_of(step, parameter);
-  std::vector<ZeroRun> runs;
-  while (start < end) {
-    const std::int64_t rank = start / partition, until = std::min(end, (rank + 1) * partition);
-    runs.push_back({rank, until - start});
+std::vector<ZeroRun> ZeroPartition::runs(std::size_t parameter) const {
+  std::vector<ZeroRun> found;
+  const std::int64_t end = starts_[parameter + 1];
+  for (std::int64_t start = starts_[parameter]; start < end;) {
+    const std::int64_t rank = start / elements_, until = std::min(end, (rank + 1) * elements_);
+    found.push_back({rank, until - start});
     start = until;
   }
-  return runs;
-}
-
-ZeroPartition zero_partition(const StepProgram& step, std::int64_t world) {
-  std::int64_t all = 0;
-  for (std::size_t i = 0; i < step.parameters.size(); ++i) all += elements_of(step, i);
-  const std::int64_t alignment = 2 * world;  // nccl_start_alignment_factor
-  const std::int64_t size = (all + alignment - 1) / alignment * 2;
-  std::map<std::int64_t, ZeroPartition> ranks;
-  for (std::size_t i = 0; i < step.parameters.size(); ++i)
-    for (const ZeroRun& run : runs_of(step, i, size)) {
-      ZeroPartition& one = ranks[run.rank];
-      one.rank = run.rank;
-      one.elements = size;
-      one.pieces.push_back({i, run.elements, elements_of(step, i), one.kept_elements});
-      one.kept_elements += elements_of(step, i);
-    }
-  const auto most = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
-    return a.second.kept_elements < b.second.kept_elements;
-  });
-  ZeroPartition found = most->second;
-  found.kept_elements = std::max(found.kept_elements, size);  // the last one's padding
   return found;
 }
 

@@ -7,6 +7,15 @@
 namespace ac_advisor::profile {
 namespace {
 
+template <typename Latent, typename Io>
+void visit_latent(Latent& latent, Io io) {
+  io("q_rank", latent.q_rank);
+  io("kv_rank", latent.kv_rank);
+  io("plain_dim", latent.plain_dim);
+  io("rotated_dim", latent.rotated_dim);
+  io("value_dim", latent.value_dim);
+}
+
 /// One visit for both directions: `io(name, member)` for every figure of the model.
 template <typename Spec, typename Io>
 void visit(Spec& m, Io io) {
@@ -97,11 +106,7 @@ Json model_json(const model::ModelSpec& spec) {
     out["moe"]["top_groups"] = spec.moe->top_groups;
   }
   if (spec.latent)
-    out["latent"] = {{"q_rank", spec.latent->q_rank},
-                     {"kv_rank", spec.latent->kv_rank},
-                     {"plain_dim", spec.latent->plain_dim},
-                     {"rotated_dim", spec.latent->rotated_dim},
-                     {"value_dim", spec.latent->value_dim}};
+    visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
   if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
   if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
@@ -163,11 +168,8 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     }
     if (json.contains("latent")) {
       field = "latent";
-      const Json& latent = json["latent"];
-      spec.latent = model::LatentAttention{
-          latent.at("q_rank").get<std::int64_t>(), latent.at("kv_rank").get<std::int64_t>(),
-          latent.at("plain_dim").get<std::int64_t>(), latent.at("rotated_dim").get<std::int64_t>(),
-          latent.at("value_dim").get<std::int64_t>()};
+      visit_latent(spec.latent.emplace(),
+                   [&](const char* name, auto& member) { json["latent"].at(name).get_to(member); });
     }
     const auto read_optional = [&](const char* name, std::optional<double>& member) {
       field = name;

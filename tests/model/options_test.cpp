@@ -223,6 +223,8 @@ TEST_CASE("the global batch is batch x micro-batches x ranks, whichever of them 
   CHECK(run({{"--global-batch", "64"}, {"--grad-accum", "4"}, {"--world", "8"}}).batch == 2);
   CHECK(run({{"--global-batch", "64"}, {"--world", "8"}}).grad_accum == 8);
   CHECK(run({{"--global-batch", "16"}, {"--batch", "8"}, {"--grad-accum", "2"}}).batch == 8);
+  CHECK(says(error({{"--global-batch", "8"}, {"--tp", "4"}, {"--world", "2"}}),
+             {"--tp 4 --world 2", "multiple"}));  // no rank is left that has data
   CHECK(error({{"--global-batch", "60"}, {"--batch", "4"}, {"--world", "8"}}) ==
         "--global-batch 60 --batch 4 --world 8: is no multiple of 32 sequences; the nearest is 32 "
         "or 64");

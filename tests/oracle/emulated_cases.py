@@ -130,9 +130,9 @@ VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
-# The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
 EAGER_ONLY = ("gemma2", "gpt_oss")  # transformers has no SDPA for them
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
+# The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
 OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi")
 
 

@@ -85,7 +85,14 @@ def parallel(step, blocks, entry):
     if shard.startswith("hsdp:"):
         group = int(shard.removeprefix("hsdp:"))
         ranks, names = (entry["world"] // group, group), ("replicate", "shard")
-    options = {"mesh": dist.init_device_mesh("cuda", ranks, mesh_dim_names=names)}
+    shard_over(dist.init_device_mesh("cuda", ranks, mesh_dim_names=names), step, blocks, entry)
+    on_device(step)
+    return step
+
+
+def shard_over(mesh, step, blocks, entry):
+    """fully_shard in place, over the ranks that see different data."""
+    options = {"mesh": mesh}
     if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=training_step.DTYPES[entry["compute_dtype"]],
@@ -96,8 +103,6 @@ def parallel(step, blocks, entry):
     if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
         fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)
-    on_device(step)
-    return step
 
 
 def build(entry, on_loss):
@@ -147,7 +152,7 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.step()
 
 
-def steps(entry, marks):
+def steps(entry, marks, build):
     """Steps until they are alike; every step's figures. DDP's second makes the buckets anew."""
     step, trained = build(entry, lambda: marks.enter("loss"))
     optimizer = make_optimizer(entry, step)
@@ -168,11 +173,11 @@ def highest(figures, what):
     return max(phase[what] for phase in figures.values())
 
 
-def measure(entry):
+def measure(entry, build=build):
     entry = DEFAULTS | entry
     torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
     torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
-    every = steps(entry, Marks())
+    every = steps(entry, Marks(), build)
     first, last = every[0], every[-1]
     figures = {
         "peak_allocated": highest(last, "allocated"),
@@ -204,10 +209,10 @@ def nothing_left():
 # --- the file -----------------------------------------------------------------------------------
 
 
-def write(path, done):
+def write(path, done, entries):
     """A line a case, in the order of the list; the models' configurations once."""
     source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
-    order = {label(entry): i for i, entry in enumerate(all_cases())}
+    order = {label(entry): i for i, entry in enumerate(entries)}
     cases = sorted((c for c in done if label(c["case"]) in order), key=lambda c: order[label(c["case"])])
     models = {name: config_of(name) for name in dict.fromkeys(c["case"]["model"] for c in cases)}
     with open(path + ".part", "w") as file:
@@ -217,8 +222,9 @@ def write(path, done):
     os.replace(path + ".part", path)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(entries, measure=measure, about=__doc__):
+    """Measures those of the entries that have this world, one after another."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
     parser.add_argument("--again", action="store_true", help="those that the file has, too")
@@ -233,7 +239,7 @@ def main():
     have = {label(c["case"]) for c in done}
     torch.ones((), device="cuda")
     written = time.time()
-    for entry in all_cases():
+    for entry in entries:
         name = label(entry)
         if entry.get("world", 1) != world or options.only not in name or (name in have and not options.again):
             continue
@@ -247,11 +253,11 @@ def main():
         done = [c for c in done if label(c["case"]) != name] + [{"case": entry} | figures]
         print(f"{name}  {figures['peak_allocated']} {figures['peak_reserved']}  {time.time() - start:.1f} s", flush=True)
         if time.time() > written + 30:
-            write(options.output, done)
+            write(options.output, done, entries)
             written = time.time()
-    write(options.output, done)
+    write(options.output, done, entries)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(list(all_cases())))

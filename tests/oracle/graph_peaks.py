@@ -4,7 +4,8 @@
 
 The step is emulated_peaks.py's: forward, loss, backward, optimizer; two steps, the second is measured. A
 checkpoint is `checkpoint_wrapper(block, preserve_rng_state=False)` around the blocks that the capture finds.
-Captures of the same models, which tests/oracle/graphs.py lays beside: python -m ac_advisor.capture graph_cases:NAME.
+Captures of the same models, which tests/emulator/capture_test.py lays beside: python -m ac_advisor.capture
+graph_cases:NAME.
 """
 
 import argparse
@@ -21,12 +22,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ac_advisor.capture.blocks import find_blocks  # noqa: E402
 from ac_advisor.capture.graph import build  # noqa: E402
 from ac_advisor.capture.step import call, loss_of  # noqa: E402
+from emulated_cases import label  # noqa: E402
 from emulated_peaks import PHASES, LAUNCHES, Marks, highest, nothing_left  # noqa: E402
 from graph_cases import all_cases, make_model_of  # noqa: E402
-
-
-def label(case):
-    return " ".join(f"{k}={v}" for k, v in case.items())
 
 
 def checkpointed(model, ac):

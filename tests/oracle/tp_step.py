@@ -9,7 +9,6 @@ import contextlib
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module)
@@ -75,15 +74,3 @@ def losses(entry):
 def meshes(entry):
     dp, tp = entry["world"] // entry["tp"], entry["tp"]
     return dist.init_device_mesh("cuda", (dp, tp), mesh_dim_names=("dp", "tp"))
-
-
-def shard(step, blocks, mesh, entry):
-    options = {"mesh": mesh}
-    if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
-        options["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=training_step.DTYPES[entry["compute_dtype"]],
-            reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
-    for block in blocks:
-        kept = entry["keep_last_block"] and block is blocks[-1]
-        fully_shard(block, reshard_after_forward=not kept, **options)
-    fully_shard(step, reshard_after_forward=False, **options)

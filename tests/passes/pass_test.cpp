@@ -152,4 +152,21 @@ TEST_CASE("a norm that is a region of its own keeps its residual addition apart"
   CHECK(count(passes::build_step(small_model(), c), OpKind::add_rms_norm) == 0);
 }
 
+// MiniCPM divides the hidden state before its LM head, whatever the loss makes of the logits.
+TEST_CASE("what the LM head reads is divided once for whole logits and for chunks of them") {
+  model::ModelSpec spec = small_model();
+  spec.hidden_divisor = 9.0;
+  StepConfig c = small_config();
+  for (const LossKind loss : {LossKind::ce, LossKind::chunked_logits}) {
+    c.memory.loss = loss;
+    c.memory.chunk_tokens = loss == LossKind::ce ? 0 : 2;
+    const passes::StepProgram step = passes::build_step(spec, c);
+    std::int64_t divisions = 0;
+    for (const ir::Op& op : step.program.ops)
+      divisions += op.kind == OpKind::div && op.phase == ir::Phase::forward &&
+                   op.module.leaf == ir::Module::lm_head;
+    CHECK(divisions == 1);
+  }
+}
+
 }  // namespace ac_advisor::test

@@ -10,15 +10,13 @@ namespace ac_advisor::advise {
 
 /// Options by hand, settled for a model.
 struct Resolved {
-  OptionList options;  ///< those by hand, then what a preset's values fell back to
+  /// What an imported graph was captured with and no option by hand says (batch, sequence, dtype),
+  /// those by hand, then what a preset's values fell back to.
+  OptionList options;
   OptionList derived;  ///< what the preset's framework makes of the model: Liger's chunk
   StepConfig config;   ///< of both
   std::vector<std::string> notes;  ///< a sentence for each that fell back
 };
-
-/// The options, before them what an imported graph was captured with and no option by hand says:
-/// batch, sequence, dtype.
-[[nodiscard]] OptionList with_captured(const model::ModelSpec& model, const OptionList& options);
 
 /// `resolve_options`, and where the model cannot take a value that its framework's preset chose (a
 /// backend of attention that cannot soft-cap), that option's default. Where the preset has Liger's

@@ -40,13 +40,14 @@ struct Tensor {
 
 struct Module {
   std::string path;  ///< "model.layers.0.mlp"; empty: the model
-  std::string type;  ///< its class
+  Index block = -1;  ///< that it is in, in Graph::blocks; -1: none
 };
 
 struct Parameter {
   std::string name;
   Index tensor = 0;
   bool trained = true;
+  Index module = 0;  ///< whose it is, by its name
 };
 
 enum class Phase : std::uint8_t { forward, loss, backward };
@@ -80,7 +81,7 @@ struct MicroBatch {
 };
 
 struct Graph {
-  std::string name, torch, gpu, made_from;
+  std::string name;
   std::int64_t batch = 1, seq = 1;
   std::vector<Module> modules;
   Indices blocks;                      ///< modules that repeat: what --ac recomputes together
@@ -91,7 +92,7 @@ struct Graph {
   Indices buffers, inputs, others;  ///< tensors, tensors, storages: what exists before the step
   /// The first of a step, and each that follows it, whose gradients are added to the first's.
   std::array<MicroBatch, 2> micro_batches;
-  std::uint64_t digest = 0;  ///< of the file's text
+  std::string digest;  ///< of the file's text
 };
 
 /// Whether a JSON text is one: it names this schema.
@@ -105,7 +106,7 @@ inline constexpr const char* schema = "ac-advisor/graph/1";
 [[nodiscard]] std::int64_t parameter_count(const Graph& graph);
 /// Of most parameters, by bytes.
 [[nodiscard]] DType parameter_dtype(const Graph& graph);
-/// By module: the block that it is in; -1: none.
-[[nodiscard]] Indices block_of_modules(const Graph& graph);
+/// Fills `Module::block` and `Parameter::module` from their paths.
+void place_modules(Graph& graph);
 
 }  // namespace ac_advisor::graph

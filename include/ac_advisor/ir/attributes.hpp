@@ -119,7 +119,8 @@ struct Embedding {
   std::int32_t ranks = 1;  ///< that the rows are split over
 };
 struct BucketCopy {
-  std::int32_t parameter = 0;  ///< whose gradient it is
+  /// Whose gradient it is: the trainer's ZeRO copies what of it is the rank's own; -1: all of it.
+  std::int32_t parameter = 0;
 };
 struct Captured {
   double flops = 0;           ///< of attention and convolution; 0: memory decides its time

@@ -68,9 +68,6 @@ class Derivation {
   /// Emits a backward op with a new output from as many inputs as there are.
   ValueId emit_list(OpKind kind, std::span<const ValueId> inputs, const Shape& shape, DType dtype);
 
-  /// The first `rows` entries of `base` along dim 0: a view.
-  ValueId first_rows(ValueId base, std::int64_t rows);
-
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 

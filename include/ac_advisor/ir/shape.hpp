@@ -17,6 +17,7 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> sizes);
+  explicit Shape(std::span<const std::int64_t> sizes);  ///< at most `max_rank`
 
   [[nodiscard]] std::size_t rank() const { return rank_; }
   [[nodiscard]] std::int64_t operator[](std::size_t i) const { return sizes_[i]; }

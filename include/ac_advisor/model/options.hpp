@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,12 @@ namespace ac_advisor {
 /// Options given by hand, in order: {"--ac", "grouped:2"}, {"--hold-output", ""}. Names are those
 /// of the command-line contract (design, section 8).
 using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+/// Whether an option is in the list.
+[[nodiscard]] inline bool given(const OptionList& options, std::string_view name) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const auto& option) { return option.first == name; });
+}
 
 /// The framework's preset with the options by hand over it. Throws UserError naming option, value
 /// and what would be right ("--ac grouped:0: K must be at least 1").

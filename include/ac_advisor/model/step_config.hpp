@@ -98,6 +98,8 @@ struct Layout {
 
   /// Ranks that see different data.
   [[nodiscard]] std::int64_t data_ranks() const { return world / tp; }
+  /// Parameters and states are whole on every rank.
+  [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
   /// DeepSpeed's ZeRO 1 or 2.
   [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
   /// FSDP2, whose units are gathered before use.
@@ -126,6 +128,9 @@ struct Adapters {
   bool kbit_prepare = false;  ///< what is not quantized was cast to fp32
 
   [[nodiscard]] bool used() const { return rank > 0; }
+  [[nodiscard]] bool four_bit() const {
+    return quantize == Quantization::nf4 || quantize == Quantization::nf4_double;
+  }
   bool operator==(const Adapters&) const = default;
 };
 

@@ -24,6 +24,7 @@ struct Exclusion {
 struct ExclusionGroup {
   const char* of;
   std::span<const Exclusion> exclusions;
+  bool graphs_alone = false;  ///< asked of imported graphs only
 };
 
 /// All of them, in the order in which they are asked.

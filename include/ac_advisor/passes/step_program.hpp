@@ -108,12 +108,9 @@ struct StepProgram {
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
 /// where it alone reduces gradients (--no-sync, zero1) the last.
-[[nodiscard]] inline std::int64_t micro_batches_written(std::int64_t grad_accum, bool last_apart) {
-  return std::min<std::int64_t>(grad_accum, last_apart ? 3 : 2);
-}
 [[nodiscard]] inline std::int64_t micro_batches_written(const StepConfig& config) {
-  return micro_batches_written(config.run.grad_accum,
-                               config.layout.no_sync || config.layout.shard == Sharding::zero1);
+  const bool last_apart = config.layout.no_sync || config.layout.shard == Sharding::zero1;
+  return std::min<std::int64_t>(config.run.grad_accum, last_apart ? 3 : 2);
 }
 /// How often the written micro-batch `index` of `written` runs in a step.
 [[nodiscard]] inline std::int64_t micro_batch_runs(std::size_t index, std::size_t written,

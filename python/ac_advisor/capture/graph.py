@@ -7,7 +7,7 @@ import torch
 
 from .blocks import find_blocks
 from .events import Tables, read_events
-from .step import ModuleRanges, Step, traced
+from .step import ModuleRanges, Step, emulator, traced
 
 SCHEMA = "ac-advisor/graph/1"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -15,8 +15,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 def build(make_model, batch, seq, dtype):
     """The model, its inputs and its loss on the device, in training mode."""
-    if not torch.cuda.is_available():
-        sys.exit("no CUDA device: start this with `ac-advisor import -- python -m ac_advisor.capture …`, which "
+    if emulator is None or not emulator.present() or not torch.cuda.is_available():
+        sys.exit("no emulated device: start this with `ac-advisor import -- python -m ac_advisor.capture …`, which "
                  "emulates one")
     with torch.device("cuda"):
         module, inputs, loss_fn = make_model(batch, seq)

@@ -1,0 +1,16 @@
+#include "setting.hpp"
+
+#include "ac_advisor/model/options.hpp"
+
+namespace ac_advisor::advise {
+
+std::string setting(const StepConfig& c) {
+  std::string text = ac_option(c);
+  if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) text += "/submodule";
+  text += " " + loss_option(c) + " " + to_option(c.memory.kernels);
+  if (c.layout.tp > 1) text += " tp" + std::to_string(c.layout.tp);
+  if (c.layout.data_ranks() > 1) text += " " + shard_option(c);
+  return text;
+}
+
+}  // namespace ac_advisor::advise
