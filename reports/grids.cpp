@@ -29,6 +29,16 @@ std::string technique_name(const advise::Saving& saving) {
   return saving.technique + (saving.unavailable.empty() ? "" : " (n/a)");
 }
 
+namespace {
+
+/// "1", "n/a": the framework lacks it, "-": does not fit
+std::string rank_text(const advise::Row& row) {
+  if (!row.unavailable.empty()) return "n/a";
+  return row.fits ? std::to_string(row.rank) : "-";
+}
+
+}  // namespace
+
 Grid savings_grid(const advise::Sweep& sweep) {
   Grid grid({"technique", "peak GiB", "saved GiB", "of baseline",
              time_unit(time_basis(sweep), "ms/step")});
@@ -45,7 +55,7 @@ Grid savings_grid(const advise::Sweep& sweep) {
 std::string not_planned_note(const advise::Sweep& sweep) {
   std::string note;
   for (const advise::NotPlanned& row : sweep.not_planned)
-    note += (note.empty() ? "" : "\n") + fmt::format("n/a: {}: {}", row.technique, row.why);
+    note += (note.empty() ? "" : "\n") + printable(fmt::format("n/a: {}: {}", row.technique, row.why));
   return note;
 }
 
@@ -80,17 +90,34 @@ std::string unavailable_note(const advise::Sweep& sweep) {
   return text;
 }
 
+Grid layout_grid(const advise::Sweep& sweep) {
+  Grid grid({"tp x dp", "its best configuration", "rank", "peak", "ms/step", "tokens/s"});
+  for (const advise::LayoutChoice& choice : advise::layouts(sweep)) {
+    const advise::Row& row = sweep.rows[choice.row];
+    const profile::Profile& p = row.profile;
+    grid.row({fmt::format("{} x {}", choice.tp, p.config.layout.data_ranks()), row.label,
+              rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
+              grouped(static_cast<std::int64_t>(p.time.tokens_per_second))});
+  }
+  return grid;
+}
+
+std::string layout_note(const advise::Sweep& sweep) {
+  std::string note;
+  for (const advise::LayoutChoice& choice : advise::layouts(sweep))
+    if (choice.row > 0)
+      note += fmt::format("{}tp {}: {}", note.empty() ? "" : "; ", choice.tp, choice.why);
+  return note;
+}
+
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
   Grid grid({"configuration", "rank", "peak", "ms/step", "tokens/s", "max b"});
   std::size_t shown = 0;
   for (const advise::Row& row : sweep.rows) {
     if (shown++ == rows) break;
     const profile::Profile& p = row.profile;
-    grid.row({(row.pareto ? "* " : "  ") + row.label,
-              !row.unavailable.empty() ? "n/a"
-              : row.fits               ? std::to_string(row.rank)
-                                       : "-",
-              gib(p.memory.peak_allocated), milliseconds(p.time.step),
+    grid.row({(row.pareto ? "* " : "  ") + row.label, rank_text(row), gib(p.memory.peak_allocated),
+              milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0
                   ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+")

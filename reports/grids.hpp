@@ -23,6 +23,10 @@ namespace ac_advisor::reports {
 [[nodiscard]] std::string not_planned_note(const advise::Sweep& sweep);
 /// How many rows the framework lacks, the fastest of them and why; empty: none.
 [[nodiscard]] std::string unavailable_note(const advise::Sweep& sweep);
+/// Each layout's best configuration; no rows where there is one layout.
+[[nodiscard]] Grid layout_grid(const advise::Sweep& sweep);
+/// Why each layout is not the first: one line; empty where there is one layout.
+[[nodiscard]] std::string layout_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);

@@ -94,9 +94,11 @@ class Data {
     if (sweep.recommended < sweep.rows.size() && !out_.contains("recommended"))
       out_["recommended"] = first + sweep.recommended;
     if (out_["savings"].empty()) add_savings(sweep);
+    if (const Grid grid = layout_grid(sweep); !grid.rows().empty())
+      add_table("Layouts, the best of each", grid);
     if (page_.documents.size() > 1) return;
     for (const std::string& note :
-         {batch_note(sweep), unavailable_note(sweep), not_planned_note(sweep)})
+         {batch_note(sweep), unavailable_note(sweep), not_planned_note(sweep), layout_note(sweep)})
       if (!note.empty()) out_["sentences"].push_back(note);
   }
 

@@ -59,6 +59,9 @@ std::string markdown(const advise::Sweep& sweep) {
   text += others(sweep.rows.size(), 20);
   if (const std::string note = unavailable_note(sweep); !note.empty())
     text += "\n" + escape_markdown(note) + "\n";
+  if (const Grid grid = layout_grid(sweep); !grid.rows().empty())
+    text += "\n### Layouts, the best of each\n\n" + grid.markdown() + "\n" +
+            escape_markdown(layout_note(sweep)) + "\n";
   return comment(text + "\n**Recommendation:** " + escape_markdown(sweep.recommendation) + "\n");
 }
 

@@ -166,7 +166,7 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
       bold("Savings, cumulative (framework " + sweep.base.runtime.framework + ")\n", style.color);
   text += savings_grid(sweep).text(style.color, style.width);
   if (const std::string note = not_planned_note(sweep); !note.empty())
-    text += wrap(printable(note) + "\n", style.width);
+    text += wrap(note + "\n", style.width);
   text += "\n";
   text +=
       bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
@@ -180,6 +180,10 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
     text += fmt::format("  [{} others]\n", sweep.rows.size() - style.rows);
   if (const std::string note = unavailable_note(sweep); !note.empty())
     text += wrap(printable(note) + "\n", style.width);
+  if (const Grid grid = layout_grid(sweep); !grid.rows().empty())
+    text += bold("\nLayouts, the best of each\n", style.color) +
+            grid.text(style.color, style.width) +
+            wrap(printable(layout_note(sweep)) + "\n", style.width);
   return text + "\n" +
          wrap("Recommendation: " + printable(sweep.recommendation) + "\n" + explain_note + "\n",
               style.width);

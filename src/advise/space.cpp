@@ -6,6 +6,7 @@
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "variants.hpp"
 
 namespace ac_advisor::advise {
@@ -17,6 +18,17 @@ std::string text_of(const std::string& option, const StepConfig& config) {
   const OptionRow* row = find_option(option);
   if (row == nullptr) throw std::logic_error(option + " is no option");
   return row->text(config);
+}
+
+/// The divisors of the world up to a node: each layer's collectives wait for the link, and across
+/// nodes it is several times slower (Narayanan et al. 2021, section 3.2, takeaway 1).
+std::vector<std::int64_t> tensor_parallel_degrees(const StepConfig& base) {
+  const simulate::Device& device = simulate::find_device(base.device.gpu);
+  const std::int64_t node = base.layout.node_size > 0 ? base.layout.node_size : device.node_size;
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t tp = 1; tp <= std::min(node, base.layout.world); ++tp)
+    if (base.layout.world % tp == 0) degrees.push_back(tp);
+  return degrees;
 }
 
 /// The divisors of the rank's sequences next to the base's micro-batch: two below it, one above.
@@ -33,21 +45,43 @@ std::vector<std::string> micro_batches(const StepConfig& base) {
   return texts;
 }
 
+std::vector<std::string> texts_of(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> texts;
+  for (const std::int64_t n : numbers) texts.push_back(std::to_string(n));
+  return texts;
+}
+
+/// Fewer ranks see data of their own where tp is larger, and each has more of the same sequences:
+/// the micro-batches of the base, and its multiples.
+std::vector<std::string> micro_batches(const StepConfig& base,
+                                       const std::vector<std::int64_t>& degrees) {
+  std::vector<std::string> texts = micro_batches(base);
+  for (const std::int64_t tp : degrees) {
+    const std::string more = std::to_string(base.run.batch * tp);
+    if (std::find(texts.begin(), texts.end(), more) == texts.end()) texts.push_back(more);
+  }
+  return texts;
+}
+
 /// The base with one value of each axis, in its order; null where that says nothing new or
 /// contradicts itself.
 std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, const Space& space,
                              const std::vector<std::size_t>& index) {
   OptionList values;
-  const std::string* micro = nullptr;
+  const std::string *micro = nullptr, *tp = nullptr;
   bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const Axis& axis = space.axes[i];
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
+    if (axis.option == "--tp") tp = &axis.values[index[i]];
     accum = accum || axis.option == "--grad-accum";
   }
   if (micro != nullptr && !accum) {
-    const std::int64_t sequences = base.run.batch * base.run.grad_accum, n = std::stoll(*micro);
+    // What is kept are the sequences of a step, over the ranks that see data of their own.
+    const std::int64_t ranks = tp == nullptr ? 1 : std::stoll(*tp) / base.layout.tp;
+    const std::int64_t sequences = base.run.batch * base.run.grad_accum * ranks,
+                       n = std::stoll(*micro);
     if (sequences % n != 0) return std::nullopt;
     values.emplace_back("--grad-accum", std::to_string(sequences / n));
   }
@@ -76,10 +110,15 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
-  space.set("--batch", micro_batches(base));
   const bool whole = base.layout.tp == 1;  // tensor parallelism goes with fsdp2, eager kernels, ce
+  std::vector<std::int64_t> degrees;
+  if (whole && base.layout.world > 1 && base.runtime.kind == Runtime::pytorch)
+    degrees = tensor_parallel_degrees(base);
+  space.set("--batch", micro_batches(base, degrees));
+  if (degrees.size() > 1) space.set("--tp", texts_of(degrees));
   if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
+    if (degrees.size() > 1) shards.insert(shards.begin(), "none");  // one rank sees all data
     if (!whole) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);

@@ -9,6 +9,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "largest_fit.hpp"
 #include "savings.hpp"
 #include "setting.hpp"
@@ -126,7 +127,42 @@ std::string recommend(const Sweep& sweep) {
   return text;
 }
 
+/// A sweep that was to split layers and could not says why, where the framework could.
+void tell_unsplit(Sweep& sweep, const Space& space) {
+  const auto axis = std::find_if(space.axes.begin(), space.axes.end(),
+                                 [](const Axis& a) { return a.option == "--tp"; });
+  const bool split = std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                                 [](const Row& row) { return row.profile.config.layout.tp > 1; });
+  if (axis == space.axes.end() || axis->values.size() < 2 || split) return;
+  StepConfig c = sweep.base;
+  c.layout.tp = std::stoll(axis->values[1]);
+  const passes::Exclusion* excluded = passes::find_exclusion(sweep.model, c);
+  if (excluded == nullptr || !unavailable(sweep.model, c).empty()) return;
+  sweep.not_planned.push_back({"tensor parallelism", passes::message(*excluded, sweep.model, c)});
+}
+
+/// "needs 3.1 GiB more than the device has", "12.0 % slower than tp 2"
+std::string against(const Row& row, const Row& best) {
+  if (&row == &best) return "the best of all";
+  if (!row.fits || !row.unavailable.empty()) return row.why;
+  const double behind =
+      best.profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0;
+  return fmt::format("{:.1f} % slower than tp {}", 100.0 * behind, best.profile.config.layout.tp);
+}
+
 }  // namespace
+
+std::vector<LayoutChoice> layouts(const Sweep& sweep) {
+  std::vector<LayoutChoice> choices;
+  for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
+    const std::int64_t tp = sweep.rows[i].profile.config.layout.tp;
+    const bool seen = std::any_of(choices.begin(), choices.end(),
+                                  [&](const LayoutChoice& choice) { return choice.tp == tp; });
+    if (!seen) choices.push_back({tp, i, against(sweep.rows[i], sweep.rows.front())});
+  }
+  if (choices.size() < 2) choices.clear();
+  return choices;
+}
 
 Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& space) {
   Sweep result;
@@ -167,6 +203,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
       !result.rows.empty() && result.rows.front().rank == 1 ? 0 : result.rows.size();
   result.recommendation = recommend(result);
   add_savings(result, space.hand);
+  tell_unsplit(result, space);
   return result;
 }
 

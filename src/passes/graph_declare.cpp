@@ -116,8 +116,7 @@ constexpr Exclusion exclusions_of_graph[] = {
        return c.layout.world > 1 || c.layout.shard != Sharding::none;
      }},
     {"--optimizer-in-backward of an imported graph", "it is not planned for graphs yet",
-     "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return c.optimizer.in_backward; }},
+     "leave it out", [](const ModelSpec&, const StepConfig& c) { return c.optimizer.in_backward; }},
     {"--ac of an imported graph without blocks", "no module of it was found to repeat",
      "capture it again with --blocks REGEX, which names the modules that --ac recomputes",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -136,9 +135,7 @@ constexpr Exclusion exclusions_of_graph[] = {
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }},
     {"--cuda-graph of an imported graph", "its memory pool is not planned for graphs yet",
      "leave it out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.runtime.cuda_graph != CudaGraph::off;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return c.runtime.cuda_graph != CudaGraph::off; }},
 };
 
 }  // namespace

@@ -207,8 +207,11 @@ TEST_CASE("the global batch stays: micro-batch x accumulation x ranks is that of
   const StepConfig base = resolve_options(
       {{"--batch", "12"}, {"--grad-accum", "2"}, {"--world", "2"}, {"--seq", "64"}});
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
-  for (const StepConfig& c : advise::combinations(model, base, advise::default_space(model, base)))
-    seen.emplace(c.run.batch, c.run.grad_accum);
+  for (const StepConfig& c :
+       advise::combinations(model, base, advise::default_space(model, base))) {
+    CHECK(c.run.batch * c.run.grad_accum * c.layout.data_ranks() == 48);
+    if (c.layout.tp == 1) seen.emplace(c.run.batch, c.run.grad_accum);
+  }
   // the divisors of 12 x 2 = 24 about 12: two below, one above
   const std::set<std::pair<std::int64_t, std::int64_t>> made{{6, 4}, {8, 3}, {12, 2}, {24, 1}};
   CHECK((seen == made));
@@ -217,6 +220,64 @@ TEST_CASE("the global batch stays: micro-batch x accumulation x ranks is that of
     seen.emplace(c.run.batch, c.run.grad_accum);
   const std::set<std::pair<std::int64_t, std::int64_t>> varied{{6, 2}, {12, 2}, {24, 2}};
   CHECK((seen == varied));
+}
+
+TEST_CASE(
+    "layers are split over the divisors of the world in a node, and each layout has its best") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const OptionList hand{{"--framework", "torchtitan"},
+                        {"--world", "12"},
+                        {"--node-size", "6"},
+                        {"--batch", "1"},
+                        {"--seq", "3072"},
+                        {"--ac", "full"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  std::set<std::int64_t> degrees;
+  for (const advise::Row& row : sweep.rows) {
+    const StepConfig& c = row.profile.config;
+    degrees.insert(c.layout.tp);
+    CHECK(c.run.batch * c.run.grad_accum * c.layout.data_ranks() == 12);
+  }
+  // 1, 2, 3, 4 and 6 divide 12 and are no more than a node; 3 and 6 divide neither 8 heads of keys
+  // nor a vocabulary of 128256.
+  CHECK((degrees == std::set<std::int64_t>{1, 2, 4}));
+  const std::vector<advise::LayoutChoice> layouts = advise::layouts(sweep);
+  REQUIRE(layouts.size() == 3);
+  CHECK(layouts.front().row == 0);
+  for (const advise::LayoutChoice& choice : layouts) {
+    const advise::Row& best = sweep.rows.at(choice.row);
+    CHECK(best.profile.config.layout.tp == choice.tp);
+    for (const advise::Row& row : sweep.rows)
+      if (row.profile.config.layout.tp == choice.tp && row.rank > 0) CHECK(best.rank <= row.rank);
+  }
+  for (const std::string& text : {reports::table(sweep, {}), reports::markdown(sweep)}) {
+    CHECK(text.find("Layouts, the best of each") != std::string::npos);
+    CHECK(text.find("tp 4: ") != std::string::npos);
+  }
+  // A layout that was given is the only one.
+  OptionList given_tp = hand;
+  given_tp.emplace_back("--tp", "2");
+  const StepConfig fixed = resolve_options(given_tp);
+  for (const StepConfig& c :
+       advise::combinations(model, fixed, advise::space_around(model, fixed, given_tp)))
+    CHECK(c.layout.tp == 2);
+}
+
+TEST_CASE("a sweep that cannot split a model's layers says why") {
+  const model::ModelSpec model = model::load_model("qwen3-30b-a3b");
+  const OptionList hand{
+      {"--framework", "torchtitan"}, {"--world", "8"}, {"--seq", "1024"}, {"--ac", "full"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  CHECK(advise::layouts(sweep).empty());
+  REQUIRE(!sweep.not_planned.empty());
+  CHECK(sweep.not_planned.back().technique == "tensor parallelism");
+  CHECK(sweep.not_planned.back().why.find("how experts are split") != std::string::npos);
 }
 
 TEST_CASE("options that a row has of its own are settled as if they had been typed") {
@@ -230,9 +291,15 @@ TEST_CASE("options that a row has of its own are settled as if they had been typ
     space.hand = hand;
     std::size_t rows = 0;
     for (const StepConfig& c : advise::combinations(model, base, space)) {
-      OptionList typed{{"--framework", framework},   {"--world", "2"},
-                       {"--shard", shard_option(c)}, {"--ac", ac_option(c)},
-                       {"--loss", loss_option(c)},   {"--kernels", to_option(c.memory.kernels)}};
+      OptionList typed{{"--framework", framework},
+                       {"--world", "2"},
+                       {"--shard", shard_option(c)},
+                       {"--ac", ac_option(c)},
+                       {"--loss", loss_option(c)},
+                       {"--kernels", to_option(c.memory.kernels)},
+                       {"--tp", std::to_string(c.layout.tp)},
+                       {"--batch", std::to_string(c.run.batch)},
+                       {"--grad-accum", std::to_string(c.run.grad_accum)}};
       if (c.memory.scope == AcScope::submodule && c.memory.ac == AcMode::full)
         typed.emplace_back("--ac-scope", "submodule");
       else if (c.memory.ac == AcMode::full)

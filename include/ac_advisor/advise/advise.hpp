@@ -52,6 +52,13 @@ struct NotPlanned {
   std::string why;  ///< what it contradicts, and the way out
 };
 
+/// The best row of all that split layers over the same number of ranks.
+struct LayoutChoice {
+  std::int64_t tp = 1;
+  std::size_t row = 0;  ///< index into Sweep::rows
+  std::string why;      ///< against the first row: a sentence
+};
+
 struct Sweep {
   model::ModelSpec model;
   StepConfig base;
@@ -104,5 +111,8 @@ struct Space {
 
 [[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base,
                           const Space& space);
+
+/// Each layout's best row, the best layout first; empty where all rows have the same layout.
+[[nodiscard]] std::vector<LayoutChoice> layouts(const Sweep& sweep);
 
 }  // namespace ac_advisor::advise
