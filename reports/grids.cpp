@@ -55,7 +55,8 @@ Grid savings_grid(const advise::Sweep& sweep) {
 std::string not_planned_note(const advise::Sweep& sweep) {
   std::string note;
   for (const advise::NotPlanned& row : sweep.not_planned)
-    note += (note.empty() ? "" : "\n") + printable(fmt::format("n/a: {}: {}", row.technique, row.why));
+    note +=
+        (note.empty() ? "" : "\n") + printable(fmt::format("n/a: {}: {}", row.technique, row.why));
   return note;
 }
 

@@ -22,6 +22,10 @@ void check_all(const Setting& s) {
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name)
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
+  if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::torchtitan &&
+      s.target.name != torchtitan.name)
+    s.refuse("--fsdp-unit torchtitan",
+             "its embedding and head are in the root's unit; use --fsdp-unit block");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::segment)
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
   if (s.c.memory.loss == LossKind::ce_no_upcast)

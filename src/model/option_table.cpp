@@ -159,7 +159,10 @@ constexpr OptionRow table[] = {
         shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
     needing(choice<&S::layout, &Layout::fsdp_unit, fsdp_units>(
                 {"--fsdp-unit", "fsdp_unit", "UNIT",
-                 "block or segment: what one fully_shard wraps (block)", parallelism}),
+                 "what one fully_shard wraps: block, segment (of --ac grouped:K), or torchtitan: a "
+                 "block, "
+                 "the embedding, the final norm with the head (block)",
+                 parallelism}),
             has_units),
     needing(flag<&S::layout, &Layout::keep_last_block>(
                 {"--keep-last-block", "keep_last_block", "",

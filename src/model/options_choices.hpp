@@ -34,7 +34,8 @@ inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::
 inline constexpr Choice<InputGrads> input_grads[] = {
     {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
-                                                  {"segment", FsdpUnit::segment}};
+                                                  {"segment", FsdpUnit::segment},
+                                                  {"torchtitan", FsdpUnit::torchtitan}};
 inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
 inline constexpr Choice<bool> autocasts[] = {{"none", false}, {"bf16", true}};
 inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},

@@ -39,7 +39,8 @@ class Fsdp2 {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
-        current = forward_transition(current, b_.group_of(op));
+        // What only ends locals runs in no module.
+        if (op.kind != OpKind::hold) current = forward_transition(current, b_.group_of(op));
       } else if (!in_backward) {
         leave_forward(current);
         in_backward = true;
@@ -95,9 +96,10 @@ class Fsdp2 {
   }
 
   void pre_forward(ParamGroup& group) {
-    b_.record(1);  // FSDP::pre_forward
     if (c_.precision.param_dtype != c_.precision.compute_dtype)
       b_.record(1);  // FSDP::cast_forward_inputs
+    if (group.empty()) return;
+    b_.record(1);  // FSDP::pre_forward
     b_.unshard(group);
     b_.wait_for_unshard(group, true);
   }
@@ -117,6 +119,7 @@ class Fsdp2 {
   }
 
   void post_forward(ParamGroup& group) {
+    if (group.empty()) return;
     b_.record(1);  // FSDP::post_forward
     if (group.reshard_after_forward) b_.reshard(group);
     group.post_forward_indices.push_back(static_cast<std::int32_t>(post_forward_order_.size()));
@@ -138,6 +141,7 @@ class Fsdp2 {
   }
 
   void pre_backward(ParamGroup& group) {
+    if (group.empty()) return;
     b_.record(1);  // FSDP::pre_backward
     b_.set_phase(Phase::backward);
     b_.unshard(group);
@@ -164,6 +168,7 @@ class Fsdp2 {
   }
 
   void post_backward(ParamGroup& group) {
+    if (group.empty()) return;
     b_.record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
     if (c_.layout.tp > 1) b_.redistribute(group);
     b_.reshard(group);
@@ -213,6 +218,10 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 
 using model::ModelSpec;
 
+bool torchtitan_units(const StepConfig& c) {
+  return c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::torchtitan;
+}
+
 constexpr Exclusion exclusions_of_fsdp2[] = {
     {"--shard none --world N, N above 1", "none is one rank alone",
      "choose ddp, zero1, zero2, fsdp2 or hsdp:N, or --world 1",
@@ -244,6 +253,28 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.no_sync && c.precision.reduce_dtype != c.precision.compute_dtype &&
               c.layout.shard == Sharding::fsdp2;
+     }},
+    {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
+     "its embedding and its head are units of their own, and have their parameters for themselves",
+     "use --fsdp-unit block",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return torchtitan_units(c) &&
+              (m.tied_embeddings || m.scaled_embedding || m.position_table > 0);
+     }},
+    {"--fsdp-unit torchtitan --lora",
+     "an embedding that is gathered ahead for a backward that it has not is not planned yet",
+     "use --fsdp-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return torchtitan_units(c) && c.adapters.used();
+     }},
+    {"--fsdp-unit torchtitan, a loss that reads the head's weight",
+     "the weight is there for the head's own forward alone", "use --loss ce, or --fsdp-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return torchtitan_units(c) && c.memory.loss != LossKind::ce &&
+              c.memory.loss != LossKind::ce_no_upcast;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--fsdp-unit torchtitan --loss " + loss_option(c);
      }},
     {"--keep-last-block, neither fsdp2 nor hsdp:N", "it is about resharding",
      "use --shard fsdp2 or hsdp:N, or leave it out",

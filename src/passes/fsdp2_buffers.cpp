@@ -32,23 +32,36 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
       c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
                                                                                   : 1;
   const std::int64_t count = ceil_div(blocks, per_unit);
-  groups_.resize(static_cast<std::size_t>(count) + 1);
+  if (c_.layout.fsdp_unit == FsdpUnit::torchtitan) {
+    embedding_ = static_cast<std::int32_t>(count);
+    head_ = embedding_ + 1;
+  }
+  groups_.resize(static_cast<std::size_t>(head_ < 0 ? count : head_ + 1) + 1);
   for (std::int64_t b = 0; b < blocks; ++b)
     group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
   for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
-    const std::int16_t block = s_.parameters[i].module.block;
-    ParamGroup& unit = block < 0 ? root() : group(group_of_block_[static_cast<std::size_t>(block)]);
+    const std::int32_t of = group_of(s_.parameters[i].module);
+    ParamGroup& unit = of < 0 ? root() : group(of);
     unit.parameters.push_back(i);
     const std::int64_t numel = p_.value(shard(i)).shape[0];
     unit.shard_bytes += numel * size_of(p_.value(s_.parameters[i].value).dtype);
     if (s_.parameters[i].trained) unit.trained_numel += numel;
   }
   root().reshard_after_forward = false;
+  // Backward begins with it.
+  if (head_ >= 0) group(head_).reshard_after_forward = false;
   if (c_.layout.keep_last_block && count > 0)
     groups_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
   for (const Parameter& parameter : s_.parameters)
     if (instance_.size() <= static_cast<std::size_t>(parameter.value))
       instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
+}
+
+std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
+  if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
+  if (module.leaf == ir::Module::embed) return embedding_;
+  const bool at_end = module.leaf == ir::Module::final_norm || module.leaf == ir::Module::lm_head;
+  return at_end ? head_ : -1;
 }
 
 OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const ValueId> in,
@@ -73,7 +86,7 @@ ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::Mod
 }
 
 void Fsdp2Buffers::unshard(ParamGroup& group) {
-  if (group.unsharded || group.all_gather_output != no_id) return;
+  if (group.empty() || group.unsharded || group.all_gather_output != no_id) return;
   const ir::ModulePath module = module_of(group);
   record(1);  // FSDP::all_gather
   std::vector<ValueId> inputs;

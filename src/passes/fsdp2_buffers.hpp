@@ -16,6 +16,7 @@ struct ParamGroup {
   std::int64_t trained_numel = 0;       ///< padded elements on one rank that have a gradient
   bool reshard_after_forward = true;
   bool unsharded = false;
+  [[nodiscard]] bool empty() const { return parameters.empty(); }  ///< a state without a group
   ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet
   std::vector<ir::ValueId> gathered;          ///< unsharded parameters, while they are
   std::vector<std::int32_t> post_forward_indices;
@@ -35,10 +36,8 @@ class Fsdp2Buffers {
   ParamGroup& root() { return groups_.back(); }
   ParamGroup& group(std::int32_t index) { return groups_[static_cast<std::size_t>(index)]; }
   std::vector<ParamGroup>& groups() { return groups_; }
-  /// Of the block that the op is in; -1: the root's.
-  [[nodiscard]] std::int32_t group_of(const ir::Op& op) const {
-    return op.module.block < 0 ? -1 : group_of_block_[static_cast<std::size_t>(op.module.block)];
-  }
+  /// Of the module that the op is in; -1: the root's.
+  [[nodiscard]] std::int32_t group_of(const ir::Op& op) const { return group_of(op.module); }
 
   void set_phase(ir::Phase phase) { phase_ = phase; }
   /// A parameter's gathered copy, while there is one; else the value itself.
@@ -66,6 +65,7 @@ class Fsdp2Buffers {
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::span<const ir::ValueId> in,
                 std::span<const ir::ValueId> out);
   ir::ValueId buffer(std::int64_t numel, DType dtype, ir::Role role, ir::ModulePath module);
+  [[nodiscard]] std::int32_t group_of(ir::ModulePath module) const;
   [[nodiscard]] ir::ModulePath module_of(const ParamGroup& group) const {
     return {s_.parameters[group.parameters.front()].module.block, ir::Module::fsdp};
   }
@@ -78,8 +78,9 @@ class Fsdp2Buffers {
   ir::Program& p_;
   const StepConfig& c_;
   std::int64_t shards_;
-  std::vector<ParamGroup> groups_;  ///< blocks or segments, then the root
+  std::vector<ParamGroup> groups_;  ///< blocks or segments, the ends' of their own, the root
   std::vector<std::int32_t> group_of_block_;
+  std::int32_t embedding_ = -1, head_ = -1;  ///< groups; -1: in the root's
   std::vector<ir::ValueId> instance_;
   ir::ValueId held_all_gather_ = ir::no_id, held_reduce_scatter_ = ir::no_id;
   std::vector<ir::ValueId> held_all_reduce_;

@@ -238,6 +238,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
   const V embedded = embedding();
+  leaf_ = Module::root;
   V ones = ir::no_id;
   if (spec_.masked_positions) {  // OPTDecoder.forward
     ones = out({config_.run.batch, config_.run.seq}, DType::f32, false);

@@ -97,7 +97,7 @@ TEST_CASE("what is printed is read back") {
           optimizer);
   for (const char* attn : {"auto", "flash", "cudnn", "efficient", "math", "eager"})
     CHECK(std::string(to_option(resolve({{"--attn", attn}}).run.attention)) == attn);
-  for (const char* unit : {"block", "segment"})
+  for (const char* unit : {"block", "segment", "torchtitan"})
     CHECK(std::string(to_option(
               resolve(with(eight_ranks, {{"--fsdp-unit", unit}})).layout.fsdp_unit)) == unit);
   CHECK(std::string(to_option(AcScope::submodule)) == "submodule");

@@ -244,10 +244,29 @@ def whole_models():
     yield case("llama8b", 1, 8192, "full", **FSDP8, param_dtype="fp32", compute_dtype="bf16", reduce_dtype="fp32")
 
 
+def ends_apart():
+    """The embedding, and norm and head, as units of their own."""
+    units = FSDP8 | {"fsdp_unit": "torchtitan"}
+    mixed = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
+    for model in ("smollm17b_untied_4layers", "mistral7b_4layers", "olmo2_7b_4layers", "qwen3_30b_a3b_4layers"):
+        for ac in ("none", "full", "selective"):
+            yield case(model, 2, 2048, ac, **units)
+            if VALUES[model]["model_type"] in ("llama", "mistral"):
+                yield case(model, 2, 2048, ac, **units, **mixed, hold_output=False)
+    for more in ({"grad_accum": 2}, EXPANDABLE, {"keep_last_block": True}, {"grad_accum": 3, "no_sync": True}):
+        for ac in ("none", "full"):
+            yield case("mistral7b_4layers", 2, 2048, ac, **units, **more)
+    yield case("mistral7b_4layers", 3, 1000, "full", **units)
+    yield case("mistral7b_4layers", 2, 2048, "full", **units | {"world": 64})
+    yield case("mistral7b_4layers", 2, 2048, "none", **units, attn="flash")
+    for ac in ("full", "selective"):
+        yield case("llama8b", 1, 8192, ac, **units, **mixed, hold_output=False, **EXPANDABLE)
+
+
 def all_cases():
     seen = set()
     for cases in (every_family(), other_families(), small_models(), every_mode("llama1b_4layers", 2, 2048),
-                  whole_models()):
+                  whole_models(), ends_apart()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:
                 seen.add(label(entry))

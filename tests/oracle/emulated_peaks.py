@@ -97,9 +97,14 @@ def shard_over(mesh, step, blocks, entry):
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=training_step.DTYPES[entry["compute_dtype"]],
             reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
+    ends = entry.get("fsdp_unit") == "torchtitan"  # torchtitan v0.2.2, models/llama3/infra/parallelize.py, apply_fsdp
+    if ends:
+        fully_shard(step.m.base_model.get_input_embeddings(), **options)
     for block in blocks:
         kept = entry["keep_last_block"] and block is blocks[-1]
         fully_shard(block, reshard_after_forward=not kept, **options)
+    if ends:
+        fully_shard([step.m.base_model.norm, step.m.lm_head], reshard_after_forward=False, **options)
     if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
         fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)

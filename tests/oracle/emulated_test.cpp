@@ -141,7 +141,7 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // One of 671 (stablelm, selective) puts a block of logits where PyTorch does not, and four of
+  // One of 702 (stablelm, selective) puts a block of logits where PyTorch does not, and four of
   // gpt_oss scores of 1 GiB; the others are within 9, experts under checkpoints, and within 5.
   CHECK(all.reserved.worst() <= 14);
   CHECK(all.reserved.quantile(0.98) <= 5);
@@ -152,13 +152,14 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
 
 TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
   const Compared all = compared("tp_peaks.json");
-  CHECK(all.allocated.count() >= 60);
+  CHECK(all.allocated.count() >= 100);
   CHECK(all.allocated.worst() <= 0.5);
   CHECK(all.tiny_allocated.worst() <= 0.5);
   CHECK(all.reserved.worst() <= 14);
   // In three a block as large as the logits, or the embedding's gradient, is found free, or not.
   CHECK(all.reserved.above(3.0) <= 3);
-  CHECK(all.phases.worst() <= 1);
+  // A part of the hidden state lives on while norm and head, a unit of their own, are gathered.
+  CHECK(all.phases.worst() <= 1.5);
   CHECK(all.launches.worst() <= 2);
 }
 

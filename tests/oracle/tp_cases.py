@@ -50,15 +50,27 @@ def families():
             yield case(model, 2, 2048, ac, **sharded(8, 2))
 
 
+def ends_apart():
+    """The embedding, and norm and head, as FSDP2 units of their own."""
+    units = {"fsdp_unit": "torchtitan"}
+    for model in ("smollm17b_untied_4layers", "mistral7b_4layers"):
+        for ac in ("none", "full", "selective"):
+            yield case(model, 2, 2048, ac, **sharded(8, 2), **units)
+            yield case(model, 2, 2048, ac, **sharded(16, 8), **units, **MIXED)
+        yield case(model, 2, 2048, "full", **sharded(8, 2), **units, grad_accum=2)
+        yield case(model, 2, 2048, "none", **sharded(8, 2), **units, **WHOLE_LOGITS)
+
+
 def whole_models():
     for ac in ("full", "selective"):
         yield case("llama8b", 1, 8192, ac, **sharded(64, 8), **MIXED)
         yield case("llama8b", 1, 8192, ac, **sharded(64, 8))
+        yield case("llama8b", 1, 8192, ac, **sharded(64, 8), **MIXED, fsdp_unit="torchtitan")
 
 
 def all_cases():
     seen = set()
-    for cases in (every_mode("llama1b_4layers"), families(), whole_models()):
+    for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -42,7 +42,10 @@ enum class Optimizer : std::uint8_t {
   lion,
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
-enum class FsdpUnit : std::uint8_t { block, segment };
+/// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
+/// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
+/// 2025).
+enum class FsdpUnit : std::uint8_t { block, segment, torchtitan };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
