@@ -151,6 +151,18 @@ Grid category_grid(const profile::Profile& p) {
   return grid;
 }
 
+Grid rank_grid(const profile::Profile& p) {
+  Grid grid({"pipeline rank", "stages", "ranks", "peak GiB", "reserved GiB"});
+  for (const profile::RankMemory& rank : p.memory.ranks) {
+    std::string stages;
+    for (const std::int64_t stage : rank.stages)
+      stages += (stages.empty() ? "" : ", ") + std::to_string(stage);
+    grid.row({std::to_string(rank.pp_rank), stages, grouped(rank.count), gib(rank.peak_allocated),
+              gib(rank.peak_reserved)});
+  }
+  return grid;
+}
+
 Grid largest_grid(const profile::Profile& p) {
   Grid grid({"largest at the peak", "category", "shape", "GiB"});
   for (const profile::LiveTensor& t : p.memory.largest)
@@ -270,6 +282,9 @@ std::string title(const profile::Profile& p) {
     text +=
         fmt::format("\ntp {} x dp {}: sequence parallel, {}", c.layout.tp, c.layout.data_ranks(),
                     c.layout.loss_parallel ? "loss parallel" : "whole logits");
+  if (c.layout.pp > 1)
+    text += fmt::format("\npp {} x dp {}: {}", c.layout.pp, c.layout.data_ranks(),
+                        pp_schedule_option(c));
   text += fmt::format("\nshard {} over {}, framework {}\nparameters {}, computation {}{}",
                       shard_option(c), c.layout.data_ranks(), c.runtime.framework,
                       to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),

@@ -30,6 +30,8 @@ namespace ac_advisor::reports {
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);
+/// Of a pipeline: what each of its ranks has and holds.
+[[nodiscard]] Grid rank_grid(const profile::Profile& profile);
 [[nodiscard]] Grid largest_grid(const profile::Profile& profile);
 [[nodiscard]] Grid change_grid(const std::string& head, const std::vector<profile::Change>& changes,
                                bool bytes);

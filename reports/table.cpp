@@ -148,6 +148,12 @@ std::string table(const profile::Profile& p, const Style& style) {
             " = peak)\n" + line + "\n" + phase_line(p.memory.timeline, style) + "\n\n";
   text += category_grid(p).text(style.color, style.width) + "\n" +
           phase_grid(p).text(style.color, style.width);
+  if (!p.memory.ranks.empty()) {
+    text += "\n" + rank_grid(p).text(style.color, style.width);
+    if (p.time.bubble_share)
+      text += fmt::format("ranks wait {} of the schedule ({}), a mean over them\n",
+                          percent(*p.time.bubble_share), time_word(p.time.basis));
+  }
   if (p.budget) {
     const profile::BudgetResult& b = *p.budget;
     text += "\n" + wrap(fmt::format("budget {} GiB: {}\n", gib(b.budget), b.plan), style.width);

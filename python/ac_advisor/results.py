@@ -52,6 +52,17 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class PipelineRank:
+    """What the ranks of one place in a pipeline hold, in bytes."""
+
+    pp_rank: int
+    stages: List[int]
+    count: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+
+
+@dataclass(frozen=True)
 class Memory:
     """Of one GPU, in bytes."""
 
@@ -70,6 +81,7 @@ class Memory:
     at_peak_by_module: Dict[str, int]
     largest: List[Tensor]
     timeline: List[List[Any]] = field(repr=False)
+    ranks: Optional[List[PipelineRank]] = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,7 @@ class Time:
     tokens_per_second: float
     mfu: Optional[float]
     basis: Optional[str] = None
+    bubble_share: Optional[float] = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "check_device.hpp"
+#include "plan_rank.hpp"
 #include "planned.hpp"
 
 namespace ac_advisor::advise {
@@ -282,6 +283,12 @@ class Solver {
 Solved solve(const model::ModelSpec& model, const StepConfig& config,
              const simulate::Device& device) {
   check_device(model, config, device);
+  if (config.layout.pp > 1 && config.layout.pp_rank == Layout::highest_rank) {
+    passes::validate(model, config);
+    StepConfig one = config;
+    one.layout.pp_rank = highest_rank(model, config);
+    return solve(model, one, device);
+  }
   if (config.memory.ac != AcMode::budget)
     return {passes::build_step(model, config), std::nullopt, config};
   passes::validate(model, config);

@@ -26,6 +26,10 @@ void check_all(const Setting& s) {
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",
              "its embedding and head are in the root's unit; use --fsdp-unit block");
+  if (s.c.layout.pp > 1 && s.target.name != torchtitan.name)
+    s.refuse("--pp " + std::to_string(s.c.layout.pp),
+             "the plan is of torch.distributed.pipelining in TorchTitan's layout; export to "
+             "torchtitan, or use --pp 1");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::segment)
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
   if (s.c.memory.loss == LossKind::ce_no_upcast)

@@ -79,6 +79,36 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
   return text + "early_stop = true\n";
 }
 
+/// module_fqns_per_model_part, by the names of its llama's modules.
+std::string stage_modules(const Setting& s) {
+  std::string text;
+  std::int64_t block = 0;
+  for (std::size_t stage = 0; stage < s.c.layout.pp_layers.size(); ++stage) {
+    std::string names = stage == 0 ? "\"tok_embeddings\"" : "";
+    for (const std::int64_t end = block + s.c.layout.pp_layers[stage]; block < end; ++block)
+      names += fmt::format("{}\"layers.{}\"", names.empty() ? "" : ", ", block);
+    if (stage + 1 == s.c.layout.pp_layers.size()) names += R"(, "norm", "output")";
+    text += fmt::format("{}[{}]", text.empty() ? "" : ", ", names);
+  }
+  return "module_fqns_per_model_part = [" + text + "]\n";
+}
+
+/// TorchTitan 0.2.2 cuts local_batch_size into micro-batches of a pipeline.
+std::string pipeline(const Setting& s) {
+  if (s.c.layout.pp == 1) return "pipeline_parallel_degree = 1\n";
+  constexpr const char* names[] = {"1F1B", "GPipe", "Interleaved1F1B"};
+  std::string text = fmt::format(
+      "pipeline_parallel_degree = {}\npipeline_parallel_schedule = \"{}\"\n"
+      "pipeline_parallel_microbatch_size = {}\n",
+      s.c.layout.pp, names[static_cast<std::size_t>(s.c.layout.pp_schedule)], s.c.run.batch);
+  if (s.c.layout.pp_chunks > 2)
+    s.refuse("--pp-schedule " + pp_schedule_option(s.c),
+             "it has two stages a rank unless pipeline_parallel_layers_per_stage says otherwise; "
+             "use interleaved:2");
+  if (!s.c.layout.pp_layers.empty()) text += stage_modules(s);
+  return text;
+}
+
 std::string parallelism(const Setting& s, ExportResult& out) {
   std::int64_t replicate = 1, shards = 1;
   switch (s.c.layout.shard) {
@@ -103,9 +133,9 @@ std::string parallelism(const Setting& s, ExportResult& out) {
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = {}\n{}"
-      "pipeline_parallel_degree = 1\ncontext_parallel_degree = 1\n",
+      "{}context_parallel_degree = 1\n",
       replicate, shards, s.c.layout.tp,
-      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n");
+      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s));
 }
 
 std::string training(const Setting& s) {
@@ -116,8 +146,8 @@ std::string training(const Setting& s) {
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
       "max_norm = {:.1f}\n",
-      s.c.run.batch, s.global_batch(), s.c.run.seq, dtype(s.c.precision.param_dtype),
-      dtype(s.c.precision.compute_dtype),
+      s.c.run.batch * (s.c.layout.pp > 1 ? s.c.run.grad_accum : 1), s.global_batch(), s.c.run.seq,
+      dtype(s.c.precision.param_dtype), dtype(s.c.precision.compute_dtype),
       // It always clips: 1.0 by default (job_config.py, Training.max_norm).
       s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0);
 }

@@ -11,6 +11,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
+#include "plan_rank.hpp"
 #include "planned.hpp"
 
 namespace ac_advisor::advise {
@@ -24,11 +25,12 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, 
   profile::Counts counts;
   const ir::Program& p = step.program;
   std::int64_t weight = 1;
-  std::size_t micro = 0;
+  const std::vector<passes::Stretch> stretches = passes::stretches_of(step, grad_accum);
+  std::size_t next = 0;
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
-    if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i)
-      weight = passes::micro_batch_runs(micro++, step.micro_begin.size(), grad_accum);
+    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i; ++next)
+      weight = stretches[next].runs;
     if (op.phase == ir::Phase::optimizer) weight = 1;
     const auto phase = static_cast<std::size_t>(op.phase);
     counts.launches[phase] += weight * ir::launches(p, op, trainer);
@@ -196,6 +198,12 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
 }
 
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
+  if (requested.layout.pp == 1) return plan_rank(model, requested, detail).profile;
+  passes::validate(model, requested);
+  return plan_pipeline(model, requested, detail);
+}
+
+RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   profile::Profile result;
   StepConfig config = requested;
   if (model.kv_sharing && config.memory.ac == AcMode::full &&
@@ -245,7 +253,7 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   explain_assumptions(result, detail);
   if (detail && model.moe && config.memory.ac == AcMode::selective) compare_with_full(result);
   explain_time(result, device, time);
-  return result;
+  return {std::move(result), time};
 }
 
 }  // namespace ac_advisor::advise

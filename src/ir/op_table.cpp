@@ -247,6 +247,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {tp_all_gather, "all_gather_into_tensor", derive::tp_all_gather, C::collective, 0, 1, 1, 1, 0, nullptr, TpGather{}},
   {tp_reduce_scatter, "reduce_scatter_tensor", derive::tp_reduce_scatter, C::collective, 0, 1, 1, 1, 0, nullptr, TpScatter{}},
   {tp_all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 2, 0, nullptr},
+  {send_recv, "send_recv", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {mask_shard, "index_put_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {vocab_parallel_loss, "vocab_parallel_loss", derive::vocab_parallel_loss, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
   {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},

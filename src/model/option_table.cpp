@@ -10,7 +10,7 @@ namespace options {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
-constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096;
+constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096, most_stages = 1024;
 
 double parse_dropout(const Given& given) {
   const double p = parse_decimal(given, "0.1");
@@ -72,6 +72,9 @@ constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gat
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
+constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp > 1; },
+                                    [](const StepConfig&) { return std::string("--pp 1"); },
+                                    "it is about a model in stages", "give --pp N"};
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
@@ -126,8 +129,8 @@ constexpr OptionRow table[] = {
          "file that calibrate wrote (h100-80gb)",
          device}),
     whole<&S::layout, &Layout::world>(
-        {"--world", "world", "N", "ranks; with --tp T, N / T of them see different data (1)",
-         parallelism},
+        {"--world", "world", "N",
+         "ranks; with --tp T and --pp P, N / (T * P) of them see different data (1)", parallelism},
         1, most_ranks),
     newer(whole<&S::layout, &Layout::tp>(
         {"--tp", "tp", "T",
@@ -148,6 +151,33 @@ constexpr OptionRow table[] = {
                  parallelism},
                 "--no-loss-parallel")),
             splits_layers),
+    newer(whole<&S::layout, &Layout::pp>(
+        {"--pp", "pp", "N",
+         "ranks that have a part of the blocks each: a pipeline by torch.distributed.pipelining; "
+         "--grad-accum is its number of micro-batches (1)",
+         parallelism},
+        1, most_stages)),
+    needing(newer(mode<apply_pp_schedule, pp_schedule_option>(
+                {"--pp-schedule", "pp_schedule", "NAME",
+                 "1f1b, gpipe or interleaved:V (V stages a rank): the order of micro-batches "
+                 "(1f1b)",
+                 parallelism},
+                pp_schedule_words, "^(1f1b|gpipe|interleaved:[0-9]+)$")),
+            has_stages),
+    needing(newer(mode<apply_pp_layers, pp_layers_text>(
+                {"--pp-layers", "pp_layers", "A,B,…",
+                 "blocks of each stage (as TorchTitan splits: embedding and head count as one "
+                 "block each)",
+                 parallelism},
+                {}, "^([0-9]+(,[0-9]+)*)?$")),
+            has_stages),
+    needing(newer(mode<apply_pp_rank, pp_rank_text>(
+                {"--pp-rank", "pp_rank", "R",
+                 "the rank of the pipeline whose step is shown, or highest: that of the highest "
+                 "allocated peak (highest)",
+                 parallelism},
+                pp_rank_words, "^(highest|[0-9]+)$")),
+            has_stages),
     newer(whole<&S::device, &DeviceChoice::threads>(
         {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
         most_threads)),
@@ -324,7 +354,6 @@ constexpr OptionRow table[] = {
 };
 
 constexpr OutOfScope out_of_scope[] = {
-    {"--pp", "pipeline parallelism has a schedule of its own, which no pass here makes"},
     {"--cp", "context parallelism splits the sequence, which no pass here does"},
     {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
     {"--offload", "copies to the host and back are not modelled"},

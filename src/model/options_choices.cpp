@@ -15,6 +15,15 @@ constexpr Whole logits_chunks{"N", 1, 32, "chunked-logits:"};
 constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
 constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 
+constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
+constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
+constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
+
+constexpr Choice<PipelineSchedule> pp_schedules[] = {
+    {"1f1b", PipelineSchedule::one_f_one_b},
+    {"gpipe", PipelineSchedule::gpipe},
+    {"interleaved", PipelineSchedule::interleaved}};
+
 constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
@@ -54,6 +63,12 @@ constexpr Unsupported unsupported[] = {
     {"--kernels", "compiled",
      "not yet; use fused, which has the fusions that matter most for memory"},
     {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+    {"--pp-schedule", "zb",
+     "zero-bubble schedules run a backward in two parts, for inputs and for weights, which is not "
+     "planned yet; use 1f1b or interleaved:V"},
+    {"--pp-schedule", "dualpipe",
+     "DualPipeV runs a backward in two parts, for inputs and for weights, which is not planned "
+     "yet; use 1f1b or interleaved:V"},
     {"-dtype", "float8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
 };
 
@@ -167,7 +182,64 @@ void apply_shard(const Given& given, StepConfig& config) {
   refuse_choice(given, shard_words);
 }
 
+void apply_pp_schedule(const Given& given, StepConfig& config) {
+  refuse_unsupported(given);
+  const auto text = argument(given.value);
+  for (const Choice<PipelineSchedule>& choice : pp_schedules) {
+    if (choice.text != word(given.value)) continue;
+    const bool chunks = choice.value == PipelineSchedule::interleaved;
+    if (chunks && !text)
+      refuse(given, "interleaved needs the stages of a rank, such as interleaved:2");
+    if (!chunks && text) refuse_argument(given);
+    config.layout.pp_schedule = choice.value;
+    config.layout.pp_chunks = chunks ? parse_whole(given, *text, chunks_a_rank) : 1;
+    return;
+  }
+  refuse_choice(given, pp_schedule_words);
+}
+
+void apply_pp_layers(const Given& given, StepConfig& config) {
+  std::vector<std::int64_t> layers;
+  const bool listed = !given.value.empty() &&
+                      given.value.find_first_not_of("0123456789,") == std::string_view::npos &&
+                      !given.value.starts_with(',') && !given.value.ends_with(',') &&
+                      given.value.find(",,") == std::string_view::npos;
+  if (!listed && !given.value.empty())
+    refuse(given, "the blocks of each stage with commas between, such as 6,6,5");
+  for (std::string_view rest = given.value; !rest.empty();) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    layers.push_back(parse_whole(given, one, stage_blocks));
+    rest.remove_prefix(std::min(one.size() + 1, rest.size()));
+  }
+  config.layout.pp_layers = std::move(layers);
+}
+
+void apply_pp_rank(const Given& given, StepConfig& config) {
+  config.layout.pp_rank = given.value == "highest"
+                              ? Layout::highest_rank
+                              : parse_whole(given, given.value, pipeline_ranks);
+}
+
+std::string pp_rank_text(const StepConfig& config) {
+  const std::int64_t rank = config.layout.pp_rank;
+  return rank == Layout::highest_rank ? "highest" : std::to_string(rank);
+}
+
 }  // namespace options
+
+std::string pp_schedule_option(const StepConfig& config) {
+  std::string text = options::text_of(options::pp_schedules, config.layout.pp_schedule);
+  if (config.layout.pp_schedule == PipelineSchedule::interleaved)
+    text += ":" + std::to_string(config.layout.pp_chunks);
+  return text;
+}
+
+std::string pp_layers_text(const StepConfig& config) {
+  std::string text;
+  for (const std::int64_t layers : config.layout.pp_layers)
+    text += (text.empty() ? "" : ",") + std::to_string(layers);
+  return text;
+}
 
 std::string ac_option(const StepConfig& config) {
   for (const options::AcWord& mode : options::ac_words) {

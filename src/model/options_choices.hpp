@@ -68,10 +68,18 @@ inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "
 inline constexpr std::string_view loss_words[] = {"ce",    "ce-no-upcast",   "lc-ce",
                                                   "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
+inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
+inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
+
 /// These change several fields at once.
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
+void apply_pp_schedule(const Given& given, StepConfig& config);
+/// "6,6,5": blocks of each stage.
+void apply_pp_layers(const Given& given, StepConfig& config);
+void apply_pp_rank(const Given& given, StepConfig& config);
+[[nodiscard]] std::string pp_rank_text(const StepConfig& config);
 /// "q_proj,v_proj" or "all-linear".
 void apply_lora_targets(const Given& given, StepConfig& config);
 /// "none full full": a mode a block, without arguments.

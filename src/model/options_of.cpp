@@ -32,7 +32,8 @@ std::optional<OptionList> options_of(const StepConfig& config) {
   for (const OptionRow& row : option_table()) {
     const bool always = row.key == "batch" || row.key == "seq";
     const bool sharded = wanted.layout.world > 1 && (row.key == "world" || row.key == "shard");
-    const bool split = wanted.layout.tp > 1 && row.key == "tp";
+    const bool split =
+        (wanted.layout.tp > 1 && row.key == "tp") || (wanted.layout.pp > 1 && row.key == "pp");
     if (always || sharded || split || (row.key == "framework" && !row.is_default(wanted)))
       add(row, wanted, list);
   }

@@ -13,7 +13,8 @@ namespace {
 
 std::string world_text(const StepConfig& c) {
   return "--world " + std::to_string(c.layout.world) +
-         (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp) : "");
+         (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp) : "") +
+         (c.layout.pp > 1 ? " --pp " + std::to_string(c.layout.pp) : "");
 }
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
@@ -40,6 +41,16 @@ void check_tp(const StepConfig& c, const Choices& hand) {
                     "world that is a multiple of T");
 }
 
+void check_pp(const StepConfig& c, const Choices& hand) {
+  const std::string pp = "--pp " + std::to_string(c.layout.pp);
+  if (c.layout.pp > 1 && !hand.has("--world"))
+    throw UserError(pp + ": give --world N, the number of all ranks, a multiple of it");
+  if (c.layout.world % (c.layout.tp * c.layout.pp) != 0)
+    throw UserError(pp + " " + world_text(c) +
+                    ": N must divide the world: a stage is on as many ranks; give a world that is "
+                    "a multiple of it");
+}
+
 void settle_sharding(StepConfig& c, const Choices& hand) {
   if (!hand.has("--shard")) {
     if (c.layout.data_ranks() <= 1)
@@ -60,7 +71,7 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   if (c.layout.data_ranks() < 2)
     throw UserError(shard_text(c) + " " + world_text(c) +
                     ": needs two ranks or more that see different data; use --world " +
-                    std::to_string(2 * c.layout.tp) + " or more, or --shard none");
+                    std::to_string(2 * c.layout.tp * c.layout.pp) + " or more, or --shard none");
   if (c.layout.shard == Sharding::hsdp) check_hsdp(c);
 }
 
@@ -126,6 +137,10 @@ void settle_adapters(StepConfig& c, const Choices& hand) {
 /// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
   if (hand.has("--hold-output")) return;
+  if (c.layout.pp > 1) {  // schedule.step(return_outputs=False), as TorchTitan calls it
+    c.memory.hold_output = false;
+    return;
+  }
   c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked &&
                          c.memory.loss != LossKind::tiled;
 }
@@ -176,6 +191,7 @@ void check_no_sync(const StepConfig& c) {
 StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
   check_tp(config, hand);
+  check_pp(config, hand);
   settle_sharding(config, hand);
   settle_global_batch(config, hand);
   settle_requirements(config, hand);

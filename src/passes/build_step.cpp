@@ -1,4 +1,5 @@
 // Runs the passes of pass_table.cpp, stage by stage.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -19,10 +20,12 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
   };
   run_stage(Stage::before);
   const std::int64_t written = micro_batches_written(config);
-  for (std::int64_t micro = 0; micro < written; ++micro) {
-    step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
-    run_stage(Stage::micro_batch);
-  }
+  const std::size_t chunks = std::max<std::size_t>(1, step.stages.size());
+  for (std::int64_t micro = 0; micro < written; ++micro)
+    for (step.chunk = 0; step.chunk < chunks; ++step.chunk) {
+      step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
+      run_stage(Stage::micro_batch);
+    }
   run_stage(Stage::step);
   return step;
 }

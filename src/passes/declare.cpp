@@ -167,37 +167,63 @@ void Lowering::declare_block(std::int16_t index) {
   if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
   if (!spec_.norms_first) second_norm();
   if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
-  m_.blocks.push_back(b);
+  m_.blocks[static_cast<std::size_t>(index)] = b;
   block_ = -1;
 }
 
-void Lowering::declare() {
-  const Shape tokens{config_.run.batch, config_.run.seq};
+/// A pipeline's ranks are given the whole batch, of which micro-batches are views
+/// (torch/distributed/pipelining/microbatch.py, v2.11).
+void Lowering::declare_inputs() {
+  const bool piped = config_.layout.pp > 1;
+  const Shape tokens{(piped ? config_.run.grad_accum : 1) * config_.run.batch, config_.run.seq};
   m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
-  const std::int64_t words = part(spec_.vocab);
-  m_.embed = parameter({words, spec_.hidden}, Module::embed);
-  if (spec_.position_table > 0)
-    m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
-  for (std::int16_t i = 0; i < spec_.layers; ++i) declare_block(i);
-  m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
-  if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
-  m_.lm_head = spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
-  if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
-  // Rotary frequencies and their copy (`original_inv_freq`), one pair a kind of layer.
-  for (std::int64_t i = 0; i < spec_.rotary_tables && spec_.position_table == 0; ++i) {
-    m_.inv_freq.push_back(
-        p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
-    s_.buffers.push_back(m_.inv_freq.back());
+  if (!piped) return;
+  m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
+  m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
+}
+
+/// One kind of rotary table's frequencies and their copy (`original_inv_freq`).
+ir::ValueId Lowering::declare_frequencies() {
+  for (int copy = 0; copy < 2; ++copy)
     s_.buffers.push_back(
         p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
-  }
-  if (spec_.scaled_embedding) {
+  return s_.buffers[s_.buffers.size() - 2];
+}
+
+void Lowering::declare() {
+  declare_inputs();
+  s_.stages = stages_of_rank(spec_, config_);
+  const bool embeds = s_.stages.front().embedding, heads = s_.stages.back().head;
+  const std::int64_t words = part(spec_.vocab);
+  if (embeds) m_.embed = parameter({words, spec_.hidden}, Module::embed);
+  if (spec_.position_table > 0)
+    m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
+  m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
+  for (const StageBlocks& stage : s_.stages)
+    for (std::int64_t i = stage.first; i < stage.end; ++i)
+      declare_block(static_cast<std::int16_t>(i));
+  if (heads) declare_head(words);
+  // Of each stage's model, one pair a kind of layer.
+  const std::int64_t tables = spec_.position_table == 0 ? spec_.rotary_tables : 0;
+  for (std::size_t stage = 0; stage < s_.stages.size(); ++stage)
+    for (std::int64_t i = 0; i < tables; ++i) {
+      const V frequencies = declare_frequencies();
+      if (stage == 0) m_.inv_freq.push_back(frequencies);
+    }
+  if (spec_.scaled_embedding && embeds) {
     m_.embed_scale = p_.make({}, dtype_, Role::buffer, at(Module::embed));
     s_.buffers.push_back(m_.embed_scale);
   }
   s_.blocks = static_cast<std::int32_t>(spec_.layers);
+}
+
+void Lowering::declare_head(std::int64_t words) {
+  m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
+  if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
+  m_.lm_head = spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
+  if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
 }
 
 namespace {

@@ -34,6 +34,7 @@ class Backward {
     group_ = end;
     seed();
     for (OpId op = end; op-- > first;) visit(op);
+    if (!s_.ends.empty()) s_.ends.back().input_gradient = left_at(s_.ends.back().input);
     // The caller of backward() holds the gradient it started from until the end.
     p_.emit(OpKind::hold, ir::Phase::backward, {}, {seed_}, {});
     p_.ops.back().group = ++group_;
@@ -52,7 +53,20 @@ class Backward {
     }
   }
 
+  /// What reached a value that no op made: a stage's input.
+  [[nodiscard]] ValueId left_at(ValueId input) const {
+    if (input == no_id) return no_id;
+    const ValueId g = pending_[static_cast<std::size_t>(p_.root(input))];
+    return g == no_id ? no_id : p_.root(g);
+  }
+
   void seed() {
+    if (s_.loss == no_id) {  // stage_backward: from a gradient that its caller holds
+      seed_ = s_.ends.back().output_gradient;
+      set_pending(s_.ends.back().output, seed_);
+      ++holders(seed_);
+      return;
+    }
     const ir::Value& loss = p_.value(s_.loss);
     seed_ = p_.make(loss.shape, loss.dtype, ir::Role::activation_grad, {-1, ir::Module::loss});
     p_.emit(OpKind::fill, ir::Phase::backward, {-1, ir::Module::loss}, {}, {seed_},

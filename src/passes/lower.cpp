@@ -121,7 +121,7 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
     step.program.emit(ir::OpKind::hold, ir::Phase::forward, {-1, ir::Module::root}, step.outputs,
                       std::vector<ir::ValueId>{});
   Lowering(spec, config, step).forward();
-  step.losses.push_back(step.loss);
+  if (step.loss != ir::no_id) step.losses.push_back(step.loss);
 }
 
 }  // namespace

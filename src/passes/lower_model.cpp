@@ -237,7 +237,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
-  const V embedded = embedding();
+  const V embedded = stage().embedding ? embedding() : s_.ends.back().input;
   leaf_ = Module::root;
   V ones = ir::no_id;
   if (spec_.masked_positions) {  // OPTDecoder.forward
@@ -264,19 +264,27 @@ void Lowering::forward() {
   x = dropped(x, spec_.embedding_dropout);
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
-  for (std::int16_t i = 0; i < spec_.layers; ++i) {
+  for (std::int64_t i = stage().first; i < stage().end; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
-    x = block(m_.blocks[index], i, x, rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
+    x = block(m_.blocks[index], static_cast<std::int16_t>(i), x,
+              rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
   }
   leaf_ = Module::final_norm;
-  hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
+  if (stage().head) hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
   if (at_positions != ir::no_id) hold({at_positions});
   if (ones != ir::no_id) hold({ones});
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_})
     if (mask != ir::no_id) hold({mask});
+  s_.loss = ir::no_id;
+  s_.outputs = {x};
+  if (stage().head) loss();
+  if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
+}
+
+void Lowering::loss() {
   s_.hidden = hidden_;
   switch (config_.memory.loss) {
     case LossKind::ce:

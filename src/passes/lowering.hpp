@@ -36,7 +36,7 @@ class Lowering {
   /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches. Fills
   /// `step.model`.
   void declare();
-  /// The forward and the loss of one micro-batch.
+  /// The forward of one micro-batch of one stage, and on the last one the loss.
   void forward();
 
  private:
@@ -53,9 +53,14 @@ class Lowering {
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
+  void declare_inputs();
+  V declare_frequencies();
+  void declare_head(std::int64_t words);
   void declare_block(std::int16_t index);
 
   // lower_model.cpp
+  [[nodiscard]] const StageBlocks& stage() const { return s_.stages[s_.chunk]; }
+  void loss();
   V embedding();
   V position_embedding();
   V dropped(V x, double probability);

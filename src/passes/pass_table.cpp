@@ -7,6 +7,7 @@
 namespace ac_advisor::passes {
 
 extern const Pass graph_declare_pass, graph_replay_pass;
+extern const Pass pipeline_buffers_pass, pipeline_inputs_pass, pipeline_pass;
 extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
     zero_partition_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
@@ -20,12 +21,14 @@ namespace {
 constexpr std::array table{
     // before
     &declare_pass,
+    &pipeline_buffers_pass,
     &tower_pass,
     &graph_declare_pass,
     &fsdp2_shards_pass,
     &ddp_buckets_pass,
     &zero_partition_pass,
     // each micro-batch
+    &pipeline_inputs_pass,
     &lower_pass,
     &graph_replay_pass,
     &regions_pass,
@@ -37,6 +40,7 @@ constexpr std::array table{
     &zero_pass,
     &optimizer_in_backward_pass,
     // the step
+    &pipeline_pass,
     &residents_pass,
     &tensor_parallel_pass,
     &clip_grad_pass,

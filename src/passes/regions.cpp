@@ -54,8 +54,12 @@ std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
   return (op.module.block + 1) * modules + static_cast<std::int32_t>(module);
 }
 
-std::int32_t region_of(const ir::Op& op, const StepConfig& config, std::int32_t blocks) {
-  const std::int32_t block = op.module.block;
+/// Blocks are counted within their stage: each is a model of its own.
+std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBlocks& stage) {
+  const std::int32_t block = op.module.block < 0
+                                 ? op.module.block
+                                 : op.module.block - static_cast<std::int32_t>(stage.first);
+  const auto blocks = static_cast<std::int32_t>(stage.blocks());
   if (config.memory.ac == AcMode::attention)
     return module_region(op, static_cast<ModuleKind>(config.memory.ac_arg));
   // In the first block, what the embedding's reduce-scatter still reads.
@@ -99,12 +103,14 @@ bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   const std::int32_t base = step.regions;
+  const StageBlocks stage =
+      step.stages.empty() ? StageBlocks{0, step.blocks} : step.stages[step.chunk];
   std::int32_t last = ir::no_id, products = 0;
   for (auto id = static_cast<std::size_t>(step.micro_begin.back()); id < step.program.ops.size();
        ++id) {
     ir::Op& op = step.program.ops[id];
     if (op.phase >= ir::Phase::backward) break;  // an imported graph's: it is its forward op's
-    const std::int32_t region = region_of(op, config, step.blocks);
+    const std::int32_t region = region_of(op, config, stage);
     if (region < 0) continue;
     op.region = base + region;
     step.regions = std::max(step.regions, op.region + 1);

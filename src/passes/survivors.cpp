@@ -7,7 +7,7 @@ namespace {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  step.surviving.push_back(step.loss);
+  if (step.loss != ir::no_id) step.surviving.push_back(step.loss);
   // Autograd's graph lives as long as the loss, which the loop binds anew a step later.
   step.surviving.insert(step.surviving.end(), step.graph_held.begin(), step.graph_held.end());
   if (config.memory.hold_output)

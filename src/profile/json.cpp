@@ -130,6 +130,7 @@ std::string to_json(const Profile& p, int indent) {
   out["time"] = {{"estimate", p.time.basis != TimeBasis::measured},
                  {"basis", to_string(p.time.basis)}};
   visit_time(p.time, Writing{out["time"]});
+  if (p.time.bubble_share) out["time"]["bubble_share"] = *p.time.bubble_share;
   visit_fit(p.fit, Writing{out["fit"]});
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -170,6 +171,8 @@ Profile from_json(const std::string& text, const std::string& origin) {
   visit_kernels(p.kernels, Reading{r.at("kernels")});
   read_basis(r.at("time"), p.time.basis);
   visit_time(p.time, Reading{r.at("time")});
+  if (r.at("time").has("bubble_share"))
+    r.at("time").at("bubble_share") >> p.time.bubble_share.emplace();
   visit_fit(p.fit, Reading{r.at("fit")});
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };

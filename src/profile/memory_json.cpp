@@ -31,6 +31,15 @@ void visit_tensor(Tensor& t, const Io& io) {
   io("dtype", t.dtype);
 }
 
+template <typename Figures, typename Io>
+void visit_rank(Figures& r, const Io& io) {
+  io("pp_rank", r.pp_rank);
+  io("stages", r.stages);
+  io("count", r.count);
+  io("peak_allocated_bytes", r.peak_allocated);
+  io("peak_reserved_bytes", r.peak_reserved);
+}
+
 Category category_of(const Reader& reader) {
   if (reader.is_absent()) return Category::unknown;
   std::array<const char*, category_count> names{};
@@ -60,6 +69,7 @@ Json memory_json(const Memory& m) {
     if (static_cast<Category>(i) != Category::unknown || m.at_peak[i] != 0)
       out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
   visit_parts(m, Writing{out});
+  for (const RankMemory& rank : m.ranks) visit_rank(rank, Writing{out["ranks"].emplace_back()});
   out["largest"] = Json::array();
   for (const LiveTensor& t : m.largest) {
     Json& tensor = out["largest"].emplace_back();
@@ -80,6 +90,9 @@ void read_memory(const Reader& r, Memory& m) {
     if (static_cast<Category>(i) != Category::unknown || categories.has("unknown"))
       categories.at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
   visit_parts(m, Reading{r});
+  if (r.has("ranks"))
+    for (const Reader& rank : r.at("ranks").list())
+      visit_rank(m.ranks.emplace_back(), Reading{rank});
   for (const Reader& item : r.at("largest").list()) {
     LiveTensor& tensor = m.largest.emplace_back();
     visit_tensor(tensor, Reading{item});

@@ -142,7 +142,8 @@ double late_contention(const Clocks& t, double begin, double end) {
 }  // namespace
 
 Run run_of(const StepConfig& config) {
-  Run run(config.layout.world);
+  // The ranks of one stage are neighbours (TorchTitan 0.2.2: pp is the outermost dimension).
+  Run run(config.layout.world / config.layout.pp);
   run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
   run.tp = config.layout.tp;
   run.node_size = config.layout.node_size;
@@ -168,14 +169,13 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
   double weight = 1.0;
-  std::size_t micro = 0;
+  const std::vector<passes::Stretch> stretches = passes::stretches_of(step, grad_accum);
+  time.by_stretch.resize(stretches.size());
+  std::size_t next = 0;
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
-    if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i) {
-      weight =
-          static_cast<double>(passes::micro_batch_runs(micro, step.micro_begin.size(), grad_accum));
-      ++micro;
-    }
+    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i; ++next)
+      weight = static_cast<double>(stretches[next].runs);
     if (op.phase == Phase::optimizer) weight = 1.0;
     const ir::OpRow& row = ir::row(op.kind);
     const double before = t.compute;
@@ -186,6 +186,10 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
     if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
     const OpTime cost = times(op);
+    if (op.kind == OpKind::send_recv) {  // what it waits for is other ranks: pipeline_time's
+      t.host += cost.host;
+      continue;
+    }
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
     if (collective) {
       // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
@@ -230,6 +234,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     if (in_order) t.host = t.compute;
     if (!cost.measured) time.unmeasured += weight * (t.compute - before);
     time.by_phase[static_cast<std::size_t>(op.phase)] += weight * (t.compute - before);
+    if (next > 0 && op.phase != Phase::optimizer)
+      time.by_stretch[next - 1] += weight * (t.compute - before);
     if (op.phase <= Phase::loss) {
       if (row.cost == CostClass::matmul || row.cost == CostClass::attention ||
           op.kind == OpKind::captured)

@@ -42,6 +42,13 @@ bool is_tensor_parallel(OpKind kind) {
          kind == OpKind::tp_all_reduce;
 }
 
+double send_seconds(double bytes, bool leaves_node, const Device& d, const Run& run) {
+  const double network = run.network > 0 ? run.network : d.network_bandwidth;
+  const double link = d.link_bandwidth * d.collective_bandwidth;
+  if (!leaves_node || network <= 0) return link > 0 ? link_step_seconds + bytes / link : 0;
+  return network_step_seconds + bytes / (network * d.network_gather);
+}
+
 double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const Run& run) {
   double bytes = 0;
   for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));

@@ -12,5 +12,7 @@ namespace ac_advisor::simulate {
 /// doc/PERFORMANCE.md). Between nodes, a node's rings share the networks of its GPUs.
 [[nodiscard]] double collective_seconds(const ir::Program& program, const ir::Op& op,
                                         const Device& device, const Run& run);
+/// Of a message between two pipeline stages, in one node or across the network.
+[[nodiscard]] double send_seconds(double bytes, bool leaves_node, const Device& d, const Run& run);
 
 }  // namespace ac_advisor::simulate

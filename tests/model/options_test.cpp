@@ -414,7 +414,15 @@ TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different da
 
 TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--kernels", "compiled"}}), {"--kernels compiled", "not yet", "fused"}));
-  CHECK(says(error({{"--pp", "2"}}), {"pipeline parallelism"}));
+  CHECK(says(error({{"--pp", "2"}}), {"--pp 2", "give --world N"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "3"}}), {"--pp 2", "--world 3", "multiple of it"}));
+  CHECK(says(error({{"--pp-rank", "1"}}), {"--pp 1 --pp-rank 1", "give --pp N"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zb1"}}),
+             {"--pp-schedule zb1", "not planned yet", "use 1f1b"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "interleaved"}}),
+             {"--pp-schedule interleaved", "interleaved:2"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-layers", "2,,2"}}),
+             {"--pp-layers 2,,2", "6,6,5"}));
   CHECK(says(error({{"--cp", "2"}}), {"context parallelism"}));
   CHECK(says(error({{"--ep", "8"}}), {"expert parallelism"}));
   CHECK(says(error({{"--offload", ""}}), {"--offload", "out of scope"}));

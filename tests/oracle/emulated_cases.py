@@ -126,7 +126,7 @@ OTHERS |= BESIDE_ENCODER
 OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
                 for name, values in ({"tiny_" + family: tiny} | real).items()}
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
-    | OTHER_VALUES
+    | OTHER_VALUES | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number

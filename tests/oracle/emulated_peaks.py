@@ -178,7 +178,7 @@ def highest(figures, what):
     return max(phase[what] for phase in figures.values())
 
 
-def measure(entry, build=build):
+def measure(entry, build=build, steps=steps):
     entry = DEFAULTS | entry
     torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
     torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
@@ -227,8 +227,8 @@ def write(path, done, entries):
     os.replace(path + ".part", path)
 
 
-def main(entries, measure=measure, about=__doc__):
-    """Measures those of the entries that have this world, one after another."""
+def main(entries, measure=measure, about=__doc__, mine=lambda entry: True):
+    """Measures those of the entries that have this world and are `mine`, one after another."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="cases whose label has this text")
@@ -246,7 +246,9 @@ def main(entries, measure=measure, about=__doc__):
     written = time.time()
     for entry in entries:
         name = label(entry)
-        if entry.get("world", 1) != world or options.only not in name or (name in have and not options.again):
+        if entry.get("world", 1) != world or not mine(entry) or options.only not in name:
+            continue
+        if name in have and not options.again:
             continue
         start = time.time()
         nothing_left()

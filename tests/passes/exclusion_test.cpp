@@ -43,6 +43,14 @@ void import(model::ModelSpec& m, const StepConfig& c) {
   m.graph = std::move(graph);
 }
 
+/// Two stages, four micro-batches.
+void in_stages(model::ModelSpec& m, StepConfig& c) {
+  m.tied_embeddings = false;
+  c.layout.pp = c.layout.world = 2;
+  c.run.grad_accum = 4;
+  c.memory.hold_output = false;
+}
+
 const Case cases[] = {
     {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
     {"--seq N", [](auto&, StepConfig& c) { c.run.seq = -1; }, "--seq -1"},
@@ -563,6 +571,125 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "the trainer has no adapters"},
+    {"--pp N --world W",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.world = 3;
+     },
+     "--pp 2 --world 3: N (times T of --tp) must divide the world"},
+    {"--pp N --grad-accum M, M below N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.run.grad_accum = 1;
+     },
+     "--pp 2 --pp-schedule 1f1b --grad-accum 1: a pipeline's micro-batches"},
+    {"--pp N --pp-schedule interleaved:V --grad-accum M, no multiple of its rounds",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.pp_schedule = PipelineSchedule::interleaved;
+       c.layout.pp_chunks = 2;
+       c.run.grad_accum = 5;  // two rounds
+     },
+     "--pp 2 --pp-schedule interleaved:2 --grad-accum 5"},
+    {"--pp N of a model of too few blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.pp = c.layout.world = c.run.grad_accum = 7;
+     },
+     "--pp 7 --pp-schedule 1f1b: 7 stages of 4 blocks"},
+    {"--pp-layers of another sum or number",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.pp_layers = {2, 1};
+     },
+     "--pp 2 --pp-schedule 1f1b --pp-layers 2,1: 2 stages of 4 blocks"},
+    {"--pp-rank R, R of N or more",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.pp_rank = 2;
+     },
+     "--pp 2 --pp-rank 2: a pipeline's ranks are 0 to N - 1"},
+    {"--pp, a model with tied embeddings",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.tied_embeddings = true;
+     },
+     "--pp 2 for llama: the first and the last stage"},
+    {"--pp, a model whose blocks need more than hidden states",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.embedding_dropout = 0.1;
+     },
+     "--pp 2 for llama: stages hand on hidden states alone"},
+    {"--pp --tp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.tp = 2;
+       c.layout.world = 4;
+     },
+     "--pp 2 --tp 2"},
+    {"--pp, --shard other than none",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 4;
+     },
+     "--pp 2 --shard fsdp2"},
+    {"--pp, a loss other than ce or ce-no-upcast",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--pp 2 --loss lc-ce"},
+    {"--pp --hold-output",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.hold_output = true;
+     },
+     "use --no-hold-output"},
+    {"--pp --autocast or --output-dtype fp32",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.wide_output = true;
+     },
+     "leave them out"},
+    {"--pp --ac budget:SIZE",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.ac = AcMode::budget;
+       c.memory.ac_arg = 1 << 30;
+     },
+     "use full, selective or every:K"},
+    {"--pp --lora",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.adapters.rank = 8;
+     },
+     "leave one of them out"},
+    {"--pp --clip-grad",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.optimizer.clip_grad = 1.0;
+     },
+     "use --clip-grad 0"},
+    {"--pp --no-sync",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.no_sync = true;
+     },
+     "leave --no-sync out"},
+    {"--pp --cuda-graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "use --cuda-graph off"},
+    {"--pp, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--pp 2: the trainer has no pipeline"},
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
        c.layout.tp = 2;

@@ -49,6 +49,9 @@ enum class FsdpUnit : std::uint8_t { block, segment, torchtitan };
 /// `flash1`: the kernel of PyTorch 2.0 and 2.1, FlashAttention's first version.
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
+/// The order of a pipeline's micro-batches: torch.distributed.pipelining's Schedule1F1B,
+/// ScheduleGPipe and ScheduleInterleaved1F1B.
+enum class PipelineSchedule : std::uint8_t { one_f_one_b, gpipe, interleaved };
 /// How bitsandbytes stores the base's linear layers: not at all, NF4 with fp32 or with quantized
 /// scales of its blocks, or LLM.int8().
 enum class Quantization : std::uint8_t { none, nf4, nf4_double, int8 };
@@ -91,6 +94,14 @@ struct Layout {
   std::int64_t tp = 1;            ///< ranks that share each layer: tensor parallelism
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
+  std::int64_t pp = 1;            ///< ranks that share the model's blocks: pipeline parallelism
+  PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
+  std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
+  std::vector<std::int64_t> pp_layers;  ///< blocks of each stage; empty: as TorchTitan splits
+  std::int64_t pp_rank = highest_rank;  ///< whose step it is
+
+  /// Of pp_rank: the one with the highest allocated peak.
+  static constexpr std::int64_t highest_rank = -1;
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;  ///< N of hsdp:N
   FsdpUnit fsdp_unit = FsdpUnit::block;
@@ -100,7 +111,7 @@ struct Layout {
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
   /// Ranks that see different data.
-  [[nodiscard]] std::int64_t data_ranks() const { return world / tp; }
+  [[nodiscard]] std::int64_t data_ranks() const { return world / (tp * pp); }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
   /// DeepSpeed's ZeRO 1 or 2.

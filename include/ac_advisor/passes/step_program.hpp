@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/program.hpp"
+#include "ac_advisor/passes/pipeline.hpp"
 
 namespace ac_advisor::passes {
 
@@ -77,22 +78,42 @@ struct Chain {
   ir::Attributes attributes;              ///< of the fused op
 };
 
+/// What a stage has of one micro-batch at its ends: what it receives, makes and sends.
+struct StageEnds {
+  ir::ValueId input = ir::no_id;            ///< hidden states; no_id: token ids
+  ir::ValueId input_gradient = ir::no_id;   ///< after differentiate
+  ir::ValueId output = ir::no_id;           ///< hidden states, of the last stage logits
+  ir::ValueId output_gradient = ir::no_id;  ///< of the last stage no_id: it begins at the loss
+};
+
+/// Ops from `begin` on run so often in a step; the optimizer's once.
+struct Stretch {
+  ir::OpId begin = 0;
+  std::int64_t runs = 1;
+};
+
 /// The program of a step on its way through the passes, with what they need to know of the model.
 struct StepProgram {
   ir::Program program;
   ModelValues model;
   std::vector<Parameter> parameters;  ///< in the order of `model.parameters()`
   std::vector<Chain> chains;
-  std::vector<ir::ValueId> inputs;      ///< token ids and labels
-  std::vector<ir::ValueId> buffers;     ///< rotary frequencies
-  std::vector<ir::ValueId> resident;    ///< alive before, through and after the step
-  std::vector<ir::ValueId> surviving;   ///< made in the step, alive at its end: the gradients
-  std::vector<ir::OpId> micro_begin;    ///< first op of each micro-batch in the program, at most 2
-  std::vector<ir::ValueId> leaves;      ///< activations that are made to require a gradient
-  std::vector<ir::ValueId> graph_held;  ///< of this micro-batch: what lives as long as its graph
-  std::vector<ir::ValueId> outputs;     ///< what the training loop may hold: design, section 9
-  std::vector<OptimizedTensor> optimized;     ///< in the order of trained parameters, unless
-                                              ///< partitioned
+  std::vector<ir::ValueId> inputs;     ///< token ids and labels
+  std::vector<ir::ValueId> buffers;    ///< rotary frequencies
+  std::vector<ir::ValueId> resident;   ///< alive before, through and after the step
+  std::vector<ir::ValueId> surviving;  ///< made in the step, alive at its end: the gradients
+  std::vector<ir::OpId> micro_begin;   ///< first op of each micro-batch (of each stage) written
+  std::vector<StageBlocks> stages;     ///< that this rank has: one, but for interleaved pipelines
+  std::size_t chunk = 0;               ///< of `stages`: whose ops are written
+  std::vector<StageEnds> ends;         ///< beside micro_begin; empty without a pipeline
+  /// Of each stage, what it receives of each micro-batch that is written: activation, gradient.
+  std::vector<std::vector<StageEnds>> received;
+  std::vector<Stretch> stretches;          ///< of a pipeline: of each action of its schedule
+  std::vector<ir::ValueId> leaves;         ///< activations that are made to require a gradient
+  std::vector<ir::ValueId> graph_held;     ///< of this micro-batch: what lives as long as its graph
+  std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
+  std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
+                                           ///< partitioned
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
   ir::ValueId loss = ir::no_id;               ///< of the last one
@@ -109,6 +130,7 @@ struct StepProgram {
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
 /// where it alone reduces gradients (--no-sync, zero1) the last.
 [[nodiscard]] inline std::int64_t micro_batches_written(const StepConfig& config) {
+  if (config.layout.pp > 1) return written_schedule(pipeline_rank(config)).micro_batches;
   const bool last_apart = config.layout.no_sync || config.layout.shard == Sharding::zero1;
   return std::min<std::int64_t>(config.run.grad_accum, last_apart ? 3 : 2);
 }
@@ -123,6 +145,16 @@ struct StepProgram {
                                                      std::int64_t grad_accum) {
   if (micro == 0) return 0;
   return written == 3 && micro == grad_accum - 1 ? 2 : 1;
+}
+
+/// How often each written op runs.
+[[nodiscard]] inline std::vector<Stretch> stretches_of(const StepProgram& step,
+                                                       std::int64_t grad_accum) {
+  if (!step.stretches.empty()) return step.stretches;
+  std::vector<Stretch> all;
+  for (std::size_t i = 0; i < step.micro_begin.size(); ++i)
+    all.push_back({step.micro_begin[i], micro_batch_runs(i, step.micro_begin.size(), grad_accum)});
+  return all;
 }
 
 }  // namespace ac_advisor::passes

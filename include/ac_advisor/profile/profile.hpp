@@ -59,6 +59,14 @@ struct TimelinePoint {
   std::int64_t allocated_bytes = 0;
 };
 
+/// What the ranks of one place in a pipeline hold.
+struct RankMemory {
+  std::int64_t pp_rank = 0;
+  std::vector<std::int64_t> stages;  ///< that they have
+  std::int64_t count = 0;            ///< ranks that are alike
+  std::int64_t peak_allocated = 0, peak_reserved = 0;
+};
+
 struct Memory {
   std::int64_t peak_allocated = 0;
   std::int64_t peak_reserved = 0;
@@ -73,6 +81,7 @@ struct Memory {
   std::array<std::int64_t, 5> peak_by_phase_excluding_workspace{};
   std::map<std::string, std::int64_t> at_peak_by_module;  ///< top-level modules: blocks, lm_head, …
   std::vector<LiveTensor> largest;      ///< at the peak, largest first, at most ten
+  std::vector<RankMemory> ranks;        ///< of a pipeline: by pp_rank
   std::vector<TimelinePoint> timeline;  ///< thinned to at most 400 points, extremes kept
 };
 
@@ -102,6 +111,8 @@ struct Time {
   double recompute = 0;
   double tokens_per_second = 0;  ///< over all ranks
   double mfu = 0;                ///< model FLOPs over peak FLOP/s
+  /// Of a pipeline: share of the schedule that ranks wait, a mean over them.
+  std::optional<double> bubble_share;
 };
 
 /// Whether it fits the device: peak reserved + context + communication buffers + margin ≤ usable.

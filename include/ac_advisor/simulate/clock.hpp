@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/simulate/device.hpp"
@@ -31,6 +32,7 @@ struct StepTime {
   double contention = 0;   ///< what kernels took longer because a collective ran beside them
   double unmeasured = 0;   ///< by ops that the device has no measurements of
   double model_flops = 0;  ///< three times the forward's, all micro-batches
+  std::vector<double> by_stretch;  ///< of passes::stretches_of, all of its runs; no optimizer's
 };
 
 /// One kernel's (or op's) seconds on the device, launch not included (but on a measured CPU).

@@ -116,6 +116,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {tp_all_gather, nullptr},  // the trainer refuses tensor parallelism
     {tp_reduce_scatter, nullptr},
     {tp_all_reduce, nullptr},
+    {send_recv, nullptr},
     {mask_shard, nullptr},
     {vocab_parallel_loss, nullptr},
     {amax, nullptr},

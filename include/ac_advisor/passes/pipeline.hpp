@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::passes {
+
+/// One stage of a pipeline: blocks [first, end) of the model. The first has the embedding, the last
+/// the final norm, the LM head and the loss. Without a pipeline the model is one stage.
+struct StageBlocks {
+  std::int64_t first = 0, end = 0;
+  bool embedding = true, head = true;
+
+  [[nodiscard]] std::int64_t blocks() const { return end - first; }
+  bool operator==(const StageBlocks&) const = default;
+};
+
+/// All stages of the model, in order: --pp-layers, or as TorchTitan 0.2.2 splits it
+/// (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part): the embedding and the head
+/// count as a layer each, and the first stages have one more where the layers do not come out
+/// even. Empty: a stage would be left without a layer.
+[[nodiscard]] std::vector<StageBlocks> pipeline_stages(const model::ModelSpec& spec,
+                                                       const StepConfig& config);
+/// Those of the configuration's rank (of the first, where none is chosen): rank, rank + pp, ….
+[[nodiscard]] std::vector<StageBlocks> stages_of_rank(const model::ModelSpec& spec,
+                                                      const StepConfig& config);
+
+/// What one rank of a pipeline is, and how many micro-batches it runs.
+struct PipelineRank {
+  PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
+  std::int64_t ranks = 1, rank = 0;
+  std::int64_t chunks = 1;  ///< stages a rank has; stage = chunk * ranks + rank
+  std::int64_t micro_batches = 1;
+
+  [[nodiscard]] std::int64_t stage(std::int64_t chunk) const { return chunk * ranks + rank; }
+  [[nodiscard]] std::int64_t stages() const { return chunks * ranks; }
+};
+[[nodiscard]] PipelineRank pipeline_rank(const StepConfig& config);
+
+/// A tensor between stages, of one micro-batch of one of the rank's stages.
+struct Message {
+  enum class What : std::uint8_t { input, output, output_gradient, input_gradient };
+  What what{};
+  std::int64_t chunk = 0, micro = 0;
+  bool operator==(const Message&) const = default;
+};
+
+/// One entry of a rank's schedule.
+struct PipelineAction {
+  enum class Kind : std::uint8_t {
+    forward,
+    backward,
+    exchange,  ///< `messages` are sent and received by one batch_isend_irecv
+    let_go,    ///< the last reference that the schedule has to `messages` goes
+    scale      ///< gradients are divided by the number of micro-batches
+  };
+  Kind kind{};
+  std::int64_t chunk = 0, micro = 0;
+  std::vector<Message> messages;  ///< of a forward: what its output takes the place of
+  std::int64_t runs = 1;          ///< times in a step; above 1 of one period of the steady state
+};
+
+/// What a rank does in a step, in order, as torch.distributed.pipelining does it (PyTorch v2.11,
+/// schedules.py).
+[[nodiscard]] std::vector<PipelineAction> pipeline_actions(const PipelineRank& rank);
+
+/// The same with as few micro-batches as tell all of it: those of one period of the steady state
+/// stand for all of its periods.
+struct WrittenSchedule {
+  std::vector<PipelineAction> actions;
+  std::int64_t micro_batches = 1;
+  std::int64_t copies = 0;  ///< gpipe: micro-batches in flight beside the written ones
+};
+[[nodiscard]] WrittenSchedule written_schedule(const PipelineRank& rank);
+
+/// Most forwards that wait for their backward on this rank, over its stages.
+[[nodiscard]] std::int64_t most_in_flight(const PipelineRank& rank);
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,266 @@
+// Pipeline parallelism by torch.distributed.pipelining (PyTorch v2.11): the buffers that a stage
+// receives into (stage.py, _prepare_forward_infra and _prepare_backward_infra: one a micro-batch,
+// made in the first step and kept), and the order of its micro-batches' forwards and backwards
+// (pipeline_schedule.cpp).
+#include "ac_advisor/passes/pipeline.hpp"
+
+#include <map>
+#include <numeric>
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::Role;
+using ir::ValueId;
+using model::ModelSpec;
+using Kind = PipelineAction::Kind;
+
+constexpr ir::ModulePath root{-1, ir::Module::root};
+
+bool applies(const StepConfig& c) { return c.layout.pp > 1; }
+
+/// Receive buffers of a stage beyond those that the program reads: as many allocations up to this
+/// number, one for all that follow.
+constexpr std::int64_t most_buffers = 64;
+
+class Buffers {
+ public:
+  Buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
+      : s_(step),
+        p_(step.program),
+        shape_{config.run.batch, config.run.seq, spec.hidden},
+        dtype_(config.precision.compute_dtype),
+        micro_batches_(config.run.grad_accum),
+        written_(written_schedule(pipeline_rank(config)).micro_batches) {}
+
+  /// Activations (B, S, H), which require a gradient, then gradients.
+  void make() {
+    s_.received.resize(s_.stages.size());
+    for (std::size_t chunk = 0; chunk < s_.stages.size(); ++chunk)
+      if (!s_.stages[chunk].embedding) fill(chunk, &StageEnds::input, true);
+    for (std::size_t chunk = 0; chunk < s_.stages.size(); ++chunk)
+      if (!s_.stages[chunk].head) fill(chunk, &StageEnds::output_gradient, false);
+  }
+
+ private:
+  ValueId buffer(const ir::Shape& shape, bool requires_grad) {
+    const ValueId v = p_.make(shape, dtype_, Role::communication, root, requires_grad);
+    s_.inputs.push_back(v);
+    return v;
+  }
+  void fill(std::size_t chunk, ValueId StageEnds::*end, bool requires_grad) {
+    std::vector<StageEnds>& all = s_.received[chunk];
+    all.resize(static_cast<std::size_t>(written_));
+    for (StageEnds& ends : all) ends.*end = buffer(shape_, requires_grad);
+    const std::int64_t alone = std::min(micro_batches_, most_buffers);
+    for (std::int64_t i = written_; i < alone; ++i) buffer(shape_, false);
+    const std::int64_t rest = micro_batches_ - std::max(alone, written_);
+    if (rest > 0) buffer({rest, shape_.numel()}, false);
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  ir::Shape shape_;
+  DType dtype_;
+  std::int64_t micro_batches_, written_;
+};
+
+void make_buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  Buffers(step, spec, config).make();
+}
+
+/// What this micro-batch of this stage receives.
+void receive(StepProgram& step, const ModelSpec&, const StepConfig&) {
+  const std::size_t micro = step.ends.size() / step.stages.size();
+  const std::vector<StageEnds>& received = step.received[step.chunk];
+  step.ends.push_back(received.empty() ? StageEnds{} : received[micro]);
+}
+
+/// The ops of micro-batches that were written one after another, in the order of a rank's schedule.
+class Ordered {
+ public:
+  Ordered(StepProgram& step, const StepConfig& config)
+      : s_(step), p_(step.program), c_(config), old_(std::move(step.program.ops)) {}
+
+  void rewrite() {
+    const WrittenSchedule schedule = written_schedule(pipeline_rank(c_));
+    p_.ops.clear();
+    p_.ops.reserve(old_.size() + schedule.actions.size());
+    moved_.assign(old_.size(), no_id);
+    std::vector<OpId> begins;
+    for (const PipelineAction& action : schedule.actions) {
+      s_.stretches.push_back({static_cast<OpId>(p_.ops.size()), action.runs});
+      if (action.kind == Kind::forward) begins.push_back(s_.stretches.back().begin);
+      append(action);
+      if (action.kind == Kind::forward && action.micro == 1 && schedule.copies > 0)
+        make_copies(schedule.copies);
+      if (action.kind == Kind::backward && action.micro == 1) hold(copies_);
+    }
+    for (Op& op : p_.ops)
+      if (op.forward != no_id) op.forward = moved_[static_cast<std::size_t>(op.forward)];
+    s_.micro_begin = std::move(begins);
+    s_.surviving.insert(s_.surviving.end(), s_.losses.begin(), s_.losses.end());
+  }
+
+ private:
+  void append(const PipelineAction& action) {
+    switch (action.kind) {
+      case Kind::forward:
+        copy(begin_of(action), first_of(action, Phase::loss));
+        hold(values(action.messages));
+        return copy(first_of(action, Phase::loss), first_of(action, Phase::backward));
+      case Kind::backward:
+        copy(first_of(action, Phase::backward), end_of(action));
+        return hold({ends(action.chunk, action.micro).output});  // backward_one_chunk's local
+      case Kind::exchange:
+        emit(OpKind::send_recv, values(action.messages));
+        return;
+      case Kind::let_go:
+        return hold(values(action.messages));
+      case Kind::scale:
+        return scale(action.chunk);
+    }
+  }
+
+  [[nodiscard]] std::size_t index(std::int64_t chunk, std::int64_t micro) const {
+    return static_cast<std::size_t>(micro) * s_.stages.size() + static_cast<std::size_t>(chunk);
+  }
+  [[nodiscard]] const StageEnds& ends(std::int64_t chunk, std::int64_t micro) const {
+    return s_.ends[index(chunk, micro)];
+  }
+  [[nodiscard]] std::size_t begin_of(const PipelineAction& a) const {
+    return static_cast<std::size_t>(s_.micro_begin[index(a.chunk, a.micro)]);
+  }
+  [[nodiscard]] std::size_t end_of(const PipelineAction& a) const {
+    const std::size_t next = index(a.chunk, a.micro) + 1;
+    return next < s_.micro_begin.size() ? static_cast<std::size_t>(s_.micro_begin[next])
+                                        : old_.size();
+  }
+  /// The first of its ops that is of this phase or of a later one.
+  [[nodiscard]] std::size_t first_of(const PipelineAction& a, Phase phase) const {
+    std::size_t i = begin_of(a);
+    while (i < end_of(a) && old_[i].phase < phase) ++i;
+    return i;
+  }
+
+  /// Groups of one micro-batch keep apart from another's.
+  void copy(std::size_t begin, std::size_t end) {
+    std::map<std::int32_t, std::int32_t> groups;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto id = static_cast<OpId>(p_.ops.size());
+      moved_[i] = id;
+      p_.ops.push_back(old_[i]);
+      for (ValueId v : p_.outputs(p_.ops.back())) p_.value(v).producer = id;
+      const auto [at, is_new] = groups.try_emplace(old_[i].group, next_group_);
+      if (is_new) ++next_group_;
+      p_.ops.back().group = at->second;
+    }
+  }
+
+  [[nodiscard]] std::vector<ValueId> values(const std::vector<Message>& messages) const {
+    constexpr ValueId StageEnds::*fields[] = {&StageEnds::input, &StageEnds::output,
+                                              &StageEnds::output_gradient,
+                                              &StageEnds::input_gradient};
+    std::vector<ValueId> all;
+    for (const Message& m : messages) {
+      const ValueId v = ends(m.chunk, m.micro).*fields[static_cast<std::size_t>(m.what)];
+      if (v != no_id) all.push_back(v);
+    }
+    return all;
+  }
+
+  void emit(OpKind kind, const std::vector<ValueId>& in, const std::vector<ValueId>& out = {}) {
+    const Phase phase = p_.ops.empty() ? Phase::forward : p_.ops.back().phase;
+    p_.op(p_.emit(kind, phase == Phase::recompute ? Phase::backward : phase, root, in, out)).group =
+        next_group_++;
+  }
+  void hold(const std::vector<ValueId>& all) {
+    if (!all.empty()) emit(OpKind::hold, all);
+  }
+
+  /// _PipelineStageBase.scale_grads: p.grad.div_(n), each by itself.
+  void scale(std::int64_t chunk) {
+    // TorchTitan 0.2.2 builds its schedules with scale_grads=False: its loss is a sum.
+    if (c_.runtime.framework == "torchtitan" || c_.run.grad_accum == 1) return;
+    const StageBlocks& stage = s_.stages[static_cast<std::size_t>(chunk)];
+    for (Parameter& parameter : s_.parameters) {
+      if (parameter.gradient == no_id) continue;
+      const std::int64_t block = parameter.module.block;
+      const bool own = block >= 0 ? block >= stage.first && block < stage.end
+                       : parameter.module.leaf == ir::Module::embed ? stage.embedding
+                                                                    : stage.head;
+      if (!own) continue;
+      const ir::Value like = p_.value(parameter.gradient);
+      const ValueId divided = p_.on_storage_of(parameter.gradient, like.shape, like.dtype, true);
+      p_.op(p_.emit(OpKind::div, Phase::backward, parameter.module, {parameter.gradient}, {divided},
+                    ir::Number{static_cast<double>(c_.run.grad_accum)}))
+          .group = next_group_++;
+      parameter.gradient = divided;
+    }
+  }
+
+  /// gpipe: what micro-batches that are not written hold until their backward, as much as the one
+  /// that stands for them. They are gone one by one after its backward, when less and less is held.
+  void make_copies(std::int64_t copies) {
+    const std::size_t begin = static_cast<std::size_t>(s_.micro_begin[index(0, 1)]),
+                      end = index(0, 2) < s_.micro_begin.size()
+                                ? static_cast<std::size_t>(s_.micro_begin[index(0, 2)])
+                                : old_.size();
+    std::vector<bool> made(p_.storages.size(), false), kept(p_.storages.size(), false);
+    for (std::size_t i = begin; i < end; ++i) {
+      const bool backward = old_[i].phase >= Phase::backward;
+      if (backward)
+        for (ValueId v : p_.inputs(old_[i])) {
+          const auto s = static_cast<std::size_t>(p_.storage_of(v));
+          kept[s] = kept[s] || made[s];
+        }
+      else
+        for (ValueId v : p_.outputs(old_[i]))
+          made[static_cast<std::size_t>(p_.storage_of(v))] = true;
+    }
+    kept[static_cast<std::size_t>(p_.storage_of(ends(0, 1).output))] = true;  // fwd_cache
+    for (std::size_t s = 0; s < kept.size(); ++s) {
+      if (!kept[s]) continue;
+      const std::int64_t bytes = (p_.storages[s].bytes + 511) / 512 * 512;
+      copies_.push_back(p_.make({copies, bytes}, DType::u8, Role::activation, root));
+      emit(OpKind::empty, {}, {copies_.back()});
+    }
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  const StepConfig& c_;
+  std::vector<Op> old_;
+  std::vector<OpId> moved_;
+  std::int32_t next_group_ = 0;
+  std::vector<ValueId> copies_;
+};
+
+void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
+  Ordered(step, config).rewrite();
+}
+
+}  // namespace
+
+extern const std::span<const Exclusion> exclusions_of_pipeline;
+
+extern const Pass pipeline_buffers_pass, pipeline_inputs_pass, pipeline_pass;
+const Pass pipeline_buffers_pass{
+    "pp-buffers", Stage::before, "pp: what activations and gradients are received into",
+    applies,      make_buffers,  {}};
+const Pass pipeline_inputs_pass{
+    "pp-inputs", Stage::micro_batch, "pp: the buffers of this micro-batch", applies, receive, {}};
+const Pass pipeline_pass{
+    "pipeline", Stage::step, "pp: micro-batches in the order of the schedule, sends and receives",
+    applies,    run,         exclusions_of_pipeline};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,172 @@
+// What a pipeline is not planned with.
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "ac_advisor/passes/pipeline.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool piped(const StepConfig& c) { return c.layout.pp > 1; }
+std::string pp_option(const StepConfig& c) { return "--pp " + std::to_string(c.layout.pp); }
+std::string with_schedule(const StepConfig& c) {
+  return pp_option(c) + " --pp-schedule " + pp_schedule_option(c);
+}
+std::string with_accum(const ModelSpec&, const StepConfig& c) {
+  return with_schedule(c) + " --grad-accum " + std::to_string(c.run.grad_accum);
+}
+std::string with_model(const ModelSpec& m, const StepConfig& c) {
+  return pp_option(c) + " for " + m.family;
+}
+std::string with_layers(const ModelSpec& m, const StepConfig& c) {
+  std::string text = with_schedule(c);
+  if (!c.layout.pp_layers.empty()) text += " --pp-layers " + pp_layers_text(c);
+  return text + ": " + std::to_string(c.layout.pp * c.layout.pp_chunks) + " stages of " +
+         std::to_string(m.layers) + " blocks";
+}
+
+/// Rounds of ScheduleInterleaved1F1B, each of as many micro-batches.
+std::int64_t rounds(const StepConfig& c) {
+  return std::max<std::int64_t>(1, c.run.grad_accum / c.layout.pp);
+}
+
+/// --pp-layers fits the model: one number a stage, their sum the model's, none 0 but at the ends.
+bool fits(const ModelSpec& m, const StepConfig& c) {
+  const std::vector<std::int64_t>& layers = c.layout.pp_layers;
+  if (static_cast<std::int64_t>(layers.size()) != c.layout.pp * c.layout.pp_chunks) return false;
+  for (std::size_t i = 1; i + 1 < layers.size(); ++i)
+    if (layers[i] == 0) return false;
+  return std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == m.layers;
+}
+
+/// A stage needs more than the hidden states of the one before.
+bool needs_more(const ModelSpec& m) {
+  return m.position_table > 0 || m.kv_sharing || m.tower || m.graph != nullptr ||
+         m.embedding_dropout > 0.0;
+}
+
+constexpr Exclusion all_exclusions[] = {
+    {"--pp N --world W", "N (times T of --tp) must divide the world: a stage is on as many ranks",
+     "give a world that is a multiple of it",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.world % (c.layout.tp * c.layout.pp) != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return pp_option(c) + " --world " + std::to_string(c.layout.world);
+     }},
+    {"--pp N --grad-accum M, M below N",
+     "a pipeline's micro-batches are --grad-accum, and N stages are filled by N or more",
+     "give --grad-accum of at least N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.run.grad_accum < c.layout.pp;
+     },
+     with_accum},
+    {"--pp N --pp-schedule interleaved:V --grad-accum M, no multiple of its rounds",
+     "ScheduleInterleaved1F1B runs M / N rounds of equal length (rounded down)",
+     "give --grad-accum that is a multiple of N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.pp_schedule == PipelineSchedule::interleaved &&
+              c.run.grad_accum % rounds(c) != 0;
+     },
+     with_accum},
+    {"--pp N of a model of too few blocks",
+     "the embedding and the head count as a block each, and each stage has one or more",
+     "use fewer stages, or say with --pp-layers which stage has how many",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return piped(c) && c.layout.pp_layers.empty() && pipeline_stages(m, c).empty();
+     },
+     with_layers},
+    {"--pp-layers of another sum or number",
+     "it says the blocks of each of the N (times V of interleaved:V) stages, 0 for the first or "
+     "the last at most, and their sum is the model's",
+     "give one number a stage",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return piped(c) && !c.layout.pp_layers.empty() && !fits(m, c);
+     },
+     with_layers},
+    {"--pp-rank R, R of N or more", "a pipeline's ranks are 0 to N - 1", "give one of those",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.pp_rank >= c.layout.pp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return pp_option(c) + " --pp-rank " + std::to_string(c.layout.pp_rank);
+     }},
+    {"--pp, a model with tied embeddings",
+     "the first and the last stage would train a copy of the weight each, and PyTorch's schedules "
+     "do not add their gradients (TorchTitan refuses it too)",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return piped(c) && m.tied_embeddings; },
+     with_model},
+    {"--pp, a model whose blocks need more than hidden states",
+     "stages hand on hidden states alone: learned positions, keys and values shared between "
+     "blocks, an image encoder, dropout of the embedding and imported graphs are not planned",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return piped(c) && needs_more(m); }, with_model},
+    {"--pp --tp", "layers in parts within stages are not planned yet", "use one of them",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.layout.tp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return pp_option(c) + " --tp " + std::to_string(c.layout.tp);
+     }},
+    {"--pp, --shard other than none",
+     "when the schedule gathers and reduces over the ranks of a stage is not planned yet",
+     "use --shard none with a world of as many ranks as stages",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.shard != Sharding::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return pp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--pp, a loss other than ce or ce-no-upcast",
+     "the schedule's loss is given the last stage's logits", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return pp_option(c) + " --loss " + loss_option(c);
+     }},
+    {"--pp --hold-output",
+     "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "
+     "into one tensor, which is not planned yet",
+     "use --no-hold-output: return_outputs=False, as TorchTitan does",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.memory.hold_output; }},
+    {"--pp --autocast or --output-dtype fp32",
+     "the dtypes of what stages send each other are then not those of the parameters",
+     "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && (c.precision.autocast || c.memory.wide_output);
+     }},
+    {"--pp --ac budget:SIZE", "each stage would be solved by itself, which is not planned yet",
+     "use full, selective or every:K",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.memory.ac == AcMode::budget;
+     }},
+    {"--pp --lora", "adapters of a model in stages are not planned yet", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.adapters.used(); }},
+    {"--pp --clip-grad", "the norm is of all stages' gradients, which is not planned yet",
+     "use --clip-grad 0",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.optimizer.clip_grad > 0; }},
+    {"--pp --no-sync", "the schedule reduces gradients after the last micro-batch by itself",
+     "leave --no-sync out",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.layout.no_sync; }},
+    {"--pp --cuda-graph", "sends and receives are not captured", "use --cuda-graph off",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.runtime.cuda_graph != CudaGraph::off;
+     }},
+    {"--pp, ac-trainer", "the trainer has no pipeline", "plan it, or measure without --pp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return pp_option(c); }},
+};
+
+}  // namespace
+
+extern const std::span<const Exclusion> exclusions_of_pipeline;
+const std::span<const Exclusion> exclusions_of_pipeline = all_exclusions;
+
+}  // namespace ac_advisor::passes

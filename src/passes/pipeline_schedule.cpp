@@ -1,0 +1,230 @@
+// The order of a rank's work, as torch.distributed.pipelining's schedules have it (PyTorch v2.11,
+// torch/distributed/pipelining/schedules.py): what is computed, what is sent together, and how long
+// Python's locals keep what was sent.
+#include <algorithm>
+
+#include "ac_advisor/passes/pipeline.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using Kind = PipelineAction::Kind;
+using What = Message::What;
+
+/// gpipe: micro-batches that are written out at most; the others are copies of the second.
+constexpr std::int64_t most_written = 32;
+/// interleaved: rounds that are written out. A period of one round lies after the first backward of
+/// each stage and before the last: warm-up is shorter than V + 1 rounds' forwards of V stages.
+constexpr std::int64_t most_rounds = 4;
+
+class Actions {
+ public:
+  explicit Actions(const PipelineRank& rank) : r_(rank) {}
+
+  /// `replaced` goes when the output is made, before the loss of it is.
+  void forward(std::int64_t chunk, std::int64_t micro, std::vector<Message> replaced = {}) {
+    add(Kind::forward, chunk, micro, std::move(replaced));
+  }
+  void backward(std::int64_t chunk, std::int64_t micro) { add(Kind::backward, chunk, micro); }
+  void exchange(std::vector<Message> messages) {
+    std::erase_if(messages, [&](const Message& m) { return !crosses(m); });
+    if (!messages.empty()) add(Kind::exchange, 0, 0, std::move(messages));
+  }
+  void let_go(std::vector<Message> messages) { add(Kind::let_go, 0, 0, std::move(messages)); }
+  void scale(std::int64_t chunk) { add(Kind::scale, chunk, 0); }
+
+  std::size_t count() const { return all_.size(); }
+  std::vector<PipelineAction> take() { return std::move(all_); }
+
+ private:
+  /// The first stage receives token ids and the last one sends nothing.
+  [[nodiscard]] bool crosses(const Message& m) const {
+    const bool before = m.what == What::input || m.what == What::input_gradient;
+    const std::int64_t stage = r_.stage(m.chunk);
+    return before ? stage > 0 : stage + 1 < r_.stages();
+  }
+  void add(Kind kind, std::int64_t chunk, std::int64_t micro, std::vector<Message> messages = {}) {
+    all_.push_back({kind, chunk, micro, std::move(messages), 1});
+  }
+
+  const PipelineRank& r_;
+  std::vector<PipelineAction> all_;
+};
+
+/// Forwards before the first backward: Schedule1F1B._step_microbatches, warmup_chunks.
+std::int64_t warm_up(const PipelineRank& r) { return std::min(r.micro_batches, r.ranks - r.rank); }
+
+/// Schedule1F1B._step_microbatches. `output` and `fwd_sends` name the last forward's output until
+/// the next one is made, `bwd_sends` the last input gradient until the next backward is done.
+std::vector<PipelineAction> one_f_one_b(const PipelineRank& r) {
+  Actions to(r);
+  const std::int64_t n = r.micro_batches, first = warm_up(r);
+  std::int64_t forwards = 0;
+  const auto forward = [&] {
+    std::vector<Message> replaced;
+    if (forwards > 0) replaced.push_back({What::output, 0, forwards - 1});
+    to.forward(0, forwards++, replaced);
+  };
+  for (std::int64_t i = 0; i < first; ++i) {
+    to.exchange({{What::input, 0, i}});
+    forward();
+    if (i + 1 < first) to.exchange({{What::output, 0, i}});
+  }
+  for (std::int64_t b = 0; b < n; ++b) {
+    const bool sends = b == 0 || b + first <= n;  // the forward before it is still to be sent
+    std::vector<Message> before{{What::output_gradient, 0, b}};
+    if (sends) before.insert(before.begin(), {What::output, 0, forwards - 1});
+    to.exchange(before);
+    to.backward(0, b);
+    if (b > 0) to.let_go({{What::input_gradient, 0, b - 1}});
+    if (forwards == n) {
+      to.exchange({{What::input_gradient, 0, b}});
+      continue;
+    }
+    to.exchange({{What::input_gradient, 0, b}, {What::input, 0, forwards}});
+    forward();
+  }
+  to.scale(0);
+  to.let_go({{What::output, 0, n - 1}, {What::input_gradient, 0, n - 1}});
+  return to.take();
+}
+
+/// ScheduleGPipe._step_microbatches. The works of sends that are waited for at the end keep no
+/// tensor.
+std::vector<PipelineAction> gpipe(const PipelineRank& r) {
+  Actions to(r);
+  const std::int64_t n = r.micro_batches;
+  for (std::int64_t i = 0; i < n; ++i) {
+    to.exchange({{What::input, 0, i}});
+    to.forward(0, i);
+    to.exchange({{What::output, 0, i}});
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    to.exchange({{What::output_gradient, 0, i}});
+    to.backward(0, i);
+    to.exchange({{What::input_gradient, 0, i}});
+  }
+  to.scale(0);
+  to.let_go({{What::output, 0, n - 1}});
+  return to.take();
+}
+
+/// What ScheduleInterleaved1F1B derives of the number of micro-batches.
+struct Rounds {
+  explicit Rounds(const PipelineRank& r)
+      : count(std::max<std::int64_t>(1, r.micro_batches / r.ranks)),
+        micro_batches(r.micro_batches / count),
+        warm_up(std::min((r.chunks - 1) * micro_batches + 2 * (r.ranks - 1 - r.rank),
+                         r.micro_batches * r.chunks)) {}
+  std::int64_t count, micro_batches;
+  std::int64_t warm_up;  ///< _get_warmup_ops, multiply_factor 2
+};
+
+/// _get_1f1b_rank_ops, and what _PipelineScheduleRuntime makes of it: each message is a batch of
+/// its own. The actions of the second V * micro_batches pairs are a period of the steady state.
+std::vector<PipelineAction> interleaved(const PipelineRank& r, std::int64_t runs) {
+  Actions to(r);
+  const Rounds rounds(r);
+  const std::int64_t all = r.chunks * r.micro_batches, round = r.chunks * rounds.micro_batches;
+  std::vector<std::int64_t> next_forward(static_cast<std::size_t>(r.chunks), 0),
+      next_backward(next_forward);
+  const auto forward = [&](std::int64_t op) {
+    const std::int64_t chunk = op / rounds.micro_batches % r.chunks;
+    const std::int64_t micro = next_forward[static_cast<std::size_t>(chunk)]++;
+    to.exchange({{What::input, chunk, micro}});
+    to.forward(chunk, micro);
+    to.exchange({{What::output, chunk, micro}});
+  };
+  const auto backward = [&](std::int64_t op) {
+    const std::int64_t chunk = r.chunks - 1 - op / rounds.micro_batches % r.chunks;
+    const std::int64_t micro = next_backward[static_cast<std::size_t>(chunk)]++;
+    to.exchange({{What::output_gradient, chunk, micro}});
+    to.backward(chunk, micro);
+    to.exchange({{What::input_gradient, chunk, micro}});
+    if (micro + 1 == r.micro_batches) to.scale(chunk);
+  };
+  std::size_t period_begin = 0, period_end = 0;
+  for (std::int64_t op = 0; op < rounds.warm_up; ++op) forward(op);
+  for (std::int64_t op = rounds.warm_up; op < all; ++op) {
+    const std::int64_t pair = op - rounds.warm_up;
+    if (pair == round) period_begin = to.count();
+    forward(op);
+    backward(pair);
+    if (pair + 1 == 2 * round) period_end = to.count();
+  }
+  for (std::int64_t pair = all - rounds.warm_up; pair < all; ++pair) backward(pair);
+  std::vector<PipelineAction> actions = to.take();
+  for (std::size_t i = period_begin; i < period_end; ++i) actions[i].runs = runs;
+  return actions;
+}
+
+/// The steady pair of 1F1B that stands for others: what follows the first backward until the second
+/// is done.
+void repeat_pair(std::vector<PipelineAction>& actions, std::int64_t runs) {
+  std::int64_t backwards = 0;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const bool after_first = backwards == 1 && actions[i].kind != Kind::let_go;
+    const bool in_second = backwards == 2 && actions[i].kind == Kind::let_go;
+    if (actions[i].kind == Kind::backward && ++backwards > 2) return;
+    if (after_first || in_second) actions[i].runs = runs;
+    if (backwards == 2 && !after_first && !in_second) return;
+  }
+}
+
+bool of_second_micro_batch(const PipelineAction& action) {
+  if (action.kind == Kind::exchange) return action.messages.front().micro == 1;
+  return action.micro == 1 && action.kind != Kind::scale;
+}
+
+}  // namespace
+
+std::vector<PipelineAction> pipeline_actions(const PipelineRank& rank) {
+  switch (rank.schedule) {
+    case PipelineSchedule::one_f_one_b:
+      return one_f_one_b(rank);
+    case PipelineSchedule::gpipe:
+      return gpipe(rank);
+    case PipelineSchedule::interleaved:
+      return interleaved(rank, 1);
+  }
+  return {};
+}
+
+WrittenSchedule written_schedule(const PipelineRank& rank) {
+  WrittenSchedule written;
+  PipelineRank fewer = rank;
+  switch (rank.schedule) {
+    case PipelineSchedule::one_f_one_b:
+      fewer.micro_batches = std::min(rank.micro_batches, warm_up(rank) + 2);
+      written.actions = one_f_one_b(fewer);
+      repeat_pair(written.actions, rank.micro_batches - fewer.micro_batches + 1);
+      break;
+    case PipelineSchedule::gpipe:
+      fewer.micro_batches = std::min(rank.micro_batches, most_written);
+      written.copies = rank.micro_batches - fewer.micro_batches;
+      written.actions = gpipe(fewer);
+      for (PipelineAction& action : written.actions)
+        if (of_second_micro_batch(action)) action.runs = written.copies + 1;
+      break;
+    case PipelineSchedule::interleaved: {
+      const Rounds rounds(rank);
+      const std::int64_t few = std::min(rounds.count, most_rounds);
+      fewer.micro_batches = few * rounds.micro_batches;
+      written.actions = interleaved(fewer, rounds.count - few + 1);
+      break;
+    }
+  }
+  written.micro_batches = fewer.micro_batches;
+  return written;
+}
+
+std::int64_t most_in_flight(const PipelineRank& rank) {
+  std::int64_t now = 0, most = 0;
+  for (const PipelineAction& action : pipeline_actions(rank)) {
+    now += action.kind == Kind::forward ? 1 : action.kind == Kind::backward ? -1 : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+}  // namespace ac_advisor::passes

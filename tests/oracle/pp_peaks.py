@@ -1,0 +1,68 @@
+"""Peaks and launches of pipeline ranks on the emulated device, as emulated_peaks.py has them: a case is a rank's step.
+
+    ac-advisor dryrun --world N --rank R --output /dev/null -- python pp_peaks.py OUTPUT.json [--only LABEL] [--again]
+
+Runs the cases of pp_cases.py that have this world and this rank; `pp_cases.py` prints which there are.
+"""
+
+import gc
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import emulated_peaks
+import pp_step
+from emulated_cases import config_of
+from pp_cases import all_cases, rank_of
+
+DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none"}
+
+
+def steps(entry, marks, _):
+    config = config_of(entry["model"])
+    mesh = dist.init_device_mesh("cuda", (entry["pp"], entry["world"] // entry["pp"]), mesh_dim_names=("pp", "dp"))
+    stages = list(pp_step.make_stages(entry, config, entry["pp_rank"], lambda: marks.enter("loss")))
+    whole = nn.ModuleList(module for _, module in stages)
+    emulated_peaks.on_device(whole)
+    schedule, made = pp_step.make_schedule(entry, stages, config, mesh["pp"].get_group())
+    pp_step.mark_phases(made, marks.enter)
+    optimizer = emulated_peaks.make_optimizer(entry, whole)
+    tokens = entry["grad_accum"] * entry["batch"], entry["seq"]
+    ids, labels = (torch.randint(config["vocab_size"], tokens).cuda() for _ in range(2))
+    gc.collect()
+    torch.cuda.empty_cache()  # what was needed to set up
+    found, kept = [], []
+    for _ in range(2):
+        marks.figures = {}
+        optimizer.zero_grad(set_to_none=True)
+        marks.enter("forward")
+        losses = []
+        first, last = made[0].is_first, made[-1].is_last
+        kept = [schedule.step(*([ids] if first else []), target=labels if last else None,
+                              losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
+        marks.enter("optimizer")
+        optimizer.step()
+        marks.enter(None)
+        found.append(marks.figures)
+        del losses
+    marks.figures = {}
+    del kept
+    return [filled(step) for step in found]
+
+
+def filled(figures):
+    """A phase that a stage has not: zeros."""
+    nothing = {"allocated": 0, "reserved": 0, **dict.fromkeys(emulated_peaks.LAUNCHES, 0)}
+    return {phase: figures.get(phase, nothing) for phase in emulated_peaks.PHASES}
+
+
+def measure(entry):
+    return emulated_peaks.measure(DEFAULTS | entry, steps=steps)
+
+
+if __name__ == "__main__":
+    sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__,
+                                 lambda entry: rank_of(entry) == int(os.environ["RANK"])))

@@ -1,0 +1,117 @@
+"""Pipeline stages of a transformers model for torch.distributed.pipelining, split as TorchTitan splits its own.
+
+A stage is the model without what other stages have: blocks of its own, the embedding on the first, the final norm and
+the LM head on the last. Positions, masks and rotary tables are made on each.
+"""
+
+import torch
+import torch.distributed as dist
+import transformers
+from torch import nn
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
+from transformers.loss.loss_utils import ForCausalLMLoss
+
+import training_step
+
+SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe, "interleaved": ScheduleInterleaved1F1B}
+
+
+def virtual_stages(entry):
+    """Stages of one rank."""
+    _, _, chunks = entry["pp_schedule"].partition(":")
+    return int(chunks or 1)
+
+
+def layers_of_stages(entry, layers):
+    """(first, end) of each stage's blocks."""
+    stages = entry["pp"] * virtual_stages(entry)
+    if entry["pp_layers"]:
+        counts = [int(n) for n in entry["pp_layers"].split(",")]
+    else:
+        names = generate_llm_fqn_per_model_part(stages, layers)
+        counts = [sum(name.startswith("layers.") for name in stage) for stage in names]
+    ends = [sum(counts[:i + 1]) for i in range(stages)]
+    return [(end - count, end) for count, end in zip(counts, ends)]
+
+
+class Stage(nn.Module):
+    """(batch, seq) tokens or (batch, seq, hidden) to (batch, seq, hidden) or logits."""
+
+    def __init__(self, whole, first, end, is_first, is_last, on_loss):
+        super().__init__()
+        self.m = whole.model
+        self.m.layers = nn.ModuleList(list(self.m.layers)[first:end])
+        self.is_first = is_first
+        if not is_first:
+            self.m.embed_tokens = None
+        if not is_last:
+            self.m.norm = nn.Identity()
+        self.head = whole.lm_head if is_last else None
+        if is_last:
+            self.head.register_forward_hook(lambda *_: on_loss())
+
+    def forward(self, x):
+        given = {"input_ids" if self.is_first else "inputs_embeds": x}
+        hidden = self.m(**given, use_cache=False).last_hidden_state
+        return hidden if self.head is None else self.head(hidden)
+
+
+def make_model(entry, config):
+    config = transformers.AutoConfig.for_model(**config)
+    config._attn_implementation = "eager" if entry["attn"] == "eager" else "sdpa"
+    with torch.device("meta"):
+        return transformers.AutoModelForCausalLM.from_config(
+            config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
+
+
+class Holder:
+    """What checkpoint_blocks expects of a model."""
+
+    def __init__(self, base_model):
+        self.base_model = base_model
+
+
+def make_stages(entry, config, pp_rank, on_loss):
+    """This rank's modules and their indices; each is made of a model of its own, on the meta device."""
+    count = entry["pp"] * virtual_stages(entry)
+    ranges = layers_of_stages(entry, config["num_hidden_layers"])
+    ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
+    for index in range(pp_rank, count, entry["pp"]):
+        module = Stage(make_model(entry, config), *ranges[index], index == 0, index == count - 1, on_loss)
+        training_step.checkpoint_blocks(Holder(module.m), ac)
+        yield index, module
+
+
+def loss_of(vocabulary):
+    return lambda logits, labels: ForCausalLMLoss(logits, labels, vocabulary)
+
+
+def make_schedule(entry, stages, config, group):
+    """The schedule over this rank's (index, module); shapes are given, so that none is inferred over the wire."""
+    count = entry["pp"] * virtual_stages(entry)
+    b, s = entry["batch"], entry["seq"]
+    dtype = training_step.DTYPES[entry["compute_dtype"]]
+    hidden = torch.empty(b, s, config["hidden_size"], dtype=dtype, device="meta")
+    logits = torch.empty(b, s, config["vocab_size"], dtype=dtype, device="meta")
+    tokens = torch.empty(b, s, dtype=torch.int64, device="meta")
+    made = [PipelineStage(module, index, count, torch.device("cuda"), group=group,
+                          input_args=tokens if index == 0 else hidden,
+                          output_args=logits if index == count - 1 else hidden) for index, module in stages]
+    name = entry["pp_schedule"].partition(":")[0]
+    return SCHEDULES[name](made if name == "interleaved" else made[0], n_microbatches=entry["grad_accum"],
+                           loss_fn=loss_of(config["vocab_size"])), made
+
+
+def mark_phases(stages, enter):
+    """Forward and backward of a stage begin a phase; its loss is begun by the LM head."""
+
+    def marked(call, phase):
+        def run(*args, **kwargs):
+            enter(phase)
+            return call(*args, **kwargs)
+        return run
+
+    for stage in stages:
+        stage.forward_one_chunk = marked(stage.forward_one_chunk, "forward")
+        stage.backward_one_chunk = marked(stage.backward_one_chunk, "backward")

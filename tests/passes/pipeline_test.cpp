@@ -1,0 +1,208 @@
+// A pipeline of a small llama: its stages, the order of its micro-batches, what is in flight.
+#include "ac_advisor/passes/pipeline.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/simulate/pipeline_time.hpp"
+#include "small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using Kind = passes::PipelineAction::Kind;
+
+model::ModelSpec untied(std::int64_t layers) {
+  model::ModelSpec m = small_model();
+  m.tied_embeddings = false;
+  m.layers = layers;
+  m.window.assign(static_cast<std::size_t>(layers), 0);
+  return m;
+}
+
+StepConfig piped(std::int64_t pp, std::int64_t micro_batches,
+                 PipelineSchedule schedule = PipelineSchedule::one_f_one_b) {
+  StepConfig c = small_config();
+  c.layout.pp = c.layout.world = pp;
+  c.layout.pp_schedule = schedule;
+  c.layout.pp_chunks = schedule == PipelineSchedule::interleaved ? 2 : 1;
+  c.layout.pp_rank = 0;
+  c.run.grad_accum = micro_batches;
+  c.memory.hold_output = false;
+  return c;
+}
+
+std::vector<std::int64_t> blocks(const std::vector<passes::StageBlocks>& stages) {
+  std::vector<std::int64_t> list;
+  for (const passes::StageBlocks& stage : stages) list.push_back(stage.blocks());
+  return list;
+}
+
+std::int64_t elements(const passes::StepProgram& step) {
+  std::int64_t sum = 0;
+  for (const passes::Parameter& p : step.parameters)
+    sum += step.program.value(p.value).shape.numel();
+  return sum;
+}
+
+std::int64_t in_flight(PipelineSchedule schedule, std::int64_t ranks, std::int64_t rank,
+                       std::int64_t chunks, std::int64_t micro_batches) {
+  return passes::most_in_flight({schedule, ranks, rank, chunks, micro_batches});
+}
+
+/// "F0 F1 B0": stage and micro-batch where a rank has several, "F0.1".
+std::string order(const passes::PipelineRank& rank) {
+  std::string text;
+  for (const passes::PipelineAction& a : passes::pipeline_actions(rank)) {
+    if (a.kind != Kind::forward && a.kind != Kind::backward) continue;
+    text += (text.empty() ? "" : " ") + std::string(a.kind == Kind::forward ? "F" : "B");
+    if (rank.chunks > 1) text += std::to_string(rank.stage(a.chunk)) + ".";
+    text += std::to_string(a.micro);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("stages count the embedding and the head as a block each, as TorchTitan does") {
+  // 6 + 2 over four stages: 2 each; 10 + 2: 3 each; 9 + 2: the first three have one more
+  CHECK(blocks(passes::pipeline_stages(untied(6), piped(4, 4))) ==
+        std::vector<std::int64_t>{1, 2, 2, 1});
+  CHECK(blocks(passes::pipeline_stages(untied(10), piped(4, 4))) ==
+        std::vector<std::int64_t>{2, 3, 3, 2});
+  CHECK(blocks(passes::pipeline_stages(untied(9), piped(4, 4))) ==
+        std::vector<std::int64_t>{2, 3, 3, 1});
+  StepConfig by_hand = piped(2, 4);
+  by_hand.layout.pp_layers = {3, 1};
+  CHECK(blocks(passes::pipeline_stages(untied(4), by_hand)) == std::vector<std::int64_t>{3, 1});
+  const auto stages = passes::pipeline_stages(untied(6), piped(4, 4));
+  CHECK(stages[0].embedding);
+  CHECK(!stages[0].head);
+  CHECK(stages[3].head);
+  CHECK(!stages[2].embedding);
+}
+
+TEST_CASE("an interleaved rank has each pp-th stage") {
+  StepConfig c = piped(2, 4, PipelineSchedule::interleaved);
+  c.layout.pp_rank = 1;
+  const auto all = passes::pipeline_stages(untied(6), c);
+  const auto own = passes::stages_of_rank(untied(6), c);
+  REQUIRE(own.size() == 2);
+  CHECK(own[0] == all[1]);
+  CHECK(own[1] == all[3]);
+}
+
+TEST_CASE("the stages' parameters are the model's") {
+  const model::ModelSpec model = untied(6);
+  for (const auto schedule : {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved}) {
+    StepConfig c = piped(2, 4, schedule);
+    std::int64_t sum = 0;
+    for (c.layout.pp_rank = 0; c.layout.pp_rank < 2; ++c.layout.pp_rank)
+      sum += elements(passes::build_step(model, c));
+    CHECK(sum == elements(passes::build_step(model, small_config())));
+  }
+}
+
+TEST_CASE("1F1B: a rank has as many micro-batches in flight as there are ranks from it on") {
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    CHECK(in_flight(PipelineSchedule::one_f_one_b, 4, rank, 1, 16) == 4 - rank);
+    CHECK(in_flight(PipelineSchedule::gpipe, 4, rank, 1, 16) == 16);
+  }
+  CHECK(order({PipelineSchedule::one_f_one_b, 2, 0, 1, 4}) == "F0 F1 B0 F2 B1 F3 B2 B3");
+  CHECK(order({PipelineSchedule::one_f_one_b, 2, 1, 1, 4}) == "F0 B0 F1 B1 F2 B2 F3 B3");
+  CHECK(order({PipelineSchedule::gpipe, 2, 1, 1, 3}) == "F0 F1 F2 B0 B1 B2");
+}
+
+TEST_CASE("interleaved: (V - 1) pp + 2 (pp - 1 - rank) forwards, then pairs") {
+  CHECK(order({PipelineSchedule::interleaved, 2, 1, 2, 2}) ==
+        "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1");
+  CHECK(order({PipelineSchedule::interleaved, 2, 0, 2, 2}) ==
+        "F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1");
+  for (std::int64_t rank = 0; rank < 4; ++rank)  // and the forward of the first pair
+    CHECK(in_flight(PipelineSchedule::interleaved, 4, rank, 2, 16) == 4 + 2 * (3 - rank) + 1);
+}
+
+TEST_CASE("what is written of a schedule stands for all of it") {
+  for (const auto schedule :
+       {PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe, PipelineSchedule::interleaved})
+    for (std::int64_t rank = 0; rank < 4; ++rank)
+      for (const std::int64_t n : {4, 8, 20, 64, 4096}) {
+        const std::int64_t chunks = schedule == PipelineSchedule::interleaved ? 2 : 1;
+        const auto written = passes::written_schedule({schedule, 4, rank, chunks, n});
+        std::int64_t forwards = 0, backwards = 0, first = 0, last = 0;
+        for (const passes::PipelineAction& a : written.actions) {
+          if (a.kind == Kind::forward) forwards += a.runs;
+          if (a.kind != Kind::backward) continue;
+          backwards += a.runs;
+          if (a.micro == 0) first += a.runs;
+          if (a.micro + 1 == written.micro_batches) last += a.runs;
+        }
+        CHECK(forwards == n * chunks);
+        CHECK(backwards == n * chunks);
+        CHECK(first == chunks);  // which has no gradients to add to
+        CHECK(last == chunks);   // after which they are whole
+        CHECK(written.micro_batches <= 32);
+      }
+}
+
+TEST_CASE("a plan's cost does not grow with --grad-accum") {
+  for (const auto schedule :
+       {PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe, PipelineSchedule::interleaved}) {
+    const auto few = passes::build_step(untied(6), piped(2, 1024, schedule));
+    const auto many = passes::build_step(untied(6), piped(2, 1 << 20, schedule));
+    CHECK(few.program.ops.size() == many.program.ops.size());
+    CHECK(few.program.storages.size() == many.program.storages.size());
+  }
+}
+
+TEST_CASE("a stage receives each micro-batch into a buffer of its own") {
+  StepConfig c = piped(3, 100);
+  c.layout.pp_rank = 1;
+  const auto step = passes::build_step(untied(4), c);
+  std::int64_t bytes = 0;
+  for (ir::ValueId v : step.inputs)
+    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
+      bytes += step.program.bytes(v);
+  CHECK(bytes == 2 * 100 * (2 * 32 * 64 * 2));  // activations and gradients, bf16
+}
+
+TEST_CASE("equal stages wait (pp - 1) of n + pp - 1 micro-batches' time") {
+  for (const std::int64_t n : {4, 8, 64, 1 << 16}) {
+    const std::vector<simulate::RankSeconds> ranks(4, {{{1.0, 2.0}}, 0.0});
+    const std::vector<double> messages(4, 0.0);
+    const auto time =
+        simulate::pipeline_time({PipelineSchedule::one_f_one_b, 4, 0, 1, n}, ranks, messages);
+    const auto micro_batches = static_cast<double>(n);
+    CHECK(time.step == doctest::Approx(3.0 * (micro_batches + 3)));
+    CHECK(time.bubble == doctest::Approx(3.0 / (micro_batches + 3)));
+  }
+}
+
+TEST_CASE("two stages a rank halve the bubble") {
+  // Of each stage half the time: (pp - 1) (F + B) / V of bubble.
+  const std::vector<simulate::RankSeconds> ranks(4, {{{0.5, 1.0}, {0.5, 1.0}}, 0.0});
+  const std::vector<double> messages(4, 0.0);
+  const auto time =
+      simulate::pipeline_time({PipelineSchedule::interleaved, 4, 0, 2, 16}, ranks, messages);
+  CHECK(time.step == doctest::Approx(3.0 * 16 + 3 * 3.0 / 2));
+}
+
+TEST_CASE("a plan tells what each rank holds, and shows the highest") {
+  StepConfig c = piped(2, 4);
+  c.layout.pp_rank = Layout::highest_rank;
+  const profile::Profile plan = advise::plan(untied(4), c);
+  REQUIRE(plan.memory.ranks.size() == 2);
+  const auto& ranks = plan.memory.ranks;
+  CHECK(plan.memory.peak_allocated == std::max(ranks[0].peak_allocated, ranks[1].peak_allocated));
+  CHECK(ranks[1].stages == std::vector<std::int64_t>{1});
+  REQUIRE(plan.time.bubble_share);
+  CHECK(*plan.time.bubble_share > 0);
+  c.layout.pp_rank = 1;
+  CHECK(advise::plan(untied(4), c).memory.peak_allocated == ranks[1].peak_allocated);
+  const profile::Profile read = profile::from_json(profile::to_json(plan), "plan");
+  CHECK(profile::to_json(read) == profile::to_json(plan));
+}
+
+}  // namespace ac_advisor::test
