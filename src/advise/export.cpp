@@ -19,6 +19,14 @@ void check_all(const Setting& s) {
     s.refuse(s.ac(),
              "it chooses a mode for each block, and no framework takes a list of modes; run "
              "advise and export the uniform mode that it ranks first");
+  if (s.c.memory.ac == AcMode::memory_budget)
+    s.refuse(s.ac(),
+             "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
+  if (s.c.memory.kernels == Kernels::compiled && s.target.name != torchtitan.name &&
+      s.target.name != hf.name)
+    s.refuse("--kernels compiled",
+             "it does not compile blocks one by one; export to torchtitan or hf, or use --kernels "
+             "eager");
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name)
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
@@ -70,6 +78,11 @@ std::string adapters_note(const Adapters& a) {
 
 void note_all(const Setting& s, ExportResult& out) {
   if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
+  if (s.c.memory.kernels == Kernels::compiled && s.target.name == hf.name)
+    out.notes.emplace_back(
+        "no switch compiles blocks one by one (torch_compile is the whole model's): in code, "
+        "before "
+        "training, for block in model.model.layers: block.compile(fullgraph=True)");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   if (s.c.optimizer.clip_grad == 0)

@@ -157,8 +157,7 @@ void check(const Setting& s) {
     s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
   if (s.c.memory.kernels == Kernels::fused)
     s.refuse("--kernels fused",
-             "it fuses with torch.compile only ([compile] enable = true), which a plan does not "
-             "describe yet; use --kernels eager");
+             "it fuses with torch.compile only; use --kernels compiled or eager");
   if (s.c.optimizer.kind != Optimizer::adamw && s.c.optimizer.kind != Optimizer::adamw_foreach)
     s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
              "it has Adam and AdamW; use --optimizer adamw");
@@ -176,9 +175,12 @@ void write(const Setting& s, ExportResult& out) {
   check(s);
   out.text = fmt::format(
       "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
-      "[compile]\nenable = false\n",
+      "[compile]\n{}\n",
       s.target.version, model, s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach",
-      training(s), parallelism(s, out), checkpointing(s, out));
+      training(s), parallelism(s, out), checkpointing(s, out),
+      // Blocks alone: by default it compiles its loss too (job_config.py, Compile.components).
+      s.c.memory.kernels == Kernels::compiled ? "enable = true\ncomponents = [\"model\"]"
+                                              : "enable = false");
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
   if (s.c.memory.hold_output)

@@ -253,6 +253,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return 2;
     case captured:
       return attributes<Captured>(op).launches;
+    case generated:
+      return attributes<Generated>(op).launches;
     case index_backward:
       return index_backward_launches(program, op);
     case sort:

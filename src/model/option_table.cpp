@@ -213,12 +213,12 @@ constexpr OptionRow table[] = {
     mode<apply_ac, ac_option>(
         {"--ac", "ac", "MODE",
          "activation checkpointing: none, full, selective, attention, grouped:K (K blocks a "
-         "segment), every:K (every K-th block), sqrt or budget:SIZE (40GiB; the cheapest that "
-         "fits) (none)",
+         "segment), every:K (every K-th block), sqrt, budget:SIZE (40GiB; the cheapest that "
+         "fits) or memory-budget:F (PyTorch's own, 0 to 1; needs --kernels compiled) (none)",
          memory},
         ac_mode_words,
         "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|budget:[0-9]+([KMGT]iB|["
-        "kMGT]B)?)$"),
+        "kMGT]B)?|memory-budget:([01]|[01]?\\.[0-9]+))$"),
     mode<apply_block_modes, block_modes_text>(
         {"", "block_modes", "", "what budget: chose, a mode a block; empty otherwise", internal},
         {}, ""),
@@ -246,7 +246,8 @@ constexpr OptionRow table[] = {
          "the loop keeps the model's output through backward (default, but for chunked)", memory},
         "--no-hold-output"),
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
-        {"--kernels", "kernels", "KIND", "eager or fused (eager)", memory}),
+        {"--kernels", "kernels", "KIND",
+         "eager, fused, or compiled: each block by torch.compile (eager)", memory}),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
          "adamw (fused), adamw-foreach, sgd, sgd-momentum, adamw-8bit, paged-adamw, "

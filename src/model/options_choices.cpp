@@ -60,8 +60,6 @@ struct Unsupported {
   const char* because;
 };
 constexpr Unsupported unsupported[] = {
-    {"--kernels", "compiled",
-     "not yet; use fused, which has the fusions that matter most for memory"},
     {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
     {"--pp-schedule", "zb",
      "zero-bubble schedules run a backward in two parts, for inputs and for weights, which is not "
@@ -119,6 +117,7 @@ void apply_ac(const Given& given, StepConfig& config) {
     if (mode.text != word(given.value)) continue;
     const std::string name(mode.text);
     std::int64_t number = 0;
+    double share = 1.0;
     if (mode.argument == Argument::none) {
       if (text) refuse_argument(given);
     } else if (mode.argument == Argument::count) {
@@ -127,6 +126,10 @@ void apply_ac(const Given& given, StepConfig& config) {
       Whole whole = group_size;
       whole.prefix = prefix;
       number = parse_whole(given, *text, whole);
+    } else if (mode.argument == Argument::share) {
+      if (!text) refuse(given, name + " needs a share from 0 to 1, such as " + name + ":0.5");
+      share = parse_decimal({given.option, *text}, "0.5");
+      if (!(share >= 0.0 && share <= 1.0)) refuse(given, "F must be from 0 to 1, such as 0.5");
     } else {
       if (!text) refuse(given, name + " needs a size, such as " + name + ":40GiB");
       number = parse_bytes(given, *text);
@@ -134,6 +137,7 @@ void apply_ac(const Given& given, StepConfig& config) {
     }
     config.memory.ac = mode.mode;
     config.memory.ac_arg = number;
+    config.memory.memory_budget = share;
     config.memory.block_modes.clear();
     return;
   }
@@ -249,6 +253,8 @@ std::string ac_option(const StepConfig& config) {
       text += ":" + std::to_string(config.memory.ac_arg);
     if (mode.argument == options::Argument::size)
       text += ":" + options::size_text(config.memory.ac_arg);
+    if (mode.argument == options::Argument::share)
+      text += ":" + options::decimal_text(config.memory.memory_budget);
     return text;
   }
   return "unknown";

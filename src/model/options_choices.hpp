@@ -8,7 +8,8 @@ namespace ac_advisor::options {
 
 inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
                                              {"submodule", AcScope::submodule}};
-inline constexpr Choice<Kernels> kernels[] = {{"eager", Kernels::eager}, {"fused", Kernels::fused}};
+inline constexpr Choice<Kernels> kernels[] = {
+    {"eager", Kernels::eager}, {"fused", Kernels::fused}, {"compiled", Kernels::compiled}};
 inline constexpr Choice<Optimizer> optimizers[] = {
     {"adamw", Optimizer::adamw},
     {"adamw-foreach", Optimizer::adamw_foreach},
@@ -42,7 +43,7 @@ inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true
                                                {"expandable_segments:False", false}};
 
 /// How a mode's argument is written, where it has one.
-enum class Argument : std::uint8_t { none, count, size };
+enum class Argument : std::uint8_t { none, count, size, share };
 
 struct AcWord {
   std::string_view text;
@@ -56,13 +57,15 @@ inline constexpr AcWord ac_words[] = {{"none", AcMode::none},
                                       {"grouped", AcMode::grouped, Argument::count},
                                       {"every", AcMode::every, Argument::count},
                                       {"sqrt", AcMode::sqrt},
-                                      {"budget", AcMode::budget, Argument::size}};
+                                      {"budget", AcMode::budget, Argument::size},
+                                      {"memory-budget", AcMode::memory_budget, Argument::share}};
 
 inline constexpr Choice<Runtime> runtimes[] = {{"pytorch", Runtime::pytorch},
                                                {"ac-trainer", Runtime::ac_trainer}};
 
-inline constexpr std::string_view ac_mode_words[] = {
-    "none", "full", "selective", "attention", "grouped:K", "every:K", "sqrt", "budget:SIZE"};
+inline constexpr std::string_view ac_mode_words[] = {"none",      "full",        "selective",
+                                                     "attention", "grouped:K",   "every:K",
+                                                     "sqrt",      "budget:SIZE", "memory-budget:F"};
 inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
                                                    "fsdp2", "hsdp:N", "zero3"};
 inline constexpr std::string_view loss_words[] = {"ce",    "ce-no-upcast",   "lc-ce",

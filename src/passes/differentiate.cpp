@@ -94,8 +94,9 @@ class Backward {
     if (!reached) return;
     row.derive(d);
     // validate_outputs: a gradient wider than its input is summed before saved tensors are freed
-    std::array<ValueId, 8> given{};
-    for (std::size_t i = 0; i < inputs; ++i) {
+    std::array<ValueId, ir::Derivation::most_inputs> given{};
+    const std::size_t given_to = std::min(inputs, given.size());
+    for (std::size_t i = 0; i < given_to; ++i) {
       given[i] = d.given(i);
       if (given[i] == no_id) continue;
       const ValueId input = p_.input(p_.op(id), i);
@@ -104,7 +105,7 @@ class Backward {
       if (p_.value(given[i]).dtype != p_.value(input).dtype)
         given[i] = d.emit(OpKind::cast, {given[i]}, p_.value(input).shape, p_.value(input).dtype);
     }
-    for (std::size_t i = 0; i < inputs; ++i)
+    for (std::size_t i = 0; i < given_to; ++i)
       if (given[i] != no_id) route(id, p_.input(p_.op(id), i), given[i]);
   }
 

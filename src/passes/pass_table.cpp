@@ -10,7 +10,8 @@ extern const Pass graph_declare_pass, graph_replay_pass;
 extern const Pass pipeline_buffers_pass, pipeline_inputs_pass, pipeline_pass;
 extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
     zero_partition_pass;
-extern const Pass lower_pass, regions_pass, fuse_pass, differentiate_pass, recompute_pass;
+extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentiate_pass,
+    recompute_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass optimizer_in_backward_pass;
 extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
@@ -33,6 +34,7 @@ constexpr std::array table{
     &graph_replay_pass,
     &regions_pass,
     &fuse_pass,
+    &compile_pass,
     &differentiate_pass,
     &recompute_pass,
     &fsdp2_pass,

@@ -307,7 +307,9 @@ class Checkpointer {
   std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
 };
 
-bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
+bool applies(const StepConfig& config) {
+  return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
+}
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
   Checkpointer(step).run(step.micro_begin.back());

@@ -87,6 +87,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
           block, blocks,
           static_cast<std::int32_t>(std::ceil(std::sqrt(static_cast<double>(blocks)))));
     case AcMode::budget:
+    case AcMode::memory_budget:  // the compiler's own
       break;
   }
   return -1;

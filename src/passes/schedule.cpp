@@ -17,6 +17,14 @@ bool of_python_function(const ir::Program& p, const ir::Op& op) {
   return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::vocab_parallel_loss;
 }
 
+/// Whether an op is of a compiled backward, which lets go of what it was given and of what it makes
+/// after the last launch that reads it (torch/_functorch/_aot_autograd/runtime_wrappers.py, v2.11:
+/// boxed arguments, maybe_clear_saved_tensors; torch/_inductor/codegen/wrapper.py: "del").
+bool of_compiled_unit(const ir::Program& p, const ir::Op& op) {
+  return op.phase == ir::Phase::backward && op.forward != no_id &&
+         p.op(op.forward).kind == ir::OpKind::compiled_unit;
+}
+
 /// What validate_outputs makes of a gradient that is wider than its input, or of another dtype.
 bool reduces(ir::OpKind kind) { return kind == ir::OpKind::sum || kind == ir::OpKind::cast; }
 
@@ -46,6 +54,7 @@ Schedule make_schedule(const StepProgram& step) {
       while (before_sums < group_end && !reduces(p.ops[before_sums + 1].kind)) ++before_sums;
     }
     const bool python = of_python_function(p, op);
+    const bool compiled = of_compiled_unit(p, op);
     for (ir::ValueId v : p.inputs(op)) {
       const ir::ValueId root = p.root(v);
       const OpId producer = p.value(root).producer;
@@ -57,7 +66,9 @@ Schedule make_schedule(const StepProgram& step) {
       const bool handed = op.phase == ir::Phase::backward && producer != no_id &&
                           p.op(producer).phase == ir::Phase::recompute;
       // Locals of a backward that is written in Python die where they are bound anew.
-      const bool local = python && producer != no_id && p.op(producer).group == op.group;
+      const bool own = producer != no_id && p.op(producer).group == op.group;
+      const bool saved = producer == no_id || p.op(producer).phase < ir::Phase::backward;
+      const bool local = (python && own) || (compiled && (own || saved));
       const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));

@@ -141,6 +141,19 @@ TEST_CASE("autocast, clipping and optimizers are in each framework's own words")
   CHECK(says(error("deepspeed", llama_8b(), c), {"deepspeed.initialize(optimizer"}));
 }
 
+TEST_CASE("blocks are compiled by a switch of torchtitan's, by hand in hf, and nowhere else") {
+  StepConfig c;
+  c.memory.kernels = Kernels::compiled;
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"[compile]\nenable = true\ncomponents = [\"model\"]"}));
+  CHECK(says(exported("hf", llama_8b(), c), {"block.compile(fullgraph=True)"}));
+  CHECK(says(error("deepspeed", llama_8b(), c), {"--kernels compiled", "torchtitan or hf"}));
+  c.memory.ac = AcMode::memory_budget;
+  c.memory.memory_budget = 0.5;
+  CHECK(says(error("torchtitan", llama_8b(), c),
+             {"--ac memory-budget:0.5", "activation_memory_budget"}));
+}
+
 TEST_CASE("expandable segments are an environment variable everywhere") {
   for (const std::string& target : advise::export_targets()) {
     StepConfig c = plain(target);

@@ -51,6 +51,14 @@ void in_stages(model::ModelSpec& m, StepConfig& c) {
   c.memory.hold_output = false;
 }
 
+/// FSDP2 over two ranks, the embedding and the head as units of their own.
+void with_ends_apart(model::ModelSpec& m, StepConfig& c) {
+  m.tied_embeddings = false;
+  c.layout.world = 2;
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.fsdp_unit = FsdpUnit::torchtitan;
+}
+
 const Case cases[] = {
     {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
     {"--seq N", [](auto&, StepConfig& c) { c.run.seq = -1; }, "--seq -1"},
@@ -249,6 +257,24 @@ const Case cases[] = {
        c.precision.reduce_dtype = DType::f32;
      },
      "widened copy"},
+    {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       m.tied_embeddings = true;
+     },
+     "units of their own"},
+    {"--fsdp-unit torchtitan --lora",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       c.adapters.rank = 8;
+     },
+     "--fsdp-unit torchtitan --lora"},
+    {"--fsdp-unit torchtitan, a loss that reads the head's weight",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--fsdp-unit torchtitan --loss lc-ce"},
     {"--keep-last-block, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.layout.keep_last_block = true; }, "resharding"},
     {"--no-sync --shard zero1 or zero2",
@@ -799,6 +825,94 @@ const Case cases[] = {
        c.optimizer.clip_grad = 1.0;
      },
      "what they make of DTensors"},
+    {"--kernels compiled, blocks other than Llama's kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.plain_mlp = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "gated MLP"},
+    {"--kernels compiled, attention that is not one kernel",
+     [](auto&, StepConfig& c) {
+       c.run.attention = Attention::eager;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --attn auto"},
+    {"--kernels compiled, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.window.assign(static_cast<std::size_t>(m.layers), 4);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "a sliding window of 4 tokens"},
+    {"--kernels compiled --dropout P",
+     [](auto&, StepConfig& c) {
+       c.run.dropout = 0.1;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled with dropout"},
+    {"--kernels compiled, --ac other than none, full, selective and memory-budget:F",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::sqrt;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --ac sqrt"},
+    {"--ac memory-budget:F, --kernels other than compiled",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::memory_budget;
+       c.memory.memory_budget = 0.5;
+     },
+     "--ac memory-budget:0.5 --kernels eager"},
+    {"--ac memory-budget:F --attn auto",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::memory_budget;
+       c.memory.memory_budget = 0.5;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--ac memory-budget:0.5 --attn auto"},
+    {"--kernels compiled --lora or --quantize",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "adapters inside compiled blocks"},
+    {"--kernels compiled --autocast",
+     [](auto&, StepConfig& c) {
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --autocast none"},
+    {"--kernels compiled --tp",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "collectives inside compiled blocks"},
+    {"--kernels compiled --pp",
+     [](auto& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "compiled blocks in the stages of a pipeline"},
+    {"--kernels compiled, --shard other than none and fsdp2",
+     [](auto&, StepConfig& c) {
+       c.layout.world = 2;
+       c.layout.shard = Sharding::zero2;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --shard zero2"},
+    {"--kernels compiled --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::step;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "leave --cuda-graph out"},
+    {"--kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --kernels fused"},
     {"--tp",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;

@@ -122,6 +122,12 @@ struct BucketCopy {
   /// Whose gradient it is: the trainer's ZeRO copies what of it is the rank's own; -1: all of it.
   std::int32_t parameter = 0;
 };
+struct Generated {
+  std::int32_t launches = 1;
+};
+struct CompiledUnit {
+  std::int32_t backward = 0;  ///< in Program::compiled
+};
 struct Captured {
   double flops = 0;           ///< of attention and convolution; 0: memory decides its time
   std::int32_t name = 0;      ///< in Program::captured_names
@@ -134,7 +140,7 @@ using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
-                 BucketCopy, TpGather, TpScatter, Embedding, Captured>;
+                 BucketCopy, TpGather, TpScatter, Embedding, Captured, Generated, CompiledUnit>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -71,12 +71,22 @@ class Derivation {
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 
+  /// Emits a compiled unit's backward: its inputs, the incoming gradient, then what it makes.
+  void run_compiled(const CompiledGraph& graph);
+  /// A copy, as emitting may move it.
+  [[nodiscard]] CompiledGraph compiled(std::int32_t index) const {
+    return p_.compiled.at(static_cast<std::size_t>(index));
+  }
+
+  /// Of a forward op whose gradients are asked for: the inputs of a compiled block.
+  static constexpr std::size_t most_inputs = 64;
   /// Of a forward op whose gradients are asked for: the parts of a split.
   static constexpr std::size_t most_outputs = 32;
 
  private:
-  static constexpr std::array<ValueId, most_outputs> all_absent() {
-    std::array<ValueId, most_outputs> absent{};
+  template <std::size_t n>
+  static constexpr std::array<ValueId, n> all_absent() {
+    std::array<ValueId, n> absent{};
     absent.fill(no_id);
     return absent;
   }
@@ -85,9 +95,9 @@ class Derivation {
   OpId forward_;
   std::int32_t group_;
   bool under_dispatch_mode_;
-  std::array<ValueId, most_outputs> incoming_ = all_absent();
+  std::array<ValueId, most_outputs> incoming_ = all_absent<most_outputs>();
   std::array<bool, most_outputs> sole_{};
-  std::array<ValueId, 8> outgoing_{no_id, no_id, no_id, no_id, no_id, no_id, no_id, no_id};
+  std::array<ValueId, most_inputs> outgoing_ = all_absent<most_inputs>();
 };
 
 using Derive = void (*)(Derivation&);

@@ -129,8 +129,10 @@ enum class OpKind : std::uint8_t {
   mask_shard,           ///< zero where a token's row is on another rank, in place
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,
-  captured,  ///< an op of an imported graph that has no row of its own
-  count_     // number of kinds
+  generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
+  compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
+  captured,       ///< an op of an imported graph that has no row of its own
+  count_          // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

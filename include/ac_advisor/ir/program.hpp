@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/attributes.hpp"
+#include "ac_advisor/ir/compiled.hpp"
 #include "ac_advisor/ir/module_path.hpp"
 #include "ac_advisor/ir/op_kind.hpp"
 #include "ac_advisor/ir/shape.hpp"
@@ -97,6 +98,7 @@ class Program {
   std::vector<Storage> storages;
   std::vector<Op> ops;
   std::vector<ValueId> operands;
+  std::vector<CompiledGraph> compiled;      ///< backwards of `compiled_unit` ops
   std::vector<std::string> captured_names;  ///< of `captured` ops: "aten::convolution"
 
   /// A new value on a new storage.

@@ -23,12 +23,24 @@ enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
   return 0;
 }
 
-enum class AcMode : std::uint8_t { none, full, selective, attention, grouped, every, sqrt, budget };
+/// `memory_budget`: PyTorch's own, by the compiler's partitioner.
+enum class AcMode : std::uint8_t {
+  none,
+  full,
+  selective,
+  attention,
+  grouped,
+  every,
+  sqrt,
+  budget,
+  memory_budget
+};
 enum class AcScope : std::uint8_t { block, submodule };
 /// `tiled`: TRL's LM head, per-token log-probabilities from tiles of tokens x words.
 /// `chunked_logits`: torchtune's, logits in N parts of the sequence, each widened by itself.
 enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast, tiled, chunked_logits };
-enum class Kernels : std::uint8_t { eager, fused };
+/// `compiled`: torch.compile, each block by itself.
+enum class Kernels : std::uint8_t { eager, fused, compiled };
 enum class Optimizer : std::uint8_t {
   adamw,
   adamw_foreach,
@@ -76,7 +88,8 @@ struct ModelRun {
 /// What is kept, recomputed, fused or never made.
 struct MemoryTechniques {
   AcMode ac = AcMode::none;
-  std::int64_t ac_arg = 0;  ///< K of grouped:K and every:K, bytes of budget:SIZE
+  std::int64_t ac_arg = 0;     ///< K of grouped:K and every:K, bytes of budget:SIZE
+  double memory_budget = 1.0;  ///< F of memory-budget:F, activation_memory_budget: 0 to 1
   /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
   std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;

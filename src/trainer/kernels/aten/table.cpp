@@ -120,6 +120,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mask_shard, nullptr},
     {vocab_parallel_loss, nullptr},
     {amax, nullptr},
+    {generated, nullptr},  // the trainer refuses --kernels compiled
+    {compiled_unit, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 

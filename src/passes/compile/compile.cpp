@@ -1,0 +1,183 @@
+// The pass that puts what torch.compile makes of each block in its place: the launches of its
+// forward graph, and an autograd node whose backward is the other graph.
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/pass.hpp"
+#include "unit.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::ValueId;
+
+/// One block of the forward program, ops [first, end), and what it returns.
+struct Block {
+  OpId first = no_id, end = no_id;
+  ValueId output = no_id;
+};
+
+class BlockCompiler {
+ public:
+  BlockCompiler(StepProgram& step, const StepConfig& config)
+      : s_(step), p_(step.program), config_(config) {}
+
+  void run(OpId first) {
+    std::vector<Block> blocks = find_blocks(first);
+    std::vector<Written> written;
+    written.reserve(blocks.size());
+    for (const Block& block : blocks) written.push_back(compiled(block));
+    const std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
+    p_.ops.resize(static_cast<std::size_t>(first));
+    std::size_t next = 0;
+    for (OpId id = first; id < first + static_cast<OpId>(old.size()); ++id) {
+      if (next < blocks.size() && id >= blocks[next].first) {
+        if (id + 1 == blocks[next].end) {
+          write(blocks[next], written[next],
+                old[static_cast<std::size_t>(id - first)].module.block);
+          ++next;
+        }
+        continue;
+      }
+      keep(old[static_cast<std::size_t>(id - first)]);
+    }
+    s_.chains.clear();
+  }
+
+ private:
+  struct Written {
+    std::size_t unit = 0;
+    std::vector<ValueId> inputs;
+  };
+
+  [[nodiscard]] std::vector<Block> find_blocks(OpId first) const {
+    std::vector<Block> blocks;
+    std::int16_t current = -1;
+    for (auto id = first; id < static_cast<OpId>(p_.ops.size()); ++id) {
+      const Op& op = p_.op(id);
+      if (op.module.block < 0) continue;
+      if (op.module.block != current) blocks.push_back({id, id, no_id});
+      current = op.module.block;
+      blocks.back().end = id + 1;
+      if (op.kind != OpKind::hold) blocks.back().output = p_.output(op, 0);
+    }
+    return blocks;
+  }
+
+  /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
+  /// from.
+  [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
+    std::map<ValueId, std::size_t> seen;
+    std::string text;
+    for (OpId id = block.first; id < block.end; ++id) {
+      const Op& op = p_.op(id);
+      if (op.kind == OpKind::hold) continue;
+      text += std::string(ir::row(op.kind).name) + " " + ir::to_string(op.attributes) +
+              (op.kept ? "k" : "");
+      for (ValueId v : p_.inputs(op)) {
+        const ValueId root = p_.root(v);
+        const OpId producer = p_.value(root).producer;
+        const auto [at, is_new] = seen.try_emplace(root, seen.size());
+        if (is_new && (producer == no_id || producer < block.first)) inputs.push_back(root);
+        const ir::Value& value = p_.value(v);
+        text += " " + std::to_string(at->second) + ir::to_string(value.shape) +
+                std::to_string(static_cast<int>(value.dtype)) + (value.requires_grad ? "g" : "");
+      }
+      for (ValueId v : p_.outputs(op)) seen.try_emplace(p_.root(v), seen.size());
+      text += ";";
+    }
+    return text;
+  }
+
+  Written compiled(const Block& block) {
+    Written written;
+    const std::string key = signature(block, written.inputs);
+    const auto [found, is_new] = known_.try_emplace(key, units_.size());
+    written.unit = found->second;
+    if (!is_new) return written;
+    const AcMode ac = config_.memory.ac;
+    const compile::TraceOptions options{config_.run.attention != Attention::flash,
+                                        ac == AcMode::full || ac == AcMode::selective};
+    const double budget = ac == AcMode::memory_budget ? config_.memory.memory_budget : 1.0;
+    units_.push_back(compile::compile_unit(
+        compile::trace_block(p_, block.first, block.end, block.output, options), budget));
+    p_.compiled.push_back(units_.back().backward);
+    backwards_.push_back(static_cast<std::int32_t>(p_.compiled.size()) - 1);
+    return written;
+  }
+
+  void keep(Op op) {
+    const auto id = static_cast<OpId>(p_.ops.size());
+    op.group = id;
+    for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
+    p_.ops.push_back(op);
+  }
+
+  void write(const Block& block, const Written& written, std::int16_t index) {
+    const compile::Unit& unit = units_[written.unit];
+    const ir::CompiledGraph& graph = unit.forward;
+    std::vector<ValueId> values = written.inputs;
+    // The output's memory is that of the value that the program knows.
+    const std::int32_t output = graph.results.front();
+    for (std::size_t i = 0; i < graph.made.size(); ++i) {
+      const ir::CompiledGraph::Made& made = graph.made[i];
+      const bool is_output = static_cast<std::int32_t>(i) + graph.given == output;
+      if (made.over >= 0)
+        values.push_back(p_.on_storage_of(values[static_cast<std::size_t>(made.over)], made.shape,
+                                          made.dtype, true));
+      else if (is_output)
+        values.push_back(p_.on_storage_of(block.output, made.shape, made.dtype, false));
+      else
+        values.push_back(
+            p_.make(made.shape, made.dtype, ir::Role::activation, {index, ir::Module::block}));
+      if (is_output && made.over >= 0)
+        p_.value(block.output).storage = p_.value(values.back()).storage;
+    }
+    const auto of = [&](const std::vector<std::int32_t>& numbers) {
+      std::vector<ValueId> all;
+      for (std::int32_t n : numbers) all.push_back(values[static_cast<std::size_t>(n)]);
+      return all;
+    };
+    for (const ir::CompiledGraph::Launch& launch : graph.launches)
+      p_.emit(launch.kind, ir::Phase::forward, {index, launch.leaf}, of(launch.inputs),
+              of(launch.outputs), launch.attributes);
+    std::vector<ValueId> inputs = written.inputs;
+    for (std::size_t i = 1; i < graph.results.size(); ++i)
+      inputs.push_back(values[static_cast<std::size_t>(graph.results[i])]);
+    const ir::CompiledUnit attributes{backwards_[written.unit]};
+    p_.emit(OpKind::compiled_unit, ir::Phase::forward, {index, ir::Module::block}, inputs,
+            std::span<const ValueId>(&block.output, 1), attributes);
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  const StepConfig& config_;
+  std::map<std::string, std::size_t> known_;
+  std::vector<compile::Unit> units_;
+  std::vector<std::int32_t> backwards_;
+};
+
+bool applies(const StepConfig& config) { return config.memory.kernels == Kernels::compiled; }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  BlockCompiler(step, config).run(step.micro_begin.back());
+}
+
+}  // namespace
+
+extern const Pass compile_pass;
+const Pass compile_pass{"compile",
+                        Stage::micro_batch,
+                        "each block as torch.compile makes it: what it saves, its launches",
+                        applies,
+                        run,
+                        {},
+                        Of::configuration};
+
+}  // namespace ac_advisor::passes

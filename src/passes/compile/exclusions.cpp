@@ -1,0 +1,135 @@
+// What is planned of --kernels compiled, and what is not.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }
+
+/// Blocks whose ops the joint graph has: RMSNorm, separate projections, rotated halves, a gated
+/// MLP.
+bool of_other_kind(const ModelSpec& m) {
+  return m.moe || m.latent || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
+         m.joined_rotary_part || m.interleaved_rotary || m.fused_qkv || m.fused_gate_up ||
+         m.rotation != model::Rotation::halves || m.position_table > 0 ||
+         m.position_scaled_queries || m.attention_sinks || m.kv_sharing || m.input_first ||
+         m.position_grids != model::PositionGrids::one || m.tower ||
+         (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
+}
+
+bool drops(const ModelSpec& m, const StepConfig& c) {
+  return c.run.dropout > 0.0 || m.attention_dropout > 0.0 || m.residual_dropout > 0.0;
+}
+
+/// The first sliding window within the sequence, for which transformers builds a mask; 0: none.
+std::int64_t masked_window(const ModelSpec& m, const StepConfig& c) {
+  for (std::int64_t w : m.window)
+    if (w > 0 && w <= c.run.seq) return w;
+  return 0;
+}
+
+constexpr Exclusion of_compiled[] = {
+    {"--kernels compiled, blocks other than Llama's kind",
+     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
+     "use --kernels eager or fused",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && of_other_kind(m); },
+     [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},
+    {"--kernels compiled, attention that is not one kernel",
+     "scores that are computed op by op are not planned compiled yet",
+     "use --attn auto, flash or cudnn, or --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && (c.run.attention == Attention::eager || m.eager_attention_only);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled with eager attention of " + m.family;
+     }},
+    {"--kernels compiled, a sliding window within --seq", "its mask is not planned compiled yet",
+     "use --kernels eager, or a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && masked_window(m, c) > 0; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
+              " tokens, --seq " + std::to_string(c.run.seq);
+     }},
+    {"--kernels compiled --dropout P", "how its random numbers are made is not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops(m, c); },
+     [](const ModelSpec&, const StepConfig&) {
+       return std::string("--kernels compiled with dropout");
+     }},
+    {"--kernels compiled, --ac other than none, full, selective and memory-budget:F",
+     "a checkpoint around other than one block is not planned compiled yet",
+     "use --ac none, full, selective or memory-budget:F, with --ac-scope block",
+     [](const ModelSpec&, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::selective ||
+                          ac == AcMode::memory_budget;
+       return compiled(c) && (!known || c.memory.scope != AcScope::block);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --ac " + ac_option(c) +
+              (c.memory.scope == AcScope::block ? "" : " --ac-scope submodule");
+     }},
+    {"--ac memory-budget:F, --kernels other than compiled",
+     "it is torch.compile's partitioner that takes it",
+     "add --kernels compiled, or give bytes: --ac budget:SIZE",
+     [](const ModelSpec&, const StepConfig& c) {
+       return !compiled(c) && c.memory.ac == AcMode::memory_budget;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--ac " + ac_option(c) + " --kernels " + to_option(c.memory.kernels);
+     }},
+    {"--ac memory-budget:F --attn auto",
+     "which attention kernel runs decides what PyTorch recomputes: flash is among its "
+     "compute-intensive ops, cuDNN's is not",
+     "give --attn cudnn (what an H100 runs) or flash",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.memory.ac == AcMode::memory_budget &&
+              c.run.attention == Attention::automatic;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
+    {"--kernels compiled --lora or --quantize",
+     "adapters inside compiled blocks are not planned yet", "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+     }},
+    {"--kernels compiled --autocast", "its casts inside compiled blocks are not planned yet",
+     "use --autocast none",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.precision.autocast; }},
+    {"--kernels compiled --tp", "collectives inside compiled blocks are not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.tp > 1; }},
+    {"--kernels compiled --pp", "compiled blocks in the stages of a pipeline are not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.pp > 1; }},
+    {"--kernels compiled, --shard other than none and fsdp2",
+     "what DDP's hooks make of compiled blocks, and DeepSpeed's, is not planned yet",
+     "use --shard none or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::fsdp2;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --shard " + shard_option(c);
+     }},
+    {"--kernels compiled --cuda-graph", "compiled blocks are planned for PyTorch",
+     "leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.runtime.cuda_graph != CudaGraph::off;
+     }},
+    {"--kernels compiled", "planned for PyTorch, not run by the trainer",
+     "use --kernels fused, which the trainer runs",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.runtime.kind == Runtime::ac_trainer;
+     }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup compile_exclusions;
+const ExclusionGroup compile_exclusions{"--kernels compiled", of_compiled};
+
+}  // namespace ac_advisor::passes

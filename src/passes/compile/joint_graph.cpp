@@ -1,0 +1,108 @@
+#include "joint_graph.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace ac_advisor::passes::compile {
+namespace {
+
+using enum Target;
+
+constexpr bool yes = true, no = false;
+constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
+    {placeholder, "placeholder", no, no, no},
+    {tangent, "tangent", no, no, no},
+    {convert, "prims.convert_element_type.default", no, yes, no},
+    {pow, "aten.pow.Tensor_Scalar", no, yes, no},
+    {mean, "aten.mean.dim", no, yes, no},
+    {add, "aten.add.Tensor", no, yes, no},
+    {sub, "aten.sub.Tensor", no, yes, no},
+    {mul, "aten.mul.Tensor", no, yes, no},
+    {div, "aten.div.Tensor", no, yes, no},
+    {neg, "aten.neg.default", no, yes, no},
+    {exp, "aten.exp.default", no, yes, no},
+    {tanh, "aten.tanh.default", no, yes, no},
+    {erf, "aten.erf.default", no, yes, no},
+    {relu, "aten.relu.default", no, yes, no},
+    {rsqrt, "aten.rsqrt.default", no, yes, no},
+    {reciprocal, "aten.reciprocal.default", no, yes, no},
+    {compare, "aten.le.Scalar", no, yes, no},
+    {where, "aten.where.self", no, yes, no},
+    {sum, "aten.sum.dim_IntList", no, yes, no},
+    {var_mean, "aten.var_mean.correction", no, yes, no},
+    {cat, "aten.cat.default", no, no, no},
+    {full, "aten.full.default", no, yes, no},
+    {slice_scatter, "aten.slice_scatter.default", no, no, no},
+    {clone, "aten.clone.default", no, yes, no},
+    {view, "aten.view.default", yes, yes, no},
+    {permute, "aten.permute.default", yes, yes, no},
+    {unsqueeze, "aten.unsqueeze.default", yes, yes, no},
+    {slice, "aten.slice.Tensor", yes, yes, no},
+    {expand, "aten.expand.default", yes, yes, no},
+    {split, "aten.split.Tensor", yes, yes, no},
+    {mm, "aten.mm.default", no, no, yes},
+    {addmm, "aten.addmm.default", no, no, yes},
+    // Not in the list of compute-intensive ops: from a small enough budget on it is free.
+    {sdpa_cudnn, "aten._scaled_dot_product_cudnn_attention.default", no, no, no},
+    {sdpa_flash, "aten._scaled_dot_product_flash_attention.default", no, no, yes},
+    {sdpa_cudnn_backward, "aten._scaled_dot_product_cudnn_attention_backward.default", no, no, no},
+    {sdpa_flash_backward, "aten._scaled_dot_product_flash_attention_backward.default", no, no, no},
+    {getitem, "getitem", no, yes, no},
+}};
+static_assert([] {
+  for (std::size_t i = 0; i < target_table.size(); ++i)
+    if (target_table[i].target != static_cast<Target>(i)) return false;
+  return true;
+}());
+
+}  // namespace
+
+const TargetRow& row(Target target) { return target_table[static_cast<std::size_t>(target)]; }
+
+std::int64_t Node::bytes() const {
+  return has_tensor ? ir::checked_mul(shape.numel(), size_of(dtype)) : 0;
+}
+
+std::string name_of(const JointGraph& graph, NodeId n) {
+  const Node& node = graph.node(n);
+  if (node.target == getitem)
+    return name_of(graph, node.inputs[0]) + "[" + std::to_string(node.index) + "]";
+  return row(node.target).name;
+}
+
+JointGraph without_dead_code(const JointGraph& graph) {
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (const auto* outputs : {&graph.forward_outputs, &graph.backward_outputs})
+    for (NodeId n : *outputs)
+      if (n >= 0) needed[static_cast<std::size_t>(n)] = true;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.target == placeholder || node.target == tangent) needed[i] = true;
+    if (!needed[i]) continue;
+    for (NodeId in : node.inputs) needed[static_cast<std::size_t>(in)] = true;
+  }
+  JointGraph alive;
+  std::vector<NodeId> moved(graph.nodes.size(), -1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    moved[i] = alive.size();
+    Node node = graph.nodes[i];
+    node.users.clear();
+    for (NodeId& in : node.inputs) {
+      in = moved[static_cast<std::size_t>(in)];
+      auto& users = alive.node(in).users;
+      if (std::find(users.begin(), users.end(), moved[i]) == users.end()) users.push_back(moved[i]);
+    }
+    alive.nodes.push_back(std::move(node));
+  }
+  const auto outputs = [&](const std::vector<NodeId>& old) {
+    std::vector<NodeId> result;
+    for (NodeId n : old) result.push_back(n < 0 ? n : moved[static_cast<std::size_t>(n)]);
+    return result;
+  };
+  alive.forward_outputs = outputs(graph.forward_outputs);
+  alive.backward_outputs = outputs(graph.backward_outputs);
+  return alive;
+}
+
+}  // namespace ac_advisor::passes::compile

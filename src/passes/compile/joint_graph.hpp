@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/ir/program.hpp"
+
+namespace ac_advisor::passes::compile {
+
+/// What a node of the joint graph calls, after Inductor's decompositions (v2.11). A row each in
+/// `target_table`.
+enum class Target : std::uint8_t {
+  placeholder,
+  tangent,
+  convert,
+  pow,
+  mean,
+  add,
+  sub,
+  mul,
+  div,
+  neg,
+  exp,
+  tanh,
+  erf,
+  relu,
+  rsqrt,
+  reciprocal,
+  compare,
+  where,
+  sum,
+  var_mean,
+  cat,
+  full,
+  slice_scatter,
+  clone,
+  view,
+  permute,
+  unsqueeze,
+  slice,
+  expand,
+  split,
+  mm,
+  addmm,
+  sdpa_cudnn,
+  sdpa_flash,
+  sdpa_cudnn_backward,
+  sdpa_flash_backward,
+  getitem,
+  count_
+};
+
+/// What the partitioner asks of a target: get_default_op_list, torch/_functorch/partitioners.py.
+struct TargetRow {
+  Target target;
+  const char* name;        ///< as torch prints it
+  bool view;               ///< costs nothing, and is never banned from recomputation
+  bool recomputable;       ///< in the allowlist; what is, is fusible
+  bool compute_intensive;  ///< banned however small the memory budget, until the knapsack
+};
+[[nodiscard]] const TargetRow& row(Target target);
+
+using NodeId = std::int32_t;
+
+struct Node {
+  Target target{};
+  std::vector<NodeId> inputs;
+  ir::Shape shape;
+  DType dtype = DType::bf16;
+  /// getitem: which output; slice, slice_scatter: where it starts; permute: 10 for a transposed
+  /// matrix, 213 for heads and tokens. With `number` a part of what makes two nodes the same.
+  std::int64_t index = 0;
+  double number = 0;
+  bool swapped = false;           ///< in memory its dimensions 1 and 2 are the other way round
+  bool parameter = false;         ///< a placeholder that lives as long as the model
+  bool has_tensor = true;         ///< false: several outputs, which its getitems name
+  bool kept = false;              ///< --ac selective: CheckpointPolicy.MUST_SAVE
+  bool recomputed = false;        ///< --ac: CheckpointPolicy.PREFER_RECOMPUTE
+  ir::ValueId value = ir::no_id;  ///< a placeholder's in the program
+  ir::ModulePath module;
+  std::vector<NodeId> users;
+
+  [[nodiscard]] std::int64_t bytes() const;
+};
+
+/// Forward and backward of one compiled unit: nodes in the order in which they were traced.
+struct JointGraph {
+  std::vector<Node> nodes;
+  std::vector<NodeId> forward_outputs;
+  std::vector<NodeId> backward_outputs;  ///< a gradient a placeholder; -1: it has none
+
+  [[nodiscard]] const Node& node(NodeId n) const { return nodes[static_cast<std::size_t>(n)]; }
+  [[nodiscard]] Node& node(NodeId n) { return nodes[static_cast<std::size_t>(n)]; }
+  [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes.size()); }
+};
+
+/// "aten.mm.default", or of one of several outputs "aten._scaled_dot_product_…default[0]".
+[[nodiscard]] std::string name_of(const JointGraph& graph, NodeId node);
+/// Without what no output needs; fills `users`. Placeholders stay.
+[[nodiscard]] JointGraph without_dead_code(const JointGraph& graph);
+
+}  // namespace ac_advisor::passes::compile

@@ -1,0 +1,220 @@
+// A block's ops as torch.compile sees them: with the views that the program leaves out.
+#include "trace_block.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "tracer.hpp"
+
+namespace ac_advisor::passes::compile {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Shape;
+using ir::ValueId;
+
+class BlockTrace {
+ public:
+  BlockTrace(const ir::Program& program, OpId first, OpId end, const TraceOptions& options)
+      : p_(program), first_(first), end_(end), options_(options) {}
+
+  JointGraph run(ValueId output) {
+    for (OpId id = first_; id < end_; ++id)
+      if (p_.op(id).kind != OpKind::hold)
+        for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
+    tracer_.set_checkpoint(options_.checkpointed);
+    for (OpId id = first_; id < end_; ++id) trace(id);
+    const Tensor result = of(output);
+    return tracer_.joint(std::span(&result, 1));
+  }
+
+ private:
+  [[nodiscard]] bool outside(ValueId v) const {
+    const OpId producer = p_.value(v).producer;
+    return producer == no_id || producer < first_;
+  }
+
+  void declare(ValueId v) {
+    if (!outside(v) || known(v)) return;
+    const ir::Value& value = p_.value(v);
+    const ir::Role role = p_.storage(value.storage).role;
+    const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered;
+    set(v, tracer_.placeholder(v, value.shape, value.dtype, value.requires_grad, parameter));
+  }
+
+  [[nodiscard]] bool known(ValueId v) const {
+    return static_cast<std::size_t>(v) < tensors_.size() &&
+           tensors_[static_cast<std::size_t>(v)].has_value();
+  }
+  void set(ValueId v, Tensor t) {
+    if (static_cast<std::size_t>(v) >= tensors_.size()) tensors_.resize(p_.values.size());
+    tensors_[static_cast<std::size_t>(v)] = t;
+  }
+
+  /// A value's tensor in the shape that the program gives it; free views are made where they are
+  /// first read.
+  Tensor of(ValueId v) {
+    if (known(v)) return with_heads_first(v);
+    const ir::Value& value = p_.value(v);
+    if (value.base == no_id) throw std::logic_error("a value of a block that nothing made");
+    Tensor t = of(value.base);
+    if (value.narrow_dim >= 0)
+      t = tracer_.slice_last(t, value.narrow_start, value.shape.back());
+    else if (p_.value(value.base).shape.rank() == 4 && value.shape.rank() == 3)
+      t = tracer_.view(tracer_.heads_with_tokens(t), value.shape);  // heads merged
+    else
+      t = tracer_.view(t, value.shape);
+    set(v, t);
+    return t;
+  }
+
+  /// A head's norm reads projections as [B, S, heads, D]; what comes after has them transposed.
+  Tensor with_heads_first(ValueId v) {
+    const Tensor t = *tensors_[static_cast<std::size_t>(v)];
+    if (in_norm_ || tracer_.shape(t) == p_.value(v).shape || p_.value(v).shape.rank() != 4)
+      return t;
+    const Tensor moved = tracer_.heads_with_tokens(t);
+    set(v, moved);
+    return moved;
+  }
+
+  [[nodiscard]] bool reads_next(OpId id, ValueId v, ir::Module a, ir::Module b) const {
+    for (OpId next = id + 1; next < end_; ++next) {
+      const Op& op = p_.op(next);
+      if (op.kind == OpKind::hold) continue;
+      const auto in = p_.inputs(op);
+      if (std::find(in.begin(), in.end(), v) != in.end())
+        return op.module.leaf == a || op.module.leaf == b;
+    }
+    return false;
+  }
+
+  void trace(OpId id) {
+    const Op& op = p_.op(id);
+    if (op.kind == OpKind::hold) return;
+    tracer_.set_module(op.module);
+    in_norm_ = op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm;
+    if (op.kind == OpKind::split) return split(op);
+    const ValueId result = p_.output(op, 0);
+    if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (op.kind == OpKind::view) {
+      const Tensor x = by_head(op);
+      set(result, x);
+      in_norm_ = reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
+      if (!in_norm_) (void)with_heads_first(result);
+      return;
+    }
+    set(result, pointwise_or_product(op));
+    // The transposition that follows a head's norm comes right after it.
+    if (in_norm_ && !reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm)) {
+      in_norm_ = false;
+      (void)with_heads_first(result);
+    }
+  }
+
+  /// (B, S, n, D) of a flat projection.
+  Tensor by_head(const Op& op) {
+    const Shape s = p_.value(p_.output(op, 0)).shape;
+    return tracer_.view(of(p_.input(op, 0)), {s[0], s[2], s[1], s[3]});
+  }
+
+  void split(const Op& op) {
+    const auto parts =
+        tracer_.split_last(of(p_.input(op, 0)), p_.value(p_.output(op, 0)).shape.back());
+    for (std::size_t i = 0; i < parts.size(); ++i) set(p_.output(op, i), parts[i]);
+  }
+
+  Tensor attention(const Op& op) {
+    const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
+    return tracer_.sdpa(q, k, v, options_.cudnn, ir::attributes<ir::Sdpa>(op), op.kept);
+  }
+
+  Tensor product(const Op& op) {
+    const bool biased = op.kind == OpKind::addmm;
+    const std::size_t at = biased ? 1 : 0;
+    const Tensor x = of(p_.input(op, at)), w = of(p_.input(op, at + 1));
+    if (!biased) return tracer_.linear(x, w, nullptr, op.kept);
+    const Tensor bias = of(p_.input(op, 0));
+    return tracer_.linear(x, w, &bias, op.kept);
+  }
+
+  /// cos and sin, [B, S, D], as they meet heads.
+  Tensor beside(Tensor t, Tensor other) {
+    const bool table =
+        tracer_.shape(t).rank() == 3 && tracer_.shape(other).rank() == 4 && !in_norm_;
+    return table ? tracer_.unsqueeze(t, 1) : t;
+  }
+
+  Tensor pointwise_or_product(const Op& op) {
+    const auto in = [&](std::size_t i) { return of(p_.input(op, i)); };
+    const auto number = [&] { return ir::attributes<ir::Number>(op).value; };
+    switch (op.kind) {
+      case OpKind::cast:
+        return tracer_.convert(in(0), p_.value(p_.output(op, 0)).dtype);
+      case OpKind::pow:
+        return tracer_.pow(in(0), ir::attributes<ir::Power>(op).exponent);
+      case OpKind::mean:
+        return tracer_.mean(in(0));
+      case OpKind::rsqrt:
+        return tracer_.rsqrt(in(0));
+      case OpKind::neg:
+        return tracer_.neg(in(0));
+      case OpKind::relu:
+        return tracer_.relu(in(0));
+      case OpKind::silu:
+        return tracer_.silu(in(0));
+      case OpKind::gelu_tanh:
+        return tracer_.gelu_tanh(in(0));
+      case OpKind::add_scalar:
+        return tracer_.add_number(in(0), number());
+      case OpKind::mul_scalar:
+        return tracer_.mul_number(in(0), number());
+      case OpKind::clone:
+        return tracer_.clone(in(0));
+      case OpKind::slice:
+        return tracer_.slice_last(in(0), ir::attributes<ir::Slice>(op).start,
+                                  p_.value(p_.output(op, 0)).shape.back());
+      case OpKind::add: {
+        const Tensor a = in(0), b = in(1);
+        return tracer_.add(a, b);
+      }
+      case OpKind::mul: {
+        const Tensor a = in(0), b = in(1);
+        return tracer_.mul(beside(a, b), beside(b, a));
+      }
+      case OpKind::cat: {
+        std::vector<Tensor> parts;
+        for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
+        return tracer_.cat(parts);
+      }
+      case OpKind::mm:
+      case OpKind::addmm:
+        return product(op);
+      default:
+        throw std::logic_error(std::string("--kernels compiled does not trace ") +
+                               ir::row(op.kind).name);
+    }
+  }
+
+  const ir::Program& p_;
+  OpId first_, end_;
+  TraceOptions options_;
+  Tracer tracer_;
+  std::vector<std::optional<Tensor>> tensors_;
+  bool in_norm_ = false;
+};
+
+}  // namespace
+
+JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId output,
+                       const TraceOptions& options) {
+  return BlockTrace(program, first, end, options).run(output);
+}
+
+}  // namespace ac_advisor::passes::compile

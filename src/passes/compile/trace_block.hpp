@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+
+#include "joint_graph.hpp"
+
+namespace ac_advisor::passes::compile {
+
+/// How a block is traced.
+struct TraceOptions {
+  bool cudnn = true;          ///< scaled_dot_product_attention runs cuDNN's kernel, not flash
+  bool checkpointed = false;  ///< --ac full, selective: its ops are marked to be recomputed
+};
+
+/// The joint graph of one transformer block: ops [first, end) of the forward program that lowering
+/// wrote, as torch.compile traces the module that they came from. Values made before are
+/// placeholders, `output` is what the block returns. Throws std::logic_error for an op that
+/// `can_trace` does not know.
+[[nodiscard]] JointGraph trace_block(const ir::Program& program, ir::OpId first, ir::OpId end,
+                                     ir::ValueId output, const TraceOptions& options);
+
+}  // namespace ac_advisor::passes::compile

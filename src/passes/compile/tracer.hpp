@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "joint_graph.hpp"
+
+namespace ac_advisor::passes::compile {
+
+/// What autograd sees of a node: views of one tensor that are one node are several of these.
+struct Tensor {
+  NodeId node = -1;
+  std::int32_t id = -1;
+  bool requires_grad = false;
+};
+
+/// Traces a forward with its backward into a joint graph, as AOTAutograd does under Inductor's
+/// decompositions (v2.11: torch/_decomp/decompositions.py, torch/_inductor/decomposition.py; the
+/// order of gradients is that of tools/autograd/derivatives.yaml's formulas). A node that is there
+/// already is not made again (fx_graph_cse).
+class Tracer {
+ public:
+  Tensor placeholder(ir::ValueId value, const ir::Shape& shape, DType dtype, bool requires_grad,
+                     bool parameter);
+  /// Of what follows, for launches and --ac.
+  void set_module(ir::ModulePath module) { module_ = module; }
+  void set_checkpoint(bool inside) { checkpointed_ = inside; }
+
+  Tensor convert(Tensor x, DType dtype);
+  Tensor pow(Tensor x, double exponent);
+  Tensor mean(Tensor x);
+  Tensor rsqrt(Tensor x);
+  Tensor neg(Tensor x);
+  Tensor relu(Tensor x);
+  Tensor add_number(Tensor x, double number);
+  Tensor mul_number(Tensor x, double number);
+  Tensor add(Tensor a, Tensor b);
+  Tensor mul(Tensor a, Tensor b);
+  Tensor cat(std::span<const Tensor> parts);
+  Tensor silu(Tensor x);
+  Tensor gelu_tanh(Tensor x);
+  Tensor clone(Tensor x);
+  Tensor view(Tensor x, const ir::Shape& shape);
+  Tensor transpose(Tensor x);          ///< a matrix's
+  Tensor heads_with_tokens(Tensor x);  ///< dimensions 1 and 2 of four
+  Tensor unsqueeze(Tensor x, std::size_t dim);
+  Tensor slice_last(Tensor x, std::int64_t start, std::int64_t size);
+  std::vector<Tensor> split_last(Tensor x, std::int64_t size);
+  Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool keep);
+  Tensor sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& attributes, bool keep);
+
+  /// The graph of `outputs` and of the placeholders' gradients, without dead code.
+  [[nodiscard]] JointGraph joint(std::span<const Tensor> outputs);
+  [[nodiscard]] const ir::Shape& shape(Tensor t) const { return graph_.node(t.node).shape; }
+  [[nodiscard]] DType dtype(Tensor t) const { return graph_.node(t.node).dtype; }
+
+ private:
+  using Rule = std::function<void(NodeId gradient)>;
+
+  NodeId emit(Target target, std::vector<NodeId> inputs, const ir::Shape& shape, DType dtype,
+              std::int64_t index = 0, double number = 0);
+  NodeId like(Target target, std::vector<NodeId> inputs, NodeId of, double number = 0) {
+    return emit(target, std::move(inputs), node(of).shape, node(of).dtype, 0, number);
+  }
+  [[nodiscard]] bool swapped(Target target, const std::vector<NodeId>& inputs,
+                             const ir::Shape& shape) const;
+  [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
+  Tensor made(NodeId n, bool requires_grad, Rule rule);
+  void give(Tensor to, NodeId gradient);
+  NodeId view_node(NodeId x, const ir::Shape& shape);
+  NodeId permute_node(NodeId x, bool heads);
+  NodeId binary(Target target, NodeId a, NodeId b);
+  NodeId summed_to(NodeId gradient, const ir::Shape& shape);
+  NodeId slice_node(NodeId x, std::int64_t start, std::int64_t size);
+  NodeId convert_node(NodeId x, DType dtype);
+
+  JointGraph graph_;
+  std::map<std::tuple<Target, std::vector<NodeId>, std::vector<std::int64_t>, DType, std::int64_t,
+                      double>,
+           NodeId>
+      known_;
+  struct Recorded {
+    std::int32_t tensor;
+    Rule rule;
+  };
+  std::vector<Recorded> tape_;
+  std::vector<NodeId> pending_;  ///< by tensor: its gradient so far
+  std::vector<Tensor> placeholders_;
+  ir::ModulePath module_;
+  bool checkpointed_ = false;
+  bool forward_ = true;
+};
+
+}  // namespace ac_advisor::passes::compile

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <vector>
+
+#include "ac_advisor/ir/compiled.hpp"
+#include "trace_block.hpp"
+
+namespace ac_advisor::passes::compile {
+
+/// A compiled block: for all blocks that are alike.
+struct Unit {
+  ir::CompiledGraph forward;   ///< given: the placeholders; results: the output, what is saved
+  ir::CompiledGraph backward;  ///< given: the placeholders, what is saved, the output's gradient
+};
+
+/// Partitions the joint graph and writes both graphs' launches. `budget` as saved_values has it.
+[[nodiscard]] Unit compile_unit(const JointGraph& joint, double budget);
+
+}  // namespace ac_advisor::passes::compile

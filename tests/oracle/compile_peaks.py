@@ -1,0 +1,81 @@
+"""Allocated and reserved peaks and launches of training steps whose blocks torch.compile has made, on the emulated H100.
+
+    ac-advisor dryrun [--world N] --output /dev/null -- python compile_peaks.py OUTPUT.json [--only LABEL]
+
+The step is emulated_peaks.py's; each block, with its checkpoint around it, is compiled by itself with full graphs, and
+FSDP2's hooks are around that (torchtitan: models/llama3/infra/parallelize.py). Inductor generates its kernels and Triton
+assembles them; their launches are counted, nothing runs. Benchmarking is off, so no choice depends on a time.
+"""
+
+import sys
+
+import torch
+import torch._functorch.config
+import torch._inductor.config
+
+import emulated_peaks
+import training_step
+from emulated_cases import case
+
+FSDP8 = {"shard": "fsdp2", "world": 8}
+BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
+MODELS = ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers", "gemma_7b_4layers",
+          "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers", "phi3_mini_4layers")
+
+
+def all_cases():
+    for ac in ("none", "full", "selective"):
+        yield case("llama1b", 8, 2048, ac, kernels="compiled")
+        yield case("llama1b", 8, 2048, ac, kernels="compiled", **FSDP8)
+    for budget in BUDGETS:
+        yield case("llama1b", 8, 2048, f"memory-budget:{budget}", kernels="compiled")
+    for ac in ("none", "full"):
+        for shard in ({}, {"shard": "ddp", "world": 8}, {"grad_accum": 2}):
+            yield case("llama1b_4layers", 2, 2048, ac, kernels="compiled", **shard)
+    yield case("llama1b_4layers", 3, 1000, "none", kernels="compiled")
+    yield case("llama1b_4layers", 2, 2048, "none", attn="flash", kernels="compiled")
+    for model in MODELS:
+        for ac in ("none", "full"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+    for model in ("small_llama", "tiny_llama"):
+        yield case(model, 2, 512, "none", kernels="compiled")
+
+
+def compiled_blocks(model):
+    """Each of a model's blocks, compiled in its place."""
+    decoder, name = training_step.stack_of(model)
+    blocks = [torch.compile(block, fullgraph=True) for block in getattr(decoder, name)]
+    setattr(decoder, name, torch.nn.ModuleList(blocks))
+
+
+def build(entry, on_loss):
+    """As emulated_peaks.build; what is sharded is the compiled block."""
+    ac = entry["ac"]
+    budget = ac.removeprefix("memory-budget:") if ac.startswith("memory-budget:") else "1.0"
+    torch._functorch.config.activation_memory_budget = float(budget)
+    wrap, parallel = training_step.checkpoint_blocks, emulated_peaks.parallel
+
+    def checkpoint_blocks(model, mode):
+        wrap(model, mode)
+        compiled_blocks(model)
+
+    training_step.checkpoint_blocks = checkpoint_blocks
+    emulated_peaks.parallel = lambda step, _, e: parallel(step, training_step.blocks_of(step.m), e)
+    try:
+        return emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
+    finally:
+        training_step.checkpoint_blocks, emulated_peaks.parallel = wrap, parallel
+
+
+def measure(entry):
+    torch._dynamo.reset()
+    return emulated_peaks.measure(entry, build)
+
+
+emulated_peaks_build = emulated_peaks.build
+torch._inductor.config.compile_threads = 1
+torch._inductor.config.force_disable_caches = True
+torch._inductor.config.triton.autotune_pointwise = False
+
+if __name__ == "__main__":
+    sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__))

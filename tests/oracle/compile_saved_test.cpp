@@ -1,0 +1,104 @@
+// AOTAutograd's own partitions of transformer blocks (compile_saved.py) against ours.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/pass.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "passes/compile/partition.hpp"
+#include "passes/compile/trace_block.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+namespace compile = passes::compile;
+
+const char* name_of(DType type) {
+  return type == DType::f32 ? "float32" : type == DType::i64 ? "int64" : "bfloat16";
+}
+
+/// The joint graph of the model's first block, as `lower` writes it.
+compile::JointGraph joint_of(const model::ModelSpec& spec, const StepConfig& config) {
+  passes::StepProgram step;
+  for (const passes::Pass* pass : passes::passes()) {
+    const bool lowers = pass->name == std::string("lower");
+    if (lowers) step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
+    if ((lowers || pass->stage == passes::Stage::before) && pass->runs(spec, config))
+      pass->run(step, spec, config);
+    if (lowers) break;
+  }
+  const ir::Program& p = step.program;
+  ir::OpId first = -1, end = -1;
+  ir::ValueId output = -1;
+  for (ir::OpId id = 0; id < static_cast<ir::OpId>(p.ops.size()); ++id) {
+    if (p.op(id).module.block != 0) continue;
+    if (first < 0) first = id;
+    end = id + 1;
+    if (p.op(id).kind != ir::OpKind::hold) output = p.output(p.op(id), 0);
+  }
+  return compile::trace_block(p, first, end, output, {});
+}
+
+/// Op, shape and dtype of each saved tensor, sorted; parameters and inputs left out.
+std::vector<std::string> described(const compile::JointGraph& graph,
+                                   const std::vector<compile::NodeId>& saved) {
+  std::vector<std::string> all;
+  for (compile::NodeId n : saved) {
+    const compile::Node& node = graph.node(n);
+    if (node.target == compile::Target::placeholder) continue;
+    const auto sizes = node.shape.sizes();
+    all.push_back(
+        json::array({compile::name_of(graph, n),
+                     std::vector<std::int64_t>(sizes.begin(), sizes.end()), name_of(node.dtype)})
+            .dump());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<std::string> described(const json& saved) {
+  std::vector<std::string> all;
+  for (const json& one : saved) all.push_back(one.dump());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what a compiled block saves is what AOTAutograd's partitioner saves, at seven budgets") {
+  std::ifstream stream(std::string(source_dir) + "/tests/oracle/compile_saved.json");
+  REQUIRE(stream);
+  const json document = json::parse(stream);
+  int sets = 0, refused = 0;
+  for (const json& entry : document.at("cases")) {
+    const std::string name = entry.at("model");
+    const model::ModelSpec spec =
+        model::parse_config(document.at("models").at(name).dump(), name, name);
+    const StepConfig config = resolve_options({{"--gpu", "h100-80gb"},
+                                               {"--kernels", "compiled"},
+                                               {"--batch", entry.at("batch").dump()},
+                                               {"--seq", entry.at("seq").dump()}});
+    if (passes::find_exclusion(spec, config) != nullptr) {
+      ++refused;
+      continue;
+    }
+    const compile::JointGraph graph = joint_of(spec, config);
+    for (const auto& [budget, saved] : entry.at("saved").items()) {
+      INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", budget ", budget);
+      CHECK(described(graph, compile::saved_values(graph, std::stod(budget))) == described(saved));
+      ++sets;
+    }
+  }
+  MESSAGE(sets, " saved sets; ", refused, " of ", document.at("cases").size(),
+          " blocks are of kinds that are refused");
+  CHECK(sets >= 190);
+}
+
+}  // namespace ac_advisor::test
