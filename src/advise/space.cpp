@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -29,6 +30,14 @@ std::vector<std::int64_t> tensor_parallel_degrees(const StepConfig& base) {
   for (std::int64_t tp = 1; tp <= std::min(node, base.layout.world); ++tp)
     if (base.layout.world % tp == 0) degrees.push_back(tp);
   return degrees;
+}
+
+/// Whether the base's framework splits layers; what else of the base it lacks aside.
+bool has_tensor_parallelism(const model::ModelSpec& model, const StepConfig& base) {
+  StepConfig split = base;
+  split.layout.tp = 2;
+  const std::string lacking = unavailable(model, split);
+  return lacking.empty() || lacking == unavailable(model, base);
 }
 
 /// The divisors of the rank's sequences next to the base's micro-batch: two below it, one above.
@@ -112,7 +121,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
   const bool whole = base.layout.tp == 1;  // tensor parallelism goes with fsdp2, eager kernels, ce
   std::vector<std::int64_t> degrees;
-  if (whole && base.layout.world > 1 && base.runtime.kind == Runtime::pytorch)
+  if (whole && base.layout.world > 1 && base.runtime.kind == Runtime::pytorch &&
+      has_tensor_parallelism(model, base))
     degrees = tensor_parallel_degrees(base);
   space.set("--batch", micro_batches(base, degrees));
   if (degrees.size() > 1) space.set("--tp", texts_of(degrees));

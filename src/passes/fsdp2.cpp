@@ -39,8 +39,7 @@ class Fsdp2 {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
-        // What only ends locals runs in no module.
-        if (op.kind != OpKind::hold) current = forward_transition(current, b_.group_of(op));
+        if (!ends_locals(op)) current = forward_transition(current, b_.group_of(op));
       } else if (!in_backward) {
         leave_forward(current);
         in_backward = true;
@@ -74,6 +73,14 @@ class Fsdp2 {
 
  private:
   static bool is_end(const Op& op) { return op.kind == OpKind::hold && op.module.block < 0; }
+
+  /// The end of locals enters no module that is done, and leaves none. One at a module's begin is
+  /// of a collective that the module waits for: its hooks have run.
+  bool ends_locals(const Op& op) {
+    if (op.kind != OpKind::hold) return false;
+    const std::int32_t of = b_.group_of(op);
+    return of < 0 || !b_.group(of).post_forward_indices.empty();
+  }
 
   void push(const Op& source) {
     Op op = source;

@@ -129,11 +129,6 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return pp_option(c) + " --loss " + loss_option(c);
      }},
-    {"--pp --hold-output",
-     "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "
-     "into one tensor, which is not planned yet",
-     "use --no-hold-output: return_outputs=False, as TorchTitan does",
-     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.memory.hold_output; }},
     {"--pp --autocast or --output-dtype fp32",
      "the dtypes of what stages send each other are then not those of the parameters",
      "leave them out",
@@ -162,6 +157,12 @@ constexpr Exclusion all_exclusions[] = {
        return piped(c) && c.runtime.kind == Runtime::ac_trainer;
      },
      [](const ModelSpec&, const StepConfig& c) { return pp_option(c); }},
+    // Last: a preset that is in the way of another row is not taken for this one.
+    {"--pp --hold-output",
+     "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "
+     "into one tensor, which is not planned yet",
+     "use --no-hold-output: return_outputs=False, as TorchTitan does",
+     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.memory.hold_output; }},
 };
 
 }  // namespace

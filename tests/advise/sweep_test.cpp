@@ -224,7 +224,7 @@ TEST_CASE("the global batch stays: micro-batch x accumulation x ranks is that of
 
 TEST_CASE(
     "layers are split over the divisors of the world in a node, and each layout has its best") {
-  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
   const OptionList hand{{"--framework", "torchtitan"},
                         {"--world", "12"},
                         {"--node-size", "6"},
@@ -285,7 +285,10 @@ TEST_CASE("options that a row has of its own are settled as if they had been typ
   // of each row's own options is the row.
   const model::ModelSpec model = model::load_model("tiny-llama");
   for (const char* framework : {"torchtitan", "liger", "automodel"}) {
-    const OptionList hand{{"--framework", framework}, {"--world", "2"}, {"--keep-last-block", ""}};
+    const OptionList hand{{"--framework", framework},
+                          {"--world", "2"},
+                          {"--keep-last-block", ""},
+                          {"--fsdp-unit", "block"}};
     const StepConfig base = resolve_options(hand);
     advise::Space space = advise::default_space(model, base);
     space.hand = hand;
@@ -298,6 +301,7 @@ TEST_CASE("options that a row has of its own are settled as if they had been typ
                        {"--loss", loss_option(c)},
                        {"--kernels", to_option(c.memory.kernels)},
                        {"--tp", std::to_string(c.layout.tp)},
+                       {"--fsdp-unit", "block"},
                        {"--batch", std::to_string(c.run.batch)},
                        {"--grad-accum", std::to_string(c.run.grad_accum)}};
       if (c.memory.scope == AcScope::submodule && c.memory.ac == AcMode::full)

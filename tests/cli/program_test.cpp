@@ -49,12 +49,12 @@ TEST_CASE("exit codes: 0 done, 2 what the user can mend") {
   for (const char* bad :
        {"plan", "paln tiny-llama", "plan no-such-model", "plan tiny-llama --bacth 8",
         "plan tiny-llama --batch 0", "plan tiny-llama --ac grouped:0",
-        "plan tiny-llama --world 3 --shard hsdp:2", "plan tiny-llama --kernels compiled",
-        "explain tiny-llama --format html", "report", "report /no/such/file", "trace ls",
-        "plan tiny-llama --output /no/such/folder/f", "compare tiny-llama tiny-llama",
-        "plan tiny-llama > /dev/full", "explain tiny-llama --schedule --format json",
-        "explain tiny-llama --program --format md", "explain tiny-llama --passes --format json",
-        "explain tiny-llama --passes --program"}) {
+        "plan tiny-llama --world 3 --shard hsdp:2",
+        "plan tiny-llama --kernels compiled --dropout 0.1", "explain tiny-llama --format html",
+        "report", "report /no/such/file", "trace ls", "plan tiny-llama --output /no/such/folder/f",
+        "compare tiny-llama tiny-llama", "plan tiny-llama > /dev/full",
+        "explain tiny-llama --schedule --format json", "explain tiny-llama --program --format md",
+        "explain tiny-llama --passes --format json", "explain tiny-llama --passes --program"}) {
     CAPTURE(bad);
     const bool redirected = contains(bad, ">");
     const Result result = run(std::string(bad) + (redirected ? " 2>/dev/null" : " 2>&1"));

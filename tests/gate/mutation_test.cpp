@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 
 using namespace ac_advisor;
@@ -32,7 +33,7 @@ std::optional<Planned> plan(const test::Subject& s) {
     }
     Planned p;
     p.spec = model::parse_config(s.model.dump(), "config.json", "model");
-    const profile::Profile profile = advise::plan(p.spec, resolve_options(options));
+    const profile::Profile profile = advise::plan(p.spec, advise::resolve(p.spec, options).config);
     p.config = profile.config;
     p.figures = {{"peak_allocated", profile.memory.peak_allocated},
                  {"peak_reserved", profile.memory.peak_reserved}};

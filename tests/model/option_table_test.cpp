@@ -27,16 +27,18 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// "grouped:2" of "grouped:K", "budget:1GiB" of "budget:SIZE".
+/// "grouped:2" of "grouped:K", "budget:1GiB" of "budget:SIZE", "memory-budget:0.5" of ":F".
 std::string example(std::string_view word) {
   const std::size_t colon = word.find(':');
   if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
-  return std::string(word.substr(0, colon)) + (word.ends_with("SIZE") ? ":1GiB" : ":2");
+  const char* argument = word.ends_with("SIZE") ? ":1GiB" : word.ends_with(":F") ? ":0.5" : ":2";
+  return std::string(word.substr(0, colon)) + argument;
 }
 
 /// Texts that the option takes beside its default.
 std::vector<std::string> examples(const OptionRow& row) {
   if (row.metavar.empty()) return {""};
+  if (row.name == "--pp-rank") return {"1", "0"};
   std::vector<std::string> texts;
   for (const std::string_view word : row.words) texts.push_back(example(word));
   if (!texts.empty()) return texts;
@@ -49,6 +51,7 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (row.name == "--lora-dropout") return {"0.25"};
   if (row.name == "--network") return {"12.5"};
   if (row.name == "--clip-grad") return {"0.5"};
+  if (row.name == "--pp-layers") return {"4,4"};
   FAIL("no example of " << row.name << ": add one here");
   return {};
 }
@@ -56,6 +59,7 @@ std::vector<std::string> examples(const OptionRow& row) {
 /// The example among others that it may need.
 OptionList given(const OptionRow& row, const std::string& text) {
   OptionList list;
+  if (row.name.starts_with("--pp-")) list.emplace_back("--pp", "2");
   if (row.name != "--world") list.emplace_back("--world", "8");
   if (row.name == "--world" && text != "1") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--shard" && text == "none") list.clear();

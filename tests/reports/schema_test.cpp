@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "ac_advisor/advise/explain.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/simulate/calibrated.hpp"
@@ -89,7 +90,7 @@ TEST_CASE("plans of every sample and mode are valid by their schema") {
         OptionList{{"--framework", "torchtitan"}, {"--world", "2"}, {"--ac", "selective"}},
         OptionList{{"--framework", "automodel"}, {"--world", "2"}, {"--grad-accum", "3"}},
         OptionList{{"--ac", "budget:1TiB"}, {"--gpu", "cpu"}}}) {
-    const StepConfig config = resolve_options(options);
+    const StepConfig config = advise::resolve(model, options).config;
     check_valid(reports::json(advise::plan(model, config)));
     check_valid(reports::json(
         reports::Explanation{advise::plan(model, config), advise::explain_mode(model, config)}));
