@@ -24,6 +24,7 @@ file(GLOB core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/passes/compile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/simulate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
