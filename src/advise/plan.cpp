@@ -63,7 +63,7 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
         "launch-bound: the device waits for the host {:.0f} % of the step; larger micro-batches or "
         "fused kernels leave it less to wait for",
         100.0 * time.launch_bound / time.step));
-  const std::int64_t node = c.layout.node_size > 0 ? c.layout.node_size : device.node_size;
+  const std::int64_t node = device.ranks_of_node(c.layout.node_size);
   const double network =
       c.layout.network_gbps > 0 ? c.layout.network_gbps : device.network_bandwidth * 8.0 / 1e9;
   if (c.layout.world > node && network > 0)
@@ -244,8 +244,7 @@ RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, b
                         static_cast<double>(config.run.grad_accum) *
                         static_cast<double>(config.layout.data_ranks());
   result.time.tokens_per_second = tokens / time.step;
-  const double peak =
-      config.precision.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
+  const double peak = device.peak_flops(config.precision.compute_dtype);
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);
   for (std::string& warning : model_warnings(model, config))

@@ -26,6 +26,13 @@ profile::RankMemory memory_of(const StepConfig& config, const profile::Memory& m
   return figures;
 }
 
+std::vector<RankPlan> all_ranks(const model::ModelSpec& model, const StepConfig& config) {
+  std::vector<RankPlan> ranks;
+  for (std::int64_t r = 0; r < config.layout.pp; ++r)
+    ranks.push_back(plan_rank(model, at_rank(config, r), false));
+  return ranks;
+}
+
 std::size_t highest(const std::vector<RankPlan>& ranks) {
   const auto peak = [](const RankPlan& r) { return r.profile.memory.peak_allocated; };
   return static_cast<std::size_t>(
@@ -53,8 +60,7 @@ void set_time(profile::Profile& result, const std::vector<RankPlan>& ranks,
   result.time.step = time.step;
   result.time.bubble_share = time.bubble;
   result.time.tokens_per_second *= shorter;
-  const double peak =
-      c.precision.compute_dtype == DType::bf16 ? device.bf16_flops : device.fp32_flops;
+  const double peak = device.peak_flops(c.precision.compute_dtype);
   result.time.mfu = model_flops / (static_cast<double>(ranks.size()) * time.step * peak);
 }
 
@@ -80,17 +86,12 @@ void explain(profile::Profile& result, std::size_t shown) {
 }  // namespace
 
 std::int64_t highest_rank(const model::ModelSpec& model, const StepConfig& config) {
-  std::vector<RankPlan> ranks;
-  for (std::int64_t r = 0; r < config.layout.pp; ++r)
-    ranks.push_back(plan_rank(model, at_rank(config, r), false));
-  return static_cast<std::int64_t>(highest(ranks));
+  return static_cast<std::int64_t>(highest(all_ranks(model, config)));
 }
 
 profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config,
                                bool detail) {
-  std::vector<RankPlan> ranks;
-  for (std::int64_t r = 0; r < config.layout.pp; ++r)
-    ranks.push_back(plan_rank(model, at_rank(config, r), false));
+  const std::vector<RankPlan> ranks = all_ranks(model, config);
   const std::size_t shown = config.layout.pp_rank == Layout::highest_rank
                                 ? highest(ranks)
                                 : static_cast<std::size_t>(config.layout.pp_rank);

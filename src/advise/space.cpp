@@ -25,7 +25,7 @@ std::string text_of(const std::string& option, const StepConfig& config) {
 /// nodes it is several times slower (Narayanan et al. 2021, section 3.2, takeaway 1).
 std::vector<std::int64_t> tensor_parallel_degrees(const StepConfig& base) {
   const simulate::Device& device = simulate::find_device(base.device.gpu);
-  const std::int64_t node = base.layout.node_size > 0 ? base.layout.node_size : device.node_size;
+  const std::int64_t node = device.ranks_of_node(base.layout.node_size);
   std::vector<std::int64_t> degrees;
   for (std::int64_t tp = 1; tp <= std::min(node, base.layout.world); ++tp)
     if (base.layout.world % tp == 0) degrees.push_back(tp);

@@ -86,7 +86,7 @@ ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::Mod
 }
 
 void Fsdp2Buffers::unshard(ParamGroup& group) {
-  if (group.empty() || group.unsharded || group.all_gather_output != no_id) return;
+  if (group.unsharded || group.all_gather_output != no_id) return;
   const ir::ModulePath module = module_of(group);
   record(1);  // FSDP::all_gather
   std::vector<ValueId> inputs;

@@ -211,10 +211,8 @@ class Ordered {
   /// gpipe: what micro-batches that are not written hold until their backward, as much as the one
   /// that stands for them. They are gone one by one after its backward, when less and less is held.
   void make_copies(std::int64_t copies) {
-    const std::size_t begin = static_cast<std::size_t>(s_.micro_begin[index(0, 1)]),
-                      end = index(0, 2) < s_.micro_begin.size()
-                                ? static_cast<std::size_t>(s_.micro_begin[index(0, 2)])
-                                : old_.size();
+    const PipelineAction second{Kind::forward, 0, 1, {}, 1};
+    const std::size_t begin = begin_of(second), end = end_of(second);
     std::vector<bool> made(p_.storages.size(), false), kept(p_.storages.size(), false);
     for (std::size_t i = begin; i < end; ++i) {
       const bool backward = old_[i].phase >= Phase::backward;

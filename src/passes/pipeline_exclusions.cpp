@@ -30,11 +30,6 @@ std::string with_layers(const ModelSpec& m, const StepConfig& c) {
          std::to_string(m.layers) + " blocks";
 }
 
-/// Rounds of ScheduleInterleaved1F1B, each of as many micro-batches.
-std::int64_t rounds(const StepConfig& c) {
-  return std::max<std::int64_t>(1, c.run.grad_accum / c.layout.pp);
-}
-
 /// --pp-layers fits the model: one number a stage, their sum the model's, none 0 but at the ends.
 bool fits(const ModelSpec& m, const StepConfig& c) {
   const std::vector<std::int64_t>& layers = c.layout.pp_layers;
@@ -71,7 +66,7 @@ constexpr Exclusion all_exclusions[] = {
      "give --grad-accum that is a multiple of N",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.pp_schedule == PipelineSchedule::interleaved &&
-              c.run.grad_accum % rounds(c) != 0;
+              c.run.grad_accum % pipeline_rank(c).rounds() != 0;
      },
      with_accum},
     {"--pp N of a model of too few blocks",

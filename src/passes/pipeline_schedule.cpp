@@ -112,7 +112,7 @@ std::vector<PipelineAction> gpipe(const PipelineRank& r) {
 /// What ScheduleInterleaved1F1B derives of the number of micro-batches.
 struct Rounds {
   explicit Rounds(const PipelineRank& r)
-      : count(std::max<std::int64_t>(1, r.micro_batches / r.ranks)),
+      : count(r.rounds()),
         micro_batches(r.micro_batches / count),
         warm_up(std::min((r.chunks - 1) * micro_batches + 2 * (r.ranks - 1 - r.rank),
                          r.micro_batches * r.chunks)) {}

@@ -25,7 +25,7 @@ bool is_all_reduce(OpKind kind) {
 
 Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   const std::int64_t shards = run.shards > 0 ? run.shards : run.world / run.tp;
-  const std::int64_t node = run.node_size > 0 ? run.node_size : d.node_size;
+  const std::int64_t node = d.ranks_of_node(run.node_size);
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
   if (run.tp > 1) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};

@@ -105,8 +105,8 @@ RankSeconds rank_seconds(const PipelineRank& rank, const StepTime& time) {
 std::vector<double> message_seconds(std::int64_t bytes, const StepConfig& config,
                                     const Device& device) {
   const Run run = run_of(config);
-  const std::int64_t node = run.node_size > 0 ? run.node_size : device.node_size,
-                     ranks = config.layout.pp, apart = config.layout.world / ranks;
+  const std::int64_t node = device.ranks_of_node(run.node_size), ranks = config.layout.pp,
+                     apart = config.layout.world / ranks;
   std::vector<double> seconds;
   for (std::int64_t r = 0; r < ranks; ++r) {
     const bool leaves = r * apart / node != (r + 1) % ranks * apart / node;
@@ -119,7 +119,7 @@ PipelineTime pipeline_time(const PipelineRank& shape, std::span<const RankSecond
                            std::span<const double> messages) {
   const std::int64_t n = shape.micro_batches;
   const bool rounds = shape.schedule == PipelineSchedule::interleaved;
-  const std::int64_t period = rounds ? n / std::max<std::int64_t>(1, n / shape.ranks) : 1;
+  const std::int64_t period = rounds ? n / shape.rounds() : 1;
   const auto end_of = [&](std::int64_t micro_batches) {
     PipelineRank shorter = shape;
     shorter.micro_batches = micro_batches;

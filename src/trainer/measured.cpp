@@ -112,8 +112,7 @@ void describe_gpu(profile::Profile& result, const Built& built, const Backend& b
       result.absent[path] = "a captured step has no events between its phases";
   const simulate::StepTime predicted =
       simulate::walk_time(built.step, planned, simulate::run_of(c), c.run.grad_accum);
-  const double peak =
-      c.precision.compute_dtype == DType::bf16 ? planned.bf16_flops : planned.fp32_flops;
+  const double peak = planned.peak_flops(c.precision.compute_dtype);
   result.time.mfu = predicted.model_flops / (result.time.step * peak);
   result.assumptions.push_back(
       "times are wall-clock seconds from the first issue to the last kernel's end, of the fastest "

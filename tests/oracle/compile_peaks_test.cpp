@@ -11,26 +11,13 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "peaks.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
 namespace {
 
 using nlohmann::json;
-
-OptionList options_of(const json& step) {
-  OptionList options{{"--gpu", "h100-80gb"}};
-  for (const auto& [key, value] : step.items()) {
-    if (key == "model") continue;
-    std::string name = "--" + key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    if (value.is_boolean())
-      options.emplace_back(value.get<bool>() ? name : "--no-" + name.substr(2), "");
-    else
-      options.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return options;
-}
 
 /// Phases of PyTorch's step, and the profile's.
 struct NamedPhase {
@@ -82,7 +69,7 @@ TEST_CASE("plans of compiled blocks meet what PyTorch's own counters say on the 
     const std::string name = step.at("model");
     const model::ModelSpec spec =
         model::parse_config(document.at("models").at(name).dump(), name, name);
-    OptionList options = options_of(step);
+    OptionList options = options_of_case(step);
     if (!step.contains("attn")) options.emplace_back("--attn", "cudnn");  // what an H100 runs
     const StepConfig config = resolve_options(options);
     if (passes::find_exclusion(spec, config) != nullptr) {

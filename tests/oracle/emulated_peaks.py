@@ -110,7 +110,13 @@ def shard_over(mesh, step, blocks, entry):
     fully_shard(step, reshard_after_forward=False, **options)
 
 
-def build(entry, on_loss):
+def ac_of(entry):
+    """--ac in training_step's words."""
+    return entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
+
+
+def model_of(entry):
+    """On the meta device."""
     config = transformers.AutoConfig.for_model(**config_of(entry["model"]))
     eager = entry["attn"] == "eager" or config.model_type in EAGER_ONLY
     config._attn_implementation = "eager" if eager else "sdpa"
@@ -118,9 +124,13 @@ def build(entry, on_loss):
         model = auto_class(config).from_config(
             config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
     model.tie_weights()
+    return model
+
+
+def build(entry, on_loss):
+    model = model_of(entry)
     blocks = training_step.blocks_of(model)
-    ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
-    training_step.checkpoint_blocks(model, ac)
+    training_step.checkpoint_blocks(model, ac_of(entry))
     loss = entry["loss"].replace("chunked:", "chunk").replace("ce", "hf")
     step = training_step.Step(model, loss, on_loss)
     if step.chunked:

@@ -16,6 +16,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
+#include "peaks.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
@@ -26,20 +27,6 @@ using nlohmann::json;
 /// Whose memory: PyTorch's phases, each with the profile's that it holds.
 const std::map<std::string, std::vector<std::size_t>> phases{
     {"forward", {0}}, {"loss", {1}}, {"backward", {2}}, {"optimizer", {4}}};
-
-OptionList options_of(const json& step) {
-  OptionList options{{"--gpu", "h100-80gb"}};
-  for (const auto& [key, value] : step.items()) {
-    if (key == "model") continue;
-    std::string name = "--" + key;
-    std::replace(name.begin(), name.end(), '_', '-');
-    if (value.is_boolean())
-      options.emplace_back(value.get<bool>() ? name : "--no-" + name.substr(2), "");
-    else
-      options.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return options;
-}
 
 /// Shares of PyTorch's figure, in percent.
 class Errors {
@@ -91,7 +78,7 @@ std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& co
 void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   const json& step = entry.at("case");
   const std::string label = step.dump();
-  const StepConfig config = resolve_options(options_of(step));
+  const StepConfig config = resolve_options(options_of_case(step));
   const profile::Profile p = advise::plan(model, config, false);
   const bool tiny = step.at("model").get<std::string>().starts_with("tiny_");
   (tiny ? all.tiny_allocated : all.allocated)

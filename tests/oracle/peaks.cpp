@@ -56,6 +56,20 @@ DType dtype_of(const std::string& name) {
 
 }  // namespace
 
+OptionList options_of_case(const nlohmann::json& step) {
+  OptionList options{{"--gpu", "h100-80gb"}};
+  for (const auto& [key, value] : step.items()) {
+    if (key == "model") continue;
+    std::string name = "--" + key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    if (value.is_boolean())
+      options.emplace_back(value.get<bool>() ? name : "--no-" + name.substr(2), "");
+    else
+      options.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return options;
+}
+
 std::vector<PeakCase> read_peaks(const std::string& file) {
   std::ifstream stream(std::string(source_dir) + "/tests/oracle/" + file);
   if (!stream) throw std::runtime_error("cannot read tests/oracle/" + file);

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 
@@ -27,6 +29,8 @@ struct Planned {
   std::int64_t kernels_forward = 0, kernels_backward = 0;
 };
 
+/// Of a case in the planner's words (emulated_peaks.json and its like), on an H100.
+[[nodiscard]] OptionList options_of_case(const nlohmann::json& step);
 [[nodiscard]] std::vector<PeakCase> read_peaks(const std::string& file);
 [[nodiscard]] Planned plan_case(const PeakCase& c);
 

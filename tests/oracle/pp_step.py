@@ -5,13 +5,12 @@ the LM head on the last. Positions, masks and rotary tables are made on each.
 """
 
 import torch
-import torch.distributed as dist
-import transformers
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
 from transformers.loss.loss_utils import ForCausalLMLoss
 
+import emulated_peaks
 import training_step
 
 SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe, "interleaved": ScheduleInterleaved1F1B}
@@ -57,14 +56,6 @@ class Stage(nn.Module):
         return hidden if self.head is None else self.head(hidden)
 
 
-def make_model(entry, config):
-    config = transformers.AutoConfig.for_model(**config)
-    config._attn_implementation = "eager" if entry["attn"] == "eager" else "sdpa"
-    with torch.device("meta"):
-        return transformers.AutoModelForCausalLM.from_config(
-            config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
-
-
 class Holder:
     """What checkpoint_blocks expects of a model."""
 
@@ -76,10 +67,9 @@ def make_stages(entry, config, pp_rank, on_loss):
     """This rank's modules and their indices; each is made of a model of its own, on the meta device."""
     count = entry["pp"] * virtual_stages(entry)
     ranges = layers_of_stages(entry, config["num_hidden_layers"])
-    ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
     for index in range(pp_rank, count, entry["pp"]):
-        module = Stage(make_model(entry, config), *ranges[index], index == 0, index == count - 1, on_loss)
-        training_step.checkpoint_blocks(Holder(module.m), ac)
+        module = Stage(emulated_peaks.model_of(entry), *ranges[index], index == 0, index == count - 1, on_loss)
+        training_step.checkpoint_blocks(Holder(module.m), emulated_peaks.ac_of(entry))
         yield index, module
 
 

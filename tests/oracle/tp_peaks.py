@@ -7,28 +7,18 @@ Runs the cases of tp_cases.py that have this world.
 
 import sys
 
-import torch
-import transformers
-
 import emulated_peaks
 import tp_step
 import training_step
-from emulated_cases import config_of
 from tp_cases import all_cases
 
 
 def build(entry, on_loss):
-    config = transformers.AutoConfig.for_model(**config_of(entry["model"]))
-    config._attn_implementation = "eager" if entry["attn"] == "eager" else "sdpa"
-    with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(
-            config, dtype=training_step.DTYPES[entry["param_dtype"]]).train()
-    model.tie_weights()
+    model = emulated_peaks.model_of(entry)
     mesh = tp_step.meshes(entry)
     tp_step.parallelize(model, mesh["tp"], entry)
     blocks = training_step.blocks_of(model)
-    ac = entry["ac"].replace("grouped:", "seg").replace("every:", "every").replace("selective", "selop")
-    training_step.checkpoint_blocks(model, ac)
+    training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     step = training_step.Step(model, entry["loss"].replace("ce", "hf"), on_loss)
     if entry["shard"] == "fsdp2":
         emulated_peaks.shard_over(mesh["dp"], step, blocks, entry)

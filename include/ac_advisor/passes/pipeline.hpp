@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,10 @@ struct PipelineRank {
 
   [[nodiscard]] std::int64_t stage(std::int64_t chunk) const { return chunk * ranks + rank; }
   [[nodiscard]] std::int64_t stages() const { return chunks * ranks; }
+  /// Of ScheduleInterleaved1F1B, each of as many micro-batches.
+  [[nodiscard]] std::int64_t rounds() const {
+    return std::max<std::int64_t>(1, micro_batches / ranks);
+  }
 };
 [[nodiscard]] PipelineRank pipeline_rank(const StepConfig& config);
 

@@ -64,6 +64,15 @@ struct Device {
   double network_gather = 1, network_reduce = 1;  ///< share of it: all-gather, all-reduce
 
   std::shared_ptr<const Measurements> measured;  ///< null: nothing was measured on it
+
+  /// Ranks of a node: those that were asked for, or (0) the GPUs that the link joins.
+  [[nodiscard]] std::int64_t ranks_of_node(std::int64_t asked) const {
+    return asked > 0 ? asked : node_size;
+  }
+  /// Of matrix products, FLOP/s.
+  [[nodiscard]] double peak_flops(DType compute) const {
+    return compute == DType::bf16 ? bf16_flops : fp32_flops;
+  }
 };
 
 /// By name or alias, or the path of a device file (it has a '/' or ends in .json). Throws UserError

@@ -63,6 +63,20 @@ std::int64_t Node::bytes() const {
   return has_tensor ? ir::checked_mul(shape.numel(), size_of(dtype)) : 0;
 }
 
+std::int64_t JointGraph::bytes_of(NodeId n) const {
+  if (node(n).has_tensor) return node(n).bytes();
+  std::int64_t sum = 0;
+  for (NodeId user : node(n).users) sum += node(user).bytes();
+  return sum;
+}
+
+std::vector<NodeId> JointGraph::all(Target target) const {
+  std::vector<NodeId> found;
+  for (NodeId n = 0; n < size(); ++n)
+    if (node(n).target == target) found.push_back(n);
+  return found;
+}
+
 std::string name_of(const JointGraph& graph, NodeId n) {
   const Node& node = graph.node(n);
   if (node.target == getitem)

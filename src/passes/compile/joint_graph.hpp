@@ -93,6 +93,9 @@ struct JointGraph {
   [[nodiscard]] const Node& node(NodeId n) const { return nodes[static_cast<std::size_t>(n)]; }
   [[nodiscard]] Node& node(NodeId n) { return nodes[static_cast<std::size_t>(n)]; }
   [[nodiscard]] NodeId size() const { return static_cast<NodeId>(nodes.size()); }
+  /// Of a node's output, or of all of them (partitioners.py: _size_of).
+  [[nodiscard]] std::int64_t bytes_of(NodeId n) const;
+  [[nodiscard]] std::vector<NodeId> all(Target target) const;
 };
 
 /// "aten.mm.default", or of one of several outputs "aten._scaled_dot_product_…default[0]".

@@ -137,22 +137,12 @@ class Partitioner {
     const TargetRow& row = row_of(n);
     if (options_.not_in_allowlist ? !row.recomputable : row.compute_intensive) return true;
     if (options_.materialized_backward && is_materialized_backwards(n)) return true;
-    const std::int32_t distance = info_.dist_from_bw[static_cast<std::size_t>(n)];
-    constexpr std::int32_t max_dist_from_bw = 1000;
-    if (distance < 1000 && distance > max_dist_from_bw) return true;
+    // config.max_dist_from_bw bans nothing: it is 1000, and asked of what is nearer than that.
     // ban_if_reduction; cat's operands are a list, which it does not count
     std::int64_t read = 0;
     if (node.target != Target::cat)
-      for (NodeId input : node.inputs) read += size_of(input);
-    return 4 * size_of(n) < read;
-  }
-  /// _size_of: of several outputs all.
-  [[nodiscard]] std::int64_t size_of(NodeId n) const {
-    const Node& node = g_.node(n);
-    if (node.has_tensor) return node.bytes();
-    std::int64_t sum = 0;
-    for (NodeId user : node.users) sum += g_.node(user).bytes();
-    return sum;
+      for (NodeId input : node.inputs) read += g_.bytes_of(input);
+    return 4 * g_.bytes_of(n) < read;
   }
 
   bool ban_recomputation_if_allowed(NodeId n) {
@@ -286,13 +276,6 @@ double estimate_runtime(const JointGraph& graph, const Node& node) {
   }
 }
 
-std::vector<NodeId> placeholders_of(const JointGraph& graph) {
-  std::vector<NodeId> inputs;
-  for (NodeId n = 0; n < graph.size(); ++n)
-    if (graph.node(n).target == Target::placeholder) inputs.push_back(n);
-  return inputs;
-}
-
 /// get_saved_values_knapsack: what may be recomputed of what is banned, in order of falling size.
 std::vector<NodeId> knapsack_values(const JointGraph& graph, const NodeInfo& info,
                                     const Options& options, const std::vector<NodeId>& banned,
@@ -306,22 +289,15 @@ std::vector<NodeId> knapsack_values(const JointGraph& graph, const NodeInfo& inf
     (node.kept ? must_save : candidates).push_back(n);
   }
   if (candidates.empty()) {
-    std::vector<NodeId> saved = placeholders_of(graph);
+    std::vector<NodeId> saved = graph.all(Target::placeholder);
     saved.insert(saved.end(), must_save.begin(), must_save.end());
     return saved;
   }
-  const auto size = [&](NodeId n) {
-    const Node& node = graph.node(n);
-    std::int64_t bytes = node.bytes();
-    if (!node.has_tensor)
-      for (NodeId user : node.users) bytes += graph.node(user).bytes();
-    return bytes;
-  };
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](NodeId a, NodeId b) { return size(a) > size(b); });
+                   [&](NodeId a, NodeId b) { return graph.bytes_of(a) > graph.bytes_of(b); });
   std::vector<double> memory, runtime;
   for (NodeId n : candidates) {
-    memory.push_back(static_cast<double>(size(n)) / 1e9 / span);
+    memory.push_back(static_cast<double>(graph.bytes_of(n)) / 1e9 / span);
     runtime.push_back(std::max(estimate_runtime(graph, graph.node(n)), 1.0));
   }
   std::set<NodeId> dont_ban;
@@ -335,7 +311,7 @@ std::vector<NodeId> knapsack_values(const JointGraph& graph, const NodeInfo& inf
 /// choose_saved_values_set
 std::vector<NodeId> saved_values(const JointGraph& graph, double budget) {
   const NodeInfo info(graph);
-  const std::vector<NodeId> inputs = placeholders_of(graph);
+  const std::vector<NodeId> inputs = graph.all(Target::placeholder);
   if (budget == 0) return inputs;
   Options options;
   std::vector<NodeId> runtime_optimized = Partitioner(graph, info, options, nothing).solve();

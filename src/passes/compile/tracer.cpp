@@ -78,6 +78,11 @@ NodeId Tracer::emit(Target target, std::vector<NodeId> inputs, const Shape& shap
   return graph_.size() - 1;
 }
 
+void Tracer::keep_node(NodeId n) {
+  graph_.node(n).kept = true;
+  graph_.node(n).recomputed = false;
+}
+
 Tensor Tracer::made(NodeId n, bool requires_grad, Rule rule) {
   const auto id = static_cast<std::int32_t>(pending_.size());
   pending_.push_back(-1);
@@ -124,8 +129,7 @@ NodeId Tracer::permute_node(NodeId x, bool heads) {
   const std::int64_t first = shape[a];
   shape.set(a, shape[b]);
   shape.set(b, first);
-  return emit(Target::permute, {x}, shape, node(x).dtype, 0,
-              static_cast<double>(heads ? of_heads : of_matrix));
+  return emit(Target::permute, {x}, shape, node(x).dtype, heads ? of_heads : of_matrix);
 }
 
 NodeId Tracer::convert_node(NodeId x, DType to) {
@@ -353,10 +357,7 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
   const Shape product{columns[0], width};
   const NodeId y = bias != nullptr ? emit(Target::addmm, {bias->node, flat, w}, product, dtype(x))
                                    : emit(Target::mm, {flat, w}, product, dtype(x));
-  if (keep) {
-    graph_.node(y).kept = true;
-    graph_.node(y).recomputed = false;
-  }
+  if (keep) keep_node(y);
   const bool trained = x.requires_grad || weight.requires_grad;
   const Tensor with_bias = bias != nullptr ? *bias : Tensor{};
   return made(view_node(y, with_last(wide, width)), trained, [=, this](NodeId g) {
@@ -387,10 +388,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& at
   Node& kernel = graph_.node(all);
   kernel.has_tensor = false;
   kernel.swapped = node(q.node).swapped;
-  if (keep) {
-    kernel.kept = true;
-    kernel.recomputed = false;
-  }
+  if (keep) keep_node(all);
   const NodeId y = emit(Target::getitem, {all}, {s[0], s[1], s[2], shape(v)[3]}, dtype(q), 0);
   const Shape rows = cudnn ? Shape{s[0], s[1], s[2], 1} : Shape{s[0], s[1], s[2]};
   const NodeId log_sum = emit(Target::getitem, {all}, rows, DType::f32, 1);
@@ -398,10 +396,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& at
   const NodeId seed = emit(Target::getitem, {all}, seed_shape, DType::i64, 6);
   const NodeId offset = emit(Target::getitem, {all}, Shape{}, DType::i64, 7);
   if (keep)
-    for (NodeId n : {y, log_sum, seed, offset}) {
-      graph_.node(n).kept = true;
-      graph_.node(n).recomputed = false;
-    }
+    for (NodeId n : {y, log_sum, seed, offset}) keep_node(n);
   const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
   return made(y, trained, [=, this](NodeId g) {
     const NodeId backward =

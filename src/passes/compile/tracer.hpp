@@ -68,6 +68,7 @@ class Tracer {
   [[nodiscard]] bool swapped(Target target, const std::vector<NodeId>& inputs,
                              const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
+  void keep_node(NodeId n);  ///< --ac selective has it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
   void give(Tensor to, NodeId gradient);
   NodeId view_node(NodeId x, const ir::Shape& shape);

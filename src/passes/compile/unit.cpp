@@ -8,11 +8,9 @@
 namespace ac_advisor::passes::compile {
 
 Unit compile_unit(const JointGraph& joint, double budget) {
-  std::vector<NodeId> inputs, saved, tangents;
-  for (NodeId n = 0; n < joint.size(); ++n) {
-    if (joint.node(n).target == Target::placeholder) inputs.push_back(n);
-    if (joint.node(n).target == Target::tangent) tangents.push_back(n);
-  }
+  const std::vector<NodeId> inputs = joint.all(Target::placeholder),
+                            tangents = joint.all(Target::tangent);
+  std::vector<NodeId> saved;
   for (NodeId n : saved_values(joint, budget))
     if (joint.node(n).target != Target::placeholder) saved.push_back(n);
 
