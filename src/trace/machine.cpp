@@ -69,7 +69,7 @@ void look_at_driver(Machine& machine) {
 
 }  // namespace
 
-Machine look_at_machine(const std::string& root) {
+Machine look_at_files(const std::string& root) {
   Machine machine;
   std::error_code none;
   machine.kernel_module = module_version(text_of(root + "/proc/driver/nvidia/version"));
@@ -88,6 +88,11 @@ Machine look_at_machine(const std::string& root) {
   machine.container =
       fs::exists(root + "/.dockerenv", none) || fs::exists(root + "/run/.containerenv", none);
   machine.wsl = fs::exists(root + "/dev/dxg", none);
+  return machine;
+}
+
+Machine look_at_machine() {
+  Machine machine = look_at_files();
   for (const char* variable : variables)
     if (const char* value = std::getenv(variable)) machine.environment[variable] = value;
   look_at_driver(machine);

@@ -32,6 +32,10 @@ def all_cases():
     for ac in ("none", "full"):
         for shard in ({}, {"shard": "ddp", "world": 8}, {"grad_accum": 2}):
             yield case("llama1b_4layers", 2, 2048, ac, kernels="compiled", **shard)
+        yield case("llama1b_4layers", 2, 2048, ac, kernels="compiled", shard="hsdp:4", world=8)
+    for shard in ({}, FSDP8, {"grad_accum": 2}):
+        yield case("llama1b_4layers", 2, 2048, "every:2", kernels="compiled", **shard)
+    yield case("qwen3_06b_4layers", 2, 2048, "every:3", kernels="compiled")
     yield case("llama1b_4layers", 3, 1000, "none", kernels="compiled")
     yield case("llama1b_4layers", 2, 2048, "none", attn="flash", kernels="compiled")
     for model in MODELS:

@@ -849,7 +849,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled with dropout"},
-    {"--kernels compiled, --ac other than none, full, selective and memory-budget:F",
+    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::sqrt;
        c.memory.kernels = Kernels::compiled;
@@ -894,7 +894,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "compiled blocks in the stages of a pipeline"},
-    {"--kernels compiled, --shard other than none and fsdp2",
+    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
        c.layout.shard = Sharding::zero2;

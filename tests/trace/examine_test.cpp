@@ -173,7 +173,7 @@ TEST_CASE("the machine's files are read as the driver writes them") {
   for (const char* name : {"nvidia1", "nvidia0", "nvidiactl", "nvidia-uvm", "null"})
     put(root / "dev" / name, "");
   put(root / ".dockerenv", "");
-  const Machine m = look_at_machine(root.string());
+  const Machine m = look_at_files(root.string());
   CHECK(m.kernel_module == "550.54.15");
   CHECK(m.counters_for_admin_only == true);
   CHECK(m.admin);  // bit 21
@@ -181,7 +181,7 @@ TEST_CASE("the machine's files are read as the driver writes them") {
   CHECK(m.container);
   CHECK_FALSE(m.wsl);
   // An empty root: nothing is known, and nothing fails.
-  const Machine empty = look_at_machine((root / "none").string());
+  const Machine empty = look_at_files((root / "none").string());
   CHECK(empty.kernel_module.empty());
   CHECK_FALSE(empty.counters_for_admin_only);
   CHECK_FALSE(empty.admin);

@@ -42,8 +42,11 @@ struct Machine {
   std::vector<CuptiLibrary> cupti;
 };
 
-/// Looks; starts nothing on a device. `root` stands for "/" where files are looked at.
-[[nodiscard]] Machine look_at_machine(const std::string& root = "");
+/// What the files of the driver and the kernel tell, without a library being loaded. `root` stands for "/".
+[[nodiscard]] Machine look_at_files(const std::string& root = "");
+
+/// Looks at files, environment and NVIDIA's libraries, which it loads; starts nothing on a device.
+[[nodiscard]] Machine look_at_machine();
 
 struct Check {
   enum class State : std::uint8_t { fine, limited, missing };

@@ -1,5 +1,6 @@
 // The pass that puts what torch.compile makes of each block in its place: the launches of its
 // forward graph, and an autograd node whose backward is the other graph.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -70,11 +71,16 @@ class BlockCompiler {
     return blocks;
   }
 
+  [[nodiscard]] bool checkpointed(const Block& block) const {
+    return std::any_of(p_.ops.begin() + block.first, p_.ops.begin() + block.end,
+                       [](const Op& op) { return op.region >= 0; });
+  }
+
   /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
   /// from.
   [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
     std::map<ValueId, std::size_t> seen;
-    std::string text;
+    std::string text = checkpointed(block) ? "checkpointed " : "";
     for (OpId id = block.first; id < block.end; ++id) {
       const Op& op = p_.op(id);
       if (op.kind == OpKind::hold) continue;
@@ -101,10 +107,10 @@ class BlockCompiler {
     const auto [found, is_new] = known_.try_emplace(key, units_.size());
     written.unit = found->second;
     if (!is_new) return written;
-    const AcMode ac = config_.memory.ac;
     const compile::TraceOptions options{config_.run.attention != Attention::flash,
-                                        ac == AcMode::full || ac == AcMode::selective};
-    const double budget = ac == AcMode::memory_budget ? config_.memory.memory_budget : 1.0;
+                                        checkpointed(block)};
+    const double budget =
+        config_.memory.ac == AcMode::memory_budget ? config_.memory.memory_budget : 1.0;
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options), budget));
     p_.compiled.push_back(units_.back().backward);

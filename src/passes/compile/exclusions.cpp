@@ -61,13 +61,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig&) {
        return std::string("--kernels compiled with dropout");
      }},
-    {"--kernels compiled, --ac other than none, full, selective and memory-budget:F",
+    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
      "a checkpoint around other than one block is not planned compiled yet",
-     "use --ac none, full, selective or memory-budget:F, with --ac-scope block",
+     "use --ac none, full, every:K, selective or memory-budget:F, with --ac-scope block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
-       const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::selective ||
-                          ac == AcMode::memory_budget;
+       const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
+                          ac == AcMode::selective || ac == AcMode::memory_budget;
        return compiled(c) && (!known || c.memory.scope != AcScope::block);
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -106,11 +106,13 @@ constexpr Exclusion of_compiled[] = {
     {"--kernels compiled --pp", "compiled blocks in the stages of a pipeline are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.pp > 1; }},
-    {"--kernels compiled, --shard other than none and fsdp2",
+    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
      "what DDP's hooks make of compiled blocks, and DeepSpeed's, is not planned yet",
-     "use --shard none or fsdp2",
+     "use --shard none, fsdp2 or hsdp:R",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::fsdp2;
+       const Sharding shard = c.layout.shard;
+       return compiled(c) && shard != Sharding::none && shard != Sharding::fsdp2 &&
+              shard != Sharding::hsdp;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --shard " + shard_option(c);

@@ -9,7 +9,7 @@ namespace ac_advisor::passes::compile {
 /// How a block is traced.
 struct TraceOptions {
   bool cudnn = true;          ///< scaled_dot_product_attention runs cuDNN's kernel, not flash
-  bool checkpointed = false;  ///< --ac full, selective: its ops are marked to be recomputed
+  bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
 };
 
 /// The joint graph of one transformer block: ops [first, end) of the forward program that lowering
