@@ -152,8 +152,16 @@ std::string training(const Setting& s) {
       s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0);
 }
 
+std::string compilation(const Setting& s) {
+  const bool blocks = s.c.memory.kernels == Kernels::compiled,
+             loss = s.c.memory.loss == LossKind::ce_compiled;
+  if (!blocks && !loss) return "enable = false";
+  return fmt::format("enable = true\ncomponents = [{}{}{}]", blocks ? "\"model\"" : "",
+                     blocks && loss ? ", " : "", loss ? "\"loss\"" : "");
+}
+
 void check(const Setting& s) {
-  if (s.c.memory.loss != LossKind::ce)
+  if (s.c.memory.loss != LossKind::ce && s.c.memory.loss != LossKind::ce_compiled)
     s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
   if (s.c.memory.kernels == Kernels::fused)
     s.refuse("--kernels fused",
@@ -177,10 +185,7 @@ void write(const Setting& s, ExportResult& out) {
       "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
       "[compile]\n{}\n",
       s.target.version, model, s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach",
-      training(s), parallelism(s, out), checkpointing(s, out),
-      // Blocks alone: by default it compiles its loss too (job_config.py, Compile.components).
-      s.c.memory.kernels == Kernels::compiled ? "enable = true\ncomponents = [\"model\"]"
-                                              : "enable = false");
+      training(s), parallelism(s, out), checkpointing(s, out), compilation(s));
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
   if (s.c.memory.hold_output)

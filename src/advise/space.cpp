@@ -139,8 +139,9 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
-  if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits)
-    losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's
+  if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits ||
+      base.memory.loss == LossKind::ce_compiled)
+    losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's, TorchTitan's
   if (whole) space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};

@@ -90,7 +90,8 @@ constexpr Requirement has_scope = {
 
 constexpr Requirement has_logits = {
     [](const StepConfig& c) {
-      return c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast;
+      return c.memory.loss == LossKind::ce || c.memory.loss == LossKind::ce_no_upcast ||
+             c.memory.loss == LossKind::ce_compiled;
     },
     [](const StepConfig& c) { return "--loss " + loss_option(c); },
     "it is the logits that are cast, and there are none", "use --loss ce"};
@@ -230,11 +231,13 @@ constexpr OptionRow table[] = {
             has_scope),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
-         "ce, ce-no-upcast (in the logits' own dtype), lc-ce (no logits in memory), tiled (TRL's, "
-         "4096 tokens x 32768 words at a time), chunked:TOKENS (of TOKENS tokens at a time) or "
+         "ce, ce-no-upcast (in the logits' own dtype), ce-compiled (by torch.compile), lc-ce (no "
+         "logits in memory), tiled (TRL's, 4096 tokens x 32768 words at a time), chunked:TOKENS "
+         "(of TOKENS tokens at a time) or "
          "chunked-logits:N (torchtune's, N parts of the sequence) (ce)",
          memory},
-        loss_words, "^(ce|ce-no-upcast|lc-ce|tiled|chunked:[0-9]+|chunked-logits:[0-9]+)$"),
+        loss_words,
+        "^(ce|ce-no-upcast|ce-compiled|lc-ce|tiled|chunked:[0-9]+|chunked-logits:[0-9]+)$"),
     needing(newer(choice<&S::memory, &MemoryTechniques::wide_output, output_dtypes>(
                 {"--output-dtype", "output_fp32", "TYPE",
                  "bf16 (as computed) or fp32: the logits are cast once more for the loop, as "

@@ -30,6 +30,7 @@ constexpr Choice<Sharding> shards[] = {
 
 constexpr Choice<LossKind> whole_losses[] = {{"ce", LossKind::ce},
                                              {"ce-no-upcast", LossKind::ce_no_upcast},
+                                             {"ce-compiled", LossKind::ce_compiled},
                                              {"lc-ce", LossKind::lc_ce},
                                              {"tiled", LossKind::tiled}};
 

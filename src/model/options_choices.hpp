@@ -68,8 +68,8 @@ inline constexpr std::string_view ac_mode_words[] = {"none",      "full",       
                                                      "sqrt",      "budget:SIZE", "memory-budget:F"};
 inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
                                                    "fsdp2", "hsdp:N", "zero3"};
-inline constexpr std::string_view loss_words[] = {"ce",    "ce-no-upcast",   "lc-ce",
-                                                  "tiled", "chunked:TOKENS", "chunked-logits:N"};
+inline constexpr std::string_view loss_words[] = {
+    "ce", "ce-no-upcast", "ce-compiled", "lc-ce", "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
 inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};

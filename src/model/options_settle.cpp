@@ -178,6 +178,14 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
     c.precision.reduce_dtype = c.precision.compute_dtype;
 }
 
+/// TorchTitan v0.2.2, config/job_config.py, Compile.components: the blocks, and the loss.
+void settle_compiled_loss(StepConfig& c, const Choices& hand) {
+  const bool alone = c.layout.tp == 1 && c.layout.pp == 1 && !c.precision.autocast;
+  if (c.runtime.framework == "torchtitan" && c.memory.kernels == Kernels::compiled && alone &&
+      !hand.has("--loss"))
+    c.memory.loss = LossKind::ce_compiled;
+}
+
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
   if (c.layout.no_sync && c.layout.shard == Sharding::zero2)
@@ -198,6 +206,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_held_output(config, hand, preset);
   settle_adapters(config, hand);
   settle_dtypes(config, hand, preset);
+  settle_compiled_loss(config, hand);
   check_no_sync(config);
   return config;
 }

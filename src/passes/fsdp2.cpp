@@ -278,7 +278,7 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      "the weight is there for the head's own forward alone", "use --loss ce, or --fsdp-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        return torchtitan_units(c) && c.memory.loss != LossKind::ce &&
-              c.memory.loss != LossKind::ce_no_upcast;
+              c.memory.loss != LossKind::ce_no_upcast && c.memory.loss != LossKind::ce_compiled;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--fsdp-unit torchtitan --loss " + loss_option(c);

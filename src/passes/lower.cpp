@@ -52,6 +52,32 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--loss " + loss_option(c) + " for " + m.family;
      }},
+    {"--loss ce-compiled --autocast", "autocast's casts inside a compiled loss are not planned yet",
+     "use --loss ce, or --autocast none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::ce_compiled && c.precision.autocast;
+     }},
+    {"--loss ce-compiled --lora or --quantize",
+     "TorchTitan, whose loss it is, trains no such adapters", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::ce_compiled &&
+              (c.adapters.used() || c.adapters.quantize != Quantization::none);
+     }},
+    {"--loss ce-compiled, --shard other than none, fsdp2 and hsdp:R",
+     "what DDP's hooks make of a compiled loss, and DeepSpeed's, is not planned yet",
+     "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::ce_compiled && c.layout.shard != Sharding::none &&
+              c.layout.shard != Sharding::fsdp2 && c.layout.shard != Sharding::hsdp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--loss ce-compiled --shard " + shard_option(c);
+     }},
+    {"--loss ce-compiled --cuda-graph", "a compiled loss is planned outside of CUDA graphs",
+     "leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss == LossKind::ce_compiled && c.runtime.cuda_graph != CudaGraph::off;
+     }},
     {"--loss chunked-logits:N, a sequence that N does not divide",
      "the chunks of logits and those of labels are then of other lengths",
      "give an N that divides --seq, such as 8",

@@ -57,21 +57,65 @@ ir::ValueId Lowering::cross_entropy(V logits, V labels, ir::Reduction how) {
   return loss;
 }
 
-void Lowering::loss_ce() {
-  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+/// What the model returns; the loss comes next.
+ir::ValueId Lowering::model_logits() {
   leaf_ = Module::lm_head;
   V logits = linear(head_input(gathered(hidden_)), {m_.lm_head, m_.lm_head_bias});
-  const bool shards = tp_ > 1 && config_.layout.loss_parallel;
-  if (tp_ > 1 && !shards) logits = whole_vocabulary(logits);
+  if (tp_ > 1 && !config_.layout.loss_parallel) logits = whole_vocabulary(logits);
   phase_ = Phase::loss;
   logits = scaled_logits(logits);
   leaf_ = Module::loss;
+  return logits;
+}
+
+void Lowering::loss_ce() {
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  const V logits = model_logits();
+  const bool shards = tp_ > 1 && config_.layout.loss_parallel;
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
   const V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
   hold({wide, padded_labels_});  // ForCausalLMLoss' locals
   hold({hidden_, logits});       // the model's
+  s_.loss = loss;
+  s_.outputs = {logits};
+}
+
+// torch.compile(f), f(logits, labels) = F.cross_entropy(logits.flatten(0, 1).float(),
+// labels.flatten(0, 1)): what AOTAutograd and Inductor (v2.11) make of it. Nothing of the logits'
+// size is made but their gradient: a row's maximum and log-sum-exp are saved, and each kernel
+// widens as it reads.
+void Lowering::loss_ce_compiled() {
+  constexpr std::int64_t most_unsplit = 8192;  // _inductor/choices.py: reduction_split_factor
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  const V logits = model_logits();
+  const V flat = p_.reshape(logits, {tokens, spec_.vocab});
+  const V most = out({tokens, 1}, DType::f32, false), log_sum = out({tokens, 1}, DType::f32, false);
+  emit(OpKind::generated, {flat}, {most, log_sum}, ir::Generated{});
+  // The targets' logits: one of each row.
+  const V targets = p_.narrow(flat, 1, 0, 1);
+  const V loss = out({}, DType::f32, true), count = out({}, DType::f32, false);
+  const V total = p_.on_storage_of(loss, {}, DType::f32, false);
+  if (tokens > most_unsplit) {
+    const std::int64_t parts = (tokens + most_unsplit - 1) / most_unsplit;
+    const V counts = out({parts}, DType::i64, false), sums = out({parts}, DType::f32, false);
+    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {counts, sums}, ir::Generated{});
+    emit(OpKind::generated, {sums, counts}, {total, count}, ir::Generated{});
+  } else {
+    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {total, count}, ir::Generated{});
+  }
+
+  // Given: the five inputs of the node, and the loss's gradient. Made: that of the logits.
+  ir::CompiledGraph backward;
+  backward.given = 6;
+  backward.made = {{shape(logits), dtype(logits), -1}};
+  backward.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {0, 1, 2, 3, 4, 5}, {6}}};
+  backward.results = {6, -1, -1, -1, -1};
+  p_.compiled.push_back(std::move(backward));
+  const ir::CompiledUnit unit{static_cast<std::int32_t>(p_.compiled.size()) - 1};
+  emit(OpKind::compiled_unit, {logits, m_.labels, most, log_sum, count}, {loss}, unit);
+  hold({logits});  // the loop's
   s_.loss = loss;
   s_.outputs = {logits};
 }

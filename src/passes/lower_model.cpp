@@ -291,6 +291,9 @@ void Lowering::loss() {
     case LossKind::ce_no_upcast:
       loss_ce();
       break;
+    case LossKind::ce_compiled:
+      loss_ce_compiled();
+      break;
     case LossKind::lc_ce:
       loss_lc_ce();
       break;

@@ -177,6 +177,8 @@ class Lowering {
 
   // lower_loss.cpp
   void loss_ce();
+  void loss_ce_compiled();
+  V model_logits();
   V head_input(V hidden);
   V scaled_logits(V logits);
   V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);

@@ -49,10 +49,13 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.layout.tp > 1; }},
     {"--autocast", "planned for PyTorch, not run by the trainer", "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.precision.autocast; }},
-    {"--loss ce-no-upcast", "planned for PyTorch, not run by the trainer", "use --loss ce",
+    {"--loss ce-no-upcast, --loss ce-compiled", "planned for PyTorch, not run by the trainer",
+     "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained(c) && c.memory.loss == LossKind::ce_no_upcast;
-     }},
+       return trained(c) &&
+              (c.memory.loss == LossKind::ce_no_upcast || c.memory.loss == LossKind::ce_compiled);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--loss " + loss_option(c); }},
     {"--loss tiled, --loss chunked-logits:N", "planned for PyTorch, not run by the trainer",
      "use --loss lc-ce",
      [](const ModelSpec&, const StepConfig& c) {

@@ -146,6 +146,13 @@ TEST_CASE("blocks are compiled by a switch of torchtitan's, by hand in hf, and n
   c.memory.kernels = Kernels::compiled;
   CHECK(says(exported("torchtitan", llama_8b(), c),
              {"[compile]\nenable = true\ncomponents = [\"model\"]"}));
+  c.memory.loss = LossKind::ce_compiled;
+  CHECK(says(exported("torchtitan", llama_8b(), c), {"components = [\"model\", \"loss\"]"}));
+  c.memory.kernels = Kernels::eager;
+  CHECK(says(exported("torchtitan", llama_8b(), c), {"components = [\"loss\"]"}));
+  CHECK(says(error("hf", llama_8b(), c), {"--loss ce-compiled", "use --loss ce"}));
+  c.memory.kernels = Kernels::compiled;
+  c.memory.loss = LossKind::ce;
   CHECK(says(exported("hf", llama_8b(), c), {"block.compile(fullgraph=True)"}));
   CHECK(says(error("deepspeed", llama_8b(), c), {"--kernels compiled", "torchtitan or hf"}));
   c.memory.ac = AcMode::memory_budget;

@@ -172,6 +172,17 @@ TEST_CASE("TorchTitan reduces in fp32 under fsdp2") {
   CHECK(c.precision.reduce_dtype == DType::f32);
 }
 
+TEST_CASE("TorchTitan compiles its loss with its blocks") {
+  const OptionList compiled =
+      with(eight_ranks, {{"--framework", "torchtitan"}, {"--kernels", "compiled"}});
+  CHECK(resolve(compiled).memory.loss == LossKind::ce_compiled);
+  CHECK(resolve(with(compiled, {{"--loss", "ce"}})).memory.loss == LossKind::ce);
+  CHECK(resolve(with(eight_ranks, {{"--framework", "torchtitan"}})).memory.loss == LossKind::ce);
+  CHECK(resolve({{"--kernels", "compiled"}}).memory.loss == LossKind::ce);
+  // Which is not planned compiled: nobody typed a loss.
+  CHECK(resolve(with(compiled, {{"--tp", "2"}})).memory.loss == LossKind::ce);
+}
+
 TEST_CASE("a preset's sub-module scope yields to a mode that has no scope") {
   for (const auto name : options::framework_names())
     for (const char* ac : {"selective", "attention", "grouped:2", "sqrt", "budget:1GiB"})

@@ -37,6 +37,15 @@ def all_cases():
         yield case("llama1b_4layers", 2, 2048, "every:2", kernels="compiled", **shard)
     yield case("qwen3_06b_4layers", 2, 2048, "every:3", kernels="compiled")
     yield case("llama1b_4layers", 3, 1000, "none", kernels="compiled")
+    for kernels in ("eager", "compiled"):
+        for ac in ("none", "full", "selective"):
+            for shard in ({}, FSDP8):
+                yield case("llama1b_4layers", 2, 2048, ac, "ce-compiled", kernels=kernels, hold_output=False, **shard)
+    yield case("llama1b_4layers", 8, 2048, "full", "ce-compiled", kernels="compiled", grad_accum=2)
+    yield case("llama1b_4layers", 3, 1000, "none", "ce-compiled", kernels="compiled", hold_output=False)
+    yield case("llama1b_4layers", 2, 2048, "none", "ce-compiled", kernels="eager", shard="ddp", world=8)
+    for model in ("smollm17b_untied_4layers", "gemma2_2b_4layers", "qwen3_06b_4layers"):
+        yield case(model, 2, 2048, "full", "ce-compiled", kernels="eager", hold_output=False)
     yield case("llama1b_4layers", 2, 2048, "none", attn="flash", kernels="compiled")
     for model in MODELS:
         for ac in ("none", "full"):
@@ -52,23 +61,43 @@ def compiled_blocks(model):
     setattr(decoder, name, torch.nn.ModuleList(blocks))
 
 
+class CompiledLoss(training_step.Step):
+    """The model without a loss, and torchtitan's (components/loss.py, mean over the tokens), compiled."""
+
+    def __init__(self, model, _, on_loss):
+        super().__init__(model, "hf", on_loss)
+        self.loss = torch.compile(self.cross_entropy)
+
+    @staticmethod
+    def cross_entropy(logits, labels):
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
+
+    def forward(self, ids, labels):
+        out = self.m(input_ids=ids, use_cache=False)
+        out.loss = self.loss(out.logits, labels)
+        return out
+
+
 def build(entry, on_loss):
     """As emulated_peaks.build; what is sharded is the compiled block."""
     ac = entry["ac"]
     budget = ac.removeprefix("memory-budget:") if ac.startswith("memory-budget:") else "1.0"
     torch._functorch.config.activation_memory_budget = float(budget)
-    wrap, parallel = training_step.checkpoint_blocks, emulated_peaks.parallel
+    wrap, parallel, step = training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step
 
     def checkpoint_blocks(model, mode):
         wrap(model, mode)
-        compiled_blocks(model)
+        if entry["kernels"] == "compiled":
+            compiled_blocks(model)
 
+    if entry["loss"] == "ce-compiled":
+        training_step.Step = CompiledLoss
     training_step.checkpoint_blocks = checkpoint_blocks
     emulated_peaks.parallel = lambda step, _, e: parallel(step, training_step.blocks_of(step.m), e)
     try:
         return emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
     finally:
-        training_step.checkpoint_blocks, emulated_peaks.parallel = wrap, parallel
+        training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step = wrap, parallel, step
 
 
 def measure(entry):

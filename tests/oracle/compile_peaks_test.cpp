@@ -70,7 +70,9 @@ TEST_CASE("plans of compiled blocks meet what PyTorch's own counters say on the 
     const model::ModelSpec spec =
         model::parse_config(document.at("models").at(name).dump(), name, name);
     OptionList options = options_of_case(step);
-    if (!step.contains("attn")) options.emplace_back("--attn", "cudnn");  // what an H100 runs
+    // What an H100 runs; a memory budget asks for its name.
+    if (!step.contains("attn") && step.at("kernels") == "compiled")
+      options.emplace_back("--attn", "cudnn");
     const StepConfig config = resolve_options(options);
     if (passes::find_exclusion(spec, config) != nullptr) {
       ++refused;
@@ -82,7 +84,7 @@ TEST_CASE("plans of compiled blocks meet what PyTorch's own counters say on the 
   MESSAGE(compared, " cases, ", refused, " refused; worst errors: allocated ", worst.allocated,
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
           worst.launches, " %");
-  CHECK(compared >= 30);
+  CHECK(compared >= 52);
   CHECK(worst.allocated <= 0.1);
   CHECK(worst.phases <= 0.1);
 }

@@ -349,7 +349,7 @@ const Case cases[] = {
        c.precision.autocast = true;
      },
      "not run by the trainer"},
-    {"--loss ce-no-upcast",
+    {"--loss ce-no-upcast, --loss ce-compiled",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.memory.loss = LossKind::ce_no_upcast;
@@ -508,6 +508,32 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "--quantize nf4 --shard fsdp2"},
+    {"--loss ce-compiled --autocast",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.precision.param_dtype = DType::f32;
+       c.precision.autocast = true;
+     },
+     "inside a compiled loss"},
+    {"--loss ce-compiled --lora or --quantize",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.adapters.rank = 8;
+     },
+     "no such adapters"},
+    {"--loss ce-compiled, --shard other than none, fsdp2 and hsdp:R",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.layout.world = 8;
+       c.layout.shard = Sharding::ddp;
+     },
+     "--loss ce-compiled --shard ddp"},
+    {"--loss ce-compiled --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "outside of CUDA graphs"},
     {"--loss tiled --seq 1",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::tiled;

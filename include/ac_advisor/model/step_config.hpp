@@ -38,7 +38,17 @@ enum class AcMode : std::uint8_t {
 enum class AcScope : std::uint8_t { block, submodule };
 /// `tiled`: TRL's LM head, per-token log-probabilities from tiles of tokens x words.
 /// `chunked_logits`: torchtune's, logits in N parts of the sequence, each widened by itself.
-enum class LossKind : std::uint8_t { ce, lc_ce, chunked, ce_no_upcast, tiled, chunked_logits };
+/// `ce_compiled`: cross-entropy of logits as torch.compile makes it, TorchTitan's loss beside
+/// compiled blocks.
+enum class LossKind : std::uint8_t {
+  ce,
+  lc_ce,
+  chunked,
+  ce_no_upcast,
+  tiled,
+  chunked_logits,
+  ce_compiled
+};
 /// `compiled`: torch.compile, each block by itself.
 enum class Kernels : std::uint8_t { eager, fused, compiled };
 enum class Optimizer : std::uint8_t {

@@ -42,7 +42,8 @@ struct Machine {
   std::vector<CuptiLibrary> cupti;
 };
 
-/// What the files of the driver and the kernel tell, without a library being loaded. `root` stands for "/".
+/// What the files of the driver and the kernel tell, without a library being loaded. `root` stands
+/// for "/".
 [[nodiscard]] Machine look_at_files(const std::string& root = "");
 
 /// Looks at files, environment and NVIDIA's libraries, which it loads; starts nothing on a device.
