@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
@@ -58,6 +59,35 @@ void read_kinds(const Figures& f, Device& d) {
       }
     if (!known) f.refuse(path, "named as an op of the op table, such as \"rms_norm\"");
   }
+}
+
+/// Paths of what holds a figure or a word; kinds and measurements are checked where they are read.
+void collect_fields(const json& object, const std::string& prefix, std::set<std::string>& fields) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string path = prefix + key;
+    const bool leaf = !value.is_object() || value.contains("value");
+    if (leaf)
+      fields.insert(path);
+    else if (path != "measurements" && path != "efficiency.kinds")
+      collect_fields(value, path + ".", fields);
+  }
+}
+
+/// All that a device file may say is said by one that is built in.
+void refuse_unknown_fields(const json& root, const std::string& origin) {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> all;
+    for (const embedded::File& file : embedded::files())
+      if (is_device(file)) collect_fields(json::parse(file.text), "", all);
+    return all;
+  }();
+  std::set<std::string> fields;
+  collect_fields(root, "", fields);
+  for (const std::string& field : fields)
+    if (!known.contains(field))
+      throw UserError(origin + ": \"" + field +
+                      "\" is no field of a device file; leave it out, or give it the name that it "
+                      "has in data/devices/README.md");
 }
 
 json parse_object(const std::string& text, const std::string& origin) {
@@ -141,6 +171,7 @@ Device parse_device(const std::string& text, const std::string& origin) {
   if (root.contains("measurements"))
     d.measured = std::make_shared<const Measurements>(
         read_measurements(root["measurements"].dump(), origin));
+  refuse_unknown_fields(root, origin);
   return d;
 }
 

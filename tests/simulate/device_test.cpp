@@ -87,6 +87,12 @@ TEST_CASE("a kind that the op table does not have is refused by name") {
                        doctest::Contains("efficiency.kinds.rms_nrom"), UserError);
 }
 
+TEST_CASE("a field that no device file has is refused by name, wherever it stands") {
+  for (const char* field : {"host.regoin_seconds", "bandwith", "efficiency.matmul.tile"})
+    CHECK(error_with(field, 1).find("\"" + std::string(field) +
+                                    "\" is no field of a device file") != std::string::npos);
+}
+
 TEST_CASE("every built-in device gives every step a time") {
   for (const std::string& name : simulate::device_names()) {
     CAPTURE(name);
