@@ -135,13 +135,14 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
     space.set("--shard", std::move(shards));
   }
-  if (whole) space.set("--kernels", {"eager", "fused"});
+  if (whole) space.set("--kernels", {"eager", "fused", "compiled"});
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
-  if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits ||
-      base.memory.loss == LossKind::ce_compiled)
-    losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's, TorchTitan's
+  if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits)
+    losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's
+  if (base.runtime.framework == "torchtitan" || base.memory.loss == LossKind::ce_compiled)
+    losses.emplace_back("ce-compiled");
   if (whole) space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};

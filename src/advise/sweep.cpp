@@ -131,18 +131,34 @@ std::string recommend(const Sweep& sweep) {
   return text;
 }
 
-/// A sweep that was to split layers and could not says why, where the framework could.
-void tell_unsplit(Sweep& sweep, const Space& space) {
-  const auto axis = std::find_if(space.axes.begin(), space.axes.end(),
-                                 [](const Axis& a) { return a.option == "--tp"; });
-  const bool split = std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                                 [](const Row& row) { return row.profile.config.layout.tp > 1; });
-  if (axis == space.axes.end() || axis->values.size() < 2 || split) return;
-  StepConfig c = sweep.base;
-  c.layout.tp = std::stoll(axis->values[1]);
+/// A sweep that was to try `technique`, `c`, and has no row that is `one_of` it says why, where the
+/// framework could.
+void tell_untried(Sweep& sweep, const char* technique, const StepConfig& c,
+                  bool (*one_of)(const StepConfig&)) {
+  if (std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                  [&](const Row& row) { return one_of(row.profile.config); }))
+    return;
   const passes::Exclusion* excluded = passes::find_exclusion(sweep.model, c);
   if (excluded == nullptr || !unavailable(sweep.model, c).empty()) return;
-  sweep.not_planned.push_back({"tensor parallelism", passes::message(*excluded, sweep.model, c)});
+  sweep.not_planned.push_back({technique, passes::message(*excluded, sweep.model, c)});
+}
+
+void tell_untried(Sweep& sweep, const Space& space) {
+  for (const Axis& axis : space.axes) {
+    StepConfig c = sweep.base;
+    if (axis.option == "--tp" && axis.values.size() > 1) {
+      c.layout.tp = std::stoll(axis.values[1]);
+      tell_untried(sweep, "tensor parallelism", c,
+                   [](const StepConfig& row) { return row.layout.tp > 1; });
+    }
+    if (axis.option == "--kernels" && axis.values.size() > 1 &&
+        c.runtime.kind == Runtime::pytorch) {
+      c.memory.kernels = Kernels::compiled;
+      c.memory.ac = AcMode::none;
+      tell_untried(sweep, "compiled blocks", c,
+                   [](const StepConfig& row) { return row.memory.kernels == Kernels::compiled; });
+    }
+  }
 }
 
 /// "needs 3.1 GiB more than the device has", "12.0 % slower than tp 2"
@@ -207,7 +223,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
       !result.rows.empty() && result.rows.front().rank == 1 ? 0 : result.rows.size();
   result.recommendation = recommend(result);
   add_savings(result, space.hand);
-  tell_unsplit(result, space);
+  tell_untried(result, space);
   return result;
 }
 

@@ -189,8 +189,9 @@ TEST_CASE("a loss that no plan has under autocast is told beside the savings tab
   const advise::Sweep sweep = advise::sweep(model, base, space);
   for (const advise::Saving& saving : sweep.savings)
     CHECK(saving.technique.find("LC-CE") == std::string::npos);
-  REQUIRE(sweep.not_planned.size() == 1);
+  REQUIRE(sweep.not_planned.size() == 2);
   CHECK(sweep.not_planned[0].technique == "+ LC-CE");
+  CHECK(sweep.not_planned[1].technique == "compiled blocks");
   CHECK(sweep.not_planned[0].why.starts_with("--autocast bf16 --loss lc-ce: "));
   for (const std::string& text : {reports::table(sweep, {}), reports::markdown(sweep)}) {
     CHECK(text.find("+ LC-CE (n/a)") != std::string::npos);
@@ -198,7 +199,7 @@ TEST_CASE("a loss that no plan has under autocast is told beside the savings tab
   }
   const std::string json = reports::json(sweep);
   const advise::Sweep again = reports::sweep_from_json(json, "sweep.json");
-  REQUIRE(again.not_planned.size() == 1);
+  REQUIRE(again.not_planned.size() == 2);
   CHECK(again.not_planned[0].why == sweep.not_planned[0].why);
 }
 
@@ -275,9 +276,34 @@ TEST_CASE("a sweep that cannot split a model's layers says why") {
   space.largest_batches = 0;
   const advise::Sweep sweep = advise::sweep(model, base, space);
   CHECK(advise::layouts(sweep).empty());
-  REQUIRE(!sweep.not_planned.empty());
-  CHECK(sweep.not_planned.back().technique == "tensor parallelism");
-  CHECK(sweep.not_planned.back().why.find("how experts are split") != std::string::npos);
+  const auto why = [&](const char* technique) {
+    for (const advise::NotPlanned& left : sweep.not_planned)
+      if (left.technique == technique) return left.why;
+    return std::string("not told");
+  };
+  CHECK(why("tensor parallelism").find("how experts are split") != std::string::npos);
+  CHECK(why("compiled blocks").starts_with("--kernels compiled for qwen3_moe"));
+}
+
+TEST_CASE(
+    "compiled blocks are swept beside eager and fused kernels, with TorchTitan its loss too") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList hand{{"--framework", "torchtitan"}, {"--world", "8"}, {"--seq", "1024"}};
+  const StepConfig base = resolve_options(hand);
+  const auto all = advise::combinations(model, base, advise::space_around(model, base, hand));
+  const auto has = [&](Kernels kernels, LossKind loss) {
+    return std::any_of(all.begin(), all.end(), [&](const StepConfig& c) {
+      return c.memory.kernels == kernels && c.memory.loss == loss;
+    });
+  };
+  CHECK(has(Kernels::compiled, LossKind::ce));
+  CHECK(has(Kernels::compiled, LossKind::ce_compiled));
+  CHECK(has(Kernels::eager, LossKind::ce_compiled));
+  for (const StepConfig& c : all) {
+    const AcMode ac = c.memory.ac;
+    if (c.memory.kernels == Kernels::compiled)
+      CHECK((ac == AcMode::none || ac == AcMode::full || ac == AcMode::selective));
+  }
 }
 
 TEST_CASE("options that a row has of its own are settled as if they had been typed") {

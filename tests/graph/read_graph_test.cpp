@@ -158,8 +158,9 @@ TEST_CASE("a graph is explained and swept like a model, by the modes that it can
   space.set("--ac", {"none", "full", "grouped:2"});
   const advise::Sweep sweep = advise::sweep(spec, config, space);
   CHECK(sweep.rows.size() == 3);
-  REQUIRE(sweep.not_planned.size() == 1);
+  REQUIRE(sweep.not_planned.size() == 2);
   CHECK(sweep.not_planned[0].technique == "+ LC-CE");
+  CHECK(sweep.not_planned[1].technique == "compiled blocks");
 }
 
 TEST_CASE("a graph that cannot be is refused with its place") {
