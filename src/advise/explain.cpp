@@ -195,6 +195,28 @@ void explain_choice(const model::ModelSpec& model, const profile::Profile& with,
   }
 }
 
+std::int64_t of_phase(const profile::Profile& p, Phase phase) {
+  return p.kernels.launches[static_cast<std::size_t>(phase)];
+}
+
+/// The same step with eager blocks; a memory budget is the compiler's own, so against none.
+void explain_compilation(const model::ModelSpec& model, const profile::Profile& with,
+                         std::vector<std::string>& lines) {
+  StepConfig config = with.config;
+  config.memory.kernels = Kernels::eager;
+  if (config.memory.ac == AcMode::memory_budget) config.memory.ac = AcMode::none;
+  const auto eager = other(model, config);
+  if (!eager) return;
+  const auto backward = [](const profile::Profile& p) {
+    return of_phase(p, Phase::backward) + of_phase(p, Phase::recompute);
+  };
+  lines.push_back(fmt::format("compilation, against --kernels eager --ac {}: {}", ac_option(config),
+                              against(with, *eager)));
+  lines.push_back(fmt::format("its launches: {} in forward, {} in backward, against {} and {}",
+                              of_phase(with, Phase::forward), backward(with),
+                              of_phase(*eager, Phase::forward), backward(*eager)));
+}
+
 void explain_loss(const model::ModelSpec& model, const profile::Profile& with,
                   std::vector<std::string>& lines) {
   const auto loss = static_cast<std::size_t>(profile::Category::loss);
@@ -239,10 +261,18 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
     lines.push_back(
         fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
                     gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
-    lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step ({})",
-                                with.kernels.launches[static_cast<std::size_t>(Phase::recompute)],
-                                1e3 * with.time.recompute, to_string(with.time.basis)));
+    if (config.memory.kernels == Kernels::compiled)
+      lines.push_back(fmt::format(
+          "recomputation is part of the compiled backward: {} launches there, {} without ({:+.2f} "
+          "ms, {})",
+          of_phase(with, Phase::backward), of_phase(none, Phase::backward),
+          1e3 * (with.time.step - none.time.step), to_string(with.time.basis)));
+    else
+      lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step ({})",
+                                  of_phase(with, Phase::recompute), 1e3 * with.time.recompute,
+                                  to_string(with.time.basis)));
   }
+  if (config.memory.kernels == Kernels::compiled) explain_compilation(model, with, lines);
   if (config.memory.ac != AcMode::none) explain_choice(model, with, none, lines);
   explain_loss(model, with, lines);
   return lines;

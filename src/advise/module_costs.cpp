@@ -37,12 +37,12 @@ struct Planned {
   passes::StepProgram step;
   std::vector<std::pair<ir::ModulePath, std::int64_t>> kept;  ///< by the module that made it
   std::int64_t kept_bytes = 0, peak = 0;
-  double recompute = 0;
+  double recompute = 0, seconds = 0;
 };
 
 Planned planned(const model::ModelSpec& model, const StepConfig& config,
                 const simulate::Device& device) {
-  Planned result{passes::build_step(model, config), {}, 0, 0, 0};
+  Planned result{passes::build_step(model, config), {}, 0, 0, 0, 0};
   const ir::Program& p = result.step.program;
   const passes::Schedule schedule = passes::make_schedule(result.step);
   const simulate::MemoryModel memory = memory_model(result.step, schedule, device, config);
@@ -62,9 +62,10 @@ Planned planned(const model::ModelSpec& model, const StepConfig& config,
       result.kept_bytes += bytes;
     }
   result.peak = simulate::walk_memory(result.step, schedule, memory).peak;
-  result.recompute = simulate::walk_time(result.step, device, simulate::run_of(config), 1,
-                                         config.runtime.cuda_graph)
-                         .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+  const simulate::StepTime time = simulate::walk_time(result.step, device, simulate::run_of(config),
+                                                      1, config.runtime.cuda_graph);
+  result.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+  result.seconds = time.step;
   return result;
 }
 
@@ -104,9 +105,12 @@ ModuleCosts module_costs(const model::ModelSpec& model, const StepConfig& reques
     if ((whole && model.kv_sharing) || passes::find_exclusion(model, with_kind) != nullptr)
       continue;
     const Planned with = planned(model, with_kind, device);
+    // A compiled backward recomputes within its own kernels.
+    const bool within = config.memory.kernels == Kernels::compiled;
+    const double recompute = within ? with.seconds - none.seconds : with.recompute;
     costs.kinds.push_back(
         {kind.name, kept_by([&](ir::ModulePath path) { return is_of(kind, path); }),
-         none.kept_bytes - with.kept_bytes, with.recompute, with.peak, none.peak - with.peak});
+         none.kept_bytes - with.kept_bytes, recompute, with.peak, none.peak - with.peak});
   }
   costs.kept_elsewhere_bytes = kept_by([&](ir::ModulePath path) {
     return std::none_of(std::begin(kinds), std::end(kinds),

@@ -79,6 +79,31 @@ TEST_CASE("explain offers the loss that the framework has, with the figures of i
   }
 }
 
+TEST_CASE("explain says what compilation changes, and that it recomputes within the backward") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const auto with = [&](const char* kernels, const char* ac) {
+    return resolve_options({{"--batch", "8"}, {"--kernels", kernels}, {"--ac", ac}});
+  };
+  const auto launches = [&](const StepConfig& c) {
+    const auto all = advise::plan(model, c, false).kernels.launches;
+    return std::pair{all[0], all[2] + all[3]};
+  };
+  const auto none = launches(with("compiled", "none")), full = launches(with("compiled", "full")),
+             eager = launches(with("eager", "full"));
+  const auto number = [](std::int64_t n) { return std::to_string(n); };
+  const std::vector<std::string> lines = advise::explain_mode(model, with("compiled", "full"));
+  CHECK(says(lines, "part of the compiled backward: " + number(full.second) + " launches there, " +
+                        number(none.second) + " without"));
+  CHECK(says(lines, "its launches: " + number(full.first) + " in forward, " + number(full.second) +
+                        " in backward, against " + number(eager.first) + " and " +
+                        number(eager.second)));
+  CHECK(says(lines, "compilation, against --kernels eager --ac full: peak "));
+  const double seconds = advise::plan(model, with("compiled", "full"), false).time.step -
+                         advise::plan(model, with("compiled", "none"), false).time.step;
+  const advise::ModuleCosts costs = advise::module_costs(model, with("compiled", "full"));
+  CHECK(of(costs, "whole block").recompute_seconds == doctest::Approx(seconds));
+}
+
 TEST_CASE(
     "module kinds: an eager norm keeps what its seven launches make, a fused one x and 1/rms") {
   // Llama's eager RMSNorm in bf16 keeps x in fp32 (4 BSH), 1/rms (4 BS) and the normalised x in
