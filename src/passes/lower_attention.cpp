@@ -304,10 +304,12 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
       const V queries = slice_last(all, nq_of_group, 0);
       const V q =
           p_.reshape(unary(OpKind::clone, queries), {config_.run.batch, config_.run.seq, nq});
-      const V k = slice_last(all, d, static_cast<std::int32_t>(nq_of_group));
-      const V v = slice_last(all, d, static_cast<std::int32_t>(nq_of_group + d));
-      const V keys = by_head(k, spec_.kv_heads, d), values = by_head(v, spec_.kv_heads, d);
-      return {by_head(q, spec_.heads, d), keys, values};
+      const auto one_of_group = [&](std::int64_t start) {  // transposed alone, not reshaped
+        return p_.reshape(slice_last(all, d, static_cast<std::int32_t>(start)),
+                          {config_.run.batch, spec_.kv_heads, config_.run.seq, d}, true);
+      };
+      const V k = one_of_group(nq_of_group), v = one_of_group(nq_of_group + d);
+      return {by_head(q, spec_.heads, d), k, v};
     }
     case model::QkvLayout::sliced:
       break;
