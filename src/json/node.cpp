@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "ac_advisor/model/error.hpp"
+#include "json/plain_text.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"
 
@@ -46,12 +50,12 @@ std::string shown(const Json& json) {
 
 namespace {
 
-/// nlohmann's own parser with a callback looks through all of a list at the end of each object in
-/// it.
+/// Makes lists and objects at their ends, of their size: an ordered_json that grows copies what it
+/// has, and nlohmann's own parser with a callback looks through all of a list for each entry.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
   Builder(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {}
-  Json root;
+  [[nodiscard]] Json take_root() { return std::move(values_.front()); }
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -60,21 +64,34 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool number_float(double value, const std::string& /*digits*/) override { return put(value); }
   bool string(std::string& value) override { return put(std::move(value)); }
   bool binary(Json::binary_t& /*value*/) override { return false; }  // not in JSON text
-  bool start_object(std::size_t /*size*/) override { return open(Json::object()); }
-  bool start_array(std::size_t /*size*/) override { return open(Json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
 
   bool key(std::string& name) override {
-    auto& object = open_.back()->get_ref<Json::object_t&>();
-    if (object.size() == most_keys)
+    const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(open_.back().key);
+    if (static_cast<std::size_t>(keys_.end() - first) == most_keys)
       throw UserError(fmt::format("{}: more than {} keys in one object", origin_, most_keys));
-    const auto [at, added] = object.emplace(std::move(name), nullptr);
-    if (!added)
+    if (std::find(first, keys_.end(), name) != keys_.end())
       throw UserError(fmt::format("{}: the key {} is there twice in one object; keep one", origin_,
-                                  model::in_quotes(at->first)));
-    member_ = &at->second;
+                                  model::in_quotes(name)));
+    keys_.push_back(std::move(name));
     return true;
+  }
+
+  bool end_object() override {
+    const Begin begin = open_.back();
+    Json::object_t object;
+    object.reserve(keys_.size() - begin.key);
+    for (std::size_t i = begin.key; i < keys_.size(); ++i)
+      object.emplace_back(std::move(keys_[i]), std::move(values_[begin.value + i - begin.key]));
+    keys_.resize(begin.key);
+    return close(std::move(object));
+  }
+
+  bool end_array() override {
+    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(open_.back().value);
+    return close(
+        Json::array_t(std::make_move_iterator(first), std::make_move_iterator(values_.end())));
   }
 
   bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
@@ -85,32 +102,33 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  Json& place(Json value) {
-    if (open_.empty()) return root = std::move(value);
-    if (open_.back()->is_object()) return *member_ = std::move(value);
-    auto& list = open_.back()->get_ref<Json::array_t&>();
-    list.push_back(std::move(value));
-    return list.back();
-  }
-  bool put(Json value) {
-    place(std::move(value));
+  struct Begin {
+    std::size_t value, key;
+  };
+
+  template <typename T>
+  bool put(T&& value) {
+    values_.emplace_back(std::forward<T>(value));
     return true;
   }
-  bool open(Json value) {
+  bool open() {
     if (open_.size() >= most_levels)
       throw UserError(fmt::format("{}: nested deeper than {} levels", origin_, most_levels));
-    open_.push_back(&place(std::move(value)));
+    open_.push_back({values_.size(), keys_.size()});
     return true;
   }
-  bool close() {
+  template <typename T>
+  bool close(T made) {
+    values_.resize(open_.back().value);
     open_.pop_back();
-    return true;
+    return put(std::move(made));
   }
 
   const std::string& text_;
   const std::string& origin_;
-  std::vector<Json*> open_;  ///< what is not at its end yet: nothing moves it until then
-  Json* member_ = nullptr;   ///< the value of the key that was read last
+  std::vector<Json> values_;       ///< of what is open, one after the other
+  std::vector<std::string> keys_;  ///< the same
+  std::vector<Begin> open_;
 };
 
 std::string member(const std::string& path, const std::string& key) {
@@ -133,10 +151,14 @@ std::optional<std::string> find_path(const Json& in, const Json& sought, const s
 }  // namespace
 
 Json parse_document(const std::string& text, const std::string& origin) {
-  Builder builder(text, origin);
-  Json::sax_parse(text, &builder);
-  if (!builder.root.is_object()) throw UserError(origin + ": must be a JSON object, in braces");
-  return std::move(builder.root);
+  std::optional<Builder> builder(std::in_place, text, origin);
+  if (!read_plain_text(text, *builder)) {
+    builder.emplace(text, origin);
+    Json::sax_parse(text, &*builder);
+  }
+  Json root = builder->take_root();
+  if (!root.is_object()) throw UserError(origin + ": must be a JSON object, in braces");
+  return root;
 }
 
 std::string Node::path() const {
