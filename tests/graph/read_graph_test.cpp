@@ -151,6 +151,7 @@ TEST_CASE("a graph's gradients go into DDP's buckets, and a second micro-batch's
   const passes::StepProgram step = planned(ddp);  // a bucket each: both have 1 MiB
   CHECK(places(step, ir::OpKind::bucket_copy).size() == 2);
   CHECK(places(step, ir::OpKind::accumulate_inplace).size() == 2);
+  CHECK(places(step, ir::OpKind::div).size() == 2);  // by the world, where nothing is copied
   CHECK(places(step, ir::OpKind::all_reduce).size() == 4);
   OptionList waiting = ddp;
   waiting.emplace_back("--no-sync", "");
