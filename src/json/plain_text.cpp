@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace ac_advisor::json {
@@ -122,10 +123,10 @@ class PlainText {
     if (whole && at_ - first > 18) return false;  // beyond 64 bits, or near
     if (whole && negative) return made<std::int64_t>(begin, &Sax::number_integer);
     if (whole) return made<std::uint64_t>(begin, &Sax::number_unsigned);
-    double number = 0;
-    const auto [stop, error] = std::from_chars(begin, at_, number);
-    return error == std::errc() && stop == at_ && std::isfinite(number) &&
-           sax_.number_float(number, {});
+    text_.assign(begin, at_);  // strtod as nlohmann's: not every standard library has from_chars
+    char* stop = nullptr;
+    const double number = std::strtod(text_.c_str(), &stop);
+    return *stop == '\0' && std::isfinite(number) && sax_.number_float(number, {});
   }
 
   template <typename Number>
