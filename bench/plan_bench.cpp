@@ -2,9 +2,14 @@
 // by the counters of each line; no time is asserted anywhere.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "embedded/embedded.hpp"
 
@@ -57,6 +62,34 @@ void llama_1b_tokens(benchmark::State& state) {
   plan_from_text(state, "llama-3.2-1b", config);
 }
 
+/// A graph beside its family, both from their text, at the graph's sizes: AC_ADVISOR_BENCH_GRAPH is
+/// a capture of Llama-3.2-1B (docs/graphs.md; no capture is in the repository: they have
+/// megabytes).
+void graph_of_llama_1b(benchmark::State& state) {
+  const char* const path = std::getenv("AC_ADVISOR_BENCH_GRAPH");
+  if (path == nullptr) {
+    state.SkipWithError("AC_ADVISOR_BENCH_GRAPH names no capture");
+    return;
+  }
+  std::stringstream file;
+  file << std::ifstream(path).rdbuf();
+  const std::string text = file.str();
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<double> of_graph{}, of_family{};
+  for (auto _ : state) {
+    const auto begin = Clock::now();
+    const model::ModelSpec graph = model::parse_config(text, path, path);
+    const StepConfig config = advise::resolve(graph, {}).config;
+    benchmark::DoNotOptimize(advise::plan(graph, config, false).memory.peak_allocated);
+    const auto middle = Clock::now();
+    const model::ModelSpec family = model::parse_config(config_text("llama-3.2-1b"), "llama", "1b");
+    benchmark::DoNotOptimize(advise::plan(family, config, false).memory.peak_allocated);
+    of_graph += middle - begin;
+    of_family += Clock::now() - middle;
+  }
+  state.counters["times the family's"] = of_graph / of_family;
+}
+
 /// At least a thousand configurations, on as many threads as there are cores.
 void sweep_1000(benchmark::State& state) {
   const model::ModelSpec model =
@@ -77,6 +110,7 @@ void sweep_1000(benchmark::State& state) {
 BENCHMARK(llama_1b)->Unit(benchmark::kMicrosecond);
 BENCHMARK(llama_8b)->Unit(benchmark::kMicrosecond);
 BENCHMARK(llama_405b)->Unit(benchmark::kMicrosecond);
+BENCHMARK(graph_of_llama_1b)->Unit(benchmark::kMicrosecond);
 BENCHMARK(llama_1b_full_fsdp2)->Arg(2)->Arg(8)->Arg(1024)->Unit(benchmark::kMicrosecond);
 BENCHMARK(llama_1b_tokens)
     ->Args({1, 512})

@@ -38,7 +38,7 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
     set_tests_properties("emulated: ${subject} in PyTorch" PROPERTIES LABELS emulated
       PASS_REGULAR_EXPRESSION "Ran [0-9]+ tests[^\n]*[\r\n]+OK" FAIL_REGULAR_EXPRESSION "FAILED")
   endforeach()
-  foreach(example my_model vision_transformer dit recommender t5)
+  foreach(example my_model vision_transformer dit mamba recommender t5)
     add_test(NAME "emulated: the graph of ${example} is planned as its step is counted"
       COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/capture_test.py"
         "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}" "${example}")

@@ -61,7 +61,7 @@ OptionList with_captured(const model::ModelSpec& model, const OptionList& option
   captured("--batch", std::to_string(model.graph->batch));
   captured("--seq", std::to_string(model.graph->seq));
   if (graph::parameter_dtype(*model.graph) == graph::DType::float32)
-    captured("--param-dtype", "fp32");
+    for (const char* dtype : {"--param-dtype", "--compute-dtype"}) captured(dtype, "fp32");
   all.insert(all.end(), options.begin(), options.end());
   return all;
 }

@@ -71,7 +71,9 @@ class Reader {
       root_.at("blocks").fail(fmt::format("has more than {} entries", most_blocks));
     for (const Node& bytes : root_.at("storages").list())
       g_.storages.push_back(bytes.integer(0, most_bytes));
-    for (const Node& tensor : root_.at("tensors").list()) read_tensor(tensor);
+    const std::vector<Node> tensors = root_.at("tensors").list();
+    g_.tensors.reserve(tensors.size());
+    for (const Node& tensor : tensors) read_tensor(tensor);
     for (const Node& p : root_.at("parameters").list())
       g_.parameters.push_back(
           {p.at("name").text(), index(p.at("tensor"), g_.tensors.size()), p.at("trained").truth()});
@@ -120,7 +122,9 @@ class Reader {
 
   void read_micro_batch(const Node& node, MicroBatch& micro) {
     node.allow_only({"ops", "outputs", "loss", "gradients"});
-    for (const Node& op : node.at("ops").list()) read_op(op, micro);
+    const std::vector<Node> ops = node.at("ops").list();
+    micro.ops.reserve(ops.size());
+    for (const Node& op : ops) read_op(op, micro);
     micro.outputs = indices(node.at("outputs"), g_.storages.size());
     micro.loss = index(node.at("loss"), g_.storages.size());
     if (state(micro.loss) == State::none) node.at("loss").fail("is no storage that is alive");
@@ -128,18 +132,23 @@ class Reader {
     for (const Index s : micro.outputs)
       if (!std::binary_search(made_.begin(), made_.end(), s))
         node.at("outputs").fail("names a storage that no op makes");
-    for (const Node& pair : node.at("gradients").list()) {
-      const Indices both = indices(pair, std::max(g_.parameters.size(), g_.storages.size()));
-      if (both.size() != 2 || static_cast<std::size_t>(both[0]) >= g_.parameters.size() ||
-          static_cast<std::size_t>(both[1]) >= g_.storages.size())
-        pair.fail("must be a parameter's number and a storage's");
-      if (state(both[1]) == State::none) pair.fail("names a storage that is not alive at the end");
-      micro.gradients.emplace_back(both[0], both[1]);
+    for (const Node& gradient : node.at("gradients").list()) {
+      const std::vector<Node> numbers = gradient.list();
+      if (numbers.size() != 3)
+        gradient.fail("must be a parameter's number, a storage's and an op's");
+      const Gradient made{index(numbers[0], g_.parameters.size()),
+                          index(numbers[1], g_.storages.size()),
+                          index(numbers[2], micro.ops.size())};
+      if (state(made.storage) == State::none)
+        gradient.fail("names a storage that is not alive at the end");
+      if (micro.ops[static_cast<std::size_t>(made.whole)].phase != Phase::backward)
+        gradient.fail("names an op that is none of the backward");
+      micro.gradients.push_back(made);
     }
     // What the micro-batch made is gone when the next begins, but for gradients.
     for (const Index s : made_)
       if (state(s) == State::alive) state(s) = State::none;
-    for (const auto& gradient : micro.gradients) state(gradient.second) = State::resident;
+    for (const auto& gradient : micro.gradients) state(gradient.storage) = State::resident;
     made_.clear();
   }
 

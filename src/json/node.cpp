@@ -5,16 +5,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
+#include <iterator>
+#include <optional>
+#include <utility>
 
 #include "ac_advisor/model/error.hpp"
+#include "json/plain_text.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"
 
 namespace ac_advisor::json {
 namespace {
 
-constexpr int most_levels = 32;
+constexpr std::size_t most_levels = 32;
 // Of one object: an ordered_json looks through all of them for each.
 constexpr std::size_t most_keys = std::size_t{1} << 14;
 
@@ -45,54 +48,134 @@ std::string shown(const Json& json) {
 
 }  // namespace
 
-Json parse_document(const std::string& text, const std::string& origin) {
-  std::vector<std::unordered_set<std::string>> open;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using E = Json::parse_event_t;
-    if ((event == E::object_start || event == E::array_start) && depth >= most_levels)
-      throw UserError(fmt::format("{}: nested deeper than {} levels", origin, most_levels));
-    if (event == E::object_start) open.emplace_back();
-    if (event == E::object_end) open.pop_back();
-    if (event == E::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!open.back().insert(key).second)
-        throw UserError(fmt::format("{}: the key {} is there twice in one object; keep one", origin,
-                                    model::in_quotes(key)));
-      if (open.back().size() > most_keys)
-        throw UserError(fmt::format("{}: more than {} keys in one object", origin, most_keys));
-    }
+namespace {
+
+/// Makes lists and objects at their ends, of their size: an ordered_json that grows copies what it
+/// has, and nlohmann's own parser with a callback looks through all of a list for each entry.
+class Builder final : public nlohmann::json_sax<Json> {
+ public:
+  Builder(const std::string& text, const std::string& origin) : text_(text), origin_(origin) {}
+  [[nodiscard]] Json take_root() { return std::move(values_.front()); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(std::int64_t value) override { return put(value); }
+  bool number_unsigned(std::uint64_t value) override { return put(value); }
+  bool number_float(double value, const std::string& /*digits*/) override { return put(value); }
+  bool string(std::string& value) override { return put(std::move(value)); }
+  bool binary(Json::binary_t& /*value*/) override { return false; }  // not in JSON text
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+
+  bool key(std::string& name) override {
+    const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(open_.back().key);
+    if (static_cast<std::size_t>(keys_.end() - first) == most_keys)
+      throw UserError(fmt::format("{}: more than {} keys in one object", origin_, most_keys));
+    if (std::find(first, keys_.end(), name) != keys_.end())
+      throw UserError(fmt::format("{}: the key {} is there twice in one object; keep one", origin_,
+                                  model::in_quotes(name)));
+    keys_.push_back(std::move(name));
     return true;
-  };
-  try {
-    Json root = Json::parse(text, watch);
-    if (!root.is_object()) throw UserError(origin + ": must be a JSON object, in braces");
-    return root;
-  } catch (const Json::parse_error& error) {
-    fail_syntax(text, origin, error);
-  } catch (const Json::out_of_range&) {
-    throw UserError(origin + ": holds a number that is too large; no size is beyond 64 bits");
   }
+
+  bool end_object() override {
+    const Begin begin = open_.back();
+    Json::object_t object;
+    object.reserve(keys_.size() - begin.key);
+    for (std::size_t i = begin.key; i < keys_.size(); ++i)
+      object.emplace_back(std::move(keys_[i]), std::move(values_[begin.value + i - begin.key]));
+    keys_.resize(begin.key);
+    return close(std::move(object));
+  }
+
+  bool end_array() override {
+    const auto first = values_.begin() + static_cast<std::ptrdiff_t>(open_.back().value);
+    return close(
+        Json::array_t(std::make_move_iterator(first), std::make_move_iterator(values_.end())));
+  }
+
+  bool parse_error(std::size_t /*at*/, const std::string& /*token*/,
+                   const Json::exception& error) override {
+    if (const auto* syntax = dynamic_cast<const Json::parse_error*>(&error))
+      fail_syntax(text_, origin_, *syntax);
+    throw UserError(origin_ + ": holds a number that is too large; no size is beyond 64 bits");
+  }
+
+ private:
+  struct Begin {
+    std::size_t value, key;
+  };
+
+  template <typename T>
+  bool put(T&& value) {
+    values_.emplace_back(std::forward<T>(value));
+    return true;
+  }
+  bool open() {
+    if (open_.size() >= most_levels)
+      throw UserError(fmt::format("{}: nested deeper than {} levels", origin_, most_levels));
+    open_.push_back({values_.size(), keys_.size()});
+    return true;
+  }
+  template <typename T>
+  bool close(T made) {
+    values_.resize(open_.back().value);
+    open_.pop_back();
+    return put(std::move(made));
+  }
+
+  const std::string& text_;
+  const std::string& origin_;
+  std::vector<Json> values_;       ///< of what is open, one after the other
+  std::vector<std::string> keys_;  ///< the same
+  std::vector<Begin> open_;
+};
+
+std::string member(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
 }
 
-std::string Node::path_of(const std::string& key) const {
-  return path_.empty() ? key : path_ + "." + key;
+/// The path of `sought`, which lies somewhere in `in`.
+std::optional<std::string> find_path(const Json& in, const Json& sought, const std::string& path) {
+  if (&in == &sought) return path;
+  std::optional<std::string> found;
+  if (in.is_array())
+    for (std::size_t i = 0; i < in.size() && !found; ++i)
+      found = find_path(in[i], sought, fmt::format("{}[{}]", path, i));
+  if (in.is_object())
+    for (const auto& item : in.items())
+      if (!found) found = find_path(item.value(), sought, member(path, item.key()));
+  return found;
 }
 
-Node Node::child(const Json& json, const std::string& key) const {
-  return {json, file_, path_of(key)};
+}  // namespace
+
+Json parse_document(const std::string& text, const std::string& origin) {
+  std::optional<Builder> builder(std::in_place, text, origin);
+  if (!read_plain_text(text, *builder)) {
+    builder.emplace(text, origin);
+    Json::sax_parse(text, &*builder);
+  }
+  Json root = builder->take_root();
+  if (!root.is_object()) throw UserError(origin + ": must be a JSON object, in braces");
+  return root;
+}
+
+std::string Node::path() const {
+  return find_path(*file_->root, *json_, file_->path).value_or(file_->path);
 }
 
 std::optional<Node> Node::find(const std::string& key) const {
   if (!json_->is_object()) fail("must be an object, in braces");
   const auto found = json_->find(key);
   if (found == json_->end()) return std::nullopt;
-  return child(*found, key);
+  return Node(*found, file_);
 }
 
 Node Node::at(const std::string& key) const {
   if (std::optional<Node> found = find(key)) return *std::move(found);
   throw UserError(
-      fmt::format("{}: \"{}\" is missing{}", file_->origin, path_of(key), file_->lacking));
+      fmt::format("{}: \"{}\" is missing{}", file_->origin, member(path(), key), file_->lacking));
 }
 
 void Node::allow_only(const std::vector<std::string_view>& known) const {
@@ -101,8 +184,9 @@ void Node::allow_only(const std::vector<std::string_view>& known) const {
     const std::string& key = item.key();
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string_view near = model::nearest(key, known);
+    const std::string path = this->path();
     throw UserError(fmt::format("{}: {}{} is not a known key; {}", file_->origin,
-                                path_.empty() ? "" : "\"" + path_ + "\": ", model::in_quotes(key),
+                                path.empty() ? "" : "\"" + path + "\": ", model::in_quotes(key),
                                 near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
                                              : fmt::format("did you mean \"{}\"?", near)));
   }
@@ -113,20 +197,20 @@ bool Node::truth() const {
   return json_->get<bool>();
 }
 
-std::string Node::text() const {
+std::string_view Node::view() const {
   if (!json_->is_string()) fail("must be a string");
-  return json_->get<std::string>();
+  return json_->get_ref<const std::string&>();
 }
 
 std::int64_t Node::integer(std::int64_t low, std::int64_t high) const {
-  const auto expected = fmt::format("must be an integer from {} to {}", low, high);
-  if (!json_->is_number_integer()) fail(expected);
-  // An unsigned number beyond 63 bits would come out negative.
-  if (json_->is_number_unsigned() && json_->get<std::uint64_t>() > static_cast<std::uint64_t>(high))
-    fail(expected);
-  const auto value = json_->get<std::int64_t>();
-  if (value < low || value > high) fail(expected);
-  return value;
+  if (json_->is_number_integer()) {
+    const auto value = json_->get<std::int64_t>();
+    // An unsigned number beyond 63 bits would come out negative.
+    const bool beyond = json_->is_number_unsigned() &&
+                        json_->get<std::uint64_t>() > static_cast<std::uint64_t>(high);
+    if (!beyond && value >= low && value <= high) return value;
+  }
+  fail(fmt::format("must be an integer from {} to {}", low, high));
 }
 
 std::int64_t Node::integer() const {
@@ -145,11 +229,11 @@ std::int64_t Node::amount() const {
 }
 
 double Node::number(double low, double high) const {
-  const auto expected = fmt::format("must be a number from {} to {}", low, high);
-  if (!json_->is_number()) fail(expected);
-  const auto value = json_->get<double>();
-  if (!(value >= low && value <= high)) fail(expected);
-  return value;
+  if (json_->is_number()) {
+    const auto value = json_->get<double>();
+    if (value >= low && value <= high) return value;
+  }
+  fail(fmt::format("must be a number from {} to {}", low, high));
 }
 
 double Node::number() const {
@@ -161,16 +245,14 @@ std::vector<Node> Node::list() const {
   if (!json_->is_array()) fail("must be a list, in brackets");
   std::vector<Node> nodes;
   nodes.reserve(json_->size());
-  for (const Json& item : *json_)
-    nodes.push_back(Node(item, file_, fmt::format("{}[{}]", path_, nodes.size())));
+  for (const Json& item : *json_) nodes.push_back(Node(item, file_));
   return nodes;
 }
 
 std::vector<std::pair<std::string, Node>> Node::members() const {
   if (!json_->is_object()) fail("must be an object, in braces");
   std::vector<std::pair<std::string, Node>> nodes;
-  for (const auto& item : json_->items())
-    nodes.emplace_back(item.key(), child(item.value(), item.key()));
+  for (const auto& item : json_->items()) nodes.emplace_back(item.key(), Node(item.value(), file_));
   return nodes;
 }
 

@@ -210,9 +210,9 @@ constexpr Family table[] = {
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .fields = {.bias = "bias"},
-     .own_code = "as the llama that its weights convert to, with q, k and v apart: its own code "
-                 "projects them in one",
-     .own_layer_names = true},
+     .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23",
+     .fused_qkv = true,
+     .qkv_layout = QkvLayout::grouped, .own_layer_names = true},
     {.name = "llama",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,

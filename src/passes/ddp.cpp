@@ -70,6 +70,10 @@ class Ddp final : public GradientHooks {
     const bool copied = micro_batch() == 0 || c_.layout.no_sync;
     emit(copied ? OpKind::bucket_copy : OpKind::accumulate_inplace, s_.parameters[parameter].module,
          {t.gradient, gradient}, {});
+    if (!copied && c_.runtime.kind == Runtime::pytorch)  // a copy divides by the world on its way
+      emit(OpKind::div, s_.parameters[parameter].module, {t.gradient},
+           {p_.on_storage_of(t.gradient, p_.value(t.gradient).shape, p_.value(t.gradient).dtype,
+                             true)});
     if (--waiting_[bucket_of(t)] == 0)
       emit(OpKind::all_reduce, {-1, ir::Module::root}, {static_cast<ValueId>(bucket_of(t))}, {});
   }

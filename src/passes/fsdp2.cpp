@@ -33,24 +33,38 @@ class Fsdp2 {
     if (is_end(old.front())) push(old[begin++]);  // the loop drops an output, then calls the model
     b_.record(1);                                 // FSDP::root_pre_forward
     pre_forward(b_.root());
+    find_ends(old);
     std::int32_t current = -1;
-    bool in_backward = false, recomputing = false;
+    bool in_backward = false, recomputing = false, left_forward = false;
+    const auto leave = [&] {
+      if (!left_forward) leave_forward(current);
+      left_forward = true;
+      current = -1;
+    };
     for (std::size_t i = begin; i < old.size(); ++i) {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
-        if (!ends_locals(op)) current = forward_transition(current, b_.group_of(op));
-      } else if (!in_backward) {
-        leave_forward(current);
-        in_backward = true;
-        current = -1;
-        push(op);  // the seed: the gradient of the loss, whose hook is the root's pre-backward
-        pre_backward(b_.root());
+        if (outside(op)) leave();
+        if (!ends_locals(op) && !left_forward)
+          current = forward_transition(current, b_.group_of(op));
+      } else if (!in_backward && before_root(old, op)) {
+        leave();
+        push(op);
+        // The seed, the gradient of the loss, whose hook is the root's where that makes the loss.
+        in_backward = !s_.loss_outside;
+        if (in_backward) pre_backward(b_.root());
         continue;
-      } else if (op.phase == Phase::recompute) {
+      }
+      if (op.phase >= Phase::backward && !in_backward) {
+        leave();
+        in_backward = true;
+        pre_backward(b_.root());
+      }
+      if (op.phase == Phase::recompute) {
         if (!recomputing) {
           recomputing = true;
-          current = backward_transition(current, backward_group_after(old, i));
+          current = backward_transition(current, backward_group_after(old, i), i);
           recompute_group_ = -1;
         }
         // A checkpoint around several units runs their forward hooks again, without resharding.
@@ -60,14 +74,14 @@ class Fsdp2 {
           if (u >= 0 && u != current) recompute_forward(b_.group(u));
           recompute_group_ = u;
         }
-      } else {
+      } else if (op.phase == Phase::backward) {
         if (recomputing) leave_recomputed();
         recomputing = false;
-        if (group_begins && !is_end(op)) current = backward_transition(current, b_.group_of(op));
+        if (group_begins && !is_end(op)) current = backward_transition(current, b_.group_of(op), i);
       }
       push(op);
     }
-    backward_transition(current, -1);
+    backward_transition(current, -1, old.size());
     finish_backward();
   }
 
@@ -82,17 +96,34 @@ class Fsdp2 {
     return of < 0 || !b_.group(of).post_forward_indices.empty();
   }
 
+  /// Whether a forward op runs after the root's forward.
+  [[nodiscard]] bool outside(const Op& op) const {
+    return s_.loss_outside && op.phase == Phase::loss;
+  }
+  /// Whether an op of backward runs before the root's: the seed, and of a loss outside all of it.
+  [[nodiscard]] bool before_root(const std::vector<Op>& old, const Op& op) const {
+    return !s_.loss_outside || op.forward == no_id ||
+           outside(old[static_cast<std::size_t>(op.forward - first_)]);
+  }
+
+  /// Where each group's backward ends: what another module does in between ends nothing.
+  void find_ends(const std::vector<Op>& old) {
+    ends_.assign(b_.groups().size(), 0);
+    for (std::size_t i = 0; i < old.size(); ++i)
+      if (const std::int32_t of = b_.group_of(old[i]); of >= 0 && old[i].phase >= Phase::backward)
+        ends_[static_cast<std::size_t>(of)] = i;
+  }
+
   void push(const Op& source) {
     Op op = source;
     bool any = false;
-    for (ValueId v : p_.inputs(op)) any = any || b_.instance(v) != v;
+    for (ValueId v : p_.inputs(op)) any = any || b_.is_gathered(v);
     if (any) {
-      const std::vector<ValueId> all(
-          p_.operands.begin() + op.first_operand,
-          p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
+      std::vector<ValueId> all(p_.operands.begin() + op.first_operand,
+                               p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
+      for (std::size_t i = 0; i < op.inputs; ++i) all[i] = b_.instance(all[i]);
       op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-      for (std::size_t i = 0; i < all.size(); ++i)
-        p_.operands.push_back(i < op.inputs ? b_.instance(all[i]) : all[i]);
+      p_.operands.insert(p_.operands.end(), all.begin(), all.end());
     }
     const auto id = static_cast<OpId>(p_.ops.size());
     moved_.push_back(id);
@@ -161,11 +192,18 @@ class Fsdp2 {
     b_.unshard(*post_forward_order_[static_cast<std::size_t>(target)]);
   }
 
-  std::int32_t backward_transition(std::int32_t current, std::int32_t next) {
+  std::int32_t backward_transition(std::int32_t current, std::int32_t next, std::size_t at) {
     if (current == next) return current;
     b_.set_phase(Phase::backward);
-    if (current >= 0) post_backward(b_.group(current));
-    if (next >= 0) pre_backward(b_.group(next));
+    const auto in_between = [&](std::int32_t of) {
+      return ends_[static_cast<std::size_t>(of)] > at;
+    };
+    if (current >= 0) {
+      ParamGroup& group = b_.group(current);
+      group.in_backward = in_between(current);
+      if (!group.in_backward) post_backward(group);
+    }
+    if (next >= 0 && !b_.group(next).in_backward) pre_backward(b_.group(next));
     return next;
   }
 
@@ -196,7 +234,8 @@ class Fsdp2 {
   Fsdp2Buffers b_;
   std::vector<ParamGroup*> post_forward_order_;
   OpId first_ = 0;
-  std::vector<OpId> moved_;  ///< where the ops from first_ on stand now
+  std::vector<OpId> moved_;        ///< where the ops from first_ on stand now
+  std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
   bool reduces_ = true, in_recomputed_ = false;
 };

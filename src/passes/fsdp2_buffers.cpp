@@ -71,6 +71,17 @@ OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const Valu
   return id;
 }
 
+ValueId Fsdp2Buffers::instance(ValueId v) {
+  const ValueId root = p_.root(v);
+  if (!is_gathered(root)) return v;
+  const ValueId whole = instance_[static_cast<std::size_t>(root)];
+  if (v == root) return whole;
+  const ir::Value like = p_.value(v);
+  const ValueId view = p_.reshape(whole, like.shape, like.permuted);
+  p_.value(view).dtype = like.dtype;
+  return view;
+}
+
 void Fsdp2Buffers::hold(ValueId v) {
   const ValueId list[] = {v};
   emit(OpKind::hold, {-1, ir::Module::fsdp}, list, {});

@@ -16,6 +16,7 @@ struct ParamGroup {
   std::int64_t trained_numel = 0;       ///< padded elements on one rank that have a gradient
   bool reshard_after_forward = true;
   bool unsharded = false;
+  bool in_backward = false;  ///< begun, and left for another module's ops before its own end
   [[nodiscard]] bool empty() const { return parameters.empty(); }  ///< a state without a group
   ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet
   std::vector<ir::ValueId> gathered;          ///< unsharded parameters, while they are
@@ -40,11 +41,13 @@ class Fsdp2Buffers {
   [[nodiscard]] std::int32_t group_of(const ir::Op& op) const { return group_of(op.module); }
 
   void set_phase(ir::Phase phase) { phase_ = phase; }
-  /// A parameter's gathered copy, while there is one; else the value itself.
-  [[nodiscard]] ir::ValueId instance(ir::ValueId v) const {
-    const auto i = static_cast<std::size_t>(v);
-    return i < instance_.size() && instance_[i] != ir::no_id ? instance_[i] : v;
+  /// Whether it is, or views, a parameter that is gathered.
+  [[nodiscard]] bool is_gathered(ir::ValueId v) const {
+    const auto i = static_cast<std::size_t>(p_.root(v));
+    return i < instance_.size() && instance_[i] != ir::no_id;
   }
+  /// The same of a parameter's gathered copy, while there is one; else the value itself.
+  [[nodiscard]] ir::ValueId instance(ir::ValueId v);
   void hold(ir::ValueId v);
   /// Profiler ranges, whose begin and end PyTorch dispatches as ops.
   void record(std::int32_t ranges);

@@ -1,6 +1,8 @@
 // The pass that declares what exists before the step of an imported graph, and what cannot be asked
 // of one.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -41,6 +43,14 @@ class Residents {
   const graph::Graph& g_;
 };
 
+/// By parameter.
+std::vector<bool> has_gradient(const graph::Graph& g) {
+  std::vector<bool> has(g.parameters.size(), false);
+  for (const graph::Gradient& gradient : g.micro_batches[0].gradients)
+    has[static_cast<std::size_t>(gradient.parameter)] = true;
+  return has;
+}
+
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   const graph::Graph& g = *spec.graph;
   const std::vector<ir::ModulePath> places = places_of(g);
@@ -52,11 +62,9 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
     step.parameters.push_back({value, module, 1, ir::no_id, p.trained});
   }
   // PyTorch's optimizers make no states for a gradient of None.
-  std::vector<bool> has_gradient(g.parameters.size(), false);
-  for (const auto& gradient : g.micro_batches[0].gradients)
-    has_gradient[static_cast<std::size_t>(gradient.first)] = true;
-  for (std::size_t i = 0; i < has_gradient.size(); ++i)
-    step.parameters[i].trained = step.parameters[i].trained && has_gradient[i];
+  const std::vector<bool> has = has_gradient(g);
+  for (std::size_t i = 0; i < has.size(); ++i)
+    step.parameters[i].trained = step.parameters[i].trained && has[i];
   for (const graph::Index tensor : g.buffers)
     step.buffers.push_back(residents.declare(tensor, ir::Role::buffer, {-1, ir::Module::root}));
   for (const graph::Index tensor : g.inputs)
@@ -67,6 +75,28 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
 }
 
 // --- what is refused ----------------------------------------------------------------------------
+
+const graph::Tensor& tensor_of(const graph::Graph& g, const graph::Parameter& parameter) {
+  return g.tensors[static_cast<std::size_t>(parameter.tensor)];
+}
+
+bool has_several_dtypes(const graph::Graph& g) {
+  return std::any_of(g.parameters.begin(), g.parameters.end(), [&](const graph::Parameter& p) {
+    return tensor_of(g, p).dtype != tensor_of(g, g.parameters.front()).dtype;
+  });
+}
+
+bool has_scalar_parameter(const graph::Graph& g) {
+  return std::any_of(g.parameters.begin(), g.parameters.end(),
+                     [&](const graph::Parameter& p) { return tensor_of(g, p).shape.empty(); });
+}
+
+bool has_unused_parameter(const graph::Graph& g) {
+  const std::vector<bool> has = has_gradient(g);
+  for (std::size_t i = 0; i < has.size(); ++i)
+    if (g.parameters[i].trained && !has[i]) return true;
+  return false;
+}
 
 std::string size_option(const char* name, std::int64_t value) {
   return std::string(name) + " " + std::to_string(value);
@@ -110,10 +140,36 @@ constexpr Exclusion exclusions_of_graph[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.adapters.used() || c.adapters.quantize != Quantization::none;
      }},
-    {"--world N or --shard of an imported graph", "sharding is not planned for graphs yet",
-     "leave them out, or run the sharded program itself: ac-advisor dryrun",
+    {"--tp or --pp of an imported graph", "how its modules would be split is not known",
+     "leave them out, or run the program itself: ac-advisor dryrun",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.tp > 1 || c.layout.pp > 1; }},
+    {"--shard zero1 or zero2 of an imported graph", "they are not planned for graphs yet",
+     "use --shard ddp, fsdp2 or hsdp:N",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.world > 1 || c.layout.shard != Sharding::none;
+       return "--shard " + shard_option(c) + " of an imported graph";
+     }},
+    {"--fsdp-unit segment or torchtitan of an imported graph",
+     "its blocks are what fully_shard is called on, each and the model", "use --fsdp-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.gathers() && c.layout.fsdp_unit != FsdpUnit::block;
+     }},
+    {"--shard of an imported graph, parameters of several dtypes",
+     "fsdp2 reduces gradients of one dtype, and ddp's buckets of several are not planned yet",
+     "capture it again with --dtype",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.layout.shard != Sharding::none && has_several_dtypes(*m.graph);
+     }},
+    {"--shard fsdp2 or hsdp:N of an imported graph, a parameter of no dimension",
+     "fully_shard splits parameters along their first", "give it a dimension of one, or use ddp",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.layout.gathers() && has_scalar_parameter(*m.graph);
+     }},
+    {"--shard ddp of an imported graph, a trained parameter without a gradient",
+     "DistributedDataParallel waits for it, and ends with an error",
+     "freeze it in make_model, or use --shard fsdp2",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.layout.shard == Sharding::ddp && has_unused_parameter(*m.graph);
      }},
     {"--optimizer-in-backward of an imported graph", "it is not planned for graphs yet",
      "leave it out", [](const ModelSpec&, const StepConfig& c) { return c.optimizer.in_backward; }},

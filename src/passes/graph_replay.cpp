@@ -34,7 +34,6 @@ class Replay {
         p_(step.program),
         g_(graph),
         m_(micro),
-        places_(places_of(graph)),
         recomputes_(recomputes),
         tensors_(graph.tensors.size(), no_id),
         first_tensor_(graph.storages.size(), -1),
@@ -46,8 +45,13 @@ class Replay {
       first_tensor_[at(g_.tensors[t].storage)] = static_cast<graph::Index>(t);
     for (std::size_t i = 0; i < m_.ops.size(); ++i)
       for (const graph::Index s : m_.ops[i].out) made_by_[at(s)] = static_cast<graph::Index>(i);
-    for (const auto& gradient : m_.gradients) gradients_.push_back(gradient.second);
+    for (const graph::Gradient& gradient : m_.gradients) {
+      gradients_.push_back(gradient.storage);
+      completions_.emplace_back(gradient.whole, gradient.storage);
+    }
     std::sort(gradients_.begin(), gradients_.end());
+    std::sort(completions_.begin(), completions_.end());
+    find_places();
   }
 
   void run() {
@@ -55,6 +59,7 @@ class Replay {
       if (recomputes_ && begins_node(i)) unpack(i);
       emit(i);
       release(i);
+      complete(i);
     }
     finish();
   }
@@ -65,13 +70,33 @@ class Replay {
     return phases[static_cast<std::size_t>(op.phase)];
   }
 
-  /// Backward's ops stand where the forward op does that they belong to.
-  [[nodiscard]] ir::ModulePath module(const graph::Op& op) const {
-    if (op.forward >= 0) return module(m_.ops[at(op.forward)]);
-    const ir::ModulePath place = places_[at(op.module)];
-    if (op.phase == graph::Phase::loss && place.block < 0 && place.leaf == ir::Module::root)
-      return {-1, ir::Module::loss};
-    return place;
+  /// Backward's ops stand where the forward op does that they belong to; those of no forward op,
+  /// which add a gradient to a parameter's, where the ones before them do.
+  void find_places() {
+    const std::vector<ir::ModulePath> places = places_of(g_);
+    for (const graph::Op& op : m_.ops) {
+      ir::ModulePath place = places[at(op.module)];
+      if (op.forward >= 0)
+        place = places_[at(op.forward)];
+      else if (op.phase == graph::Phase::backward && !places_.empty())
+        place = places_.back();
+      else if (op.phase == graph::Phase::loss && place.block < 0 && place.leaf == ir::Module::root)
+        place = {-1, ir::Module::loss};
+      places_.push_back(place);
+    }
+  }
+  [[nodiscard]] ir::ModulePath module(std::size_t op) const { return places_[op]; }
+
+  /// The gradients that are whole now, as what this op makes of them: later passes see where.
+  void complete(std::size_t i) {
+    for (; completed_ < completions_.size() && at(completions_[completed_].first) == i;
+         ++completed_) {
+      const ValueId made = storage(completions_[completed_].second);
+      const ValueId whole =
+          p_.on_storage_of(made, p_.value(made).shape, p_.value(made).dtype, false);
+      p_.emit(OpKind::view, Phase::backward, module(i), {made}, {whole});
+      s_.captured[at(completions_[completed_].second)] = whole;
+    }
   }
 
   [[nodiscard]] ValueId storage(graph::Index s) const { return s_.captured[at(s)]; }
@@ -97,8 +122,8 @@ class Replay {
     return first < 0 ? nullptr : &g_.tensors[at(first)];
   }
 
-  ValueId make(const graph::Op& op, graph::Index s) {
-    const ValueId value = make_storage(p_, g_, s, looks(s), role(op, s), module(op));
+  ValueId make(std::size_t i, graph::Index s) {
+    const ValueId value = make_storage(p_, g_, s, looks(s), role(m_.ops[i], s), module(i));
     return s_.captured[at(s)] = value;
   }
 
@@ -126,11 +151,11 @@ class Replay {
     const graph::Op& op = m_.ops[i];
     Values in, out;
     for (const graph::Index t : op.in) in.push_back(tensor(t));
-    for (const graph::Index s : op.out) out.push_back(make(op, s));
+    for (const graph::Index s : op.out) out.push_back(make(i, s));
     const Kind kind = kind_of(op);
     if (kind.kind != OpKind::captured && op.product && !out.empty())
       p_.value(out.front()).shape = {op.product->rows, op.product->columns};
-    const OpId id = p_.emit(kind.kind, phase(op), module(op), in, out, kind.attributes);
+    const OpId id = p_.emit(kind.kind, phase(op), module(i), in, out, kind.attributes);
     emitted_[i] = id;
     if (op.forward >= 0) p_.op(id).forward = emitted_[at(op.forward)];
     for (const graph::Index t : op.in) touched_[at(g_.tensors[at(t)].storage)] = id;
@@ -149,14 +174,14 @@ class Replay {
   /// which a checkpoint runs again; what came into the block is the caller's.
   void release(std::size_t i) {
     const graph::Op& op = m_.ops[i];
-    const ir::ModulePath here = module(op);
+    const ir::ModulePath here = module(i);
     Values own, callers;
     const auto let_go = [&](graph::Index s) {
       const graph::Index maker = made_by_[at(s)];
       if (maker < 0) return;  // what exists before the step stays
       if (touched_[at(s)] == emitted_[i]) return;
       const bool inside =
-          op.phase == graph::Phase::backward || module(m_.ops[at(maker)]).block == here.block;
+          op.phase == graph::Phase::backward || module(at(maker)).block == here.block;
       (inside ? own : callers).push_back(storage(s));
     };
     for (const graph::Index s : op.frees) {
@@ -188,7 +213,7 @@ class Replay {
         if (made_before_backward(t)) saved.push_back(storage(g_.tensors[at(t)].storage));
     std::sort(saved.begin(), saved.end());
     saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
-    hold(saved, m_.ops[i], module(m_.ops[i]));
+    hold(saved, m_.ops[i], module(i));
   }
 
   /// What is left of the micro-batch: gradients, the loss, the output if it is held, and what the
@@ -198,7 +223,7 @@ class Replay {
     s_.losses.push_back(s_.loss);
     s_.outputs.clear();
     for (const graph::Index s : m_.outputs) s_.outputs.push_back(storage(s));
-    for (const auto& [parameter, s] : m_.gradients) {
+    for (const auto& [parameter, s, whole] : m_.gradients) {
       s_.parameters[at(parameter)].gradient = storage(s);
       p_.storage(p_.storage_of(storage(s))).module = s_.parameters[at(parameter)].module;
     }
@@ -215,7 +240,7 @@ class Replay {
   ir::Program& p_;
   const graph::Graph& g_;
   const graph::MicroBatch& m_;
-  std::vector<ir::ModulePath> places_;  ///< by module
+  std::vector<ir::ModulePath> places_;  ///< by op
   bool recomputes_;
   Values tensors_;               ///< by tensor
   graph::Indices first_tensor_;  ///< by storage
@@ -224,6 +249,8 @@ class Replay {
   std::vector<bool> released_;   ///< by storage
   std::vector<OpId> emitted_;    ///< by op of the graph
   graph::Indices gradients_;     ///< storages, sorted
+  std::vector<std::pair<graph::Index, graph::Index>> completions_;  ///< op, gradient that is whole
+  std::size_t completed_ = 0;                                       ///< of them
 };
 
 bool always(const StepConfig&) { return true; }
@@ -235,9 +262,14 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
   if (step.loss != no_id) held.push_back(step.loss);
   if (!held.empty())
     step.program.emit(OpKind::hold, Phase::forward, {-1, ir::Module::root}, held, Values{});
-  const std::size_t index = std::min<std::size_t>(step.micro_begin.size() - 1, 1);
-  Replay(step, *spec.graph, spec.graph->micro_batches[index], config.memory.ac != AcMode::none)
-      .run();
+  // Where gradients stay what autograd made them, the next micro-batch adds to them.
+  const bool adds = std::any_of(step.parameters.begin(), step.parameters.end(),
+                                [](const Parameter& p) { return p.gradient != no_id; });
+  const graph::MicroBatch& micro = spec.graph->micro_batches[adds ? 1 : 0];
+  step.loss_outside = std::any_of(micro.ops.begin(), micro.ops.end(), [](const graph::Op& op) {
+    return op.phase == graph::Phase::loss;
+  });
+  Replay(step, *spec.graph, micro, config.memory.ac != AcMode::none).run();
 }
 
 }  // namespace

@@ -296,6 +296,21 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
       const V keys = by_head(k, spec_.heads, d), values = by_head(v, spec_.heads, d);
       return {by_head(q, spec_.heads, d), keys, values};
     }
+    case model::QkvLayout::grouped: {
+      const std::int64_t nq_of_group = spec_.heads / spec_.kv_heads * d;
+      const Shape groups{config_.run.batch, config_.run.seq, spec_.kv_heads, nq_of_group + 2 * d};
+      const V all = p_.on_storage_of(qkv, groups, dtype(qkv), false);
+      emit(OpKind::view, {qkv}, {all});
+      const V queries = slice_last(all, nq_of_group, 0);
+      const V q =
+          p_.reshape(unary(OpKind::clone, queries), {config_.run.batch, config_.run.seq, nq});
+      const auto one_of_group = [&](std::int64_t start) {  // transposed alone, not reshaped
+        return p_.reshape(slice_last(all, d, static_cast<std::int32_t>(start)),
+                          {config_.run.batch, spec_.kv_heads, config_.run.seq, d}, true);
+      };
+      const V k = one_of_group(nq_of_group), v = one_of_group(nq_of_group + d);
+      return {by_head(q, spec_.heads, d), k, v};
+    }
     case model::QkvLayout::sliced:
       break;
   }

@@ -2,7 +2,9 @@
 // selective checkpointing the outputs that a region keeps.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
@@ -93,11 +95,24 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
   return -1;
 }
 
-/// TorchTitan's policy keeps flash attention, reduce-scatters' results, and matrix products 1, 3,
+/// PyTorch's name of an imported graph's op; empty of another.
+std::string_view captured_name(const ir::Program& p, const ir::Op& op) {
+  if (op.kind != ir::OpKind::captured) return {};
+  return p.captured_names[static_cast<std::size_t>(ir::attributes<ir::Captured>(op).name)];
+}
+
+constexpr std::string_view attention_ops[] = {"aten::_scaled_dot_product_cudnn_attention",
+                                              "aten::_scaled_dot_product_efficient_attention",
+                                              "aten::_scaled_dot_product_flash_attention"};
+
+/// TorchTitan's policy keeps fused attention, reduce-scatters' results, and matrix products 1, 3,
 /// 5, … of each region; `addmm` is not `mm`.
-bool policy_keeps(const ir::Op& op, std::int32_t& products) {
-  if (op.kind == ir::OpKind::mm) return ++products % 2 == 1;
-  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter;
+bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products) {
+  const std::string_view name = captured_name(p, op);
+  if (op.kind == ir::OpKind::mm || name == "aten::mm") return ++products % 2 == 1;
+  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter ||
+         std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
+             std::end(attention_ops);
 }
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
@@ -118,7 +133,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
     if (mode_of(config, op.module.block) != AcMode::selective) continue;
     if (op.region != last) products = 0;
     last = op.region;
-    op.kept = policy_keeps(op, products);
+    op.kept = policy_keeps(step.program, op, products);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "ac_advisor/simulate/reserved.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -53,10 +54,14 @@ class Steps {
     make_masters();
     if (m_.target.trainer) use_cublas(0);
     walk();
-    result.first_step_peak = allocator_.peak_allocated();
+    result.first_step_peak = result.rebuilding_peak = allocator_.peak_allocated();
     release_survivors();
-    if (!buckets_.empty()) {
+    if (buckets_.empty()) {
+      result.rebuilding_peak = 0;
+    } else if (!reduces_again_) {
       rebuild_buckets();
+      allocator_.reset_peaks();
+      walk();
       result.rebuilding_peak = allocator_.peak_allocated();
       release_survivors();
     }
@@ -171,7 +176,10 @@ class Steps {
     for (const ir::Op& op : p_.ops) {
       if (op.kind != ir::OpKind::all_reduce) continue;
       const ir::StorageId s = p_.storage_of(p_.input(op, 0));
-      if (resident_[static_cast<std::size_t>(s)]) buckets_.push_back(s);
+      if (!resident_[static_cast<std::size_t>(s)]) continue;
+      reduces_again_ = std::find(buckets_.begin(), buckets_.end(), s) != buckets_.end();
+      if (reduces_again_) return;
+      buckets_.push_back(s);
     }
   }
 
@@ -187,15 +195,14 @@ class Steps {
     first_bucket_ = request(bytes, buckets_.front());
   }
 
-  /// A step that begins with new buckets.
+  /// Before the forward that follows the first backward that reduces. The old one goes at the next
+  /// reduction; where its gradients are added to, with the last of them.
   void rebuild_buckets() {
     for (ir::StorageId s : buckets_) {
       handle_[static_cast<std::size_t>(s)] = not_allocated;
       allocate(s);
     }
-    allocator_.reset_peaks();
-    rebuilding_ = true;
-    walk();
+    reductions_left_ = reduces_again_ ? buckets_.size() : 1;
   }
 
   [[nodiscard]] int stream_of(ir::StorageId s) const {
@@ -223,13 +230,14 @@ class Steps {
     for (std::size_t i = 0; i < p_.ops.size(); ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
+      if (reduces_again_ && !states_made_ && op_ == step_.micro_begin[1]) rebuild_buckets();
       if (!states_made_ && reads_new_state(op)) make_all_states();
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
       if (!m_.target.trainer && has_bias(op)) use_cublaslt(thread);
       if (!m_.target.trainer && runs_cublas(op)) use_cublas(thread);
-      if (op.kind == ir::OpKind::all_reduce && std::exchange(rebuilding_, false))
+      if (op.kind == ir::OpKind::all_reduce && reductions_left_ > 0 && --reductions_left_ == 0)
         give_back(first_bucket_, buckets_.front());
       use_scratch(i);
       for (std::int32_t f = s_.free_begin[i]; f < s_.free_begin[i + 1]; ++f)
@@ -261,7 +269,8 @@ class Steps {
   ir::OpId op_ = ir::no_id;  ///< that runs
   std::vector<ir::StorageId> buckets_;
   Handle first_bucket_ = not_allocated;
-  bool rebuilding_ = false;
+  bool reduces_again_ = false;       ///< more than one micro-batch of a step does
+  std::size_t reductions_left_ = 0;  ///< until the first bucket goes
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<bool> resident_;  ///< by storage

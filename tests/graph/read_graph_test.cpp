@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/explain.hpp"
@@ -75,7 +77,7 @@ Json small_graph() {
     m["ops"].push_back(node(last, 2, 0));
     m["outputs"] = {4};
     m["loss"] = 5;
-    m["gradients"] = {{0, 9}, {1, 8}};
+    m["gradients"] = {{0, 9, 5}, {1, 8, 4}};
     return m;
   };
   g["micro_batches"] = {micro(true), micro(false)};
@@ -108,7 +110,53 @@ std::int64_t peak(const OptionList& options) {
   return simulate::walk_memory(step, passes::make_schedule(step), exact).peak;
 }
 
+passes::StepProgram planned(const OptionList& options) {
+  const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
+  return passes::build_step(spec, advise::resolve(spec, options).config);
+}
+
+/// Places of the ops of a kind in the program.
+std::vector<std::size_t> places(const passes::StepProgram& step, ir::OpKind kind) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < step.program.ops.size(); ++i)
+    if (step.program.ops[i].kind == kind) found.push_back(i);
+  return found;
+}
+
 }  // namespace
+
+TEST_CASE("a graph's blocks are FSDP2's units: gathered for each pass, reduced after backward") {
+  const passes::StepProgram step = planned({{"--world", "4"}, {"--shard", "fsdp2"}});
+  for (const ir::ValueId v : step.resident)
+    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::parameter)
+      CHECK(step.program.storage(step.program.storage_of(v)).bytes == (1 << 20) / 4);
+  const auto gathers = places(step, ir::OpKind::all_gather);
+  REQUIRE(gathers.size() == 4);
+  CHECK(places(step, ir::OpKind::reduce_scatter).size() == 2);
+  // The loss is no part of the module: its gradient is there before a block is gathered again.
+  const auto& ops = step.program.ops;
+  const auto seed = std::find_if(ops.begin(), ops.end(), [](const ir::Op& op) {
+    return op.phase == ir::Phase::backward && op.kind == ir::OpKind::captured;
+  });
+  CHECK(gathers[1] < static_cast<std::size_t>(seed - ops.begin()));
+  CHECK(gathers[2] > static_cast<std::size_t>(seed - ops.begin()));
+  // A backward that adds to sharded gradients is the first micro-batch's again.
+  CHECK(places(planned({{"--world", "4"}, {"--shard", "fsdp2"}, {"--grad-accum", "2"}}),
+               ir::OpKind::accumulate_inplace)
+            .size() == 2);
+}
+
+TEST_CASE("a graph's gradients go into DDP's buckets, and a second micro-batch's are added there") {
+  const OptionList ddp{{"--world", "4"}, {"--shard", "ddp"}, {"--grad-accum", "2"}};
+  const passes::StepProgram step = planned(ddp);  // a bucket each: both have 1 MiB
+  CHECK(places(step, ir::OpKind::bucket_copy).size() == 2);
+  CHECK(places(step, ir::OpKind::accumulate_inplace).size() == 2);
+  CHECK(places(step, ir::OpKind::div).size() == 2);  // by the world, where nothing is copied
+  CHECK(places(step, ir::OpKind::all_reduce).size() == 4);
+  OptionList waiting = ddp;
+  waiting.emplace_back("--no-sync", "");
+  CHECK(places(planned(waiting), ir::OpKind::all_reduce).size() == 2);
+}
 
 TEST_CASE("a graph is a MODEL: its parameters, its blocks, its sizes") {
   const model::ModelSpec spec = model::parse_config(small_graph().dump(), "f.json", "f");
@@ -203,8 +251,11 @@ TEST_CASE("a graph that cannot be is refused with its place") {
   says([](Json& g) { op(g, 5)["forward"] = 3; }, "is an op of the backward");
   says([](Json& g) { g["micro_batches"][0]["loss"] = 3; }, "loss");
   says([](Json& g) { g["micro_batches"][0]["outputs"] = {2}; }, "outputs");
-  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 7}}; }, "not alive at the end");
-  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{2, 9}}; }, "gradients");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 7, 5}}; }, "not alive at the end");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{2, 9, 5}}; }, "gradients[0][0]");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 9, 6}}; }, "gradients[0][2]");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 9}}; }, "and an op's");
+  says([](Json& g) { g["micro_batches"][0]["gradients"] = {{0, 9, 2}}; }, "none of the backward");
   CHECK_THROWS_AS(static_cast<void>(graph::read_graph("{\"schema\": \"ac-advisor/graph/1\"", "f")),
                   UserError);
 }

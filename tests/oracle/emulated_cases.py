@@ -2,6 +2,7 @@
 
 import functools
 
+import own_code  # noqa: F401  internlm2 and minicpm
 from generate_peaks import REAL, TINY, TINY_FAMILIES, UNTIED, sizes, whole_config
 
 LAYERS = {"llama1b": 4, "smollm17b_untied": 4, "qwen2_05b": 4, "qwen3_06b": 4, "gemma3_1b": 6, "mistral7b_8layers": 4,
@@ -98,6 +99,13 @@ OTHERS = {
                                            "num_attention_heads": 64, "intermediate_size": 9216}}),
     "ministral3": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16}, {
         "ministral3_8b_4layers": {"num_hidden_layers": 4}}),
+    "internlm2": (TINY_SIZES | {"num_key_value_heads": 2, "bias": True}, {
+        "internlm25_7b_4layers": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 4,
+                                  "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 92544}}),
+    "minicpm": (TINY_SIZES | {"num_key_value_heads": 2, "scale_emb": 12.0, "scale_depth": 1.4, "dim_model_base": 16}, {
+        "minicpm_2b_4layers": {"hidden_size": 2304, "intermediate_size": 5760, "num_hidden_layers": 4,
+                               "num_attention_heads": 36, "num_key_value_heads": 36, "vocab_size": 122753,
+                               "scale_emb": 12.0, "scale_depth": 1.4, "dim_model_base": 256}}),
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
@@ -133,7 +141,7 @@ NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block d
 EAGER_ONLY = ("gemma2", "gpt_oss")  # transformers has no SDPA for them
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
 # The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
-OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi")
+OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm")
 
 
 @functools.cache

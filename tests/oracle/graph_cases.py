@@ -14,9 +14,11 @@ sys.path.insert(0, EXAMPLES)
 MODELS = {  # batch, seq, modes
     "small_llama": (2, 512), "llama1b_4layers": (2, 1024), "qwen3_06b_4layers": (2, 1000),
     "mistral7b_4layers": (1, 1024),
-    "my_model": (4, 512), "vision_transformer": (16, 224), "dit": (8, 256), "t5": (8, 256), "recommender": (2048, 1),
+    "my_model": (4, 512), "vision_transformer": (16, 224), "dit": (8, 256), "t5": (8, 256), "recommender": (2048, 1), "mamba": (2, 256),
 }
 HAS_BLOCKS = set(MODELS) - {"recommender"}
+MORE_SHARDING = {"llama1b_4layers", "my_model"}
+FSDP8, DDP8 = {"shard": "fsdp2", "world": 8}, {"shard": "ddp", "world": 8}
 
 
 def family(name):
@@ -46,7 +48,17 @@ def all_cases():
     for name, (batch, seq) in MODELS.items():
         modes = [("none", {}), ("none", {"grad_accum": 2}), ("none", {"optimizer": "adamw-foreach"}),
                  ("none", {"hold_output": False})]
+        modes += [("none", shard | more) for shard in (FSDP8, DDP8) for more in ({}, {"grad_accum": 2})]
         if name in HAS_BLOCKS:
             modes += [("full", {}), ("full", {"grad_accum": 2}), ("every:2", {})]
+            modes += [("full", FSDP8), ("full", FSDP8 | {"grad_accum": 2}), ("every:2", FSDP8), ("full", DDP8),
+                      ("selective", {}), ("selective", FSDP8)]
+        if name in MORE_SHARDING:
+            for ac in ("none", "full"):
+                modes += [(ac, {"shard": "fsdp2", "world": 3}), (ac, {"shard": "hsdp:4", "world": 8}),
+                          (ac, FSDP8 | {"keep_last_block": True}),
+                          (ac, FSDP8 | {"grad_accum": 3, "no_sync": True}),
+                          (ac, DDP8 | {"grad_accum": 3, "no_sync": True}),
+                          (ac, FSDP8 | {"optimizer": "adamw-foreach"})]
         for ac, rest in modes:
             yield {"model": name, "batch": batch, "seq": seq, "ac": ac} | rest

@@ -36,11 +36,20 @@ struct Case {
 };
 
 /// A graph without ops that was captured in the configuration's sizes, in bf16.
-void import(model::ModelSpec& m, const StepConfig& c) {
+void import(model::ModelSpec& m, const StepConfig& c,
+            const std::vector<graph::Tensor>& parameters = {}) {
   auto graph = std::make_shared<graph::Graph>();
   graph->batch = c.run.batch;
   graph->seq = c.run.seq;
+  graph->tensors = parameters;
+  for (graph::Index i = 0; i < static_cast<graph::Index>(parameters.size()); ++i)
+    graph->parameters.push_back({.name = "p" + std::to_string(i), .tensor = i});
   m.graph = std::move(graph);
+}
+
+void sharded(StepConfig& c, Sharding shard) {
+  c.layout.world = 8;
+  c.layout.shard = shard;
 }
 
 /// Two stages, four micro-batches.
@@ -134,13 +143,43 @@ const Case cases[] = {
        c.adapters.rank = 8;
      },
      "PEFT's adapters"},
-    {"--world N or --shard of an imported graph",
+    {"--tp or --pp of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
-       c.layout.world = 8;
-       c.layout.shard = Sharding::fsdp2;
+       c.layout.tp = c.layout.world = 2;
      },
-     "ac-advisor dryrun"},
+     "how its modules would be split"},
+    {"--shard zero1 or zero2 of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       sharded(c, Sharding::zero2);
+     },
+     "--shard zero2 of an imported graph"},
+    {"--fsdp-unit segment or torchtitan of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       sharded(c, Sharding::fsdp2);
+       c.layout.fsdp_unit = FsdpUnit::segment;
+     },
+     "use --fsdp-unit block"},
+    {"--shard of an imported graph, parameters of several dtypes",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c, {{.shape = {16}}, {.dtype = graph::DType::float32, .shape = {4}}});
+       sharded(c, Sharding::ddp);
+     },
+     "of several are not planned yet"},
+    {"--shard fsdp2 or hsdp:N of an imported graph, a parameter of no dimension",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c, {{.shape = {4}}, {.shape = {}}});
+       sharded(c, Sharding::fsdp2);
+     },
+     "a dimension of one"},
+    {"--shard ddp of an imported graph, a trained parameter without a gradient",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c, {{.shape = {4}}});
+       sharded(c, Sharding::ddp);
+     },
+     "freeze it in make_model"},
     {"--optimizer-in-backward of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);

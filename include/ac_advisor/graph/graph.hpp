@@ -73,11 +73,17 @@ struct Op {
   Index forward = -1;  ///< the op whose node that is
 };
 
+struct Gradient {
+  Index parameter = 0;
+  Index storage = 0;
+  Index whole = 0;  ///< the op after which it is: what autograd accumulates then
+};
+
 struct MicroBatch {
   std::vector<Op> ops;
   Indices outputs;  ///< storages of the module's output
   Index loss = 0;
-  std::vector<std::pair<Index, Index>> gradients;  ///< parameter and its gradient's storage
+  std::vector<Gradient> gradients;
 };
 
 struct Graph {

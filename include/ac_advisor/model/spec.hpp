@@ -20,8 +20,9 @@ enum class Activation : std::uint8_t { silu, gelu_tanh, gelu, gelu_new, relu, re
 enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out };
 
 /// How a projection of q, k and v together lies: q's heads, k's, v's (phi3); each head's three
-/// (gpt_neox); the same as the first, split in one op (gpt2).
-enum class QkvLayout : std::uint8_t { sliced, by_head, split };
+/// (gpt_neox); the same as the first, split in one op (gpt2); the queries of each head of keys and
+/// values before that head's two (internlm2).
+enum class QkvLayout : std::uint8_t { sliced, by_head, split, grouped };
 
 /// How q and k are rotated. halves: x cos + rotate_half(x) sin; halves_apart: each half by itself,
 /// with tables of half the width (gpt_oss); pairs_apart: even and odd elements by themselves

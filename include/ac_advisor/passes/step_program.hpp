@@ -125,6 +125,7 @@ struct StepProgram {
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
   /// Of an imported graph: its storages' values while they are there, by its own numbers.
   std::vector<ir::ValueId> captured;
+  bool loss_outside = false;  ///< the loss is no part of the module that is sharded
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and

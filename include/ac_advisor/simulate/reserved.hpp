@@ -26,18 +26,18 @@ using RequestObserver = std::function<void(const CachingAllocator&, const Reques
 struct AllocatorWalk {
   std::int64_t peak_reserved = 0;    ///< `torch.cuda.max_memory_reserved` after all of them
   std::int64_t first_step_peak = 0;  ///< allocated, in the first of them
-  /// Allocated, in the second, where DistributedDataParallel makes its buckets anew; else 0.
+  /// Allocated, in the step where DistributedDataParallel makes its buckets anew; else 0.
   std::int64_t rebuilding_peak = 0;
   std::shared_ptr<const BlockSizes> blocks;  ///< of the last
 };
 
 /// Walks steps with a replica of the caching allocator until they are alike. The first has no
 /// optimizer state until its optimizer runs, and PyTorch's cuBLAS workspaces (one a thread:
-/// forward's and autograd's) come with the first product of their thread. DistributedDataParallel's
-/// second begins with new buckets (c10d/reducer.cpp, v2.11: rebuild_buckets), while the old ones
-/// wait in the process group for its next collective (ProcessGroupNCCL.cpp: shelvesToUnstash_).
-/// `model.blocks` is not read. For a device without a caching allocator (cpu): the allocated peak,
-/// and no blocks.
+/// forward's and autograd's) come with the first product of their thread. DistributedDataParallel
+/// makes new buckets before the forward that follows the first backward that reduces
+/// (c10d/reducer.cpp, v2.11: rebuild_buckets), while the old ones wait in the process group for its
+/// next collective (ProcessGroupNCCL.cpp: shelvesToUnstash_). `model.blocks` is not read. For a
+/// device without a caching allocator (cpu): the allocated peak, and no blocks.
 [[nodiscard]] AllocatorWalk walk_allocator(const passes::StepProgram& step,
                                            const passes::Schedule& schedule,
                                            const MemoryModel& model, std::int64_t cublas_handles,

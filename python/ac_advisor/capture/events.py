@@ -78,6 +78,7 @@ class Reader:
         # The profiler tells the size of the allocator's block, the history what was asked for.
         self.requests = iter([e for e in history if e["action"] == "alloc"])
         self.ops, self.unknown, self.found = [], {}, {}
+        self.whole = {}  # gradients, by parameter: the op after which each is
         self.phase, self.module, self.node, self.nodes = "forward", 0, None, 0
         self.unit = None
         self.sequence_event, self.sequence_op = {}, {}
@@ -104,6 +105,9 @@ class Reader:
         what = event.name.removeprefix(MARK)
         if what == "step":
             return self.walk(event.children)
+        if what.startswith("gradient:"):
+            self.whole[int(what.removeprefix("gradient:"))] = len(self.ops) - 1
+            return
         if not what.startswith("module:"):
             self.phase = what
             self.found[what] = dict(self.alive)

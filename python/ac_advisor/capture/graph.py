@@ -1,5 +1,6 @@
 """The graph: what docs/schema/graph-1.json describes."""
 
+import bisect
 import gc
 import sys
 
@@ -7,7 +8,7 @@ import torch
 
 from .blocks import find_blocks
 from .events import Tables, read_events
-from .step import ModuleRanges, Step, emulator, traced
+from .step import Ranges, Step, emulator, traced
 
 SCHEMA = "ac-advisor/graph/1"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -53,9 +54,9 @@ class Residents:
         return found
 
 
-def gradients(module, alive):
-    """[parameter, storage] of those that have one."""
-    return [[number, alive[p.grad.untyped_storage().data_ptr()]]
+def gradients(module, reader):
+    """[parameter, storage, the op after which it is whole] of those that have one."""
+    return [[number, reader.alive[p.grad.untyped_storage().data_ptr()], reader.whole[number]]
             for number, p in enumerate(module.parameters()) if p.grad is not None]
 
 
@@ -68,7 +69,7 @@ def micro_batch(step, residents, tables, before):
     residents.alive |= reader.unknown
     at_loss = reader.found["loss"]
     here_before = set(declared.values()) | set(reader.unknown.values())
-    made = gradients(step.model, reader.alive)
+    made = gradients(step.model, reader)
     micro = {
         "ops": reader.ops,
         "outputs": [at_loss[a] for a in dict.fromkeys(outputs) if at_loss.get(a) not in here_before | {None}],
@@ -77,7 +78,7 @@ def micro_batch(step, residents, tables, before):
     }
     of_storage = {storage: address for address, storage in reader.alive.items()}
     del loss
-    return micro, {of_storage[storage]: storage for _, storage in made}, sorted(reader.unknown.values())
+    return micro, {of_storage[storage]: storage for _, storage, _ in made}, sorted(reader.unknown.values())
 
 
 def forward_of(ops):
@@ -116,11 +117,13 @@ def written(op, shift):
     return entry
 
 
-def write_ops(ops):
+def write_micro_batch(micro):
     """Backward's views are left out: they neither make nor launch, and no node is theirs."""
+    ops = micro["ops"]
     kept = [i for i, op in enumerate(ops) if op.phase != "backward" or op.makes or op.launches or op.frees]
     shift = {old: new for new, old in enumerate(kept)}
-    return [written(ops[i], shift) for i in kept]
+    whole = [[parameter, storage, bisect.bisect_right(kept, op) - 1] for parameter, storage, op in micro["gradients"]]
+    return micro | {"ops": [written(ops[i], shift) for i in kept], "gradients": whole}
 
 
 def capture(make_model, batch, seq, dtype=None, blocks=None):
@@ -133,7 +136,7 @@ def capture(make_model, batch, seq, dtype=None, blocks=None):
     gc.collect()
     tables = Tables()
     residents = Residents(module, inputs, tables)
-    ranges = ModuleRanges(module)
+    ranges = Ranges(module)
     first, made, others = micro_batch(step, residents, tables, {})
     second, _, more = micro_batch(step, residents, tables, made)
     module.zero_grad(set_to_none=True)
@@ -152,5 +155,5 @@ def capture(make_model, batch, seq, dtype=None, blocks=None):
         "buffers": residents.buffers,
         "inputs": residents.inputs,
         "others": others + more,
-        "micro_batches": [micro | {"ops": write_ops(micro["ops"])} for micro in (first, second)],
+        "micro_batches": [write_micro_batch(micro) for micro in (first, second)],
     }

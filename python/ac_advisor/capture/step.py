@@ -21,8 +21,9 @@ def launches(on):
     return [] if on else emulator.launch_times()
 
 
-class ModuleRanges:
-    """A profiler range around each module's forward, named by its place in `named_modules()`."""
+class Ranges:
+    """A profiler range around each module's forward, named by its place in `named_modules()`, and one where each
+    parameter's gradient is whole."""
 
     def __init__(self, model):
         self.open = []
@@ -30,6 +31,10 @@ class ModuleRanges:
         for number, (_, module) in enumerate(model.named_modules()):
             self.handles.append(module.register_forward_pre_hook(self.enter(number)))
             self.handles.append(module.register_forward_hook(self.leave, always_call=True))
+        for number, parameter in enumerate(model.parameters()):
+            if parameter.requires_grad:
+                self.handles.append(parameter.register_post_accumulate_grad_hook(
+                    lambda _, number=number: mark(f"gradient:{number}")))
 
     def enter(self, number):
         def hook(module, inputs):
