@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "ac_advisor/model/error.hpp"
-#include "json/plain_text.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"
 
@@ -151,12 +150,9 @@ std::optional<std::string> find_path(const Json& in, const Json& sought, const s
 }  // namespace
 
 Json parse_document(const std::string& text, const std::string& origin) {
-  std::optional<Builder> builder(std::in_place, text, origin);
-  if (!read_plain_text(text, *builder)) {
-    builder.emplace(text, origin);
-    Json::sax_parse(text, &*builder);
-  }
-  Json root = builder->take_root();
+  Builder builder(text, origin);
+  Json::sax_parse(text, &builder);
+  Json root = builder.take_root();
   if (!root.is_object()) throw UserError(origin + ": must be a JSON object, in braces");
   return root;
 }
