@@ -96,12 +96,13 @@ double parse_decimal(const Given& given, std::string_view example) {
 std::string decimal_text(double value) { return fmt::format("{}", value); }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> words) {
-  // What was begun or overdone ("fsdp", "flash2") is nearer than its edits say.
+  if (const std::string_view near = model::nearest(word, words); !near.empty()) return near;
+  // What was begun or overdone ("adam", "checkpointing") is nearer than its edits say.
   for (const std::string_view candidate : words)
     if (word.size() >= 2 && candidate.size() >= 2 &&
         (candidate.starts_with(word) || word.starts_with(candidate)))
       return candidate;
-  return model::nearest(word, words);
+  return {};
 }
 
 void refuse_choice(const Given& given, std::span<const std::string_view> choices) {

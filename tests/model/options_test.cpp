@@ -299,6 +299,7 @@ TEST_CASE("arguments of modes are read as strictly") {
   CHECK(says(error({{"--loss", "chunked:0"}}), {"TOKENS must be at least 1"}));
   CHECK(says(error({{"--loss", "ce:1"}}), {"takes no argument"}));
   CHECK(says(error({{"--loss", "lcce"}}), {"did you mean lc-ce?"}));
+  CHECK(says(error({{"--loss", "ce-compile"}}), {"did you mean ce-compiled?"}));
   CHECK(says(error({{"--shard", "fsdp"}}), {"did you mean fsdp2?"}));
 }
 
