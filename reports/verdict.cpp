@@ -41,6 +41,7 @@ const advise::Row* plain_row(const advise::Sweep& sweep, const advise::Row& row)
     const StepConfig &c = other.profile.config, &like = row.profile.config;
     if (c.memory.ac == AcMode::none && c.memory.loss == LossKind::ce &&
         c.memory.kernels == Kernels::eager && c.run.batch == like.run.batch &&
+        c.run.grad_accum == like.run.grad_accum && c.layout.tp == like.layout.tp &&
         c.layout.shard == like.layout.shard && c.layout.hsdp_shards == like.layout.hsdp_shards)
       return &other;
   }

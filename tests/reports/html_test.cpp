@@ -174,6 +174,12 @@ TEST_CASE("the verdict says what to use, what it saves and costs, and that it fi
   CHECK(contains(text, "it fits: 100.000 of 140.000 GiB"));
   CHECK(contains(text, "75.0 % less memory"));  // 15 of 60
   CHECK(contains(text, "20.0 % more time"));    // 0.3 over 0.25
+  // Neither another split of the layers nor other micro-batches are compared with.
+  sweep.rows[1].profile.config.layout.tp = 2;
+  CHECK_FALSE(contains(reports::verdict(sweep), "nothing saved"));
+  sweep.rows[1].profile.config.layout.tp = 1;
+  sweep.rows[1].profile.config.run.grad_accum = 2;
+  CHECK_FALSE(contains(reports::verdict(sweep), "nothing saved"));
   sweep.recommended = sweep.rows.size();
   sweep.recommendation = "nothing fits; the nearest needs 3 GiB more";
   CHECK(contains(reports::verdict(sweep), "Nothing fits"));
