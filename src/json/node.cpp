@@ -45,10 +45,6 @@ std::string shown(const Json& json) {
   return json.dump();
 }
 
-}  // namespace
-
-namespace {
-
 /// Makes lists and objects at their ends, of their size: an ordered_json that grows copies what it
 /// has, and nlohmann's own parser with a callback looks through all of a list for each entry.
 class Builder final : public nlohmann::json_sax<Json> {

@@ -100,10 +100,7 @@ json parse_object(const std::string& text, const std::string& origin) {
   throw UserError(origin + ": not a JSON object");
 }
 
-}  // namespace
-
-Device parse_device(const std::string& text, const std::string& origin) {
-  const json root = parse_object(text, origin);
+Device read_device(const json& root, const std::string& origin) {
   const Figures f(root, origin);
   Device d;
   d.name = f.text("name");
@@ -171,8 +168,16 @@ Device parse_device(const std::string& text, const std::string& origin) {
   if (root.contains("measurements"))
     d.measured = std::make_shared<const Measurements>(
         read_measurements(root["measurements"].dump(), origin));
-  refuse_unknown_fields(root, origin);
   return d;
+}
+
+}  // namespace
+
+Device parse_device(const std::string& text, const std::string& origin) {
+  const json root = parse_object(text, origin);
+  Device device = read_device(root, origin);
+  refuse_unknown_fields(root, origin);
+  return device;
 }
 
 std::string device_file(const std::string& name) {
@@ -199,8 +204,9 @@ const Device& find_device(const std::string& name) {
   const std::lock_guard lock(mutex);
   if (const auto it = known.find(name); it != known.end()) return it->second;
   const bool path = name.find('/') != std::string::npos || name.ends_with(suffix);
-  const Device device = parse_device(path ? read_file(name) : device_file(name),
-                                     path ? "--gpu " + name : std::string(folder) + name);
+  const Device device =
+      path ? parse_device(read_file(name), "--gpu " + name)
+           : read_device(json::parse(device_file(name)), std::string(folder) + name);
   return known.emplace(name, device).first->second;
 }
 
