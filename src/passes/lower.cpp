@@ -68,7 +68,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.loss == LossKind::ce_compiled && c.layout.shard != Sharding::none &&
-              c.layout.shard != Sharding::fsdp2 && c.layout.shard != Sharding::hsdp;
+              !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss ce-compiled --shard " + shard_option(c);

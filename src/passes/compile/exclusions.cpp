@@ -110,9 +110,7 @@ constexpr Exclusion of_compiled[] = {
      "what DDP's hooks make of compiled blocks, and DeepSpeed's, is not planned yet",
      "use --shard none, fsdp2 or hsdp:R",
      [](const ModelSpec&, const StepConfig& c) {
-       const Sharding shard = c.layout.shard;
-       return compiled(c) && shard != Sharding::none && shard != Sharding::fsdp2 &&
-              shard != Sharding::hsdp;
+       return compiled(c) && c.layout.shard != Sharding::none && !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --shard " + shard_option(c);
