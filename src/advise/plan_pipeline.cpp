@@ -52,8 +52,8 @@ void set_time(profile::Profile& result, const std::vector<RankPlan>& ranks,
         passes::pipeline_rank(at_rank(c, static_cast<std::int64_t>(r))), ranks[r].time));
     model_flops += ranks[r].time.model_flops;
   }
-  const std::int64_t message =
-      c.run.batch * c.run.seq * result.model.hidden * size_of(c.precision.compute_dtype);
+  const std::int64_t message = c.run.batch * (c.run.seq / c.layout.tp) * result.model.hidden *
+                               size_of(c.precision.compute_dtype);
   const simulate::PipelineTime time = simulate::pipeline_time(
       passes::pipeline_rank(c), seconds, simulate::message_seconds(message, c, device));
   const double shorter = result.time.step / time.step;

@@ -27,11 +27,15 @@ class Fsdp2 {
     first_ = s_.micro_begin.back();
     const std::vector<Op> old(p_.ops.begin() + first_, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first_));
-    reduces_ = !c_.layout.no_sync ||
-               static_cast<std::int64_t>(s_.micro_begin.size()) == micro_batches_written(c_);
+    piped_ = c_.layout.pp > 1;
+    reduces_ = !piped_ && (!c_.layout.no_sync || static_cast<std::int64_t>(s_.micro_begin.size()) ==
+                                                     micro_batches_written(c_));
     std::size_t begin = 0;
     if (is_end(old.front())) push(old[begin++]);  // the loop drops an output, then calls the model
-    b_.record(1);                                 // FSDP::root_pre_forward
+    // _PipelineScheduleRuntime._assert_unsharded
+    if (piped_)
+      for (ParamGroup* group : b_.in_module_order()) b_.wait_for_unshard(*group, false);
+    b_.record(1);  // FSDP::root_pre_forward
     pre_forward(b_.root());
     find_ends(old);
     std::int32_t current = -1;
@@ -83,6 +87,7 @@ class Fsdp2 {
     }
     backward_transition(current, -1, old.size());
     finish_backward();
+    if (piped_) b_.keep();
   }
 
  private:
@@ -214,11 +219,16 @@ class Fsdp2 {
 
   void post_backward(ParamGroup& group) {
     if (group.empty()) return;
-    b_.record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
+    b_.record(2);                      // FSDP::post_backward_accumulate, post_backward_reshard
+    if (!reduces_) {                   // the whole gradients wait for the last micro-batch
+      if (!piped_) b_.reshard(group);  // _PipelineStageBase.backward_maybe_with_nosync keeps it
+      b_.widen(group);
+      return;
+    }
+    b_.take_widened(group);
     if (c_.layout.tp > 1) b_.redistribute(group);
     b_.reshard(group);
-    if (!reduces_) return;  // --no-sync: the whole gradients wait for the last micro-batch
-    b_.record(1);           // FSDP::post_backward_reduce
+    b_.record(1);  // FSDP::post_backward_reduce
     b_.reduce(group);
   }
 
@@ -237,10 +247,22 @@ class Fsdp2 {
   std::vector<OpId> moved_;        ///< where the ops from first_ on stand now
   std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
-  bool reduces_ = true, in_recomputed_ = false;
+  bool piped_ = false, reduces_ = true, in_recomputed_ = false;
 };
 
 bool applies(const StepConfig& config) { return config.layout.gathers(); }
+
+/// _PipelineScheduleRuntime: what a rank's stages begin with is gathered before anything runs
+/// (_add_unshard_reshard, v2.11: up to three of them), by unshard(async_op=True), whose buffers are
+/// of the stream that computes (FSDPCommContext.get_all_gather_streams).
+void gather_stages(StepProgram& step, const StepConfig& config) {
+  for (step.chunk = 0; step.chunk < step.stages.size(); ++step.chunk) {
+    Fsdp2Buffers buffers(step, config);
+    for (ParamGroup* group : buffers.in_module_order()) buffers.unshard_in_line(*group);
+    buffers.keep();
+  }
+  step.chunk = 0;
+}
 
 /// dim-0 shards, padded to equal size on all ranks.
 void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
@@ -256,6 +278,8 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
     parameter.optimized = step.optimized.size();
     step.optimized.push_back({parameter.stored, no_id});
   }
+  if (config.layout.pp > 1 && config.layout.pp_schedule == PipelineSchedule::interleaved)
+    gather_stages(step, config);
 }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
@@ -283,22 +307,16 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",
-     "N must divide the world and leave at least two replicas of at least two shards",
+     "N must divide the ranks that see different data and leave at least two replicas of at least "
+     "two shards",
      "choose another N, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        const std::int64_t n = c.layout.hsdp_shards;
        return c.layout.shard == Sharding::hsdp &&
-              (n < 2 || c.layout.world % n != 0 || c.layout.world / n < 2);
+              (n < 2 || c.layout.data_ranks() % n != 0 || c.layout.data_ranks() / n < 2);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard " + shard_option(c) + " --world " + std::to_string(c.layout.world);
-     }},
-    {"--shard fsdp2 --no-sync --reduce-dtype other than the compute dtype",
-     "fsdp2 then keeps a second, widened copy of each gradient, which is not planned yet",
-     "leave --no-sync out, or reduce in the compute dtype",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.no_sync && c.precision.reduce_dtype != c.precision.compute_dtype &&
-              c.layout.shard == Sharding::fsdp2;
      }},
     {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
      "its embedding and its head are units of their own, and have their parameters for themselves",
@@ -321,6 +339,10 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--fsdp-unit torchtitan --loss " + loss_option(c);
+     }},
+    {"--keep-last-block --pp", "a pipeline's stages keep all of their blocks", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.keep_last_block && c.layout.gathers() && c.layout.pp > 1;
      }},
     {"--keep-last-block, neither fsdp2 nor hsdp:N", "it is about resharding",
      "use --shard fsdp2 or hsdp:N, or leave it out",

@@ -1,5 +1,7 @@
 #include "fsdp2_buffers.hpp"
 
+#include <utility>
+
 #include "tensor_parallel.hpp"
 
 namespace ac_advisor::passes {
@@ -39,22 +41,56 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
   groups_.resize(static_cast<std::size_t>(head_ < 0 ? count : head_ + 1) + 1);
   for (std::int64_t b = 0; b < blocks; ++b)
     group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
-  for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
-    const std::int32_t of = group_of(s_.parameters[i].module);
-    ParamGroup& unit = of < 0 ? root() : group(of);
-    unit.parameters.push_back(i);
-    const std::int64_t numel = p_.value(shard(i)).shape[0];
-    unit.shard_bytes += numel * size_of(p_.value(s_.parameters[i].value).dtype);
-    if (s_.parameters[i].trained) unit.trained_numel += numel;
-  }
+  for (const Parameter& parameter : s_.parameters)
+    if (instance_.size() <= static_cast<std::size_t>(parameter.value))
+      instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
+  for (std::size_t i = 0; i < s_.parameters.size(); ++i) add(i);
   root().reshard_after_forward = false;
   // Backward begins with it.
   if (head_ >= 0) group(head_).reshard_after_forward = false;
   if (c_.layout.keep_last_block && count > 0)
     groups_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
-  for (const Parameter& parameter : s_.parameters)
-    if (instance_.size() <= static_cast<std::size_t>(parameter.value))
-      instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
+  // TorchTitan 0.2.2, apply_fsdp: a stage would gather anew for each micro-batch.
+  if (c_.layout.pp > 1)
+    for (ParamGroup& unit : groups_) unit.reshard_after_forward = false;
+}
+
+/// To its unit, if it is of the stage that is written.
+void Fsdp2Buffers::add(std::size_t index) {
+  const Parameter& parameter = s_.parameters[index];
+  if (!s_.stages.empty() && !has(s_.stages[s_.chunk], parameter.module)) return;
+  const std::int32_t of = group_of(parameter.module);
+  ParamGroup& unit = of < 0 ? root() : group(of);
+  unit.parameters.push_back(index);
+  const std::int64_t numel = p_.value(shard(index)).shape[0];
+  unit.shard_bytes += numel * size_of(p_.value(parameter.value).dtype);
+  if (parameter.trained) unit.trained_numel += numel;
+  if (parameter.gathering != no_id) unit.all_gather_output = parameter.gathering;
+  if (parameter.gathered == no_id) return;
+  unit.unsharded = true;
+  unit.gathered.push_back(parameter.gathered);
+  instance_[static_cast<std::size_t>(parameter.value)] = parameter.gathered;
+}
+
+std::vector<ParamGroup*> Fsdp2Buffers::in_module_order() {
+  std::vector<ParamGroup*> all{&root()};
+  if (embedding_ >= 0) all.push_back(&group(embedding_));
+  for (ParamGroup& unit : groups_)
+    if (&unit != &root() &&
+        (embedding_ < 0 || (&unit != &group(embedding_) && &unit != &group(head_))))
+      all.push_back(&unit);
+  if (head_ >= 0) all.push_back(&group(head_));
+  std::erase_if(all, [](const ParamGroup* unit) { return unit->empty(); });
+  return all;
+}
+
+void Fsdp2Buffers::keep() {
+  for (const ParamGroup& unit : groups_)
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      Parameter& parameter = s_.parameters[unit.parameters[i]];
+      parameter.gathering = unit.all_gather_output;
+      parameter.gathered = unit.unsharded ? unit.gathered[i] : no_id;
+    }
 }
 
 std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
@@ -118,6 +154,13 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   emit(OpKind::all_gather, module, out, {});
 }
 
+void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
+  const std::size_t first = p_.ops.size();
+  unshard(group);
+  for (std::size_t i = first; i < p_.ops.size(); ++i)
+    for (ValueId v : p_.outputs(p_.ops[i])) s_.in_line.push_back(v);
+}
+
 void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
   if (group.all_gather_output == no_id) return;
   const ir::ModulePath module = module_of(group);
@@ -161,6 +204,37 @@ void Fsdp2Buffers::redistribute(ParamGroup& group) {
     const ValueId given = parameter.gradient;
     parameter.gradient = redistributed(s_, parameter, given, phase_, Role::activation_grad);
     if (parameter.gradient != given) p_.ops.back().group = next_group_--;
+  }
+}
+
+/// FSDPParam.to_accumulated_grad_if_needed, accumulate_unsharded_grad_if_needed.
+void Fsdp2Buffers::widen(ParamGroup& group) {
+  if (c_.precision.reduce_dtype == c_.precision.compute_dtype) return;
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.gradient == no_id) continue;
+    const ValueId gradient = std::exchange(parameter.gradient, no_id);
+    if (parameter.widened != no_id) {
+      const ValueId in[] = {parameter.widened, gradient};
+      emit(OpKind::accumulate_inplace, module_of(group), in, {});
+      continue;
+    }
+    parameter.widened = p_.make(p_.value(gradient).shape, c_.precision.reduce_dtype, Role::gradient,
+                                parameter.module);
+    const ValueId in[] = {gradient}, out[] = {parameter.widened};
+    emit(OpKind::cast, module_of(group), in, out);
+  }
+}
+
+void Fsdp2Buffers::take_widened(ParamGroup& group) {
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.widened == no_id) continue;
+    if (parameter.gradient != no_id) {
+      const ValueId in[] = {parameter.widened, parameter.gradient};
+      emit(OpKind::accumulate_inplace, module_of(group), in, {});
+    }
+    parameter.gradient = std::exchange(parameter.widened, no_id);
   }
 }
 

@@ -28,8 +28,9 @@ struct ParamGroup {
 /// Elements of one rank's dim-0 shard of `shape`, padded.
 [[nodiscard]] std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards);
 
-/// The groups of a micro-batch and what they allocate: PyTorch v2.11,
-/// torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. The ops go to the end of the program.
+/// The groups of a micro-batch (of the stage that is written) and what they allocate: PyTorch
+/// v2.11, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py. The ops go to the end of the
+/// program.
 class Fsdp2Buffers {
  public:
   Fsdp2Buffers(StepProgram& step, const StepConfig& config);
@@ -37,6 +38,8 @@ class Fsdp2Buffers {
   ParamGroup& root() { return groups_.back(); }
   ParamGroup& group(std::int32_t index) { return groups_[static_cast<std::size_t>(index)]; }
   std::vector<ParamGroup>& groups() { return groups_; }
+  /// Those that have parameters, as nn.Module.modules() of the root finds them.
+  [[nodiscard]] std::vector<ParamGroup*> in_module_order();
   /// Of the module that the op is in; -1: the root's.
   [[nodiscard]] std::int32_t group_of(const ir::Op& op) const { return group_of(op.module); }
 
@@ -54,11 +57,19 @@ class Fsdp2Buffers {
 
   /// Issues the all-gather.
   void unshard(ParamGroup& group);
+  /// The same on the stream that computes.
+  void unshard_in_line(ParamGroup& group);
   /// Copies out what was gathered. `forward`: its buffer is kept for the next group's overlap.
   void wait_for_unshard(ParamGroup& group, bool forward);
   void reshard(ParamGroup& group);
   /// Tensor parallelism: the group's gradients as their parameters are split.
   void redistribute(ParamGroup& group);
+  /// Without a reduction: the group's gradients are added in the reduce dtype, where that differs.
+  void widen(ParamGroup& group);
+  /// Before it: what was added so far, and this micro-batch's.
+  void take_widened(ParamGroup& group);
+  /// Writes down for the next micro-batch of the stage what is gathered.
+  void keep();
   /// Reduces the group's gradients to this rank's shards.
   void reduce(ParamGroup& group);
   void release_all_gather();
@@ -76,6 +87,7 @@ class Fsdp2Buffers {
     return s_.parameters[parameter].stored;
   }
   void store(ParamGroup& group, ir::ValueId sharded);
+  void add(std::size_t parameter);
 
   StepProgram& s_;
   ir::Program& p_;

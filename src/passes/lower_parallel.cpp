@@ -27,8 +27,9 @@ ir::ValueId Lowering::gathered(V x) {
   return joined;
 }
 
-/// Partial to Shard(1): what each rank gets is laid together by a copy, then reduce-scattered. NCCL
-/// reads the copy until somebody waits for the result: the first op that uses it.
+/// Partial to Shard(1): what each rank gets is laid together by a copy, then reduce-scattered. The
+/// caller (style.py, _prepare_output_fn) holds what it redistributes until it has the result. NCCL
+/// reads the copy until somebody waits for that: the first op that uses it.
 ir::ValueId Lowering::scattered(V x) {
   if (tp_ == 1) return x;
   const Shape whole = shape(x);
@@ -36,6 +37,7 @@ ir::ValueId Lowering::scattered(V x) {
   emit(OpKind::clone, {x}, {in_turn});
   const V part = out({whole[0], whole[1] / tp_, whole[2]}, dtype(x), grad(x));
   emit(OpKind::tp_reduce_scatter, {in_turn}, {part}, ir::TpScatter{ranks()});
+  hold({x});
   in_flight_ = in_turn;
   return part;
 }

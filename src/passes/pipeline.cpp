@@ -10,6 +10,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -37,7 +38,7 @@ class Buffers {
   Buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
       : s_(step),
         p_(step.program),
-        shape_{config.run.batch, config.run.seq, spec.hidden},
+        shape_{config.run.batch, config.run.seq / config.layout.tp, spec.hidden},
         dtype_(config.precision.compute_dtype),
         micro_batches_(config.run.grad_accum),
         written_(written_schedule(pipeline_rank(config)).micro_batches) {}
@@ -99,6 +100,7 @@ class Ordered {
     std::vector<OpId> begins;
     for (const PipelineAction& action : schedule.actions) {
       s_.stretches.push_back({static_cast<OpId>(p_.ops.size()), action.runs});
+      if (s_.stretches.size() == 1) copy(0, static_cast<std::size_t>(s_.micro_begin.front()));
       if (action.kind == Kind::forward) begins.push_back(s_.stretches.back().begin);
       append(action);
       if (action.kind == Kind::forward && action.micro == 1 && schedule.copies > 0)
@@ -126,8 +128,10 @@ class Ordered {
         return;
       case Kind::let_go:
         return hold(values(action.messages));
-      case Kind::scale:
-        return scale(action.chunk);
+      case Kind::reduce:
+        s_.chunk = static_cast<std::size_t>(action.chunk);
+        if (c_.layout.gathers()) reduce();
+        return scale();
     }
   }
 
@@ -187,24 +191,36 @@ class Ordered {
     if (!all.empty()) emit(OpKind::hold, all);
   }
 
+  /// _PipelineStageBase.perform_reduce_grad: the post-backward of each unit, by its own.
+  void reduce() {
+    Fsdp2Buffers buffers(s_, c_);
+    buffers.set_phase(Phase::backward);
+    for (ParamGroup* group : buffers.in_module_order()) {
+      buffers.record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
+      buffers.take_widened(*group);
+      if (c_.layout.tp > 1) buffers.redistribute(*group);
+      buffers.reshard(*group);
+      buffers.record(1);  // FSDP::post_backward_reduce
+      buffers.reduce(*group);
+    }
+    buffers.record(1);  // FSDP::root_post_backward_callback
+    buffers.release_reductions();
+  }
+
   /// _PipelineStageBase.scale_grads: p.grad.div_(n), each by itself.
-  void scale(std::int64_t chunk) {
+  void scale() {
     // TorchTitan 0.2.2 builds its schedules with scale_grads=False: its loss is a sum.
     if (c_.runtime.framework == "torchtitan" || c_.run.grad_accum == 1) return;
-    const StageBlocks& stage = s_.stages[static_cast<std::size_t>(chunk)];
     for (Parameter& parameter : s_.parameters) {
-      if (parameter.gradient == no_id) continue;
-      const std::int64_t block = parameter.module.block;
-      const bool own = block >= 0 ? block >= stage.first && block < stage.end
-                       : parameter.module.leaf == ir::Module::embed ? stage.embedding
-                                                                    : stage.head;
-      if (!own) continue;
-      const ir::Value like = p_.value(parameter.gradient);
-      const ValueId divided = p_.on_storage_of(parameter.gradient, like.shape, like.dtype, true);
-      p_.op(p_.emit(OpKind::div, Phase::backward, parameter.module, {parameter.gradient}, {divided},
+      ValueId& gradient =
+          c_.layout.gathers() ? s_.optimized[parameter.optimized].gradient : parameter.gradient;
+      if (gradient == no_id || !has(s_.stages[s_.chunk], parameter.module)) continue;
+      const ir::Value like = p_.value(gradient);
+      const ValueId divided = p_.on_storage_of(gradient, like.shape, like.dtype, true);
+      p_.op(p_.emit(OpKind::div, Phase::backward, parameter.module, {gradient}, {divided},
                     ir::Number{static_cast<double>(c_.run.grad_accum)}))
           .group = next_group_++;
-      parameter.gradient = divided;
+      gradient = divided;
     }
   }
 

@@ -12,6 +12,9 @@ namespace {
 
 using model::ModelSpec;
 
+/// torch/distributed/pipelining/schedules.py, v2.11: _add_unshard_reshard, max_active_stages
+constexpr std::int64_t most_gathered_stages = 3;
+
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 std::string pp_option(const StepConfig& c) { return "--pp " + std::to_string(c.layout.pp); }
 std::string with_schedule(const StepConfig& c) {
@@ -102,19 +105,25 @@ constexpr Exclusion all_exclusions[] = {
      "blocks, an image encoder, dropout of the embedding and imported graphs are not planned",
      "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) { return piped(c) && needs_more(m); }, with_model},
-    {"--pp --tp", "layers in parts within stages are not planned yet", "use one of them",
-     [](const ModelSpec&, const StepConfig& c) { return piped(c) && c.layout.tp > 1; },
+    {"--pp, --shard ddp or zeroN",
+     "torch.distributed.pipelining composes with fully_shard; how DDP's buckets and DeepSpeed's "
+     "partitions wait for the last micro-batch is not planned",
+     "use --shard fsdp2 or hsdp:N, or --shard none with a world of as many ranks as stages",
      [](const ModelSpec&, const StepConfig& c) {
-       return pp_option(c) + " --tp " + std::to_string(c.layout.tp);
-     }},
-    {"--pp, --shard other than none",
-     "when the schedule gathers and reduces over the ranks of a stage is not planned yet",
-     "use --shard none with a world of as many ranks as stages",
-     [](const ModelSpec&, const StepConfig& c) {
-       return piped(c) && c.layout.shard != Sharding::none;
+       return piped(c) && c.layout.shard != Sharding::none && !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return pp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--pp-schedule interleaved:V, V above 3, --shard fsdp2 or hsdp:N",
+     "the schedule keeps three stages of a rank gathered and gathers the others in turn, which is "
+     "not planned yet",
+     "use interleaved:2 or interleaved:3",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.gathers() && c.layout.pp_chunks > most_gathered_stages;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_schedule(c) + " --shard " + shard_option(c);
      }},
     {"--pp, a loss other than ce or ce-no-upcast",
      "the schedule's loss is given the last stage's logits", "use --loss ce",

@@ -31,7 +31,7 @@ class Actions {
     if (!messages.empty()) add(Kind::exchange, 0, 0, std::move(messages));
   }
   void let_go(std::vector<Message> messages) { add(Kind::let_go, 0, 0, std::move(messages)); }
-  void scale(std::int64_t chunk) { add(Kind::scale, chunk, 0); }
+  void reduce(std::int64_t chunk) { add(Kind::reduce, chunk, 0); }
 
   std::size_t count() const { return all_.size(); }
   std::vector<PipelineAction> take() { return std::move(all_); }
@@ -84,7 +84,7 @@ std::vector<PipelineAction> one_f_one_b(const PipelineRank& r) {
     to.exchange({{What::input_gradient, 0, b}, {What::input, 0, forwards}});
     forward();
   }
-  to.scale(0);
+  to.reduce(0);
   to.let_go({{What::output, 0, n - 1}, {What::input_gradient, 0, n - 1}});
   return to.take();
 }
@@ -104,7 +104,7 @@ std::vector<PipelineAction> gpipe(const PipelineRank& r) {
     to.backward(0, i);
     to.exchange({{What::input_gradient, 0, i}});
   }
-  to.scale(0);
+  to.reduce(0);
   to.let_go({{What::output, 0, n - 1}});
   return to.take();
 }
@@ -141,7 +141,7 @@ std::vector<PipelineAction> interleaved(const PipelineRank& r, std::int64_t runs
     to.exchange({{What::output_gradient, chunk, micro}});
     to.backward(chunk, micro);
     to.exchange({{What::input_gradient, chunk, micro}});
-    if (micro + 1 == r.micro_batches) to.scale(chunk);
+    if (micro + 1 == r.micro_batches) to.reduce(chunk);
   };
   std::size_t period_begin = 0, period_end = 0;
   for (std::int64_t op = 0; op < rounds.warm_up; ++op) forward(op);
@@ -173,7 +173,7 @@ void repeat_pair(std::vector<PipelineAction>& actions, std::int64_t runs) {
 
 bool of_second_micro_batch(const PipelineAction& action) {
   if (action.kind == Kind::exchange) return action.messages.front().micro == 1;
-  return action.micro == 1 && action.kind != Kind::scale;
+  return action.micro == 1 && action.kind != Kind::reduce;
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ struct Region {
 
 class Checkpointer {
  public:
-  explicit Checkpointer(StepProgram& step) : p_(step.program) {}
+  explicit Checkpointer(StepProgram& step)
+      : p_(step.program), received_(step.ends.empty() ? no_id : step.ends.back().output_gradient) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -66,7 +67,7 @@ class Checkpointer {
  private:
   [[nodiscard]] bool made_in_forward(ValueId v) const {
     const OpId producer = p_.value(p_.root(v)).producer;
-    if (producer == no_id) return true;
+    if (producer == no_id) return p_.root(v) != received_;
     return producer >= old_first_ && producer < forward_end_;
   }
 
@@ -359,6 +360,7 @@ class Checkpointer {
   }
 
   ir::Program& p_;
+  ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<ValueId> remap_;

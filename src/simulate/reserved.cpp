@@ -169,6 +169,7 @@ class Steps {
         stream_[static_cast<std::size_t>(p_.storage_of(v))] =
             op.kind == ir::OpKind::reduce_scatter ? 2 : 0;
     }
+    for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;
   }
   /// Those of DistributedDataParallel: what is all-reduced and stays.
   void find_buckets() {

@@ -271,10 +271,20 @@ def ends_apart():
         yield case("llama8b", 1, 8192, ac, **units, **mixed, hold_output=False, **EXPANDABLE)
 
 
+def widened_sums():
+    """Gradients that wait for the last micro-batch in the reduce dtype."""
+    wide = FSDP8 | {"no_sync": True, "reduce_dtype": "fp32"}
+    for more in ({}, {"param_dtype": "fp32", "compute_dtype": "bf16"}):
+        for ac in ("none", "full"):
+            for accum in (2, 4):
+                yield case("llama1b_4layers", 2, 2048, ac, **wide, **more, grad_accum=accum)
+            yield case("mistral7b_4layers", 2, 2048, ac, **wide, **more, grad_accum=3, fsdp_unit="torchtitan")
+
+
 def all_cases():
     seen = set()
     for cases in (every_family(), other_families(), small_models(), every_mode("llama1b_4layers", 2, 2048),
-                  whole_models(), ends_apart()):
+                  whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:
                 seen.add(label(entry))

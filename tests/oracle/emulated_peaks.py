@@ -98,13 +98,16 @@ def shard_over(mesh, step, blocks, entry):
             param_dtype=training_step.DTYPES[entry["compute_dtype"]],
             reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
     ends = entry.get("fsdp_unit") == "torchtitan"  # torchtitan v0.2.2, models/llama3/infra/parallelize.py, apply_fsdp
-    if ends:
-        fully_shard(step.m.base_model.get_input_embeddings(), **options)
+    reshards = entry.get("pp", 1) == 1  # there too: stages keep what they have gathered
+    embedding = getattr(step.m.base_model, "embed_tokens", None)  # a stage may have neither
+    head = step.lm_head if hasattr(step, "lm_head") else step.m.lm_head
+    if ends and embedding is not None:
+        fully_shard(embedding, reshard_after_forward=reshards, **options)
     for block in blocks:
         kept = entry["keep_last_block"] and block is blocks[-1]
-        fully_shard(block, reshard_after_forward=not kept, **options)
-    if ends:
-        fully_shard([step.m.base_model.norm, step.m.lm_head], reshard_after_forward=False, **options)
+        fully_shard(block, reshard_after_forward=reshards and not kept, **options)
+    if ends and head is not None:
+        fully_shard([step.m.base_model.norm, head], reshard_after_forward=False, **options)
     if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
         fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)

@@ -3,6 +3,9 @@
 from emulated_cases import EXPANDABLE, case, label
 
 NONE, FULL, SELECTIVE = "none", "full", "selective"
+MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
+WIDE_SUMS = {"reduce_dtype": "fp32"}
+UNITS = {"fsdp_unit": "torchtitan"}
 FP32 = {"param_dtype": "fp32", "compute_dtype": "fp32", "reduce_dtype": "fp32"}
 
 
@@ -60,9 +63,51 @@ def many_micro_batches():
     yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, optimizer="sgd")
 
 
+def sharded():
+    """FSDP2 over the ranks of a stage."""
+    four, eight = {"world": 4, "shard": "fsdp2"}, {"world": 16, "shard": "fsdp2"}
+    for ac in (NONE, FULL, SELECTIVE):
+        for more in ({}, UNITS, MIXED, MIXED | UNITS, WIDE_SUMS):
+            yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, ac, **four, **more)
+        yield from every_rank("smollm17b_untied_4layers", 2, "gpipe", 4, ac, **four, **MIXED, **UNITS)
+        yield from every_rank("mistral7b_4layers", 2, "1f1b", 2, ac, **four, **MIXED, **UNITS)
+        yield from every_rank("smollm17b_untied_8layers", 4, "1f1b", 8, ac, **eight, **MIXED, **UNITS)
+        yield from every_rank("smollm17b_untied_8layers", 2, "interleaved:2", 4, ac, **four, **MIXED, **UNITS)
+    yield from every_rank("smollm17b_untied_14layers", 4, "interleaved:2", 8, **eight, **UNITS)
+    yield from every_rank("smollm17b_untied_8layers", 2, "interleaved:2", 4, **four)
+    yield from every_rank("smollm17b_untied_8layers", 2, "interleaved:3", 4, FULL, **four, **MIXED)
+    for schedule, accum in (("1f1b", 24), ("gpipe", 40), ("interleaved:2", 24)):
+        yield from every_rank("smollm17b_untied_8layers", 2, schedule, accum, FULL, seq=1024, **four, **MIXED, **UNITS)
+    hsdp = {"world": 8, "shard": "hsdp:2"}
+    for more in ({}, MIXED | UNITS):
+        yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, **hsdp, **more)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, batch=3, seq=1000, **four, **MIXED)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, "every:2", **four, **UNITS)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, **four, **UNITS, **EXPANDABLE)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, FULL, **four, **MIXED, **EXPANDABLE)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, **four, **FP32)
+
+
+def layers_in_parts():
+    """Tensor parallelism within stages, alone and with FSDP2."""
+    for ac in (NONE, FULL, SELECTIVE):
+        for model in ("smollm17b_untied_4layers", "mistral7b_4layers"):
+            for world, tp, more in ((4, 2, {}), (8, 4, {}), (8, 2, {"shard": "fsdp2"} | UNITS | MIXED),
+                                    (16, 4, {"shard": "fsdp2"} | MIXED)):
+                yield from every_rank(model, 2, "1f1b", 4, ac, world=world, tp=tp, **more)
+        yield from every_rank("smollm17b_untied_8layers", 2, "interleaved:2", 4, ac, world=8, tp=2, shard="fsdp2",
+                              **MIXED, **UNITS)
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, world=4, tp=2, batch=2)
+    yield from every_rank("smollm17b_untied_4layers", 2, "gpipe", 4, FULL, world=8, tp=2, shard="fsdp2")
+    yield from every_rank("smollm17b_untied_4layers", 2, "1f1b", 4, FULL, world=8, tp=2, shard="fsdp2", **WIDE_SUMS)
+    yield from every_rank("llama8b", 8, "1f1b", 16, FULL, world=512, tp=8, shard="fsdp2", seq=8192, **MIXED, **UNITS)
+    yield from every_rank("llama8b", 4, "interleaved:2", 8, SELECTIVE, world=64, tp=4, shard="fsdp2", seq=8192, **MIXED,
+                          **UNITS)
+
+
 def all_cases():
     seen = set()
-    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches()):
+    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

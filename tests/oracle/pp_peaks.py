@@ -5,26 +5,27 @@
 Runs the cases of pp_cases.py that have this world and this rank; `pp_cases.py` prints which there are.
 """
 
+import contextlib
 import gc
 import os
 import sys
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
 import emulated_peaks
 import pp_step
+import tp_step
 from emulated_cases import config_of
 from pp_cases import all_cases, rank_of
 
-DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none"}
+DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none", "tp": 1, "loss_parallel": True}
 
 
 def steps(entry, marks, _):
     config = config_of(entry["model"])
-    mesh = dist.init_device_mesh("cuda", (entry["pp"], entry["world"] // entry["pp"]), mesh_dim_names=("pp", "dp"))
-    stages = list(pp_step.make_stages(entry, config, entry["pp_rank"], lambda: marks.enter("loss")))
+    mesh = pp_step.meshes(entry)
+    stages = list(pp_step.make_stages(entry, config, mesh, lambda: marks.enter("loss")))
     whole = nn.ModuleList(module for _, module in stages)
     emulated_peaks.on_device(whole)
     schedule, made = pp_step.make_schedule(entry, stages, config, mesh["pp"].get_group())
@@ -60,7 +61,9 @@ def filled(figures):
 
 
 def measure(entry):
-    return emulated_peaks.measure(DEFAULTS | entry, steps=steps)
+    entry = DEFAULTS | entry
+    with tp_step.losses(entry) if entry["tp"] > 1 else contextlib.nullcontext():
+        return emulated_peaks.measure(entry, steps=steps)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ the LM head on the last. Positions, masks and rotary tables are made on each.
 """
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
 from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 import emulated_peaks
+import tp_step
 import training_step
 
 SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe, "interleaved": ScheduleInterleaved1F1B}
@@ -50,6 +52,10 @@ class Stage(nn.Module):
         if is_last:
             self.head.register_forward_hook(lambda *_: on_loss())
 
+    @property
+    def lm_head(self):
+        return self.head
+
     def forward(self, x):
         given = {"input_ids" if self.is_first else "inputs_embeds": x}
         hidden = self.m(**given, use_cache=False).last_hidden_state
@@ -63,14 +69,33 @@ class Holder:
         self.base_model = base_model
 
 
-def make_stages(entry, config, pp_rank, on_loss):
+def make_stages(entry, config, mesh, on_loss):
     """This rank's modules and their indices; each is made of a model of its own, on the meta device."""
     count = entry["pp"] * virtual_stages(entry)
     ranges = layers_of_stages(entry, config["num_hidden_layers"])
-    for index in range(pp_rank, count, entry["pp"]):
-        module = Stage(emulated_peaks.model_of(entry), *ranges[index], index == 0, index == count - 1, on_loss)
+    for index in range(entry["pp_rank"], count, entry["pp"]):
+        whole = emulated_peaks.model_of(entry)
+        if entry["tp"] > 1:
+            tp_step.parallelize(whole, mesh["tp"], entry)
+        module = Stage(whole, *ranges[index], index == 0, index == count - 1, on_loss)
         training_step.checkpoint_blocks(Holder(module.m), emulated_peaks.ac_of(entry))
+        if entry["shard"] != "none":
+            emulated_peaks.shard_over(data_mesh(entry, mesh), module, list(module.m.layers), entry)
         yield index, module
+
+
+def meshes(entry):
+    """Pipeline outermost, ranks of a layer innermost, as TorchTitan 0.2.2 has them."""
+    pp, tp = entry["pp"], entry["tp"]
+    data, names = [entry["world"] // (pp * tp)], ["shard"]
+    if entry["shard"].startswith("hsdp:"):
+        group = int(entry["shard"].removeprefix("hsdp:"))
+        data, names = [data[0] // group, group], ["replicate", "shard"]
+    return dist.init_device_mesh("cuda", (pp, *data, tp), mesh_dim_names=("pp", *names, "tp"))
+
+
+def data_mesh(entry, mesh):
+    return mesh["replicate", "shard"] if entry["shard"].startswith("hsdp:") else mesh["shard"]
 
 
 def loss_of(vocabulary):
@@ -82,7 +107,7 @@ def make_schedule(entry, stages, config, group):
     count = entry["pp"] * virtual_stages(entry)
     b, s = entry["batch"], entry["seq"]
     dtype = training_step.DTYPES[entry["compute_dtype"]]
-    hidden = torch.empty(b, s, config["hidden_size"], dtype=dtype, device="meta")
+    hidden = torch.empty(b, s // entry["tp"], config["hidden_size"], dtype=dtype, device="meta")
     logits = torch.empty(b, s, config["vocab_size"], dtype=dtype, device="meta")
     tokens = torch.empty(b, s, dtype=torch.int64, device="meta")
     made = [PipelineStage(module, index, count, torch.device("cuda"), group=group,

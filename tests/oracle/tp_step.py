@@ -41,7 +41,8 @@ def whole_positions(model, seq):
     """transformers counts positions along the hidden states, which are a shard: those of the whole sequence."""
 
     def add(module, args, kwargs):
-        device = kwargs["input_ids"].device
+        given = kwargs.get("input_ids")
+        device = (kwargs["inputs_embeds"] if given is None else given).device
         kwargs["position_ids"] = (torch.arange(seq, device=device) + 0).unsqueeze(0)
         return args, kwargs
 

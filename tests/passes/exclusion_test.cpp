@@ -288,14 +288,6 @@ const Case cases[] = {
        c.layout.world = 8;
      },
      "--shard hsdp:3 --world 8: N must divide"},
-    {"--shard fsdp2 --no-sync --reduce-dtype other than the compute dtype",
-     [](auto&, StepConfig& c) {
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 2;
-       c.layout.no_sync = true;
-       c.precision.reduce_dtype = DType::f32;
-     },
-     "widened copy"},
     {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
      [](auto& m, StepConfig& c) {
        with_ends_apart(m, c);
@@ -314,6 +306,14 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--fsdp-unit torchtitan --loss lc-ce"},
+    {"--keep-last-block --pp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.keep_last_block = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 4;
+     },
+     "stages keep all of their blocks"},
     {"--keep-last-block, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.layout.keep_last_block = true; }, "resharding"},
     {"--no-sync --shard zero1 or zero2",
@@ -712,20 +712,24 @@ const Case cases[] = {
        m.embedding_dropout = 0.1;
      },
      "--pp 2 for llama: stages hand on hidden states alone"},
-    {"--pp --tp",
+    {"--pp, --shard ddp or zeroN",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
-       c.layout.tp = 2;
+       c.layout.shard = Sharding::ddp;
        c.layout.world = 4;
      },
-     "--pp 2 --tp 2"},
-    {"--pp, --shard other than none",
+     "--pp 2 --shard ddp"},
+    {"--pp-schedule interleaved:V, V above 3, --shard fsdp2 or hsdp:N",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
+       m.layers = 8;
+       m.window.assign(8, 0);
+       c.layout.pp_schedule = PipelineSchedule::interleaved;
+       c.layout.pp_chunks = 4;
        c.layout.shard = Sharding::fsdp2;
        c.layout.world = 4;
      },
-     "--pp 2 --shard fsdp2"},
+     "--pp 2 --pp-schedule interleaved:4 --shard fsdp2"},
     {"--pp, a loss other than ce or ce-no-upcast",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -34,6 +34,28 @@ StepConfig piped(std::int64_t pp, std::int64_t micro_batches,
   return c;
 }
 
+/// Over two ranks a stage.
+StepConfig sharded(StepConfig c) {
+  c.layout.shard = Sharding::fsdp2;
+  c.layout.world = 2 * c.layout.pp;
+  return c;
+}
+
+/// How often ops of this kind run in a step.
+std::int64_t runs(
+    const passes::StepProgram& step, ir::OpKind kind, std::int64_t micro_batches,
+    bool (*of)(const ir::Op&) = [](const ir::Op&) { return true; }) {
+  const std::vector<passes::Stretch> stretches = passes::stretches_of(step, micro_batches);
+  std::int64_t count = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < step.program.ops.size(); ++i) {
+    while (at + 1 < stretches.size() && stretches[at + 1].begin <= static_cast<ir::OpId>(i)) ++at;
+    const ir::Op& op = step.program.ops[i];
+    if (op.kind == kind && of(op)) count += stretches[at].runs;
+  }
+  return count;
+}
+
 std::vector<std::int64_t> blocks(const std::vector<passes::StageBlocks>& stages) {
   std::vector<std::int64_t> list;
   for (const passes::StageBlocks& stage : stages) list.push_back(stage.blocks());
@@ -166,6 +188,51 @@ TEST_CASE("a stage receives each micro-batch into a buffer of its own") {
     if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
       bytes += step.program.bytes(v);
   CHECK(bytes == 2 * 100 * (2 * 32 * 64 * 2));  // activations and gradients, bf16
+}
+
+TEST_CASE("a sharded stage gathers and reduces each unit once a step, however many micro-batches") {
+  for (const auto schedule :
+       {PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe, PipelineSchedule::interleaved})
+    for (const std::int64_t n : {4, 64})
+      for (const DType reduce : {DType::bf16, DType::f32}) {
+        StepConfig c = sharded(piped(2, n, schedule));
+        c.precision.reduce_dtype = reduce;
+        const auto step = passes::build_step(untied(6), c);
+        // Of the first rank's blocks and the embedding: a unit each. Only what runs once is counted
+        // once: none of them lies where the schedule repeats itself.
+        const std::int64_t units = 1 + (step.stages.front().end - step.stages.front().first) +
+                                   (step.stages.size() > 1 ? step.stages.back().blocks() : 0);
+        CHECK(runs(step, ir::OpKind::all_gather, n) == units);
+        CHECK(runs(step, ir::OpKind::reduce_scatter, n) == units);
+      }
+}
+
+TEST_CASE("gradients that wait in fp32 are cast once and added to by each other micro-batch") {
+  StepConfig c = sharded(piped(2, 8));
+  c.precision.reduce_dtype = DType::f32;
+  const auto wide = passes::build_step(untied(6), c);
+  const auto widened = [&](ir::OpKind kind) {
+    return runs(wide, kind, 8, [](const ir::Op& op) {
+      return op.phase == ir::Phase::backward && op.module.leaf == ir::Module::fsdp;
+    });
+  };
+  const auto parameters = static_cast<std::int64_t>(wide.parameters.size());
+  CHECK(widened(ir::OpKind::accumulate_inplace) == 7 * parameters);
+  // Each parameter's once, and each unit's reduced shards back to bf16.
+  const std::int64_t units = 1 + wide.stages.front().blocks();
+  CHECK(widened(ir::OpKind::cast) == parameters + units);
+}
+
+TEST_CASE("layers in parts: a stage sends its part of each sequence") {
+  StepConfig c = piped(2, 4);
+  c.layout.tp = 2;
+  c.layout.world = 4;
+  const auto step = passes::build_step(untied(4), c);
+  std::int64_t bytes = 0;
+  for (ir::ValueId v : step.inputs)
+    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
+      bytes += step.program.bytes(v);
+  CHECK(bytes == 4 * (2 * (32 / 2) * 64 * 2));  // the first stage's gradients, bf16
 }
 
 TEST_CASE("equal stages wait (pp - 1) of n + pp - 1 micro-batches' time") {

@@ -62,7 +62,7 @@ struct PipelineAction {
     backward,
     exchange,  ///< `messages` are sent and received by one batch_isend_irecv
     let_go,    ///< the last reference that the schedule has to `messages` goes
-    scale      ///< gradients are divided by the number of micro-batches
+    reduce     ///< a stage's gradients, over the ranks that it is sharded on, and by their number
   };
   Kind kind{};
   std::int64_t chunk = 0, micro = 0;

@@ -20,6 +20,10 @@ struct Parameter {
   bool trained = true;               ///< has a gradient and is optimized
   std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
+  // fsdp2, over micro-batches:
+  ir::ValueId gathering = ir::no_id;  ///< what its unit is gathered into, until it is copied out
+  ir::ValueId gathered = ir::no_id;   ///< the whole copy that a pipeline's stage keeps
+  ir::ValueId widened = ir::no_id;    ///< the unreduced gradients' sum in the reduce dtype
 };
 
 /// A linear layer's parameters; what it has not: no_id.
@@ -92,6 +96,12 @@ struct Stretch {
   std::int64_t runs = 1;
 };
 
+/// Whether the stage has the module.
+[[nodiscard]] inline bool has(const StageBlocks& stage, ir::ModulePath module) {
+  if (module.block >= 0) return module.block >= stage.first && module.block < stage.end;
+  return module.leaf == ir::Module::embed ? stage.embedding : stage.head;
+}
+
 /// The program of a step on its way through the passes, with what they need to know of the model.
 struct StepProgram {
   ir::Program program;
@@ -125,7 +135,8 @@ struct StepProgram {
   double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
   /// Of an imported graph: its storages' values while they are there, by its own numbers.
   std::vector<ir::ValueId> captured;
-  bool loss_outside = false;  ///< the loss is no part of the module that is sharded
+  std::vector<ir::ValueId> in_line;  ///< fsdp2: buffers of gathers that have no stream of their own
+  bool loss_outside = false;         ///< the loss is no part of the module that is sharded
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
