@@ -92,11 +92,16 @@ std::string unavailable_note(const advise::Sweep& sweep) {
 }
 
 Grid layout_grid(const advise::Sweep& sweep) {
-  Grid grid({"tp x dp", "its best configuration", "rank", "peak", "ms/step", "tokens/s"});
-  for (const advise::LayoutChoice& choice : advise::layouts(sweep)) {
+  const std::vector<advise::LayoutChoice> choices = advise::layouts(sweep);
+  const bool stages = std::any_of(choices.begin(), choices.end(),
+                                  [](const advise::LayoutChoice& c) { return c.pp > 1; });
+  Grid grid({stages ? "tp x pp x dp" : "tp x dp", "its best configuration", "rank", "peak",
+             "ms/step", "tokens/s"});
+  for (const advise::LayoutChoice& choice : choices) {
     const advise::Row& row = sweep.rows[choice.row];
     const profile::Profile& p = row.profile;
-    grid.row({fmt::format("{} x {}", choice.tp, p.config.layout.data_ranks()), row.label,
+    const std::string pp = stages ? fmt::format(" x {}", choice.pp) : "";
+    grid.row({fmt::format("{}{} x {}", choice.tp, pp, p.config.layout.data_ranks()), row.label,
               rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second))});
   }
@@ -105,9 +110,24 @@ Grid layout_grid(const advise::Sweep& sweep) {
 
 std::string layout_note(const advise::Sweep& sweep) {
   std::string note;
+  const bool interleaved =
+      std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                  [](const advise::Row& r) { return r.profile.config.layout.pp_chunks > 1; });
+  if (interleaved) note = "ppNvV: N ranks of V interleaved stages each";
   for (const advise::LayoutChoice& choice : advise::layouts(sweep))
     if (choice.row > 0)
-      note += fmt::format("{}tp {}: {}", note.empty() ? "" : "; ", choice.tp, choice.why);
+      note += fmt::format("{}tp {}{}: {}", note.empty() ? "" : "; ", choice.tp,
+                          choice.pp > 1 ? fmt::format(" pp {}", choice.pp) : "", choice.why);
+  if (sweep.too_large > 0)
+    note += fmt::format(
+        "{}{} more with a pipeline were not simulated: a rank's parameters, gradients, moments and "
+        "blocks' inputs alone need more than the device has",
+        note.empty() ? "" : "; ", sweep.too_large);
+  if (sweep.too_heavy > 0)
+    note += fmt::format(
+        "{}{} more because the same with a smaller micro-batch or full checkpointing allocates "
+        "more than it has",
+        note.empty() ? "not simulated with a pipeline: " : "; ", sweep.too_heavy);
   return note;
 }
 

@@ -60,6 +60,11 @@ advise::Sweep sweep_from_json(const std::string& text, const std::string& origin
   sweep.base = read_config(root.at("config"), origin);
   sweep.varies_global_batch = root.get_newer<bool>("varies_global_batch", true);  // as it once was
   sweep.configurations = root.get<std::size_t>("configurations");
+  if (json.contains("not_simulated")) {  // newer than the schema
+    const Node left{root.at("not_simulated"), origin + ": \"not_simulated\""};
+    sweep.too_large = left.get<std::size_t>("too_large");
+    sweep.too_heavy = left.get<std::size_t>("too_heavy");
+  }
   sweep.recommendation = root.get<std::string>("recommendation");
   for (const Json& item : root.list("savings")) {
     const Node node{item, fmt::format("{}: \"savings[{}]\"", origin, sweep.savings.size())};

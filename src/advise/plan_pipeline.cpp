@@ -26,31 +26,60 @@ profile::RankMemory memory_of(const StepConfig& config, const profile::Memory& m
   return figures;
 }
 
-std::vector<RankPlan> all_ranks(const model::ModelSpec& model, const StepConfig& config) {
-  std::vector<RankPlan> ranks;
-  for (std::int64_t r = 0; r < config.layout.pp; ++r)
-    ranks.push_back(plan_rank(model, at_rank(config, r), false));
+/// Plans of ranks, and which of them each rank of the pipeline has.
+struct Ranks {
+  std::vector<RankPlan> plans;
+  std::vector<std::int64_t> rank;  ///< of each plan
+  std::vector<std::size_t> of;     ///< by rank: its plan
+
+  [[nodiscard]] const RankPlan& operator[](std::size_t r) const { return plans[of[r]]; }
+  [[nodiscard]] std::size_t highest() const {
+    const auto peak = [](const RankPlan& r) { return r.profile.memory.peak_allocated; };
+    return static_cast<std::size_t>(
+        std::max_element(plans.begin(), plans.end(),
+                         [&](const RankPlan& a, const RankPlan& b) { return peak(a) < peak(b); }) -
+        plans.begin());
+  }
+};
+
+/// Whether two ranks' stages are alike, block for block.
+bool alike(const std::vector<passes::StageBlocks>& a, const std::vector<passes::StageBlocks>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.blocks() == y.blocks() && x.embedding == y.embedding && x.head == y.head;
+  });
+}
+
+/// `each`: a plan of every rank. Otherwise of the first of those whose stages are alike: it has as
+/// many micro-batches in flight as those after it or more, and takes as long for each.
+Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool each) {
+  each = each || !passes::blocks_are_alike(model);
+  Ranks ranks;
+  std::vector<std::vector<passes::StageBlocks>> stages;
+  for (std::int64_t r = 0; r < config.layout.pp; ++r) {
+    const StepConfig own = at_rank(config, r);
+    const std::vector<passes::StageBlocks> blocks = passes::stages_of_rank(model, own);
+    const bool asked_for = r == config.layout.pp_rank;
+    std::size_t at = each || asked_for ? stages.size() : 0;
+    while (at < stages.size() && !alike(stages[at], blocks)) ++at;
+    if (at == stages.size()) {
+      ranks.plans.push_back(plan_rank(model, own, false));
+      ranks.rank.push_back(r);
+      stages.push_back(blocks);
+    }
+    ranks.of.push_back(at);
+  }
   return ranks;
 }
 
-std::size_t highest(const std::vector<RankPlan>& ranks) {
-  const auto peak = [](const RankPlan& r) { return r.profile.memory.peak_allocated; };
-  return static_cast<std::size_t>(
-      std::max_element(ranks.begin(), ranks.end(),
-                       [&](const RankPlan& a, const RankPlan& b) { return peak(a) < peak(b); }) -
-      ranks.begin());
-}
-
 /// The pipeline's step in place of the rank's own.
-void set_time(profile::Profile& result, const std::vector<RankPlan>& ranks,
-              const simulate::Device& device) {
+void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Device& device) {
   const StepConfig& c = result.config;
   std::vector<simulate::RankSeconds> seconds;
   double model_flops = 0;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    seconds.push_back(simulate::rank_seconds(
-        passes::pipeline_rank(at_rank(c, static_cast<std::int64_t>(r))), ranks[r].time));
-    model_flops += ranks[r].time.model_flops;
+  for (const std::size_t plan : ranks.of) {
+    const StepConfig own = at_rank(c, ranks.rank[plan]);
+    seconds.push_back(simulate::rank_seconds(passes::pipeline_rank(own), ranks.plans[plan].time));
+    model_flops += ranks.plans[plan].time.model_flops;
   }
   const std::int64_t message = c.run.batch * (c.run.seq / c.layout.tp) * result.model.hidden *
                                size_of(c.precision.compute_dtype);
@@ -61,14 +90,14 @@ void set_time(profile::Profile& result, const std::vector<RankPlan>& ranks,
   result.time.bubble_share = time.bubble;
   result.time.tokens_per_second *= shorter;
   const double peak = device.peak_flops(c.precision.compute_dtype);
-  result.time.mfu = model_flops / (static_cast<double>(ranks.size()) * time.step * peak);
+  result.time.mfu = model_flops / (static_cast<double>(ranks.of.size()) * time.step * peak);
 }
 
 /// Every rank has to fit.
-void set_fit(profile::Profile& result) {
+void set_fit(profile::Profile& result, const Ranks& ranks) {
   std::int64_t reserved = result.memory.peak_reserved;
-  for (const profile::RankMemory& rank : result.memory.ranks)
-    reserved = std::max(reserved, rank.peak_reserved);
+  for (const RankPlan& rank : ranks.plans)
+    reserved = std::max(reserved, rank.profile.memory.peak_reserved);
   result.fit.required += reserved - result.memory.peak_reserved;
   result.fit.fits = result.fit.required <= result.fit.usable;
 }
@@ -86,24 +115,27 @@ void explain(profile::Profile& result, std::size_t shown) {
 }  // namespace
 
 std::int64_t highest_rank(const model::ModelSpec& model, const StepConfig& config) {
-  return static_cast<std::int64_t>(highest(all_ranks(model, config)));
+  const Ranks ranks = plan_ranks(model, config, false);
+  return ranks.rank[ranks.highest()];
 }
 
 profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& config,
                                bool detail) {
-  const std::vector<RankPlan> ranks = all_ranks(model, config);
-  const std::size_t shown = config.layout.pp_rank == Layout::highest_rank
-                                ? highest(ranks)
-                                : static_cast<std::size_t>(config.layout.pp_rank);
-  const StepConfig own = at_rank(config, static_cast<std::int64_t>(shown));
-  profile::Profile result = detail ? plan_rank(model, own, true).profile : ranks[shown].profile;
+  const Ranks ranks = plan_ranks(model, config, detail);
+  const std::size_t plan = config.layout.pp_rank == Layout::highest_rank
+                               ? ranks.highest()
+                               : ranks.of[static_cast<std::size_t>(config.layout.pp_rank)];
+  const std::int64_t shown = ranks.rank[plan];
+  profile::Profile result =
+      detail ? plan_rank(model, at_rank(config, shown), true).profile : ranks.plans[plan].profile;
   result.config.layout.pp_rank = config.layout.pp_rank;
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    result.memory.ranks.push_back(
-        memory_of(at_rank(config, static_cast<std::int64_t>(r)), ranks[r].profile.memory));
+  if (detail)
+    for (std::size_t r = 0; r < ranks.of.size(); ++r)
+      result.memory.ranks.push_back(
+          memory_of(at_rank(config, static_cast<std::int64_t>(r)), ranks[r].profile.memory));
   set_time(result, ranks, simulate::find_device(config.device.gpu));
-  set_fit(result);
-  explain(result, shown);
+  set_fit(result, ranks);
+  explain(result, static_cast<std::size_t>(shown));
   return result;
 }
 

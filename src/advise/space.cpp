@@ -32,12 +32,29 @@ std::vector<std::int64_t> tensor_parallel_degrees(const StepConfig& base) {
   return degrees;
 }
 
-/// Whether the base's framework splits layers; what else of the base it lacks aside.
+/// The divisors of the world that leave each stage a block.
+std::vector<std::int64_t> pipeline_degrees(const model::ModelSpec& model, const StepConfig& base) {
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t pp = 1; pp <= std::min(base.layout.world, model.layers); ++pp)
+    if (base.layout.world % pp == 0) degrees.push_back(pp);
+  return degrees;
+}
+
+/// Whether the base's framework has `split`; what else of the base it lacks aside.
+bool has(const model::ModelSpec& model, const StepConfig& base, const StepConfig& split) {
+  const std::string lacking = unavailable(model, split);
+  return lacking.empty() || lacking == unavailable(model, base);
+}
 bool has_tensor_parallelism(const model::ModelSpec& model, const StepConfig& base) {
   StepConfig split = base;
   split.layout.tp = 2;
-  const std::string lacking = unavailable(model, split);
-  return lacking.empty() || lacking == unavailable(model, base);
+  return has(model, base, split);
+}
+bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {
+  StepConfig split = base;
+  split.layout.pp = 2;
+  split.run.grad_accum = std::max<std::int64_t>(split.run.grad_accum, 2);
+  return has(model, base, split);
 }
 
 /// The divisors of the rank's sequences next to the base's micro-batch: two below it, one above.
@@ -77,29 +94,45 @@ std::vector<std::string> micro_batches(const StepConfig& base,
 std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, const Space& space,
                              const std::vector<std::size_t>& index) {
   OptionList values;
-  const std::string *micro = nullptr, *tp = nullptr;
+  const std::string* micro = nullptr;
+  std::int64_t split = 1;  // ranks that see the same data
   bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const Axis& axis = space.axes[i];
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
-    if (axis.option == "--tp") tp = &axis.values[index[i]];
+    if (axis.option == "--tp" || axis.option == "--pp") split *= std::stoll(axis.values[index[i]]);
     accum = accum || axis.option == "--grad-accum";
   }
   if (micro != nullptr && !accum) {
     // What is kept are the sequences of a step, over the ranks that see data of their own.
-    const std::int64_t ranks = tp == nullptr ? 1 : std::stoll(*tp) / base.layout.tp;
-    const std::int64_t sequences = base.run.batch * base.run.grad_accum * ranks,
+    const auto swept = [&](const char* option) {
+      return std::any_of(space.axes.begin(), space.axes.end(),
+                         [&](const Axis& axis) { return axis.option == option; });
+    };
+    if (swept("--tp")) split /= base.layout.tp;
+    if (swept("--pp")) split /= base.layout.pp;
+    const std::int64_t sequences = base.run.batch * base.run.grad_accum * split,
                        n = std::stoll(*micro);
     if (sequences % n != 0) return std::nullopt;
     values.emplace_back("--grad-accum", std::to_string(sequences / n));
   }
   std::optional<StepConfig> c = variants.with(std::move(values));
-  // Without checkpointing a scope says nothing: the first one stands for all.
-  for (std::size_t i = 0; c && i < space.axes.size(); ++i)
-    if (space.axes[i].option == "--ac-scope" && index[i] > 0 && c->memory.ac == AcMode::none)
-      return std::nullopt;
+  // Without checkpointing a scope says nothing, without a pipeline a schedule: the first one stands
+  // for all.
+  for (std::size_t i = 0; c && i < space.axes.size(); ++i) {
+    if (index[i] == 0) continue;
+    const std::string& option = space.axes[i].option;
+    if (option == "--ac-scope" && c->memory.ac == AcMode::none) return std::nullopt;
+    if (option == "--pp-schedule" && c->layout.pp == 1) return std::nullopt;
+  }
   return c;
+}
+
+/// A pipeline that the framework lacks is no row: what it lacks, other layouts' rows tell.
+bool is_row(const model::ModelSpec& model, const StepConfig& base, const StepConfig& c) {
+  if (passes::find_exclusion(model, c) != nullptr) return false;
+  return c.layout.pp == base.layout.pp || unavailable(model, c).empty();
 }
 
 }  // namespace
@@ -119,16 +152,24 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
-  const bool whole = base.layout.tp == 1;  // tensor parallelism goes with fsdp2, eager kernels, ce
-  std::vector<std::int64_t> degrees;
-  if (whole && base.layout.world > 1 && base.runtime.kind == Runtime::pytorch &&
-      has_tensor_parallelism(model, base))
+  // Tensor parallelism and pipelines go with fsdp2, eager kernels, ce.
+  const bool whole = base.layout.tp == 1 && base.layout.pp == 1;
+  const bool ranks = base.layout.world > 1 && base.runtime.kind == Runtime::pytorch;
+  std::vector<std::int64_t> degrees, stages;
+  if (base.layout.tp == 1 && ranks && has_tensor_parallelism(model, base))
     degrees = tensor_parallel_degrees(base);
+  if (base.layout.pp == 1 && ranks && has_pipelines(model, base))
+    stages = pipeline_degrees(model, base);
   space.set("--batch", micro_batches(base, degrees));
   if (degrees.size() > 1) space.set("--tp", texts_of(degrees));
+  if (stages.size() > 1) {
+    space.set("--pp", texts_of(stages));
+    space.set("--pp-schedule", {"1f1b", "interleaved:2"});
+  }
   if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
-    if (degrees.size() > 1) shards.insert(shards.begin(), "none");  // one rank sees all data
+    if (degrees.size() > 1 || stages.size() > 1)
+      shards.insert(shards.begin(), "none");  // one rank sees all data
     if (!whole) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);
@@ -179,7 +220,7 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
   std::vector<std::size_t> index(space.axes.size(), 0);
   for (bool more = true; more;) {
     if (std::optional<StepConfig> c = at(variants, base, space, index);
-        c && passes::find_exclusion(model, *c) == nullptr)
+        c && is_row(model, base, *c))
       list.push_back(std::move(*c));
     more = false;
     for (std::size_t i = index.size(); i-- > 0 && !more;) {

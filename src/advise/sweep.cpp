@@ -10,7 +10,10 @@
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "held_at_least.hpp"
 #include "largest_fit.hpp"
+#include "lighter.hpp"
 #include "savings.hpp"
 #include "setting.hpp"
 
@@ -151,6 +154,12 @@ void tell_untried(Sweep& sweep, const Space& space) {
       tell_untried(sweep, "tensor parallelism", c,
                    [](const StepConfig& row) { return row.layout.tp > 1; });
     }
+    if (axis.option == "--pp" && axis.values.size() > 1) {
+      c.layout.pp = std::stoll(axis.values[1]);
+      c.run.grad_accum = std::max(c.run.grad_accum, c.layout.pp);
+      tell_untried(sweep, "pipelines", c, [](const StepConfig& row) { return row.layout.pp > 1; });
+      c = sweep.base;
+    }
     if (axis.option == "--kernels" && axis.values.size() > 1 &&
         c.runtime.kind == Runtime::pytorch) {
       c.memory.kernels = Kernels::compiled;
@@ -167,7 +176,57 @@ std::string against(const Row& row, const Row& best) {
   if (!row.fits || !row.unavailable.empty()) return row.why;
   const double behind =
       best.profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0;
-  return fmt::format("{:.1f} % slower than tp {}", 100.0 * behind, best.profile.config.layout.tp);
+  const Layout& layout = best.profile.config.layout;
+  const std::string stages = layout.pp > 1 ? fmt::format(" pp {}", layout.pp) : "";
+  return fmt::format("{:.1f} % slower than tp {}{}", 100.0 * behind, layout.tp, stages);
+}
+
+/// What is simulated next: all that nothing lighter waits for. What allocates more than one that
+/// allocates too much is left out.
+class InTurn {
+ public:
+  explicit InTurn(const std::vector<StepConfig>& list)
+      : lighter_(lighter_pipelines(list)), state_(list.size(), State::waits) {}
+
+  [[nodiscard]] bool done() const {
+    return std::find(state_.begin(), state_.end(), State::waits) == state_.end();
+  }
+  std::vector<std::size_t> next() {
+    std::vector<std::size_t> list;
+    for (std::size_t i = 0; i < state_.size(); ++i) {
+      if (state_[i] != State::waits) continue;
+      if (any(i, State::too_large)) {
+        state_[i] = State::too_large;
+        ++skipped_;
+      } else if (!any(i, State::waits)) {
+        list.push_back(i);
+      }
+    }
+    return list;
+  }
+  void simulated(std::size_t i, const profile::Profile& planned) {
+    state_[i] = tried(planned).allocates ? State::allocates : State::too_large;
+  }
+  [[nodiscard]] std::size_t skipped() const { return skipped_; }
+
+ private:
+  enum class State : std::uint8_t { waits, allocates, too_large };
+  [[nodiscard]] bool any(std::size_t i, State state) const {
+    return std::any_of(lighter_[i].begin(), lighter_[i].end(),
+                       [&](std::size_t j) { return state_[j] == state; });
+  }
+
+  std::vector<std::vector<std::size_t>> lighter_;
+  std::vector<State> state_;
+  std::size_t skipped_ = 0;
+};
+
+/// Takes out the pipelines that cannot fit, whatever is recomputed; says how many.
+std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig>& list) {
+  return std::erase_if(list, [&](const StepConfig& c) {
+    return c.layout.pp > 1 &&
+           held_at_least(model, c) > simulate::find_device(c.device.gpu).usable_bytes;
+  });
 }
 
 }  // namespace
@@ -175,10 +234,12 @@ std::string against(const Row& row, const Row& best) {
 std::vector<LayoutChoice> layouts(const Sweep& sweep) {
   std::vector<LayoutChoice> choices;
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
-    const std::int64_t tp = sweep.rows[i].profile.config.layout.tp;
-    const bool seen = std::any_of(choices.begin(), choices.end(),
-                                  [&](const LayoutChoice& choice) { return choice.tp == tp; });
-    if (!seen) choices.push_back({tp, i, against(sweep.rows[i], sweep.rows.front())});
+    const Layout& layout = sweep.rows[i].profile.config.layout;
+    const bool seen = std::any_of(choices.begin(), choices.end(), [&](const LayoutChoice& choice) {
+      return choice.tp == layout.tp && choice.pp == layout.pp;
+    });
+    if (!seen)
+      choices.push_back({layout.tp, layout.pp, i, against(sweep.rows[i], sweep.rows.front())});
   }
   if (choices.size() < 2) choices.clear();
   return choices;
@@ -189,29 +250,39 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   result.model = model;
   result.base = base;
   result.varies_global_batch = space.vary_global_batch;
-  const std::vector<StepConfig> list = combinations(model, base, space);
+  std::vector<StepConfig> list = combinations(model, base, space);
+  result.too_large = drop_too_large(model, list);
   result.rows.resize(list.size());
-  result.configurations = list.size();
   const unsigned threads =
       space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
   // The largest batch is worth its simulations only for rows that a table shows.
-  const std::size_t shown = std::min(list.size(), space.largest_batches);
+  std::size_t shown = std::min(list.size(), space.largest_batches);
   std::atomic<std::size_t> done{0};
   const auto tell = [&] {
     const std::size_t now = ++done;
     if (space.progress) space.progress(now, list.size() + shown);
   };
-  parallel(list.size(), threads, [&](std::size_t i) {
+  const auto simulate = [&](std::size_t i) {
     Row& row = result.rows[i];
     row.profile = plan(model, list[i], false);
     row.fits = row.profile.fit.fits;
     row.unavailable = unavailable(model, list[i]);
     row.label = label_of(list[i]);
     tell();
-  });
+  };
+  InTurn turns(list);
+  while (!turns.done()) {
+    const std::vector<std::size_t> next = turns.next();
+    parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
+    for (std::size_t i : next) turns.simulated(i, result.rows[i].profile);
+  }
+  result.too_heavy = turns.skipped();
+  std::erase_if(result.rows, [](const Row& row) { return row.label.empty(); });
+  result.configurations = result.rows.size();
   mark_pareto(result.rows);
   rank_rows(result.rows);
   explain_rows(result.rows);
+  shown = std::min(result.rows.size(), space.largest_batches);
   const Variants variants(model, base, space.hand);
   parallel(shown, threads, [&](std::size_t i) {
     const LargestFit most = largest_batch(model, variants, result.rows[i].profile);

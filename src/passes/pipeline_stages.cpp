@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "ac_advisor/passes/pipeline.hpp"
@@ -44,6 +45,13 @@ std::vector<StageBlocks> stages_of_rank(const model::ModelSpec& spec, const Step
   for (std::int64_t chunk = 0; chunk < rank.chunks; ++chunk)
     own.push_back(all[static_cast<std::size_t>(rank.stage(chunk))]);
   return own;
+}
+
+bool blocks_are_alike(const model::ModelSpec& spec) {
+  const auto same = [](const auto& list) {
+    return std::adjacent_find(list.begin(), list.end(), std::not_equal_to<>()) == list.end();
+  };
+  return same(spec.window) && same(spec.unrotated_block) && same(spec.sparse_block);
 }
 
 PipelineRank pipeline_rank(const StepConfig& config) {

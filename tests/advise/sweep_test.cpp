@@ -11,6 +11,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "ac_advisor/reports/sweep_diff.hpp"
+#include "advise/held_at_least.hpp"
 #include "advise/variants.hpp"
 #include "model/options_preset.hpp"
 
@@ -245,14 +246,23 @@ TEST_CASE(
   // 1, 2, 3, 4 and 6 divide 12 and are no more than a node; 3 and 6 divide neither 8 heads of keys
   // nor a vocabulary of 128256.
   CHECK((degrees == std::set<std::int64_t>{1, 2, 4}));
+  const auto layout_of = [](const advise::Row& row) {
+    const Layout& layout = row.profile.config.layout;
+    return std::pair(layout.tp, layout.pp);
+  };
+  std::set<std::pair<std::int64_t, std::int64_t>> seen;
+  for (const advise::Row& row : sweep.rows) seen.insert(layout_of(row));
+  // The divisors of 12 that leave two ranks for FSDP2.
+  for (const std::int64_t pp : {1, 2, 3, 4, 6}) CHECK(seen.contains({1, pp}));
+  CHECK(!seen.contains({1, 12}));
   const std::vector<advise::LayoutChoice> layouts = advise::layouts(sweep);
-  REQUIRE(layouts.size() == 3);
+  REQUIRE(layouts.size() == seen.size());
   CHECK(layouts.front().row == 0);
   for (const advise::LayoutChoice& choice : layouts) {
     const advise::Row& best = sweep.rows.at(choice.row);
-    CHECK(best.profile.config.layout.tp == choice.tp);
+    CHECK(layout_of(best) == std::pair(choice.tp, choice.pp));
     for (const advise::Row& row : sweep.rows)
-      if (row.profile.config.layout.tp == choice.tp && row.rank > 0) CHECK(best.rank <= row.rank);
+      if (layout_of(row) == layout_of(best) && row.rank > 0) CHECK(best.rank <= row.rank);
   }
   for (const std::string& text : {reports::table(sweep, {}), reports::markdown(sweep)}) {
     CHECK(text.find("Layouts, the best of each") != std::string::npos);
@@ -265,6 +275,67 @@ TEST_CASE(
   for (const StepConfig& c :
        advise::combinations(model, fixed, advise::space_around(model, fixed, given_tp)))
     CHECK(c.layout.tp == 2);
+}
+
+TEST_CASE("a pipeline that a sweep does not simulate does not fit") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList hand{{"--framework", "torchtitan"},
+                        {"--world", "8"},
+                        {"--batch", "2"},
+                        {"--seq", "4096"},
+                        {"--tp", "1"},
+                        {"--gpu", "l40s"},
+                        {"--shard", "fsdp2"},
+                        {"--kernels", "eager"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  space.set("--ac", {"none", "full", "selective"});
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  CHECK(sweep.too_heavy > 0);
+  const auto simulated = [&](const StepConfig& c) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                       [&](const advise::Row& row) { return row.profile.config == c; });
+  };
+  std::size_t left = 0, fitting = 0;
+  for (const StepConfig& c : advise::combinations(model, base, space)) {
+    const profile::Profile p = advise::plan(model, c, false);
+    if (c.layout.pp > 1) {
+      fitting += p.fit.fits ? 1 : 0;
+      CHECK(advise::held_at_least(model, c) <= p.memory.peak_allocated);
+    }
+    if (simulated(c)) continue;
+    ++left;
+    CHECK(!p.fit.fits);
+    CHECK(c.layout.pp > 1);
+  }
+  CHECK(fitting > 0);
+  CHECK(left == sweep.too_large + sweep.too_heavy);
+  const advise::Sweep again = reports::sweep_from_json(reports::json(sweep), "sweep.json");
+  CHECK(again.too_large == sweep.too_large);
+  CHECK(again.too_heavy == sweep.too_heavy);
+}
+
+TEST_CASE("a sweep plans a pipeline's ranks that differ, which stand for those that are alike") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  for (const char* const schedule : {"1f1b", "gpipe", "interleaved:2"})
+    for (const char* const ac : {"none", "full", "selective"})
+      for (const char* const layers : {"4", "8"}) {
+        const StepConfig c = resolve_options({{"--framework", "torchtitan"},
+                                              {"--world", "16"},
+                                              {"--pp", layers},
+                                              {"--pp-schedule", schedule},
+                                              {"--grad-accum", "16"},
+                                              {"--seq", "1024"},
+                                              {"--ac", ac}});
+        CAPTURE(schedule);
+        CAPTURE(ac);
+        const profile::Profile all = advise::plan(model, c), few = advise::plan(model, c, false);
+        REQUIRE(all.memory.ranks.size() == static_cast<std::size_t>(c.layout.pp));
+        CHECK(all.memory.peak_allocated == few.memory.peak_allocated);
+        CHECK(all.fit.required == few.fit.required);
+        CHECK(all.time.step == doctest::Approx(few.time.step).epsilon(1e-3));
+      }
 }
 
 TEST_CASE("a sweep that cannot split a model's layers says why") {

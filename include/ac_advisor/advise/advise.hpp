@@ -52,9 +52,9 @@ struct NotPlanned {
   std::string why;  ///< what it contradicts, and the way out
 };
 
-/// The best row of all that split layers over the same number of ranks.
+/// The best row of all that split layers, and the model, over the same numbers of ranks.
 struct LayoutChoice {
-  std::int64_t tp = 1;
+  std::int64_t tp = 1, pp = 1;
   std::size_t row = 0;  ///< index into Sweep::rows
   std::string why;      ///< against the first row: a sentence
 };
@@ -69,6 +69,9 @@ struct Sweep {
   std::string recommendation;           ///< a sentence with its reason
   std::size_t recommended = 0;          ///< index into rows; rows.size() when nothing fits
   std::size_t configurations = 0;       ///< simulated in all
+  /// Pipelines that are not simulated: what a rank holds in any case is beyond the device; a lighter
+  /// one allocates more than it has.
+  std::size_t too_large = 0, too_heavy = 0;
 };
 
 /// One option that a sweep varies, and the texts that it takes.

@@ -31,6 +31,9 @@ struct StageBlocks {
 [[nodiscard]] std::vector<StageBlocks> stages_of_rank(const model::ModelSpec& spec,
                                                       const StepConfig& config);
 
+/// Whether all blocks of the model are, so that one stage's stand for as many of another.
+[[nodiscard]] bool blocks_are_alike(const model::ModelSpec& spec);
+
 /// What one rank of a pipeline is, and how many micro-batches it runs.
 struct PipelineRank {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
