@@ -19,14 +19,16 @@ std::string world_text(const StepConfig& c) {
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
 void check_hsdp(const StepConfig& c) {
-  const std::int64_t shards = c.layout.hsdp_shards;
-  if (c.layout.world % shards == 0 && c.layout.world / shards >= 2) return;
+  const std::int64_t shards = c.layout.hsdp_shards, ranks = c.layout.data_ranks();
+  if (ranks % shards == 0 && ranks / shards >= 2) return;
   std::int64_t best = 0;
-  for (std::int64_t n = 2; n <= c.layout.world / 2; ++n)
-    if (c.layout.world % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards)))
-      best = n;
-  throw UserError(shard_text(c) + " " + world_text(c) +
-                  ": N must divide the world and leave two replicas or more; " +
+  for (std::int64_t n = 2; n <= ranks / 2; ++n)
+    if (ranks % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards))) best = n;
+  const std::string divided =
+      ranks == c.layout.world ? "the world"
+                              : "the " + std::to_string(ranks) + " ranks that see different data";
+  throw UserError(shard_text(c) + " " + world_text(c) + ": N must divide " + divided +
+                  " and leave two replicas or more; " +
                   (best == 0 ? std::string("no N does, so use --shard fsdp2")
                              : "the nearest is hsdp:" + std::to_string(best)));
 }

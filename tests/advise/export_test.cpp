@@ -234,6 +234,23 @@ TEST_CASE("torchtitan: selective per op, FSDP2 with fp32 masters, a known flavor
               "local_batch_size = 8", "global_batch_size = 64", "implementation = \"fused\""}));
 }
 
+TEST_CASE("torchtitan: stages, and what of them is sharded") {
+  StepConfig c = eight_ranks(Sharding::hsdp);
+  c.precision.reduce_dtype = DType::f32;
+  c.layout.world = 32;
+  c.layout.hsdp_shards = 4;
+  c.layout.pp = 4;
+  c.layout.pp_schedule = PipelineSchedule::interleaved;
+  c.layout.pp_chunks = 2;
+  c.run.batch = 2;
+  c.run.grad_accum = 8;
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"data_parallel_replicate_degree = 2\n", "data_parallel_shard_degree = 4\n",
+              "pipeline_parallel_degree = 4\n", "pipeline_parallel_schedule = \"Interleaved1F1B\"",
+              "pipeline_parallel_microbatch_size = 2\n", "local_batch_size = 16\n",
+              "global_batch_size = 128\n"}));
+}
+
 TEST_CASE("torchtitan: every:K starts at another block, and says so") {
   // 32 blocks, K 3: it wraps 2, 5, …, 29 (10); the plan 0, 3, …, 30 (11).
   CHECK(says(exported("torchtitan", llama_8b(), with_ac(AcMode::every, 3)),

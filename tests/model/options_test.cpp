@@ -212,6 +212,13 @@ TEST_CASE("hsdp:N divides the world, the nearest N is named") {
   CHECK(says(error({{"--world", "7"}, {"--shard", "hsdp:2"}}), {"use --shard fsdp2"}));
   CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:1"}}), {"at least 2"}));
   CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp"}}), {"hsdp:8"}));
+  // Of a pipeline's stage, the ranks that it is on.
+  const OptionList staged{{"--world", "16"}, {"--pp", "4"}, {"--grad-accum", "4"}};
+  OptionList two = staged, four = staged;
+  two.emplace_back("--shard", "hsdp:2");
+  four.emplace_back("--shard", "hsdp:4");
+  CHECK(resolve(two).layout.hsdp_shards == 2);
+  CHECK(says(error(four), {"the 4 ranks that see different data", "hsdp:2"}));
 }
 
 TEST_CASE("what only fsdp2 has is refused elsewhere") {
