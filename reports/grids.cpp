@@ -109,26 +109,33 @@ Grid layout_grid(const advise::Sweep& sweep) {
 }
 
 std::string layout_note(const advise::Sweep& sweep) {
-  std::string note;
-  const bool interleaved =
-      std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                  [](const advise::Row& r) { return r.profile.config.layout.pp_chunks > 1; });
-  if (interleaved) note = "ppNvV: N ranks of V interleaved stages each";
+  const auto any = [&](bool (*is)(const StepConfig&)) {
+    return std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                       [&](const advise::Row& row) { return is(row.profile.config); });
+  };
+  std::vector<std::string> parts;
+  if (any([](const StepConfig& c) { return c.layout.pp_chunks > 1; }))
+    parts.emplace_back("ppNvV: N ranks of V interleaved stages each");
   for (const advise::LayoutChoice& choice : advise::layouts(sweep))
     if (choice.row > 0)
-      note += fmt::format("{}tp {}{}: {}", note.empty() ? "" : "; ", choice.tp,
-                          choice.pp > 1 ? fmt::format(" pp {}", choice.pp) : "", choice.why);
+      parts.push_back(fmt::format("tp {}{}: {}", choice.tp,
+                                  choice.pp > 1 ? fmt::format(" pp {}", choice.pp) : "",
+                                  choice.why));
+  if (any([](const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }) &&
+      any([](const StepConfig& c) { return c.layout.tp * c.layout.pp > 1; }))
+    parts.emplace_back("with tp or pp blocks are planned eager alone, not compiled");
   if (sweep.too_large > 0)
-    note += fmt::format(
-        "{}{} more with a pipeline were not simulated: a rank's parameters, gradients, moments and "
-        "blocks' inputs alone need more than the device has",
-        note.empty() ? "" : "; ", sweep.too_large);
+    parts.push_back(
+        fmt::format("not simulated: {} pipelines of which a rank's parameters, "
+                    "gradients, moments and blocks' inputs alone need more than the "
+                    "device has",
+                    sweep.too_large));
   if (sweep.too_heavy > 0)
-    note += fmt::format(
-        "{}{} more because the same with a smaller micro-batch or full checkpointing allocates "
-        "more than it has",
-        note.empty() ? "not simulated with a pipeline: " : "; ", sweep.too_heavy);
-  return note;
+    parts.push_back(
+        fmt::format("not simulated: {} pipelines that with a smaller micro-batch or "
+                    "full checkpointing already allocate more than the device has",
+                    sweep.too_heavy));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
