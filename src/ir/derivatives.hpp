@@ -10,6 +10,11 @@ void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradien
 void add(Derivation& d);
 void layer_norm(Derivation& d);
 void gather(Derivation& d);
+void baddbmm(Derivation& d);
+void mul_of_view(Derivation& d);
+void recomputed_gelu(Derivation& d);
+void routing_multiplier(Derivation& d);
+void safe_softmax(Derivation& d);
 void relu(Derivation& d);
 void clamp(Derivation& d);
 void max(Derivation& d);

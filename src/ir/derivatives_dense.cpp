@@ -75,6 +75,23 @@ void bmm(Derivation& d) {
                      Product{n, transposed ? Form::nn : Form::nt}));
 }
 
+void baddbmm(Derivation& d) {
+  // inputs: bias, a [B, h, M, K], b [B, h, N, K]; BaddbmmBackward0: batch1, then batch2, each
+  // multiplied by alpha. The bias needs no gradient: it is made of positions.
+  const ValueId a = d.in(1), b = d.in(2), g = d.grad();
+  const Shape sa = d.shape(a), sg = d.shape(g);
+  const Number alpha{d.attributes<Product>().alpha};
+  const auto scaled = [&](ValueId product) {
+    return d.emit(OpKind::mul_scalar, {product}, d.shape(product), d.dtype(product), alpha);
+  };
+  if (d.needs(1))
+    d.give(1, scaled(d.emit(OpKind::bmm, {g, b}, sa, d.dtype(a),
+                            Product{static_cast<std::int32_t>(sg.back()), Form::nn})));
+  if (d.needs(2))
+    d.give(2, scaled(d.emit(OpKind::bmm, {g, a}, d.shape(b), d.dtype(b),
+                            Product{static_cast<std::int32_t>(sa[sa.rank() - 2]), Form::tn})));
+}
+
 void grouped_mm(Derivation& d) {
   // inputs: rows [S, K] sorted by expert, weight [E, N, K], offsets [E]
   const ValueId x = d.in(0), w = d.in(1), offsets = d.in(2), g = d.grad();

@@ -143,10 +143,10 @@ constexpr std::int64_t sorted_by_block = 4096;
 
 /// The backward of indexing sorts its indices by as many bits as the rows need, eight a pass, each
 /// a kernel and a memset (index_put_with_sort_kernel, Indexing.cu): eight kernels and a memset
-/// beside.
+/// beside; few by one kernel, of six.
 std::int64_t index_backward_launches(const Program& p, const Op& op) {
   const std::int64_t rows = p.value(p.output(op, 0)).shape[0];
-  if (rows <= sorted_by_block / 2) return 8;
+  if (rows <= sorted_by_block / 2) return 6;
   std::int64_t passes = 1;
   for (std::int64_t left = rows >> 8; left > 0; left >>= 8) ++passes;
   return 9 + 2 * passes;
@@ -213,6 +213,10 @@ bool is_elementwise(OpKind kind) {
     case tanh_backward:
     case accumulate:
     case accumulate_inplace:
+    case OpKind::abs:
+    case mul_of_view:
+    case recomputed_gelu:
+    case safe_softmax:
       return true;
     default:
       return false;
@@ -242,6 +246,12 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return embedding_launches(program, op);
     case sum:
       return row_sum_launches(program, op);
+    case cat:  // Shape.cu: one kernel joins tensors of up to four dimensions
+      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs : 1;
+    case baddbmm:  // the bias is copied, and the product added to it
+      return 2;
+    case softmax_backward:  // its product by TensorIterator, then a kernel
+      return 1 + pieces(program, op);
     case sdpa_backward:  // keys' and values' gradients of each query's head are added up
       return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0);
     case nll_loss_backward:  // a fill of the logits' size, then its kernel

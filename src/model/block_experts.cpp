@@ -67,6 +67,8 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (family.moe == ExpertRule::every_block) {
     moe.intermediate = spec.intermediate;
     moe.normalize_top_k = !family.top_k_norm_field || fields.flag("norm_topk_prob", false);
+    moe.input_jitter = family.sparse_mixer &&
+                       fields.maybe_number("input_jitter_noise", 0.0, 1.0).value_or(0.0) > 0.0;
     spec.sparse_block.assign(static_cast<std::size_t>(spec.layers), true);
   } else if (family.moe == ExpertRule::late_blocks) {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)

@@ -8,6 +8,27 @@ namespace {
 
 // clang-format off
 constexpr Family table[] = {
+    {.name = "bloom",
+     .vocab = 250880, .hidden = 64, .layers = 2,
+     .heads = 8,
+     .rms_norm_eps = 1e-5,
+     .tied_embeddings = true,
+     .activation_field = {}, .activation = Activation::gelu_recomputed,
+     .heads_divide_hidden = true,
+     .qkv_bias = BiasRule::always, .output_bias = BiasRule::always,
+     .mlp_bias = BiasRule::always,
+     .fields = {.intermediate = {}, .layers = "n_layer", .heads = "n_head", .kv_heads = {},
+                .epsilon = "layer_norm_epsilon", .residual_dropout = "hidden_dropout",
+                .older_hidden = "n_embed"},
+     .fused_qkv = true,
+     .eager_attention_only = true,  // without _supports_sdpa
+     .norm = Norm::layer,
+     .plain_mlp = true,
+     .qkv_layout = QkvLayout::by_head_apart,
+     .own_layer_names = true, .no_packed_check = true,
+     .embedding_norm = true, .alibi = true, .residual_inside = true,
+     .keeps_block_outputs = true,
+     .unused_fields = "n_inner"},
     {.name = "cohere",
      .vocab = 256000, .hidden = 8192, .intermediate = 22528, .layers = 40,
      .heads = 64,
@@ -62,6 +83,22 @@ constexpr Family table[] = {
      .routed_scaling = 2.5,
      .unused_fields = "scoring_func topk_method moe_layer_freq num_nextn_predict_layers "
                       "num_mtp_layers"},
+    {.name = "falcon",
+     .vocab = 65024, .hidden = 4544, .layers = 32,
+     .heads = 71,
+     .rms_norm_eps = 1e-5,
+     .tied_embeddings = true,
+     .activation_field = "activation", .activation = Activation::gelu,
+     .heads_divide_hidden = true,
+     .fields = {.intermediate = "ffn_hidden_size", .kv_heads = {},
+                .epsilon = "layer_norm_epsilon", .older_hidden = "n_embed"},
+     .fused_qkv = true,
+     .norm = Norm::layer,
+     .plain_mlp = true,
+     .own_layer_names = true, .no_packed_check = true,
+     .always_masked = true, .norms_together = true, .adds_in_place = true,
+     .decoder_architecture = true,
+     .unused_fields = "apply_residual_connection_post_layernorm"},
     {.name = "gemma",
      .vocab = 256000, .hidden = 3072, .intermediate = 24576, .layers = 28,
      .heads = 16, .kv_heads = 16, .head_dim = 256,
@@ -197,6 +234,25 @@ constexpr Family table[] = {
      .softmax_of_top = true, .biased_experts = true,
      // the last two are numbers in the gate
      .unused_fields = "experts_per_token swiglu_alpha swiglu_limit"},
+    {.name = "gptj",
+     .vocab = 50400, .hidden = 4096, .layers = 28,
+     .heads = 16,
+     .rms_norm_eps = 1e-5,
+     .activation_field = "activation_function", .activation = Activation::gelu_new,
+     .positions = 2048,
+     .rotary_dim = 64,
+     .heads_divide_hidden = true,
+     .mlp_bias = BiasRule::always,
+     .fields = {.hidden = "n_embd", .intermediate = "n_inner", .layers = "n_layer",
+                .heads = "n_head", .kv_heads = {}, .positions = "n_positions",
+                .epsilon = "layer_norm_epsilon", .attention_dropout = "attn_pdrop",
+                .residual_dropout = "resid_pdrop", .embedding_dropout = "embd_pdrop"},
+     .eager_attention_only = true,  // without _supports_sdpa
+     .norm = Norm::layer,
+     .plain_mlp = true, .side_by_side = true, .shared_norm = true, .branches_first = true,
+     .norms_first = true, .head_bias = true,
+     .own_layer_names = true, .rotation = Rotation::table,
+     .fp32_scores = true, .keeps_block_outputs = true},
     {.name = "granite",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -336,6 +392,17 @@ constexpr Family table[] = {
      .partial_rotary_field = true, .residual_dropout_field = true,
      .fused_qkv = true, .fused_gate_up = true, .joined_rotary_part = true,
      .unused_fields = "embd_pdrop"},
+    {.name = "phimoe",
+     .vocab = 32064, .hidden = 4096, .intermediate = 6400, .layers = 32,
+     .heads = 32, .kv_heads = 8,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 1000000.0,
+     .experts = 16, .top_k = 2,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .windows = WindowRule::every_block,
+     .moe = ExpertRule::every_block,
+     .norm = Norm::layer,
+     .measured_positions = true, .head_bias_field = true, .sparse_mixer = true},
     {.name = "qwen2",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
      .heads = 32, .kv_heads = 32,
@@ -456,8 +523,12 @@ void set_family_facts(ModelSpec& spec) {
     spec.turned_first = family->turned_first;
     spec.norms_after_heads = family->norms_after_heads;
     spec.norms_first = family->norms_first;
-    spec.head_bias = family->head_bias;
+    if (!family->head_bias_field) spec.head_bias = family->head_bias;
     spec.qkv_layout = family->qkv_layout;
+    if (family->decoder_architecture)
+      spec.qkv_layout = spec.repeats_keys    ? QkvLayout::grouped_repeated
+                        : spec.kv_heads == 1 ? QkvLayout::one_pair
+                                             : QkvLayout::by_head_apart;
     spec.input_first = family->input_first;
     spec.scaled_queries = family->scaled_queries;
     spec.masked_positions = family->masked_positions;
@@ -470,11 +541,21 @@ void set_family_facts(ModelSpec& spec) {
     spec.position_scaled_queries = family->position_scaled_queries;
     spec.no_packed_check = family->no_packed_check;
     spec.attention_sinks = family->attention_sinks;
+    spec.embedding_norm = family->embedding_norm;
+    spec.alibi = family->alibi;
+    spec.fp32_scores = family->fp32_scores;
+    spec.always_masked = family->always_masked;
+    spec.residual_inside = family->residual_inside;
+    spec.norms_together = family->norms_together;
+    spec.adds_in_place = family->adds_in_place;
+    spec.keeps_block_outputs = family->keeps_block_outputs;
+    spec.measured_positions = family->measured_positions;
   }
   if (spec.moe) {
     spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;
     spec.moe->sigmoid_scores = family != nullptr && family->sigmoid_scores;
     spec.moe->wide_scores = family != nullptr && family->wide_scores;
+    spec.moe->sparse_mixer = family != nullptr && family->sparse_mixer;
     spec.moe->softmax_of_top = family != nullptr && family->softmax_of_top;
     spec.moe->biased = spec.moe->input_first = spec.moe->clamped_gate =
         family != nullptr && family->biased_experts;

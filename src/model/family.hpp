@@ -26,6 +26,7 @@ struct FieldNames {
   std::string_view residual_dropout = {};  ///< empty: none is applied
   std::string_view embedding_dropout = {};
   std::string_view bias = "attention_bias";
+  std::string_view older_hidden = {};  ///< which comes first, where there is one
 };
 
 /// Which blocks have a sliding window.
@@ -77,6 +78,7 @@ struct Family {
   std::int64_t shared_intermediate = 0;  ///< "shared_expert_intermediate_size"
   std::int64_t positions = 0;            ///< of a learned table
   double rotary_share = 1.0;
+  std::int64_t rotary_dim = 0;  ///< "rotary_dim"; 0: the family has a share instead
   double residual_dropout = 0.0;
   double embedding_dropout = 0.0;
   double attention_dropout = 0.0;
@@ -149,8 +151,20 @@ struct Family {
   bool position_scaled_queries = false;
   bool no_packed_check = false;
   bool attention_sinks = false;
-  bool latent_attention = false;  ///< "kv_lora_rank" and the sizes beside it
-  bool softmax_of_top = false;    ///< as in MoeSpec, and wide_scores
+  bool embedding_norm = false;
+  bool alibi = false;
+  bool fp32_scores = false;
+  bool always_masked = false;
+  bool residual_inside = false;
+  bool norms_together = false;
+  bool adds_in_place = false;
+  bool keeps_block_outputs = false;
+  bool measured_positions = false;
+  bool head_bias_field = false;       ///< "lm_head_bias"
+  bool decoder_architecture = false;  ///< falcon's fields of heads, norms and residuals
+  bool sparse_mixer = false;          ///< as in MoeSpec
+  bool latent_attention = false;      ///< "kv_lora_rank" and the sizes beside it
+  bool softmax_of_top = false;        ///< as in MoeSpec, and wide_scores
   bool wide_scores = false;
   bool biased_experts = false;      ///< MoeSpec's biased, input_first, clamped_gate
   std::int64_t dense_blocks = 1;    ///< of an absent "first_k_dense_replace"

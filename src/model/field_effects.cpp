@@ -43,7 +43,9 @@ constexpr std::string_view without_effect[] = {
     "vocab_size", "projector_hidden_act", "mm_tokens_per_image", "vision_feature_select_strategy",
     "projection_dim", "ignore_index", "transformers.js_config",
     "base_config_key", "sub_configs", "head_dim", "scale_attn_weights",
-    "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base",
+    "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base", "bias_dropout_fusion",
+    "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
+    "slow_but_exact",
     // clang-format on
 };
 
@@ -165,7 +167,7 @@ constexpr Group structure[] = {
      "encoder_layers encoder_ffn_dim encoder_attention_heads decoder_layers decoder_ffn_dim "
      "decoder_attention_heads num_decoder_layers d_kv d_ff"},
     {"sizes under another name", 0, "",
-     "d_model n_embd n_head n_heads n_layer n_layers num_layers num_heads embedding_size "
+     "d_model n_embd n_embed n_head n_heads n_layer n_layers num_layers num_heads embedding_size "
      "word_embed_proj_dim embedding_hidden_size d_inner"},
     {"attention that is not causal", 1, "",
      "is_causal causal"},

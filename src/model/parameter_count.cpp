@@ -102,6 +102,7 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
   sum.add({spec.vocab, spec.hidden}, spec.tied_embeddings ? 1 : 2);
   if (spec.head_bias) sum.add({spec.vocab});
   sum.add({spec.position_table, spec.hidden});
+  if (spec.embedding_norm) sum.add({2, spec.hidden});
   const std::int64_t of_norm = spec.norms_have_bias() ? 2 : 1, norms = spec.shared_norm ? 1 : 2;
   sum.add({of_norm, spec.hidden});  // the final norm
   sum.add({spec.layers, spec.sandwich_norms ? 4 : norms, of_norm, spec.hidden});

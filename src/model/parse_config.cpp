@@ -55,6 +55,40 @@ LatentAttention read_latent(const Fields& fields) {
   return latent;
 }
 
+// FalconAttention.__init__, FalconDecoderLayer.__init__: what of heads, norms and residuals a new
+// decoder, and an old one, goes by.
+void read_decoder_architecture(const Fields& fields, ModelSpec& spec) {
+  const bool newer = fields.flag("new_decoder_architecture", false);
+  const bool one_pair = fields.flag("multi_query", true);
+  const bool parallel = fields.flag("parallel_attn", true);
+  const auto given = fields.maybe_size("num_kv_heads", sizes::heads);
+  const auto norms = fields.maybe_integer("num_ln_in_parallel_attn");
+  if (norms && *norms != 1 && *norms != 2)
+    fields.fail("num_ln_in_parallel_attn", "is not 1 or 2, the norms of a block");
+  if (!newer && norms == 2)
+    fields.fail("num_ln_in_parallel_attn",
+                "is of \"new_decoder_architecture\", which is false; expected null or 1");
+  if (newer && !parallel)
+    fields.fail("parallel_attn",
+                "is false; a \"new_decoder_architecture\" runs attention and MLP side by side: "
+                "expected true");
+  if (!newer && !one_pair && given && *given != spec.heads)
+    fields.fail("num_kv_heads",
+                fmt::format("is not \"num_attention_heads\" {}, without \"multi_query\" and "
+                            "\"new_decoder_architecture\"",
+                            spec.heads));
+  spec.kv_heads = newer ? given.value_or(spec.heads) : one_pair ? 1 : spec.heads;
+  if (newer) must_divide(fields, "num_kv_heads", spec.kv_heads, "num_attention_heads", spec.heads);
+  spec.repeats_keys = newer;
+  spec.side_by_side = parallel;
+  spec.shared_norm = parallel && norms.value_or(newer ? 2 : 1) == 1;
+  for (const char* name : {"alibi", "bias"})
+    if (fields.flag(name, false)) fields.fail(name, "is not modelled yet; expected false");
+  for (const char* name : {"hidden_dropout", "attention_dropout"})
+    if (fields.maybe_number(name, 0.0, 1.0).value_or(0.0) > 0.0)
+      fields.fail(name, "is not modelled yet for this family; expected 0");
+}
+
 void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   // attribute_map: what a family calls by a name of its own has the usual one as well.
   FieldNames names = family.fields;
@@ -66,6 +100,10 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   usual(&FieldNames::layers);
   usual(&FieldNames::heads);
   usual(&FieldNames::positions);
+  if (!names.older_hidden.empty() && fields.has(names.older_hidden)) {
+    static_cast<void>(fields.maybe_size(names.hidden, sizes::hidden));
+    names.hidden = names.older_hidden;
+  }
   spec.hidden = fields.size(names.hidden, sizes::hidden, family.hidden);
   spec.intermediate =
       family.intermediate == 0
@@ -81,6 +119,7 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
     spec.kv_heads = fields.maybe_size(names.kv_heads, sizes::heads)
                         .value_or(family.kv_heads == 0 || given ? spec.heads : family.kv_heads);
   }
+  if (family.decoder_architecture) read_decoder_architecture(fields, spec);
   auto head_dim = fields.maybe_size("head_dim", sizes::head_dim);
   if (family.latent_attention) {
     spec.latent = read_latent(fields);
@@ -93,7 +132,7 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
   if (!names.kv_heads.empty())
     must_divide(fields, names.kv_heads, spec.kv_heads, names.heads, spec.heads);
   spec.head_dim = derived ? spec.hidden / spec.heads : head_dim.value_or(family.head_dim);
-  if (spec.head_dim % 2 != 0 && !family.learned_positions)
+  if (spec.head_dim % 2 != 0 && !family.learned_positions && !family.alibi)
     fields.fail(derived ? names.heads : "head_dim",
                 fmt::format("gives heads of {} elements; rotary embeddings need an even number",
                             spec.head_dim));
@@ -103,8 +142,8 @@ void read_sizes(const Family& family, const Fields& fields, ModelSpec& spec) {
                             spec.head_dim));
   if (fields.has(names.positions))
     spec.max_positions = fields.maybe_size(names.positions, no_limit).value_or(0);
+  if (spec.max_positions == 0) spec.max_positions = family.positions;
   if (family.learned_positions) {
-    if (spec.max_positions == 0) spec.max_positions = family.positions;
     spec.position_table = spec.max_positions + family.position_offset;
   }
 }
@@ -188,6 +227,13 @@ void read_rotary(const Family& family, const Fields& fields, ModelSpec& spec) {
                       "a head to rotate; expected up to 1",
                       share, spec.head_dim));
   }
+  if (family.rotary_dim > 0) {
+    spec.rotary_dim = fields.maybe_size("rotary_dim", sizes::head_dim).value_or(family.rotary_dim);
+    if (spec.rotary_dim % 2 != 0 || spec.rotary_dim > spec.head_dim)
+      fields.fail("rotary_dim", fmt::format("is not an even number of up to the {} elements of a "
+                                            "head",
+                                            spec.head_dim));
+  }
   if (family.rotary_table_per_window) {
     const bool local = std::any_of(spec.window.begin(), spec.window.end(),
                                    [](std::int64_t window) { return window > 0; });
@@ -239,10 +285,13 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
   spec.attention_dropout = share(family.fields.attention_dropout, family.attention_dropout);
   spec.residual_dropout = share(family.fields.residual_dropout, family.residual_dropout);
   spec.embedding_dropout = share(family.fields.embedding_dropout, family.embedding_dropout);
-  spec.side_by_side = family.side_by_side_field
-                          ? fields.flag("use_parallel_residual", family.side_by_side)
-                          : family.side_by_side;
-  spec.shared_norm = family.shared_norm && spec.side_by_side;
+  if (!family.decoder_architecture) {
+    spec.side_by_side = family.side_by_side_field
+                            ? fields.flag("use_parallel_residual", family.side_by_side)
+                            : family.side_by_side;
+    spec.shared_norm = family.shared_norm && spec.side_by_side;
+  }
+  if (family.head_bias_field) spec.head_bias = fields.flag("lm_head_bias", false);
   spec.tied_embeddings = fields.flag("tie_word_embeddings", family.tied_embeddings);
   spec.attention_softcap = read_softcap(fields, "attn_logit_softcapping",
                                         family.attention_softcap_field, family.attention_softcap);
@@ -306,9 +355,15 @@ void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSp
   if (family.moe != ExpertRule::none) {
     refuse("output_router_logits", fields.flag("output_router_logits", false),
            "the router's auxiliary loss; expected false");
-    refuse("router_jitter_noise",
-           fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0) > 0.0, "expected 0");
+    const double noise = fields.maybe_number("router_jitter_noise", 0.0, 1.0).value_or(0.0);
+    refuse("router_jitter_noise", noise > 0.0 && !family.sparse_mixer, "expected 0");
   }
+  if (family.sparse_mixer)
+    refuse("num_experts_per_tok", spec.moe->top_k != 2,
+           "its router chooses two experts, whatever is asked for; expected 2");
+  if (family.alibi && fields.maybe_integer("pretraining_tp").value_or(1) > 1)
+    refuse("slow_but_exact", fields.flag("slow_but_exact", false),
+           "products in parts; expected false");
   if (family.undivided_embedding) {
     const auto width = fields.maybe_size("word_embed_proj_dim", sizes::hidden);
     if (width && *width != spec.hidden)
@@ -342,7 +397,7 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   spec.unrotated_block = read_unrotated(family, spec.layers, fields);
   if (family.windows_alone_rotate)
     for (std::int64_t window : spec.window) spec.unrotated_block.push_back(window == 0);
-  if (!family.learned_positions) read_rotary(family, fields, spec);
+  if (!family.learned_positions && !family.alibi) read_rotary(family, fields, spec);
   read_experts(family, fields, spec);
   set_family_facts(spec);
   refuse_unmodelled(family, fields, spec);

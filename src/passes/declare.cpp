@@ -131,6 +131,11 @@ void Lowering::declare_block(std::int16_t index) {
     b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
     b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
   }
+  if (spec_.rotation == model::Rotation::table) {
+    b.angles = p_.make({spec_.max_positions, spec_.rotary_dim}, DType::f32, Role::buffer,
+                       at(Module::attention));
+    s_.buffers.push_back(b.angles);
+  }
   const auto i = static_cast<std::size_t>(index);
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
@@ -200,13 +205,17 @@ void Lowering::declare() {
   if (embeds) m_.embed = parameter({words, spec_.hidden}, Module::embed);
   if (spec_.position_table > 0)
     m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
+  if (spec_.embedding_norm && embeds) {
+    m_.embed_norm = parameter({spec_.hidden}, Module::embed);
+    m_.embed_norm_bias = parameter({spec_.hidden}, Module::embed);
+  }
   m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
   for (const StageBlocks& stage : s_.stages)
     for (std::int64_t i = stage.first; i < stage.end; ++i)
       declare_block(static_cast<std::int16_t>(i));
   if (heads) declare_head(words);
   // Of each stage's model, one pair a kind of layer.
-  const std::int64_t tables = spec_.position_table == 0 ? spec_.rotary_tables : 0;
+  const std::int64_t tables = spec_.makes_angles() ? spec_.rotary_tables : 0;
   for (std::size_t stage = 0; stage < s_.stages.size(); ++stage)
     for (std::int64_t i = 0; i < tables; ++i) {
       const V frequencies = declare_frequencies();
@@ -265,7 +274,8 @@ constexpr Exclusion exclusions_of_declare[] = {
     {"--seq N, a model with a table of positions", "its table has no more rows",
      "give a --seq of at most its positions",
      [](const ModelSpec& m, const StepConfig& c) {
-       return m.position_table > 0 && c.run.seq > m.max_positions;
+       return (m.position_table > 0 || m.rotation == model::Rotation::table) &&
+              c.run.seq > m.max_positions;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return option("--seq", c.run.seq) + " of " + std::to_string(m.max_positions) + " positions";

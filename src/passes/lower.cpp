@@ -127,7 +127,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.run.attention == Attention::efficient || c.run.attention == Attention::math;
      }},
-    {"--attn flash or cudnn, where scores are soft-capped or have sinks",
+    {"--attn flash or cudnn, where scores are soft-capped, have sinks or a bias, or are in fp32",
      "transformers computes such scores with eager attention only", "use --attn eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&
@@ -136,6 +136,27 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--attn ") + to_option(c.run.attention) + " for " + m.family;
      }},
+    {"--attn other than auto, where attention is always given a mask",
+     "no flash kernel takes one, and its own eager attention is not planned yet", "use --attn auto",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.always_masked && c.run.attention != Attention::automatic;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention) + " for " + m.family;
+     }},
+    {"--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
+     "what autocast casts of them is not planned yet", "add --autocast none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && (m.alibi || m.fp32_scores || m.always_masked);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "--autocast bf16 for " + m.family; }},
+    {"--pp N or --fsdp-unit torchtitan, where scores have a bias or blocks tables of angles",
+     "what a stage, or a unit, then has beside the blocks is not planned yet", "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return (m.alibi || m.rotation == model::Rotation::table) &&
+              (c.layout.pp > 1 || c.layout.fsdp_unit == FsdpUnit::torchtitan);
+     },
+     [](const ModelSpec& m, const StepConfig&) { return m.family; }},
 };
 
 bool always(const StepConfig&) { return true; }

@@ -9,6 +9,21 @@ using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
+/// Of a half turn of x its halves joined, or neighbours stacked: contiguous, whatever x's layout.
+ir::ValueId Lowering::joined_turn(V negated, V other, V x) {
+  if (!spec_.interleaved_rotary && spec_.rotation != model::Rotation::table) {
+    const V y = out(shape(x), dtype(x), grad(x));
+    emit(OpKind::cat, {negated, other}, {y});
+    return y;
+  }
+  const Shape s = shape(x);
+  const std::int64_t half = s[3] / 2;
+  const V y = out({s[0], s[1], s[2], half, 2}, dtype(x), grad(x));
+  const Shape column{s[0], s[1], s[2], half, 1};
+  emit(OpKind::cat, {p_.reshape(negated, column), p_.reshape(other, column)}, {y});
+  return p_.reshape(y, s);
+}
+
 ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain) {
   // (x * cos) + (rotate_half(x) * sin)
   const auto first = last_op() + 1;
@@ -17,8 +32,7 @@ ir::ValueId Lowering::rotate_part(V x, const Rotary& rotary, std::vector<ir::OpI
   const V x1 = slice_last(x, half, 0);
   const V x2 = slice_last(x, half, static_cast<std::int32_t>(half));
   const V negated = unary(OpKind::neg, x2);
-  const V half_turn = out(shape(x), dtype(x), grad(x));  // cat: contiguous, whatever x's layout
-  emit(OpKind::cat, {negated, x1}, {half_turn});
+  const V half_turn = joined_turn(negated, x1, x);
   const V crossed = binary(OpKind::mul, half_turn, rotary.sin);
   const V y = binary(OpKind::add, direct, crossed);
   for (ir::OpId op = first; op <= last_op(); ++op) chain.push_back(op);
@@ -74,6 +88,8 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
       return rotate_pairs_apart(q, k, rotary);
     case model::Rotation::complex:
       return rotate_complex(q, k, rotary);
+    case model::Rotation::table:  // rotate_by_table
+      break;
   }
   Chain chain{OpKind::rope, {}, {q, k, rotary.cos, rotary.sin}, ir::no_id, ir::no_id, {}};
   if (!spec_.joined_rotary_part) {
@@ -107,7 +123,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
       const V k_turned = rotate_part(k_part, rotary, chain.ops);
       chain.output = join(q_turned, q_rest, q);
       chain.second_output = join(k_turned, k_rest, k);
-      if (spec_.keeps_attention_out) rotation_locals_ = {q_turned, k_turned, q, k};
+      if (spec_.keeps_attention_out) frame_ = {q_turned, k_turned, q, k};
     } else {
       chain.output = join(q_turned, q_rest, q);
       chain.second_output = join(rotate_part(k_part, rotary, chain.ops), k_rest, k);
@@ -141,7 +157,11 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
                             : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
                                                         : ir::SdpaKernel::automatic};
   V mask = ir::no_id;
-  if (masks_window(window)) {
+  if (spec_.always_masked) {
+    if (shape(k)[1] != s[1]) return math_core(q, k, v);  // no kernel takes them
+    mask = additive_mask(full_mask_);
+    leaf_ = Module::attention_core;
+  } else if (masks_window(window)) {
     k = repeated_heads(k);
     v = repeated_heads(v);
     mask = additive_mask(window_mask_);
@@ -206,17 +226,27 @@ ir::ValueId Lowering::sink_softmax(V scores, V sinks, std::vector<V>& locals) {
   return y;
 }
 
+/// matmul folds batch and heads, which copies what is not already in that order.
+ir::ValueId Lowering::folded(V x) {
+  if (!p_.value(x).permuted || shape(x)[0] == 1) return x;
+  const V copy = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::clone, {x}, {copy});
+  return copy;
+}
+
+/// Batch and heads of a product apart again.
+ir::ValueId Lowering::unfolded(V product) {
+  const V heads = p_.on_storage_of(product, shape(product), dtype(product), false);
+  emit(OpKind::view, {product}, {heads});
+  return heads;
+}
+
 ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   leaf_ = Module::attention_core;
+  if (spec_.fp32_scores) return fp32_core(q, k, v);
+  if (spec_.alibi) return alibi_core(q, k, v);
   const Shape s = shape(q);
   const V keys = repeat_kv(k), values = repeat_kv(v);
-  // matmul folds batch and heads, which copies what is not already in that order
-  const auto folded = [&](V x) {
-    if (!p_.value(x).permuted) return x;
-    const V copy = out(shape(x), dtype(x), grad(x));
-    emit(OpKind::clone, {x}, {copy});
-    return copy;
-  };
   const V narrow_keys = autocast(keys);
   const V query = folded(autocast(q)), key = folded(narrow_keys);
   V scores = out({s[0], s[1], s[2], s[2]}, dtype(query), grad(q) || grad(k));
@@ -253,9 +283,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
       out({s[0], s[1], s[2], shape(value)[3]}, dtype(value), grad(weights) || grad(values));
   emit(OpKind::bmm, {narrow_weights, value}, {mixed},
        ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
-  const V heads = p_.on_storage_of(mixed, shape(mixed), dtype(mixed), false);
-  emit(OpKind::view, {mixed}, {heads});  // batch and heads unfolded
-  const V y = heads_last(heads);
+  const V y = heads_last(unfolded(mixed));
   hold({keys, values, weights});
   hold_all(sink_locals);
   attention_weights_ = weights;  // returned, and kept by the block's `_` to its end
@@ -311,6 +339,22 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
       const V k = one_of_group(nq_of_group), v = one_of_group(nq_of_group + d);
       return {by_head(q, spec_.heads, d), k, v};
     }
+    case model::QkvLayout::by_head_apart: {
+      frame_ = {qkv};
+      const V all = p_.on_storage_of(qkv, {config_.run.batch, config_.run.seq, spec_.heads, 3 * d},
+                                     dtype(qkv), false);
+      emit(OpKind::view, {qkv}, {all});
+      const auto one = [&](std::int64_t which) {
+        return p_.reshape(slice_last(all, d, static_cast<std::int32_t>(which * d)),
+                          {config_.run.batch, spec_.heads, config_.run.seq, d}, true);
+      };
+      const V q = one(0), k = one(1), v = one(2);
+      return {q, k, v};
+    }
+    case model::QkvLayout::one_pair:
+      return one_pair_heads(qkv);
+    case model::QkvLayout::grouped_repeated:
+      return repeated_pairs(qkv);
     case model::QkvLayout::sliced:
       break;
   }
@@ -344,6 +388,8 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
                              std::int64_t n) {
       leaf_ = leaf;
       V flat = linear(x, l);
+      if (spec_.rotation == model::Rotation::table && leaf != Module::v_proj)
+        return p_.reshape(flat, {config_.run.batch, config_.run.seq, n, d});
       if (spec_.scaled_queries && leaf == Module::q_proj)
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
       if (norm != ir::no_id && spec_.qk_norm_whole)
@@ -366,8 +412,12 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
   }
   const auto block = static_cast<std::size_t>(index);
   const bool rotated =
-      spec_.position_table == 0 && (spec_.unrotated_block.empty() || !spec_.unrotated_block[block]);
-  auto [q_rotated, k_rotated] = rotated ? rotate(q, k, rotary) : std::pair{q, k};
+      spec_.rotates() && (spec_.unrotated_block.empty() || !spec_.unrotated_block[block]);
+  leaf_ = Module::rope;
+  auto [q_rotated, k_rotated] = spec_.rotation == model::Rotation::table
+                                    ? rotate_by_table(b.angles, q, k)
+                                : rotated ? rotate(q, k, rotary)
+                                          : std::pair{q, k};
   if (spec_.position_scaled_queries) q_rotated = scaled_by_position(q_rotated);
   return {q_rotated, k_rotated, v};
 }
@@ -387,11 +437,17 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   leaf_ = Module::o_proj;
   V y = scattered(linear(merged, b.o));
+  if (spec_.residual_inside) frame_.push_back(y);  // dropout_add's argument
   if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
-  hold({given, x, q, k, v});  // the frame's locals
-  hold_all(rotation_locals_);
-  rotation_locals_.clear();
+  frame_.insert(frame_.end(), {given, x, q, k, v});
+  if (!spec_.residual_inside) end_frame();
   return y;
+}
+
+/// The frame of attention, or of an MLP without a gate, ends: its locals.
+void Lowering::end_frame() {
+  hold_all(frame_);
+  frame_.clear();
 }
 
 }  // namespace ac_advisor::passes

@@ -60,7 +60,7 @@ std::array<ir::ValueId, 3> Lowering::latent_heads(const Block& b, V x, const Rot
   const V q = out(shape(queries), dtype(queries), grad(queries));
   emit(OpKind::cat, {q_plain, q_turned}, {q});
   const auto [k, v] = expanded_keys(b, latent, k_turned);
-  rotation_locals_ = {queries, q_turned, compressed, latent, k_turned};
+  frame_ = {queries, q_turned, compressed, latent, k_turned};
   return {q, k, v};
 }
 

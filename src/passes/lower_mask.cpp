@@ -94,7 +94,7 @@ bool Lowering::masks_window(std::int64_t window) const {
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
-  if (!eager_attention_ &&
+  if (!eager_attention_ && !spec_.always_masked &&
       (config_.runtime.kind != Runtime::pytorch || config_.runtime.under_dispatch_mode))
     return;
   std::int64_t window = 0;
@@ -107,7 +107,7 @@ void Lowering::causal_masks() {
   const auto mask = [&](std::int64_t w) {
     if (!spec_.masked_positions && !spec_.no_packed_check) packed_sequence_check();
     if (eager_attention_) return additive_mask(allowed_positions(w));
-    return masks_window(w) ? allowed_positions(w) : ir::no_id;
+    return masks_window(w) || spec_.always_masked ? allowed_positions(w) : ir::no_id;
   };
   if (spec_.window.empty() || any_full) full_mask_ = mask(0);
   if (window > 0) window_mask_ = mask(window);

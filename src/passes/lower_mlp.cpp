@@ -25,6 +25,8 @@ ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
       break;
     case Activation::gelu_new:
       return gelu_new(x);
+    case Activation::gelu_recomputed:
+      return recomputed_gelu(x);
     case Activation::relu:
       y = unary(OpKind::relu, x);
       break;
@@ -48,6 +50,24 @@ ir::ValueId Lowering::gelu_new(V x) {
   return binary(OpKind::mul, half, unary(OpKind::add_scalar, bent, ir::Number{1.0}));
 }
 
+/// GeLUFunction.forward, bloom_gelu_forward: x * 0.5 * (1 + tanh(0.79788456 * x * (1 + 0.044715 * x
+/// * x))). No op of it is a node of autograd's.
+ir::ValueId Lowering::recomputed_gelu(V x) {
+  constexpr double root = 0.79788456, cubic = 0.044715;
+  const auto of = [&](OpKind kind, std::initializer_list<V> inputs,
+                      const ir::Attributes& attributes = {}) {
+    return make_int(kind, shape(x), dtype(x), inputs, attributes);
+  };
+  const V half = of(OpKind::mul_scalar, {x}, ir::Number{0.5});
+  const V scaled = of(OpKind::mul_scalar, {x}, ir::Number{root});
+  const V square = of(OpKind::mul, {of(OpKind::mul_scalar, {x}, ir::Number{cubic}), x});
+  const V inner = of(OpKind::mul, {scaled, of(OpKind::add_scalar, {square}, ir::Number{1.0})});
+  const V bent = of(OpKind::add_scalar, {of(OpKind::tanh, {inner})}, ir::Number{1.0});
+  const V y = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::recomputed_gelu, {half, bent, x}, {y});
+  return y;
+}
+
 ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
   leaf_ = Module::up_proj;
   const V wide = linear(x, b.up);
@@ -56,7 +76,11 @@ ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
   hold({wide});  // the activation's argument
   leaf_ = Module::down_proj;
   const V y = linear(activated, b.down);
-  hold({x, activated});
+  frame_.insert(frame_.end(), {x, activated});
+  if (spec_.residual_inside)
+    frame_.push_back(y);  // dropout_add's argument
+  else
+    end_frame();
   return y;
 }
 
@@ -166,6 +190,81 @@ Lowering::Routed Lowering::top_softmax_router(const Block& b, V flat) {
   return {logits, weights, experts, {logits, weights, experts}};
 }
 
+/// hidden_states *= empty_like(hidden_states).uniform_(…)
+ir::ValueId Lowering::jittered(V x, OpKind product) {
+  leaf_ = Module::router;
+  const V noise = make_int(OpKind::random, shape(x), dtype(x), {});
+  const V y = p_.on_storage_of(x, shape(x), dtype(x), true);
+  p_.value(y).requires_grad = grad(x);
+  emit(product, {x, noise}, {y});
+  return y;
+}
+
+/// PhimoeTopKRouter.forward, sparsemixer: two experts a token, each sampled from the scores that
+/// are near the best, the second from what the first left.
+Lowering::Routed Lowering::sparse_mixer(const Block& b, V flat) {
+  const std::int64_t tokens = shape(flat)[0];
+  leaf_ = Module::router;
+  const V logits = linear(flat, {b.router, ir::no_id});
+  const auto [first, expert] = sampled_expert(logits, logits, false);
+  const V rest = out(shape(logits), dtype(logits), grad(logits));  // scatter, out of place
+  emit(OpKind::clone, {logits}, {rest});
+  const V without = p_.on_storage_of(rest, shape(rest), dtype(rest), true);
+  emit(OpKind::scatter, {rest, expert}, {without});
+  const auto [second, other] = sampled_expert(logits, without, true);
+  const V weights = out({tokens, 2}, dtype(logits), grad(logits));
+  emit(OpKind::cat, {first, second}, {weights});
+  const V experts = out({tokens, 2}, DType::i64, false);
+  emit(OpKind::cat, {expert, other}, {experts});
+  hold({without});
+  return {logits, weights, experts, {logits, weights, experts}};
+}
+
+/// A weight a token and its expert, (tokens, 1). No gradient reaches what only chooses.
+std::pair<ir::ValueId, ir::ValueId> Lowering::sampled_expert(V scores, V masked_scores,
+                                                             bool drawn_twice) {
+  const Shape all = shape(scores), one{all[0], 1};
+  const DType type = dtype(scores);
+  const auto like = [&](OpKind kind, std::initializer_list<V> inputs,
+                        const ir::Attributes& attributes = {}) {
+    return make_int(kind, all, type, inputs, attributes);
+  };
+  const auto highest = [&](V of) {
+    const V values = out(one, type, false), places = out(one, DType::i64, false);
+    emit(OpKind::max, {of}, {values, places});
+    return std::pair{values, places};
+  };
+  const auto boolean = [&](const Shape& size, std::initializer_list<V> inputs, ir::Comparison how) {
+    return make_int(OpKind::compare, size, DType::u8, inputs, ir::Compare{0.0, how});
+  };
+  const auto [best, best_place] = highest(masked_scores);
+  const V factor = like(OpKind::clamp, {like(OpKind::abs, {scores}), best});
+  const V distance = like(OpKind::div, {like(OpKind::add, {best, scores}, ir::Add{-1.0}), factor});
+  const V far = boolean(all, {distance}, ir::Comparison::greater);
+  const V copy = like(OpKind::clone, {masked_scores});
+  const V near = p_.on_storage_of(copy, all, type, true);
+  emit(OpKind::masked_fill, {copy, far}, {near});
+  const V noise = like(OpKind::log, {like(OpKind::random, {})});
+  const V sampled = highest(like(OpKind::add, {near, noise}, ir::Add{-1.0})).second;
+  const V gates = like(OpKind::softmax, {near});
+  const V picked = make_int(OpKind::gather, one, type, {gates, sampled});
+  const V first_place = highest(gates).second;
+  const V same = boolean(one, {sampled, first_place}, ir::Comparison::both);
+  V draw = make_int(OpKind::random, one, type, {});
+  if (drawn_twice) {  // rand_like(…).uniform_()
+    const V again = p_.on_storage_of(draw, one, type, true);
+    emit(OpKind::random, {draw}, {again});
+    draw = again;
+  }
+  const V lucky = boolean(one, {draw}, ir::Comparison::greater);
+  const V whole = boolean(one, {same, lucky}, ir::Comparison::both);
+  const V share = make_int(OpKind::add_scalar, one, DType::f32, {whole}, ir::Number{0.3333});
+  const V narrow = cast(share, type);
+  const V weight = out(one, type, grad(scores));
+  emit(OpKind::routing_multiplier, {scores, picked, sampled, gates, narrow, far}, {weight});
+  return {weight, sampled};
+}
+
 /// GptOssExperts._apply_gate: gate and up are neighbours, both clamped.
 ir::ValueId Lowering::clamped_gate(V both) {
   constexpr double limit = 7.0, sharpness = 1.702;  // the configuration class's
@@ -270,11 +369,15 @@ ir::ValueId Lowering::expert_gate(V both) {
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
-  const V flat = p_.reshape(x, {tokens, spec_.hidden});
+  const V given = x;
+  if (moe.input_jitter) x = jittered(x, OpKind::mul);
+  V flat = p_.reshape(x, {tokens, spec_.hidden});
+  if (moe.input_jitter) flat = jittered(flat, OpKind::mul_of_view);
   const V shared = moe.shared_gate ? gated_mlp(b, flat) : ir::no_id;
   const Routed routed = moe.sigmoid_scores   ? sigmoid_router(b, flat)
                         : moe.wide_scores    ? wide_softmax_router(b, flat)
                         : moe.softmax_of_top ? top_softmax_router(b, flat)
+                        : moe.sparse_mixer   ? sparse_mixer(b, flat)
                                              : softmax_router(b, flat);
   const V logits = routed.logits, weights = routed.weights, experts = routed.experts;
 
@@ -320,7 +423,8 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   emit(OpKind::sum, {restored}, {combined},
        ir::Sum{ir::SumOver::experts});  // view(tokens, top_k, hidden).sum(1)
   V y = cast(combined, dtype(x));
-  hold({x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids, counts});
+  hold({given, x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids,
+        counts});
   hold({order, offsets, narrow_ids});
   if (biases != ir::no_id) hold({biases});
   hold_all(routed.locals);

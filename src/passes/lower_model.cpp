@@ -1,5 +1,6 @@
 // transformers v5.23: <Family>Model.forward, <Family>DecoderLayer.forward, the rotary tables.
 #include <algorithm>
+#include <iterator>
 
 #include "lowering.hpp"
 
@@ -78,7 +79,12 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   return y;
 }
 
-void Lowering::hold(std::initializer_list<V> values) { emit(OpKind::hold, values, {}); }
+void Lowering::hold(std::initializer_list<V> values) {
+  std::vector<V> there;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(there),
+               [](V v) { return v != ir::no_id; });
+  hold_all(there);
+}
 
 void Lowering::hold_all(const std::vector<V>& values) {
   if (!values.empty()) p_.emit(OpKind::hold, phase_, at(leaf_), values, std::vector<V>{});
@@ -134,6 +140,7 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   leaf_ = Module::rotary;
   const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
       full{1, config_.run.seq, spec_.rotary_dim};
+  if (spec_.measured_positions) measure_positions();
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
   emit(OpKind::mul, {as_float, inv_freq}, {freqs});
@@ -148,6 +155,16 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   const Rotary rotary{cast(cos, type), cast(sin, type)};
   hold({angles, cos, sin, freqs});
   return rotary;
+}
+
+/// PhimoeRotaryEmbedding.forward: the last position decides the scale, and frequencies are made
+/// anew on the host.
+void Lowering::measure_positions() {
+  const V last = make_int(OpKind::amax, {}, DType::i64, {positions_});
+  const V tokens = unary(OpKind::add_scalar, last, ir::Number{1.0});
+  if (spec_.rope_scaling)
+    make_int(OpKind::compare, {}, DType::u8, {tokens},
+             ir::Compare{spec_.rope_scaling->original_positions, ir::Comparison::greater});
 }
 
 /// Qwen2_5_VLRotaryEmbedding.forward, Qwen3VLTextRotaryEmbedding.forward: angles of three positions
@@ -201,15 +218,19 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   wait();  // the first block's norm: for the embedding
   if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
   V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  const V first = h;
   h = block_dropout(attention(b, index, h, rotary));
   const V attended = h;
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
   const V middle = residual_add(x, h);
+  if (spec_.residual_inside) end_frame();
   h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
+  if (spec_.residual_inside) hold({first});  // `layernorm_output`, until it is bound anew
   h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
   if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, ir::no_id, Module::post_mlp_norm);
   const V y = residual_add(middle, h);
+  if (spec_.residual_inside) end_frame();
   if (spec_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_});
@@ -221,15 +242,28 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
 /// GPTNeoXLayer.forward, PhiDecoderLayer.forward, CohereDecoderLayer.forward
 ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const V first = norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  V second = first;
+  const auto second_norm = [&] {
+    if (!spec_.shared_norm) second = norm(x, b.norm2, b.norm2_bias, Module::norm2);
+  };
+  if (spec_.norms_together) second_norm();
   leaf_ = Module::block;
   const V attended = block_dropout(attention(b, index, first, rotary));
-  const V second = spec_.shared_norm ? first : norm(x, b.norm2, b.norm2_bias, Module::norm2);
+  if (!spec_.norms_together) second_norm();
   const V fed = block_dropout(mlp(b, second));
   leaf_ = Module::block;
-  const V part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
-  const V y = binary(OpKind::add, part, spec_.branches_first ? x : fed);
+  V part{}, y{};
+  if (spec_.adds_in_place) {
+    part = p_.on_storage_of(fed, shape(fed), dtype(fed), true);
+    p_.value(part).requires_grad = grad(fed) || grad(attended);
+    emit(OpKind::add, {fed, attended}, {part});
+    y = binary(OpKind::add, x, part);
+  } else {
+    part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
+    y = binary(OpKind::add, part, spec_.branches_first ? x : fed);
+  }
   hold({x, attended, fed, positions_});
-  if (spec_.shared_norm) hold({first});
+  if (spec_.shared_norm || spec_.norms_together) hold({first, second});
   if (attention_weights_ != ir::no_id) hold({attention_weights_});
   block_ = -1;
   return y;
@@ -245,6 +279,8 @@ void Lowering::forward() {
     emit(OpKind::fill, {}, {ones}, ir::Number{1.0});
     const V counted = binary(OpKind::mul, unary(OpKind::cumsum, ones), ones);
     positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
+  } else if (spec_.alibi) {
+    positions_ = ir::no_id;
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);
     emit(OpKind::arange, {}, {start});
@@ -255,6 +291,9 @@ void Lowering::forward() {
     at_positions = position_embedding();
     x = binary(OpKind::add, embedded, at_positions);
   }
+  if (spec_.embedding_norm && stage().embedding)
+    x = norm(embedded, m_.embed_norm, m_.embed_norm_bias, Module::embed);
+  if (spec_.alibi) alibi_ = alibi_bias();
   causal_masks();
   if (spec_.masked_positions) {
     at_positions = position_embedding();
@@ -264,20 +303,22 @@ void Lowering::forward() {
   x = dropped(x, spec_.embedding_dropout);
   std::vector<Rotary> rotary;
   for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
+  V weights_before = ir::no_id;
   for (std::int64_t i = stage().first; i < stage().end; ++i) {
     const auto index = static_cast<std::size_t>(i);
     const bool local = rotary.size() > 1 && spec_.window[index] > 0;
     x = block(m_.blocks[index], static_cast<std::int16_t>(i), x,
               rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
+    if (!spec_.keeps_block_outputs) continue;
+    hold({weights_before});  // `outputs`, until it is bound anew
+    weights_before = attention_weights_;
   }
   leaf_ = Module::final_norm;
   if (stage().head) hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
-  if (at_positions != ir::no_id) hold({at_positions});
-  if (ones != ir::no_id) hold({ones});
+  hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
-  for (V mask : {full_mask_, window_mask_})
-    if (mask != ir::no_id) hold({mask});
+  for (V mask : {full_mask_, window_mask_}) hold({mask});
   s_.loss = ir::no_id;
   s_.outputs = {x};
   if (stage().head) loss();

@@ -71,6 +71,45 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_complex(V q, V k, const Rot
   return both;
 }
 
+/// GPTJAttention.forward: each position's row of a table of its own, halved into sines and cosines,
+/// which each of q and k interleaves; q and k are (B, S, heads, D) meanwhile.
+std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_by_table(V angles, V q, V k) {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.head_dim,
+                     part = spec_.rotary_dim;
+  const auto copied = [&](V x, const Shape& size) {  // repeat(…)
+    const V y = out(size, dtype(x), false);
+    emit(OpKind::clone, {x}, {y});
+    return y;
+  };
+  const V table = copied(angles, {1, spec_.max_positions, part});
+  const V positions = copied(positions_, {1, s, part});
+  const V rows = out({1, s, part}, DType::f32, false);
+  emit(OpKind::gather, {table, positions}, {rows});
+  const V both = cast(rows, dtype_);
+  const auto [sines, cosines] = split_at(both, part / 2);
+  const V sin_half = sines, cos_half = cosines;
+  std::vector<ir::OpId> unused;
+  const auto turned_part = [&](V x) {
+    const V sin = copied(sin_half, {1, s, part});
+    const Rotary own{copied(cos_half, {1, s, part}), sin};
+    const V y = rotate_part(x, own, unused);
+    hold({x, own.cos, own.sin});
+    return y;
+  };
+  const auto rotated = [&](V x) { return slice_last(x, part, 0); };
+  const auto rest = [&](V x) { return slice_last(x, d - part, static_cast<std::int32_t>(part)); };
+  const V k_part = rotated(k), k_rest = rest(k), q_part = rotated(q), q_rest = rest(q);
+  const V k_turned = turned_part(k_part), q_turned = turned_part(q_part);
+  const auto joined = [&](V turned, V tail, V like) {
+    const V y = out(shape(like), dtype(like), grad(like));
+    emit(OpKind::cat, {turned, tail}, {y});
+    return p_.reshape(y, {b, shape(like)[2], s, d}, true);
+  };
+  const V keys = joined(k_turned, k_rest, k), queries = joined(q_turned, q_rest, q);
+  frame_ = {table, positions, both, k, q, k_turned, q_turned};
+  return {queries, keys};
+}
+
 /// DeepseekV2RotaryEmbedding.forward: complex numbers of length one, (1, S, D) as pairs of fp32.
 Lowering::Rotary Lowering::complex_table(V inv_freq) {
   leaf_ = Module::rotary;

@@ -68,6 +68,7 @@ class Lowering {
   V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   Rotary rotary_embedding(V inv_freq);
   Rotary rotary_of_grids(V inv_freq);
+  void measure_positions();
   V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   V residual_add(V residual, V x);
 
@@ -97,6 +98,7 @@ class Lowering {
   V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   std::array<V, 3> projected_heads(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
+  V joined_turn(V negated, V other, V x);
   V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
   std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
   std::array<V, 3> fused_heads(V x, const Block& b);
@@ -109,6 +111,17 @@ class Lowering {
   V repeat_kv(V x);
   V repeated_heads(V x);
   V heads_last(V x);
+  V folded(V x);
+  V unfolded(V product);
+
+  // lower_scores.cpp
+  V fp32_core(V q, V k, V v);
+  V alibi_core(V q, V k, V v);
+  V math_core(V q, V k, V v);
+  V alibi_bias();
+  std::array<V, 3> one_pair_heads(V qkv);
+  std::array<V, 3> repeated_pairs(V qkv);
+  void end_frame();
 
   // lower_rotation.cpp
   std::pair<V, V> split_at(V x, std::int64_t first);
@@ -117,6 +130,7 @@ class Lowering {
   std::pair<V, V> rotate_pairs_apart(V q, V k, const Rotary& rotary);
   std::pair<V, V> rotate_complex(V q, V k, const Rotary& rotary);
   Rotary complex_table(V inv_freq);
+  std::pair<V, V> rotate_by_table(V angles, V q, V k);
 
   // lower_latent.cpp
   std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
@@ -157,6 +171,7 @@ class Lowering {
   V plain_mlp(const Block& b, V x);
   V gated_mlp(const Block& b, V x);
   V gelu_new(V x);
+  V recomputed_gelu(V x);
   V moe(const Block& b, V x);
   /// What a router makes, (tokens, top k) but for the logits.
   struct Routed {
@@ -167,6 +182,9 @@ class Lowering {
   Routed sigmoid_router(const Block& b, V flat);
   Routed wide_softmax_router(const Block& b, V flat);
   Routed top_softmax_router(const Block& b, V flat);
+  Routed sparse_mixer(const Block& b, V flat);
+  std::pair<V, V> sampled_expert(V scores, V masked_scores, bool drawn_twice);
+  V jittered(V x, ir::OpKind product);
   std::pair<V, V> best_experts(V scores);
   V expert_gate(V both);
   V clamped_gate(V both);
@@ -233,7 +251,8 @@ class Lowering {
   std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
   V hidden_{}, padded_labels_{}, positions_{};
-  std::vector<V> rotation_locals_;  ///< of the attention's frame, where it rotates itself
+  std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
+  V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;
   V in_flight_ = ir::no_id;   ///< what a reduce-scatter reads until its result is waited for
   bool distributed_ = false;  ///< what is made now is a DTensor

@@ -62,6 +62,8 @@ void visit_later(Spec& m, Io io) {
   io("residual_dropout", m.residual_dropout);
   io("embedding_dropout", m.embedding_dropout);
   io("graph_digest", m.graph_digest);
+  io("head_bias", m.head_bias);
+  io("repeats_keys", m.repeats_keys);
 }
 
 /// What files of version 0.1.0 do not have.
@@ -72,7 +74,8 @@ bool is_newer(const std::string& name) {
 }  // namespace
 
 const char* name_of(model::Activation activation) {
-  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu", "gelu_new", "relu", "relu2"};
+  constexpr const char* names[] = {"silu", "gelu_tanh", "gelu",           "gelu_new",
+                                   "relu", "relu2",     "gelu_recomputed"};
   return names[static_cast<std::size_t>(activation)];
 }
 
@@ -107,6 +110,7 @@ Json model_json(const model::ModelSpec& spec) {
   }
   if (spec.latent)
     visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
+  if (spec.moe && spec.moe->input_jitter) out["moe"]["input_jitter"] = true;
   if (spec.moe && spec.moe->scaling != 1.0) out["moe"]["scaling"] = spec.moe->scaling;
   if (spec.logits_multiplier) out["logits_multiplier"] = *spec.logits_multiplier;
   if (spec.embedding_multiplier) out["embedding_multiplier"] = *spec.embedding_multiplier;
@@ -139,7 +143,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     field = "activation";
     using enum model::Activation;
     spec.activation = gelu_tanh;
-    for (const model::Activation known : {silu, gelu, gelu_new, relu, relu2})
+    for (const model::Activation known : {silu, gelu, gelu_new, relu, relu2, gelu_recomputed})
       if (json.at("activation") == name_of(known)) spec.activation = known;
     if (json.contains("attention_softcap"))
       spec.attention_softcap = json["attention_softcap"].get<double>();
@@ -164,6 +168,7 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         moe["groups"].get_to(spec.moe->groups);
         moe.at("top_groups").get_to(spec.moe->top_groups);
       }
+      if (moe.contains("input_jitter")) moe["input_jitter"].get_to(spec.moe->input_jitter);
       if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     if (json.contains("latent")) {

@@ -199,6 +199,31 @@ TEST_CASE("latent attention, biased experts and encoders of images: the publishe
                           {"vocab_size", 122753}}) == 2'724'880'896);  // MiniCPM-2B
 }
 
+TEST_CASE("bloom, falcon, gptj, phimoe: the published parameters") {
+  const auto count = [](const char* family, nlohmann::json fields) {
+    fields["model_type"] = family;
+    return model::parameter_count(parse(fields));
+  };
+  CHECK(count("bloom", {{"n_embed", 4096},
+                        {"n_layer", 30},
+                        {"num_attention_heads", 32},
+                        {"vocab_size", 250880}}) == 7'069'016'064);  // bloom-7b1
+  CHECK(count("falcon", {{"hidden_size", 4544},
+                         {"num_hidden_layers", 32},
+                         {"num_attention_heads", 71},
+                         {"vocab_size", 65024}}) == 6'921'720'704);  // falcon-7b
+  CHECK(count("gptj", {{"n_embd", 4096}, {"n_layer", 28}, {"n_head", 16}, {"vocab_size", 50400}}) ==
+        6'050'882'784);  // gpt-j-6b
+  CHECK(count("phimoe", {{"hidden_size", 4096},
+                         {"intermediate_size", 6400},
+                         {"num_hidden_layers", 32},
+                         {"num_attention_heads", 32},
+                         {"num_key_value_heads", 8},
+                         {"vocab_size", 32064},
+                         {"attention_bias", true},
+                         {"lm_head_bias", true}}) == 41'873'153'344);  // Phi-3.5-MoE
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

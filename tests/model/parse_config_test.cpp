@@ -14,42 +14,16 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(model::known_families() == std::vector<std::string>{"cohere",
-                                                            "cohere2",
-                                                            "deepseek_v2",
-                                                            "deepseek_v3",
-                                                            "gemma",
-                                                            "gemma2",
-                                                            "gemma3_text",
-                                                            "glm",
-                                                            "glm4",
-                                                            "glm4_moe",
-                                                            "gpt2",
-                                                            "gpt_neox",
-                                                            "gpt_oss",
-                                                            "granite",
-                                                            "internlm2",
-                                                            "llama",
-                                                            "minicpm",
-                                                            "ministral3",
-                                                            "mistral",
-                                                            "mixtral",
-                                                            "nemotron",
-                                                            "olmo2",
-                                                            "olmo3",
-                                                            "olmoe",
-                                                            "opt",
-                                                            "phi",
-                                                            "phi3",
-                                                            "qwen2",
-                                                            "qwen2_5_vl_text",
-                                                            "qwen2_moe",
-                                                            "qwen3",
-                                                            "qwen3_moe",
-                                                            "qwen3_vl_text",
-                                                            "smollm3",
-                                                            "stablelm",
-                                                            "starcoder2"});
+  CHECK(
+      model::known_families() ==
+      std::vector<std::string>{
+          "bloom",         "cohere",   "cohere2",         "deepseek_v2", "deepseek_v3", "falcon",
+          "gemma",         "gemma2",   "gemma3_text",     "glm",         "glm4",        "glm4_moe",
+          "gpt2",          "gpt_neox", "gpt_oss",         "gptj",        "granite",     "internlm2",
+          "llama",         "minicpm",  "ministral3",      "mistral",     "mixtral",     "nemotron",
+          "olmo2",         "olmo3",    "olmoe",           "opt",         "phi",         "phi3",
+          "phimoe",        "qwen2",    "qwen2_5_vl_text", "qwen2_moe",   "qwen3",       "qwen3_moe",
+          "qwen3_vl_text", "smollm3",  "stablelm",        "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -59,7 +33,8 @@ TEST_CASE("every family reads its smallest configuration") {
     CHECK(spec.family == family);
     CHECK(spec.layers == 4);
     CHECK(spec.window.size() == 4);
-    CHECK((spec.max_positions == 0) == (spec.position_table == 0));
+    CHECK((spec.max_positions == 0) ==
+          (spec.position_table == 0 && spec.rotation != model::Rotation::table));
     if (spec.norm != model::Norm::rms ||
         (family.starts_with("glm") && !spec.moe)) {  // have a case of their own
       CHECK(spec.rms_norm_eps == (family.starts_with("glm") ? 1.5625e-7 : 1e-5));
@@ -468,6 +443,72 @@ TEST_CASE("gpt_oss alternates windows, has eager attention with sinks and expert
   CHECK(spec.moe->biased);
   CHECK(spec.moe->softmax_of_top);
   CHECK(spec.moe->intermediate == 160);
+}
+
+TEST_CASE("falcon's decoders: what the queries' heads share, and which norms a block has") {
+  nlohmann::json config{{"model_type", "falcon"},
+                        {"num_hidden_layers", 2},
+                        {"hidden_size", 4544},
+                        {"num_attention_heads", 71},
+                        {"vocab_size", 65024}};
+  auto spec = parse(config);
+  CHECK(spec.kv_heads == 1);
+  CHECK(spec.qkv_layout == model::QkvLayout::one_pair);
+  CHECK(spec.side_by_side);
+  CHECK(spec.shared_norm);
+  config["multi_query"] = false;
+  CHECK(parse(config).kv_heads == 71);
+  CHECK(parse(config).qkv_layout == model::QkvLayout::by_head_apart);
+  config["parallel_attn"] = false;
+  CHECK_FALSE(parse(config).side_by_side);
+  config["new_decoder_architecture"] = true;
+  CHECK(error_of(config).find("\"parallel_attn\": false") != std::string::npos);
+  config["parallel_attn"] = true;
+  config["hidden_size"] = 8192;
+  config["num_attention_heads"] = 128;
+  config["num_kv_heads"] = 8;
+  spec = parse(config);
+  CHECK(spec.kv_heads == 8);
+  CHECK(spec.qkv_layout == model::QkvLayout::grouped_repeated);
+  CHECK_FALSE(spec.shared_norm);
+  config["num_ln_in_parallel_attn"] = 1;
+  CHECK(parse(config).shared_norm);
+  for (const char* name : {"alibi", "bias"}) {
+    auto other = config;
+    other[name] = true;
+    CHECK(error_of(other).find("is not modelled yet") != std::string::npos);
+  }
+}
+
+TEST_CASE("bloom and gptj: sizes under older names, an even part of a head") {
+  const auto bloom = parse({{"model_type", "bloom"},
+                            {"n_embed", 128},
+                            {"hidden_size", 64},
+                            {"n_layer", 3},
+                            {"num_attention_heads", 4},
+                            {"vocab_size", 512}});
+  CHECK(bloom.hidden == 128);
+  CHECK(bloom.intermediate == 512);
+  CHECK(bloom.layers == 3);
+  CHECK(bloom.alibi);
+  nlohmann::json config{{"model_type", "gptj"}, {"n_embd", 64},    {"n_head", 4},
+                        {"n_layer", 2},         {"rotary_dim", 8}, {"vocab_size", 512}};
+  CHECK(parse(config).max_positions == 2048);
+  CHECK(parse(config).rotary_dim == 8);
+  config["rotary_dim"] = 18;
+  CHECK(error_of(config).find("even number of up to the 16 elements") != std::string::npos);
+}
+
+TEST_CASE("phimoe chooses two experts, whatever is asked for") {
+  auto config = small_config("phimoe");
+  config["lm_head_bias"] = true;
+  config["input_jitter_noise"] = 0.01;
+  const auto spec = parse(config);
+  CHECK(spec.head_bias);
+  CHECK(spec.moe->sparse_mixer);
+  CHECK(spec.moe->input_jitter);
+  config["num_experts_per_tok"] = 4;
+  CHECK(error_of(config).find("expected 2") != std::string::npos);
 }
 
 TEST_CASE("qwen's wrappers: decoder and encoder, nested or flat") {

@@ -32,6 +32,7 @@ WHOLE = {
 TINY_SIZES = {"hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4, "num_attention_heads": 4,
               "vocab_size": 512, "max_position_embeddings": 4096}
 TINY_WITH_TABLE = {"vocab_size": 512, "n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 1024}
+TINY_WITHOUT_NAMES = {"vocab_size": 512, "hidden_size": 64}
 LATENT = {"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
 SHARED = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 48,
           "first_k_dense_replace": 1}
@@ -109,6 +110,26 @@ OTHERS = {
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
+    "gptj": (TINY_WITH_TABLE | {"rotary_dim": 8}, {
+        "gptj_6b_4layers": {"n_layer": 4},
+        "gptj_dropout_2layers": {"n_embd": 1536, "n_layer": 2, "n_head": 12, "rotary_dim": 32, "n_inner": 5120,
+                                 "vocab_size": 32000, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1}}),
+    "bloom": (TINY_WITHOUT_NAMES | {"n_layer": 4, "n_head": 4}, {
+        "bloom_7b1_4layers": {"hidden_size": 4096, "n_layer": 4, "n_head": 32},
+        "bloom_12_heads_4layers": {"hidden_size": 1536, "n_layer": 4, "n_head": 12, "vocab_size": 50304,
+                                   "hidden_dropout": 0.1, "attention_dropout": 0.1}}),
+    "falcon": (TINY_WITHOUT_NAMES | {"num_hidden_layers": 4, "num_attention_heads": 4}, {
+        "falcon_7b_4layers": {"num_hidden_layers": 4},
+        "falcon_11b_2layers": {"hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32,
+                               "new_decoder_architecture": True, "num_kv_heads": 8, "num_ln_in_parallel_attn": 1},
+        "falcon_40b_2layers": {"hidden_size": 8192, "num_hidden_layers": 2, "num_attention_heads": 128,
+                               "new_decoder_architecture": True, "num_kv_heads": 8}}),
+    "phimoe": (TINY_SIZES | {"num_key_value_heads": 2, "num_local_experts": 8, "attention_bias": True,
+                             "lm_head_bias": True, "input_jitter_noise": 0.01}, {
+        "phi35_moe_2layers": {"num_hidden_layers": 2, "attention_bias": True, "lm_head_bias": True,
+                              "input_jitter_noise": 0.01, "sliding_window": 131072},
+        "phimoe_plain_3layers": {"num_hidden_layers": 3, "hidden_size": 2048, "intermediate_size": 2816,
+                                 "num_attention_heads": 16, "num_key_value_heads": 4}}),
 }
 GRIDS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0, "mrope_section": [2, 3, 3]}}
 # Decoders beside an encoder of images, which no batch here has.
@@ -138,10 +159,11 @@ VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
-EAGER_ONLY = ("gemma2", "gpt_oss")  # transformers has no SDPA for them
+EAGER_ONLY = ("gemma2", "gpt_oss", "gptj", "bloom")  # transformers has no SDPA for them
+MASKED = ("falcon",)  # SDPA is always given a mask, which flash attention does not take
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
 # The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
-OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm")
+OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj", "phimoe")
 
 
 @functools.cache
@@ -157,7 +179,7 @@ def case(model, batch, seq, ac="none", loss="ce", **more):
 def fits_family(entry):
     family = VALUES[entry["model"]]["model_type"]
     segments = entry["ac"].startswith("grouped") and family.startswith(NO_SEGMENTS)
-    eager_only = family in EAGER_ONLY + UNEQUAL_HEADS and entry.get("attn") == "flash"
+    eager_only = family in EAGER_ONLY + UNEQUAL_HEADS + MASKED and entry.get("attn") == "flash"
     unused = family in BESIDE_ENCODER and entry.get("shard") == "ddp"  # of parameters without gradients it complains
     return not (segments or eager_only or unused or entry["loss"].startswith("chunked") and family in OWN_LOGITS)
 

@@ -241,12 +241,32 @@ const Case cases[] = {
        c.run.attention = Attention::flash;
      },
      "use auto or eager"},
-    {"--attn flash or cudnn, where scores are soft-capped or have sinks",
+    {"--attn flash or cudnn, where scores are soft-capped, have sinks or a bias, or are in fp32",
      [](model::ModelSpec& m, StepConfig& c) {
        m.eager_attention_only = true;
        c.run.attention = Attention::flash;
      },
      "use --attn eager or auto"},
+    {"--attn other than auto, where attention is always given a mask",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.always_masked = true;
+       c.run.attention = Attention::eager;
+     },
+     "use --attn auto"},
+    {"--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.alibi = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
+    {"--pp N or --fsdp-unit torchtitan, where scores have a bias or blocks tables of angles",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.rotation = model::Rotation::table;
+       m.max_positions = 4096;
+     },
+     "leave it out"},
     {"--ac budget:SIZE", [](auto&, StepConfig& c) { c.memory.ac = AcMode::budget; },
      "the size must be positive"},
     {"--ac grouped:K, --ac every:K", [](auto&, StepConfig& c) { c.memory.ac = AcMode::every; },

@@ -25,6 +25,7 @@ struct RecordFunction {
 struct Product {           ///< mm, addmm, bmm, baddbmm, grouped_mm
   std::int32_t inner = 0;  ///< K: multiply-adds an output element
   Form form = Form::nt;
+  double alpha = 1;  ///< baddbmm: what the product is multiplied by
 };
 struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none

@@ -129,6 +129,12 @@ enum class OpKind : std::uint8_t {
   mask_shard,           ///< zero where a token's row is on another rank, in place
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,
+  abs,
+  random,              ///< numbers of a distribution
+  mul_of_view,         ///< in place, where the first operand is a view
+  recomputed_gelu,     ///< the last product of a gelu whose backward computes it again
+  routing_multiplier,  ///< PhimoeMultiplier: two experts' weights by sampled gates
+  safe_softmax,        ///< zeros where all of a softmax's row was masked
   generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
   captured,       ///< an op of an imported graph that has no row of its own

@@ -13,21 +13,41 @@ struct Graph;
 namespace ac_advisor::model {
 
 /// The function between an MLP's gate and its product with `up`, or between its two projections.
-/// gelu_new is gelu_tanh, op by op (transformers' NewGELUActivation).
-enum class Activation : std::uint8_t { silu, gelu_tanh, gelu, gelu_new, relu, relu2 };
+/// gelu_new is gelu_tanh, op by op (transformers' NewGELUActivation); gelu_recomputed too, in an
+/// autograd function whose backward computes it again from its input (bloom).
+enum class Activation : std::uint8_t {
+  silu,
+  gelu_tanh,
+  gelu,
+  gelu_new,
+  relu,
+  relu2,
+  gelu_recomputed
+};
 
 /// What a block's norms are. written_out: cohere's LayerNorm without a bias, op by op.
 enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out };
 
 /// How a projection of q, k and v together lies: q's heads, k's, v's (phi3); each head's three
 /// (gpt_neox); the same as the first, split in one op (gpt2); the queries of each head of keys and
-/// values before that head's two (internlm2).
-enum class QkvLayout : std::uint8_t { sliced, by_head, split, grouped };
+/// values before that head's two (internlm2); each head's three, taken one by one (bloom); all
+/// queries before one head of keys and one of values (falcon); as grouped, keys and values repeated
+/// for every query's head (falcon's new decoder).
+enum class QkvLayout : std::uint8_t {
+  sliced,
+  by_head,
+  split,
+  grouped,
+  by_head_apart,
+  one_pair,
+  grouped_repeated
+};
 
 /// How q and k are rotated. halves: x cos + rotate_half(x) sin; halves_apart: each half by itself,
 /// with tables of half the width (gpt_oss); pairs_apart: even and odd elements by themselves
-/// (deepseek_v3); complex: pairs as complex numbers in fp32 (deepseek_v2).
-enum class Rotation : std::uint8_t { halves, halves_apart, pairs_apart, complex };
+/// (deepseek_v3); complex: pairs as complex numbers in fp32 (deepseek_v2); table: neighbours, by
+/// rows of a table of angles that every block has (gptj).
+enum class Rotation : std::uint8_t { halves, halves_apart, pairs_apart, complex, table };
 
 /// What rotary angles are made of: a position a token; three (time, height, width), whose angles
 /// are joined in parts (qwen2_5_vl) or woven into one another (qwen3_vl).
@@ -62,6 +82,8 @@ struct MoeSpec {
   bool biased = false;          ///< router and experts have biases (gpt_oss)
   bool input_first = false;     ///< experts' weights are [experts, in, out] (gpt_oss)
   bool clamped_gate = false;    ///< (up + 1) * gate * sigmoid(a * gate), both clamped (gpt_oss)
+  bool sparse_mixer = false;    ///< two experts by sampling, one after the other (phimoe)
+  bool input_jitter = false;    ///< what router and experts read is multiplied by noise (phimoe)
   bool operator==(const MoeSpec&) const = default;
 };
 
@@ -178,8 +200,18 @@ struct ModelSpec {
   bool no_packed_check = false;          ///< masks are made without positions (gpt_oss, qwen2_5_vl)
   std::optional<double> hidden_divisor;  ///< of what the LM head reads (minicpm)
   bool attention_sinks = false;          ///< a learned logit a head beside the scores (gpt_oss)
-  std::int64_t rotary_dim = 0;           ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
+  bool embedding_norm = false;           ///< a norm of the embedding (bloom)
+  bool alibi = false;            ///< scores have a bias by distance, q and k no rotation (bloom)
+  bool fp32_scores = false;      ///< q and k are widened to fp32 for their product (gptj)
+  bool always_masked = false;    ///< SDPA is given a causal mask (falcon)
+  bool residual_inside = false;  ///< attention and MLP add the residual themselves (bloom)
+  bool norms_together = false;   ///< both of a block's norms run before attention (falcon)
+  bool adds_in_place = false;    ///< the MLP's output takes the attention's in place (falcon)
+  bool repeats_keys = false;     ///< QkvLayout::grouped_repeated, by the configuration (falcon)
+  bool keeps_block_outputs = false;  ///< the loop has a block's outputs until the next one's (gptj)
+  bool measured_positions = false;   ///< the rotary table asks for the last position (phimoe)
+  std::int64_t rotary_dim = 0;       ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;    ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
@@ -205,6 +237,10 @@ struct ModelSpec {
   }
   /// What attention multiplies the scores by: 1 where queries were scaled before.
   [[nodiscard]] double score_scale() const { return scaled_queries ? 1.0 : attention_scale; }
+  /// Whether blocks rotate q and k.
+  [[nodiscard]] bool rotates() const { return position_table == 0 && !alibi; }
+  /// Whether rotary angles are made from frequencies, once for all blocks.
+  [[nodiscard]] bool makes_angles() const { return rotates() && rotation != Rotation::table; }
   /// Elements of a head's value.
   [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 

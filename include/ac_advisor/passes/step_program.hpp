@@ -53,6 +53,7 @@ struct BlockValues {
   ir::ValueId experts_gate_up_bias = ir::no_id, experts_down_bias = ir::no_id;
   ir::ValueId score_correction = ir::no_id;
   ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
+  ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
 };
 
 /// What exists before the step, by name. Made by the pass `declare`.
@@ -60,6 +61,7 @@ struct ModelValues {
   ir::ValueId ids = ir::no_id, labels = ir::no_id;
   ir::ValueId embed = ir::no_id, final_norm = ir::no_id, lm_head = ir::no_id;
   ir::ValueId positions = ir::no_id, final_norm_bias = ir::no_id, lm_head_bias = ir::no_id;
+  ir::ValueId embed_norm = ir::no_id, embed_norm_bias = ir::no_id;
   ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding
   std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
   std::vector<BlockValues> blocks;

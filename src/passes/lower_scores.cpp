@@ -1,0 +1,163 @@
+// transformers v5.23: attention whose scores are computed in other ways than by
+// eager_attention_forward (gptj, bloom), or by PyTorch's attention where it has no kernel (falcon),
+// and falcon's heads.
+#include <algorithm>
+#include <cmath>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Comparison;
+using ir::Module;
+using ir::OpKind;
+using ir::Shape;
+
+/// GPTJAttention._attn: the product of q and k, and all until the weights, in fp32.
+ir::ValueId Lowering::fp32_core(V q, V k, V v) {
+  const Shape s = shape(q);
+  const V wide_q = cast(q, DType::f32), wide_k = cast(k, DType::f32);
+  const V query = folded(wide_q), key = folded(wide_k);
+  const V scores = out({s[0], s[1], s[2], s[2]}, DType::f32, grad(q) || grad(k));
+  emit(OpKind::bmm, {query, key}, {scores}, ir::Product{static_cast<std::int32_t>(s[3])});
+  const V scaled =
+      unary(OpKind::div, scores, ir::Number{std::sqrt(static_cast<double>(spec_.head_dim))});
+  const V masked = binary(OpKind::add, scaled, full_mask_);
+  const V weights = dropped(cast(unary(OpKind::softmax, masked), dtype(v)), dropout_);
+  const V value = folded(v);
+  const V mixed = out(s, dtype(v), grad(weights) || grad(v));
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
+  hold({wide_q, wide_k});
+  const V y = heads_last(unfolded(mixed));
+  frame_.push_back(weights);
+  attention_weights_ = weights;
+  return y;
+}
+
+/// BloomModel.forward: slopes by head times positions, for each sequence's heads.
+ir::ValueId Lowering::alibi_bias() {
+  leaf_ = Module::root;
+  std::int64_t power = 1;
+  while (2 * power <= spec_.heads) power *= 2;
+  const auto slopes_of = [&](std::int64_t count) {
+    const V base = make_int(OpKind::fill, {}, DType::f32, {});
+    const V powers = make_int(OpKind::arange, {count}, DType::i32, {});
+    return make_int(OpKind::pow, {count}, DType::f32, {base, powers});
+  };
+  V slopes = slopes_of(power);
+  if (const std::int64_t left = std::min(power, spec_.heads - power); left > 0)
+    slopes = make_int(OpKind::cat, {spec_.heads}, DType::f32, {slopes, slopes_of(left)});
+  const std::int64_t n = spec_.heads, s = config_.run.seq, b = config_.run.batch;
+  const V positions = make_int(OpKind::arange, {s}, DType::i64, {});
+  const V one = make_int(OpKind::mul, {n, 1, s}, DType::f32, {slopes, positions});
+  const V all = make_int(OpKind::clone, {b * n, 1, s}, DType::f32, {one});  // repeat
+  const V bias = cast(all, dtype_);
+  alibi_slopes_ = slopes;  // the frame's
+  return bias;
+}
+
+/// BloomAttention.forward: baddbmm adds the bias to the scaled product.
+ir::ValueId Lowering::alibi_core(V q, V k, V v) {
+  const Shape s = shape(q);
+  const V query = folded(q), key = folded(k), value = folded(v);
+  const V scores = out({s[0], s[1], s[2], s[2]}, dtype(q), grad(q) || grad(k));
+  emit(OpKind::baddbmm, {alibi_, query, key}, {scores},
+       ir::Product{static_cast<std::int32_t>(s[3]), ir::Form::nt, spec_.attention_scale});
+  const V masked = binary(OpKind::add, scores, full_mask_);
+  const V weights =
+      dropped(cast(unary(OpKind::softmax, cast(masked, DType::f32)), dtype(q)), dropout_);
+  const V mixed = out(s, dtype(v), grad(weights) || grad(v));
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
+  const V y = heads_last(unfolded(mixed));
+  frame_.insert(frame_.end(), {query, key, value, scores, masked, weights, y});
+  attention_weights_ = weights;
+  return y;
+}
+
+/// _scaled_dot_product_attention_math (aten/src/ATen/native/transformers/attention.cpp, v2.11), for
+/// a head of keys that all queries share: in fp32, q and k each scaled by the root of the scale.
+ir::ValueId Lowering::math_core(V q, V k, V v) {
+  const Shape s = shape(q);
+  const V mask = additive_mask(full_mask_);
+  leaf_ = Module::attention_core;
+  const V wide_q = cast(q, DType::f32), wide_k = cast(k, DType::f32), wide_v = cast(v, DType::f32);
+  const ir::Number root{std::sqrt(spec_.score_scale())};
+  const V scaled_q = unary(OpKind::mul_scalar, wide_q, root),
+          scaled_k = unary(OpKind::mul_scalar, wide_k, root);
+  const auto for_all = [&](V x) { return s[0] == 1 ? repeated_heads(x) : repeat_kv(x); };
+  const V query = folded(scaled_q), key = for_all(scaled_k);
+  const Shape square{s[0], s[1], s[2], s[2]};
+  const V product = out(square, DType::f32, grad(q) || grad(k));
+  emit(OpKind::bmm, {query, key}, {product}, ir::Product{static_cast<std::int32_t>(s[3])});
+  const V scores = p_.on_storage_of(product, square, DType::f32, true);
+  p_.value(scores).requires_grad = grad(product);
+  emit(OpKind::add, {product, mask}, {scores});
+  // _safe_softmax
+  const V some = make_int(OpKind::softmax, square, DType::f32, {scores});
+  const V infinity = make_int(OpKind::fill, {}, DType::f32, {});
+  const V masked = make_int(OpKind::compare, square, DType::u8, {scores, infinity},
+                            ir::Compare{0.0, Comparison::not_equal});
+  const V rows = make_int(OpKind::amax, {s[0], s[1], s[2], 1}, DType::u8, {masked});
+  const V weights = p_.on_storage_of(some, square, DType::f32, true);
+  p_.value(weights).requires_grad = grad(scores);
+  emit(OpKind::safe_softmax, {some, rows, scores}, {weights});
+  hold({scores, infinity, masked, rows});
+  const V narrow = cast(weights, dtype(q));  // returned, and thrown away
+  const V value = for_all(wide_v);
+  const V mixed = out(s, DType::f32, grad(weights) || grad(v));
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
+  const V y = cast(unfolded(mixed), dtype(q));
+  hold({wide_q, wide_k, wide_v, scaled_q, weights, narrow, mask});
+  return heads_last(y);
+}
+
+/// FalconAttention._split_heads with "multi_query": one head of keys and one of values, by index.
+std::array<ir::ValueId, 3> Lowering::one_pair_heads(V qkv) {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.head_dim;
+  frame_ = {qkv};
+  const V queries = p_.reshape(slice_last(qkv, spec_.heads * d, 0), {b, spec_.heads, s, d}, true);
+  const auto by_index = [&] {
+    const V which = make_int(OpKind::empty, {1}, DType::i64, {});
+    const V head = out({b, s, d}, dtype(qkv), grad(qkv));
+    emit(OpKind::index, {qkv, which}, {head});
+    return p_.reshape(head, {b, 1, s, d});
+  };
+  const V keys = by_index();
+  return {queries, keys, by_index()};
+}
+
+/// The same with "new_decoder_architecture": of each group, its queries, a head of keys and one of
+/// values, which are repeated.
+std::array<ir::ValueId, 3> Lowering::repeated_pairs(V qkv) {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.head_dim,
+                     n = spec_.kv_heads, queries = spec_.heads / n;
+  frame_ = {qkv};
+  const V all = p_.on_storage_of(qkv, {b, s, n, (queries + 2) * d}, dtype(qkv), false);
+  emit(OpKind::view, {qkv}, {all});
+  const V of_group = slice_last(all, queries * d, 0);
+  const auto by_index = [&] {
+    const V which = make_int(OpKind::empty, {1}, DType::i64, {});
+    const V head = out({b, s, n, d}, dtype(qkv), grad(qkv));
+    emit(OpKind::index, {all, which}, {head});
+    return head;
+  };
+  const auto for_each = [&](V head) {  // broadcast_to
+    const V wide = p_.on_storage_of(head, {b, s, n, queries, d}, dtype(head), false);
+    emit(OpKind::expand, {head}, {wide});
+    return wide;
+  };
+  const V key = by_index(), value = by_index();
+  const V wide_key = for_each(key), wide_value = for_each(value);
+  const auto flattened = [&](V x) {
+    const V copy = out(shape(x), dtype(x), grad(x));
+    emit(OpKind::clone, {x}, {copy});
+    return p_.reshape(copy, {b, spec_.heads, s, d}, true);
+  };
+  const V q = flattened(of_group), k = flattened(wide_key), v = flattened(wide_value);
+  return {q, k, v};
+}
+
+}  // namespace ac_advisor::passes
