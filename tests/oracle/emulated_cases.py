@@ -248,6 +248,7 @@ def every_mode(model, batch, seq):
             yield make(ac, loss, grad_accum=2, no_sync=True, shard="ddp", world=8)
             yield make(ac, loss, param_dtype="fp32", compute_dtype="bf16", reduce_dtype="fp32", **FSDP8)
         yield make(ac, attn="eager", seq=512)
+        yield make(ac, attn="eager", batch=1, seq=512)
         yield make(ac, attn="flash")
         yield make(ac, attn="flash", batch=3, seq=1000)
         for optimizer in ("adamw-foreach", "sgd"):
