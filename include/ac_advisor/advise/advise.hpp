@@ -69,8 +69,8 @@ struct Sweep {
   std::string recommendation;           ///< a sentence with its reason
   std::size_t recommended = 0;          ///< index into rows; rows.size() when nothing fits
   std::size_t configurations = 0;       ///< simulated in all
-  /// Pipelines that are not simulated: what a rank holds in any case is beyond the device; a lighter
-  /// one allocates more than it has.
+  /// Pipelines that are not simulated: what a rank holds in any case is beyond the device; a
+  /// lighter one allocates more than it has.
   std::size_t too_large = 0, too_heavy = 0;
 };
 
