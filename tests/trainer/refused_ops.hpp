@@ -9,9 +9,32 @@ inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
   if (kind >= dequantize && kind <= mm_quantized) return true;
   if (kind >= tp_all_gather && kind <= amax) return true;  // tensor parallelism's
-  for (ir::OpKind refused : {layer_norm, layer_norm_backward, gelu, relu, relu_backward, sigmoid,
-                             sigmoid_backward, gather, clamp, floor, log, polar, max, where,
-                             copy_part, tiled_log_probs, generated, compiled_unit, captured})
+  for (ir::OpKind refused : {baddbmm,
+                             layer_norm,
+                             layer_norm_backward,
+                             gelu,
+                             relu,
+                             relu_backward,
+                             sigmoid,
+                             sigmoid_backward,
+                             gather,
+                             clamp,
+                             floor,
+                             log,
+                             polar,
+                             max,
+                             where,
+                             copy_part,
+                             tiled_log_probs,
+                             generated,
+                             compiled_unit,
+                             captured,
+                             abs,
+                             random,
+                             mul_of_view,
+                             recomputed_gelu,
+                             routing_multiplier,
+                             safe_softmax})
     if (kind == refused) return true;
   return false;
 }

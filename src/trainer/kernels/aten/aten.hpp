@@ -57,7 +57,6 @@ void softmax_backward(const Call& c);
 // matmul.cpp
 void mm(const Call& c);
 void addmm(const Call& c);
-void baddbmm(const Call& c);
 void bmm(const Call& c);
 
 // embedding.cpp

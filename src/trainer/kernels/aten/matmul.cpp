@@ -33,11 +33,6 @@ void addmm(const Call& c) {
   at::addmm_out(y, c.in(0), rows(c.in(1)), c.in(2).t());
 }
 
-void baddbmm(const Call& c) {
-  at::Tensor y = c.out();
-  at::baddbmm_out(y, c.in(0), c.in(1), c.in(2));
-}
-
 /// [B, heads, M, K] by [B, heads, K, N], either of them transposed as `form` says.
 void bmm(const Call& c) {
   const auto folded = [](const at::Tensor& x) { return x.reshape({-1, x.size(-2), x.size(-1)}); };

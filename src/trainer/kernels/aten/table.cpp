@@ -17,7 +17,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mm, aten::mm},
     {addmm, aten::addmm},
     {bmm, aten::bmm},
-    {baddbmm, aten::baddbmm},
+    {baddbmm, nullptr},
     {grouped_mm, nullptr},
     {cast, aten::cast},
     {clone, aten::clone},
