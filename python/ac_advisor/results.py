@@ -185,6 +185,15 @@ class NotPlanned:
 
 
 @dataclass(frozen=True)
+class NotSimulated:
+    """Pipelines that a sweep left out, as they cannot fit: what a rank holds in any case is beyond the device
+    (`too_large`); a lighter one allocates more than it has (`too_heavy`)."""
+
+    too_large: int
+    too_heavy: int
+
+
+@dataclass(frozen=True)
 class Sweep(Result):
     """Ranked configurations, those that fit first, by estimated throughput."""
 
@@ -196,6 +205,7 @@ class Sweep(Result):
     rows: List[Row] = field(repr=False)
     varies_global_batch: bool = False
     not_planned: List[NotPlanned] = field(default_factory=list)
+    not_simulated: Optional[NotSimulated] = None
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,13 @@ class Advise(unittest.TestCase):
         self.assertEqual(sweep.savings[0].technique, "Baseline")
         self.assertIn("&lt;!doctype html&gt;", sweep._repr_html_())
         self.assertIn("|", sweep.markdown())
+        self.assertIsNone(sweep.not_simulated)
+
+    def test_tells_how_many_pipelines_it_left_out(self):
+        sweep = ac_advisor.advise(
+            "llama-3.1-8b", framework="torchtitan", world=8, batch=2, seq=4096, gpu="l40s", tp=1, kernels="eager"
+        )
+        self.assertGreater(sweep.not_simulated.too_heavy, 0)
 
 
 class Compare(unittest.TestCase):
@@ -179,6 +186,7 @@ class Package(unittest.TestCase):
             (results.Sweep, "sweep-1"),
             (results.Saving, "sweep-1", "properties", "savings", "items"),
             (results.Row, "sweep-1", "properties", "rows", "items"),
+            (results.NotSimulated, "sweep-1", "properties", "not_simulated"),
             (results.Diff, "diff-1"),
             (results.SweepDiff, "sweep-diff-1"),
             (results.Side, "sweep-diff-1", "$defs", "side"),
