@@ -38,9 +38,7 @@ struct Setting {
   [[nodiscard]] std::int64_t replicas() const {
     return c.layout.shard == Sharding::hsdp ? c.layout.data_ranks() / c.layout.hsdp_shards : 1;
   }
-  [[nodiscard]] bool gathers() const {
-    return c.layout.shard == Sharding::fsdp2 || c.layout.shard == Sharding::hsdp;
-  }
+  [[nodiscard]] bool gathers() const { return c.layout.gathers(); }
   [[nodiscard]] std::string ac() const { return "--ac " + ac_option(c); }
   [[nodiscard]] std::string shard() const { return "--shard " + shard_option(c); }
   [[nodiscard]] std::string loss() const { return "--loss " + loss_option(c); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ac_advisor/passes/pipeline.hpp"
+#include "passes/fsdp2_buffers.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -16,23 +17,16 @@ std::int64_t state_bytes(std::int64_t whole, const StepConfig& c) {
                      computed = size_of(c.precision.compute_dtype);
   const std::int64_t moments = c.optimizer.kind == Optimizer::adamw ? 2 : 0;
   if (!c.layout.gathers()) return whole * (stored + moments * stored + computed);
-  const std::int64_t shards =
-      c.layout.shard == Sharding::hsdp ? c.layout.hsdp_shards : c.layout.data_ranks();
   const std::int64_t gradient = std::max(computed, size_of(c.precision.reduce_dtype));
-  return whole / shards * (1 + moments) * stored + whole * (computed + gradient);
+  return whole / passes::fsdp_shards(c) * (1 + moments) * stored + whole * (computed + gradient);
 }
 
-/// Of one stage of the rank, forwards that wait for their backward while all gradients are there.
+/// Of one stage of the rank, forwards that wait for their backward while all gradients are there:
+/// of interleaved stages from the second round of backwards on.
 std::int64_t in_flight(const PipelineRank& rank) {
-  switch (rank.schedule) {
-    case PipelineSchedule::one_f_one_b:
-      return std::min(passes::most_in_flight(rank), rank.micro_batches - 1);
-    case PipelineSchedule::gpipe:
-      return rank.micro_batches - 1;
-    case PipelineSchedule::interleaved:  // from the second round of backwards on
-      return rank.rounds() < 3 ? 0 : passes::most_in_flight(rank) / rank.chunks;
-  }
-  return 0;
+  const std::int64_t most = passes::most_in_flight(rank);
+  if (rank.schedule != PipelineSchedule::interleaved) return std::min(most, rank.micro_batches - 1);
+  return rank.rounds() < 3 ? 0 : most / rank.chunks;
 }
 
 bool saves_each_input(AcMode ac) {
@@ -44,10 +38,10 @@ bool saves_each_input(AcMode ac) {
 std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& config) {
   const Layout& layout = config.layout;
   if (!passes::blocks_are_alike(model)) return 0;
-  const std::int64_t table = model.vocab * model.hidden,
-                     ends = 2 * table + 2 * model.hidden + model.vocab,  // norm, biases
-      block = (model::parameter_count(model) - ends) / model.layers,
-                     hidden = config.run.batch * (config.run.seq / layout.tp) * model.hidden *
+  const std::int64_t table = model.vocab * model.hidden;
+  const std::int64_t ends = 2 * table + 2 * model.hidden + model.vocab;  // norm, biases
+  const std::int64_t block = (model::parameter_count(model) - ends) / model.layers;
+  const std::int64_t hidden = config.run.batch * (config.run.seq / layout.tp) * model.hidden *
                               size_of(config.precision.compute_dtype);
   StepConfig own = config;
   std::int64_t most = 0;

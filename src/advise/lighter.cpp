@@ -11,9 +11,11 @@ StepConfig common(StepConfig c) {
   return c;
 }
 
-bool no_heavier(const StepConfig& a, const StepConfig& b) {
-  const bool saves_less = a.memory == b.memory || a.memory.ac == AcMode::full;
-  return a.run.batch <= b.run.batch && saves_less;
+/// A smaller micro-batch, or more recomputed, or both.
+bool lighter_than(const StepConfig& a, const StepConfig& b) {
+  const bool more_recomputed = a.memory.ac == AcMode::full && b.memory.ac != AcMode::full;
+  if (a.run.batch == b.run.batch) return more_recomputed;
+  return a.run.batch < b.run.batch && (more_recomputed || a.memory == b.memory);
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ std::vector<std::vector<std::size_t>> lighter_pipelines(const std::vector<StepCo
     }
   for (std::size_t a = 0; a < pipelines.size(); ++a)
     for (std::size_t b = 0; b < pipelines.size(); ++b)
-      if (a != b && no_heavier(list[pipelines[a]], list[pipelines[b]]) && alike[a] == alike[b])
+      if (lighter_than(list[pipelines[a]], list[pipelines[b]]) && alike[a] == alike[b])
         lighter[pipelines[b]].push_back(pipelines[a]);
   return lighter;
 }

@@ -95,23 +95,18 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
                              const std::vector<std::size_t>& index) {
   OptionList values;
   const std::string* micro = nullptr;
-  std::int64_t split = 1;  // ranks that see the same data
+  std::int64_t split = 1;  // ranks that see the same data, for each of the base's
   bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const Axis& axis = space.axes[i];
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
-    if (axis.option == "--tp" || axis.option == "--pp") split *= std::stoll(axis.values[index[i]]);
+    if (axis.option == "--tp") split *= std::stoll(axis.values[index[i]]) / base.layout.tp;
+    if (axis.option == "--pp") split *= std::stoll(axis.values[index[i]]) / base.layout.pp;
     accum = accum || axis.option == "--grad-accum";
   }
   if (micro != nullptr && !accum) {
     // What is kept are the sequences of a step, over the ranks that see data of their own.
-    const auto swept = [&](const char* option) {
-      return std::any_of(space.axes.begin(), space.axes.end(),
-                         [&](const Axis& axis) { return axis.option == option; });
-    };
-    if (swept("--tp")) split /= base.layout.tp;
-    if (swept("--pp")) split /= base.layout.pp;
     const std::int64_t sequences = base.run.batch * base.run.grad_accum * split,
                        n = std::stoll(*micro);
     if (sequences % n != 0) return std::nullopt;

@@ -158,7 +158,6 @@ void tell_untried(Sweep& sweep, const Space& space) {
       c.layout.pp = std::stoll(axis.values[1]);
       c.run.grad_accum = std::max(c.run.grad_accum, c.layout.pp);
       tell_untried(sweep, "pipelines", c, [](const StepConfig& row) { return row.layout.pp > 1; });
-      c = sweep.base;
     }
     if (axis.option == "--kernels" && axis.values.size() > 1 &&
         c.runtime.kind == Runtime::pytorch) {
@@ -177,8 +176,7 @@ std::string against(const Row& row, const Row& best) {
   const double behind =
       best.profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0;
   const Layout& layout = best.profile.config.layout;
-  const std::string stages = layout.pp > 1 ? fmt::format(" pp {}", layout.pp) : "";
-  return fmt::format("{:.1f} % slower than tp {}{}", 100.0 * behind, layout.tp, stages);
+  return fmt::format("{:.1f} % slower than {}", 100.0 * behind, split_words(layout.tp, layout.pp));
 }
 
 /// What is simulated next: all that nothing lighter waits for. What allocates more than one that
@@ -231,6 +229,10 @@ std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig
 
 }  // namespace
 
+std::string split_words(std::int64_t tp, std::int64_t pp) {
+  return fmt::format("tp {}", tp) + (pp > 1 ? fmt::format(" pp {}", pp) : "");
+}
+
 std::vector<LayoutChoice> layouts(const Sweep& sweep) {
   std::vector<LayoutChoice> choices;
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
@@ -256,11 +258,11 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   const unsigned threads =
       space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
   // The largest batch is worth its simulations only for rows that a table shows.
-  std::size_t shown = std::min(list.size(), space.largest_batches);
+  std::size_t simulations = list.size(), shown = std::min(simulations, space.largest_batches);
   std::atomic<std::size_t> done{0};
   const auto tell = [&] {
     const std::size_t now = ++done;
-    if (space.progress) space.progress(now, list.size() + shown);
+    if (space.progress) space.progress(now, simulations + shown);
   };
   const auto simulate = [&](std::size_t i) {
     Row& row = result.rows[i];
@@ -273,16 +275,17 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   InTurn turns(list);
   while (!turns.done()) {
     const std::vector<std::size_t> next = turns.next();
+    simulations = list.size() - turns.skipped();
     parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
     for (std::size_t i : next) turns.simulated(i, result.rows[i].profile);
   }
   result.too_heavy = turns.skipped();
   std::erase_if(result.rows, [](const Row& row) { return row.label.empty(); });
   result.configurations = result.rows.size();
+  shown = std::min(result.configurations, space.largest_batches);
   mark_pareto(result.rows);
   rank_rows(result.rows);
   explain_rows(result.rows);
-  shown = std::min(result.rows.size(), space.largest_batches);
   const Variants variants(model, base, space.hand);
   parallel(shown, threads, [&](std::size_t i) {
     const LargestFit most = largest_batch(model, variants, result.rows[i].profile);

@@ -219,17 +219,10 @@ class Fsdp2 {
 
   void post_backward(ParamGroup& group) {
     if (group.empty()) return;
-    b_.record(2);                      // FSDP::post_backward_accumulate, post_backward_reshard
-    if (!reduces_) {                   // the whole gradients wait for the last micro-batch
-      if (!piped_) b_.reshard(group);  // _PipelineStageBase.backward_maybe_with_nosync keeps it
-      b_.widen(group);
-      return;
-    }
-    b_.take_widened(group);
-    if (c_.layout.tp > 1) b_.redistribute(group);
-    b_.reshard(group);
-    b_.record(1);  // FSDP::post_backward_reduce
-    b_.reduce(group);
+    if (reduces_) return b_.post_backward(group);
+    b_.record(2);                    // FSDP::post_backward_accumulate, post_backward_reshard
+    if (!piped_) b_.reshard(group);  // _PipelineStageBase.backward_maybe_with_nosync keeps it
+    b_.widen(group);                 // the whole gradients wait for the last micro-batch
   }
 
   void finish_backward() {

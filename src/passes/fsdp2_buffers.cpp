@@ -73,12 +73,10 @@ void Fsdp2Buffers::add(std::size_t index) {
 }
 
 std::vector<ParamGroup*> Fsdp2Buffers::in_module_order() {
+  const auto blocks = embedding_ < 0 ? static_cast<std::int32_t>(groups_.size()) - 1 : embedding_;
   std::vector<ParamGroup*> all{&root()};
   if (embedding_ >= 0) all.push_back(&group(embedding_));
-  for (ParamGroup& unit : groups_)
-    if (&unit != &root() &&
-        (embedding_ < 0 || (&unit != &group(embedding_) && &unit != &group(head_))))
-      all.push_back(&unit);
+  for (std::int32_t unit = 0; unit < blocks; ++unit) all.push_back(&group(unit));
   if (head_ >= 0) all.push_back(&group(head_));
   std::erase_if(all, [](const ParamGroup* unit) { return unit->empty(); });
   return all;
@@ -207,22 +205,26 @@ void Fsdp2Buffers::redistribute(ParamGroup& group) {
   }
 }
 
+void Fsdp2Buffers::add_to_widened(const ParamGroup& group, Parameter& parameter) {
+  const ValueId in[] = {parameter.widened, std::exchange(parameter.gradient, no_id)};
+  emit(OpKind::accumulate_inplace, module_of(group), in, {});
+}
+
 /// FSDPParam.to_accumulated_grad_if_needed, accumulate_unsharded_grad_if_needed.
 void Fsdp2Buffers::widen(ParamGroup& group) {
   if (c_.precision.reduce_dtype == c_.precision.compute_dtype) return;
   for (std::size_t i : group.parameters) {
     Parameter& parameter = s_.parameters[i];
     if (parameter.gradient == no_id) continue;
-    const ValueId gradient = std::exchange(parameter.gradient, no_id);
     if (parameter.widened != no_id) {
-      const ValueId in[] = {parameter.widened, gradient};
-      emit(OpKind::accumulate_inplace, module_of(group), in, {});
+      add_to_widened(group, parameter);
       continue;
     }
-    parameter.widened = p_.make(p_.value(gradient).shape, c_.precision.reduce_dtype, Role::gradient,
-                                parameter.module);
-    const ValueId in[] = {gradient}, out[] = {parameter.widened};
-    emit(OpKind::cast, module_of(group), in, out);
+    const ValueId gradient[] = {std::exchange(parameter.gradient, no_id)};
+    const ValueId wide[] = {p_.make(p_.value(gradient[0]).shape, c_.precision.reduce_dtype,
+                                    Role::gradient, parameter.module)};
+    emit(OpKind::cast, module_of(group), gradient, wide);
+    parameter.widened = wide[0];
   }
 }
 
@@ -230,12 +232,18 @@ void Fsdp2Buffers::take_widened(ParamGroup& group) {
   for (std::size_t i : group.parameters) {
     Parameter& parameter = s_.parameters[i];
     if (parameter.widened == no_id) continue;
-    if (parameter.gradient != no_id) {
-      const ValueId in[] = {parameter.widened, parameter.gradient};
-      emit(OpKind::accumulate_inplace, module_of(group), in, {});
-    }
+    if (parameter.gradient != no_id) add_to_widened(group, parameter);
     parameter.gradient = std::exchange(parameter.widened, no_id);
   }
+}
+
+void Fsdp2Buffers::post_backward(ParamGroup& group) {
+  record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
+  take_widened(group);
+  if (c_.layout.tp > 1) redistribute(group);
+  reshard(group);
+  record(1);  // FSDP::post_backward_reduce
+  reduce(group);
 }
 
 void Fsdp2Buffers::reduce(ParamGroup& group) {

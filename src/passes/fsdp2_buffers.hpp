@@ -62,16 +62,13 @@ class Fsdp2Buffers {
   /// Copies out what was gathered. `forward`: its buffer is kept for the next group's overlap.
   void wait_for_unshard(ParamGroup& group, bool forward);
   void reshard(ParamGroup& group);
-  /// Tensor parallelism: the group's gradients as their parameters are split.
-  void redistribute(ParamGroup& group);
   /// Without a reduction: the group's gradients are added in the reduce dtype, where that differs.
   void widen(ParamGroup& group);
-  /// Before it: what was added so far, and this micro-batch's.
-  void take_widened(ParamGroup& group);
   /// Writes down for the next micro-batch of the stage what is gathered.
   void keep();
-  /// Reduces the group's gradients to this rank's shards.
-  void reduce(ParamGroup& group);
+  /// FSDPParamGroup.post_backward: reshards the group and reduces its gradients to this rank's
+  /// shards.
+  void post_backward(ParamGroup& group);
   void release_all_gather();
   void release_reductions();
 
@@ -86,6 +83,12 @@ class Fsdp2Buffers {
   [[nodiscard]] ir::ValueId shard(std::size_t parameter) const {
     return s_.parameters[parameter].stored;
   }
+  /// What was added so far, and this micro-batch's.
+  void take_widened(ParamGroup& group);
+  void add_to_widened(const ParamGroup& group, Parameter& parameter);
+  /// Tensor parallelism: the group's gradients as their parameters are split.
+  void redistribute(ParamGroup& group);
+  void reduce(ParamGroup& group);
   void store(ParamGroup& group, ir::ValueId sharded);
   void add(std::size_t parameter);
 

@@ -241,6 +241,16 @@ ir::ValueId Lowering::unfolded(V product) {
   return heads;
 }
 
+/// Values by their weights, (batch, heads, tokens, elements): batch and heads are one meanwhile.
+ir::ValueId Lowering::weighted(V weights, V value) {
+  const Shape s = shape(weights);
+  const V mixed =
+      out({s[0], s[1], s[2], shape(value)[3]}, dtype(value), grad(weights) || grad(value));
+  emit(OpKind::bmm, {weights, value}, {mixed},
+       ir::Product{static_cast<std::int32_t>(s[3]), ir::Form::nn});
+  return unfolded(mixed);
+}
+
 ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   leaf_ = Module::attention_core;
   if (spec_.fp32_scores) return fp32_core(q, k, v);
@@ -278,12 +288,7 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
     weights = kept;
   }
   const V value = folded(autocast(values));
-  const V narrow_weights = autocast(weights);
-  const V mixed =
-      out({s[0], s[1], s[2], shape(value)[3]}, dtype(value), grad(weights) || grad(values));
-  emit(OpKind::bmm, {narrow_weights, value}, {mixed},
-       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
-  const V y = heads_last(unfolded(mixed));
+  const V y = heads_last(weighted(autocast(weights), value));
   hold({keys, values, weights});
   hold_all(sink_locals);
   attention_weights_ = weights;  // returned, and kept by the block's `_` to its end

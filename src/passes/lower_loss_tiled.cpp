@@ -37,7 +37,7 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
   for (std::int64_t start = 0; start < all; start += tile_tokens) {
     const std::int64_t n = std::min(tile_tokens, all - start);
     const V next = narrowed(p_.narrow(rows, 0, start, n));
-    if (chunk != ir::no_id) hold({chunk});
+    hold({chunk});
     chunk = next;
     for (std::int64_t word = 0; word < v; word += tile_words) {
       const std::int64_t w = std::min(tile_words, v - word);
@@ -51,7 +51,7 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
   }
   const auto of_running = [&](std::size_t i) { return unary(OpKind::add_scalar, running[i]); };
   TokenStatistics s{of_running(0), of_running(1)};
-  if (chunk != ir::no_id) hold({chunk});
+  hold({chunk});
   hold({buffer});
   for (const V statistic : running) hold({statistic});
   return s;

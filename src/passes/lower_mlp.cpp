@@ -288,7 +288,7 @@ ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
   if (bias != ir::no_id) {
     selected = out({count, width}, dtype(rows), true);
     emit(OpKind::index, {bias, ids}, {selected});
-    if (biases != ir::no_id) hold({biases});  // until they are bound anew
+    hold({biases});  // until they are bound anew
     biases = selected;
   }
   const V y = out({count, width}, dtype(rows), true);
@@ -350,7 +350,7 @@ Lowering::Routed Lowering::sigmoid_router(const Block& b, V flat) {
   }
   weights = unary(OpKind::mul_scalar, weights, ir::Number{moe.scaling});
   hold({wide, scores, of_two, group, of_best, groups, mask, outside, masked});
-  if (denominator != ir::no_id) hold({denominator});
+  hold({denominator});
   return {logits, weights, experts, {}};
 }
 
@@ -426,7 +426,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
   hold({given, x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids,
         counts});
   hold({order, offsets, narrow_ids});
-  if (biases != ir::no_id) hold({biases});
+  hold({biases});
   hold_all(routed.locals);
   if (shared != ir::no_id) {
     leaf_ = Module::mlp;

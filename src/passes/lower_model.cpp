@@ -234,7 +234,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (spec_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_});
-  if (attention_weights_ != ir::no_id) hold({attention_weights_});
+  hold({attention_weights_});
   block_ = -1;
   return y;
 }
@@ -264,7 +264,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
   }
   hold({x, attended, fed, positions_});
   if (spec_.shared_norm || spec_.norms_together) hold({first, second});
-  if (attention_weights_ != ir::no_id) hold({attention_weights_});
+  hold({attention_weights_});
   block_ = -1;
   return y;
 }

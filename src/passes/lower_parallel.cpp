@@ -43,7 +43,7 @@ ir::ValueId Lowering::scattered(V x) {
 }
 
 void Lowering::wait() {
-  if (in_flight_ != ir::no_id) hold({in_flight_});
+  hold({in_flight_});
   in_flight_ = ir::no_id;
 }
 

@@ -24,12 +24,9 @@ ir::ValueId Lowering::fp32_core(V q, V k, V v) {
       unary(OpKind::div, scores, ir::Number{std::sqrt(static_cast<double>(spec_.head_dim))});
   const V masked = binary(OpKind::add, scaled, full_mask_);
   const V weights = dropped(cast(unary(OpKind::softmax, masked), dtype(v)), dropout_);
-  const V value = folded(v);
-  const V mixed = out(s, dtype(v), grad(weights) || grad(v));
-  emit(OpKind::bmm, {weights, value}, {mixed},
-       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
+  const V mixed = weighted(weights, folded(v));
   hold({wide_q, wide_k});
-  const V y = heads_last(unfolded(mixed));
+  const V y = heads_last(mixed);
   frame_.push_back(weights);
   attention_weights_ = weights;
   return y;
@@ -67,10 +64,7 @@ ir::ValueId Lowering::alibi_core(V q, V k, V v) {
   const V masked = binary(OpKind::add, scores, full_mask_);
   const V weights =
       dropped(cast(unary(OpKind::softmax, cast(masked, DType::f32)), dtype(q)), dropout_);
-  const V mixed = out(s, dtype(v), grad(weights) || grad(v));
-  emit(OpKind::bmm, {weights, value}, {mixed},
-       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
-  const V y = heads_last(unfolded(mixed));
+  const V y = heads_last(weighted(weights, value));
   frame_.insert(frame_.end(), {query, key, value, scores, masked, weights, y});
   attention_weights_ = weights;
   return y;
@@ -105,13 +99,17 @@ ir::ValueId Lowering::math_core(V q, V k, V v) {
   emit(OpKind::safe_softmax, {some, rows, scores}, {weights});
   hold({scores, infinity, masked, rows});
   const V narrow = cast(weights, dtype(q));  // returned, and thrown away
-  const V value = for_all(wide_v);
-  const V mixed = out(s, DType::f32, grad(weights) || grad(v));
-  emit(OpKind::bmm, {weights, value}, {mixed},
-       ir::Product{static_cast<std::int32_t>(s[2]), ir::Form::nn});
-  const V y = cast(unfolded(mixed), dtype(q));
+  const V y = cast(weighted(weights, for_all(wide_v)), dtype(q));
   hold({wide_q, wide_k, wide_v, scaled_q, weights, narrow, mask});
   return heads_last(y);
+}
+
+/// Of keys or of values, by a tensor of one index: a copy.
+ir::ValueId Lowering::head_by_index(V from, const Shape& size) {
+  const V which = make_int(OpKind::empty, {1}, DType::i64, {});
+  const V head = out(size, dtype(from), grad(from));
+  emit(OpKind::index, {from, which}, {head});
+  return head;
 }
 
 /// FalconAttention._split_heads with "multi_query": one head of keys and one of values, by index.
@@ -119,14 +117,9 @@ std::array<ir::ValueId, 3> Lowering::one_pair_heads(V qkv) {
   const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.head_dim;
   frame_ = {qkv};
   const V queries = p_.reshape(slice_last(qkv, spec_.heads * d, 0), {b, spec_.heads, s, d}, true);
-  const auto by_index = [&] {
-    const V which = make_int(OpKind::empty, {1}, DType::i64, {});
-    const V head = out({b, s, d}, dtype(qkv), grad(qkv));
-    emit(OpKind::index, {qkv, which}, {head});
-    return p_.reshape(head, {b, 1, s, d});
-  };
-  const V keys = by_index();
-  return {queries, keys, by_index()};
+  const auto head = [&] { return p_.reshape(head_by_index(qkv, {b, s, d}), {b, 1, s, d}); };
+  const V keys = head();
+  return {queries, keys, head()};
 }
 
 /// The same with "new_decoder_architecture": of each group, its queries, a head of keys and one of
@@ -138,18 +131,13 @@ std::array<ir::ValueId, 3> Lowering::repeated_pairs(V qkv) {
   const V all = p_.on_storage_of(qkv, {b, s, n, (queries + 2) * d}, dtype(qkv), false);
   emit(OpKind::view, {qkv}, {all});
   const V of_group = slice_last(all, queries * d, 0);
-  const auto by_index = [&] {
-    const V which = make_int(OpKind::empty, {1}, DType::i64, {});
-    const V head = out({b, s, n, d}, dtype(qkv), grad(qkv));
-    emit(OpKind::index, {all, which}, {head});
-    return head;
-  };
   const auto for_each = [&](V head) {  // broadcast_to
     const V wide = p_.on_storage_of(head, {b, s, n, queries, d}, dtype(head), false);
     emit(OpKind::expand, {head}, {wide});
     return wide;
   };
-  const V key = by_index(), value = by_index();
+  const Shape heads{b, s, n, d};
+  const V key = head_by_index(all, heads), value = head_by_index(all, heads);
   const V wide_key = for_each(key), wide_value = for_each(value);
   const auto flattened = [&](V x) {
     const V copy = out(shape(x), dtype(x), grad(x));

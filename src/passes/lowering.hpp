@@ -113,12 +113,14 @@ class Lowering {
   V heads_last(V x);
   V folded(V x);
   V unfolded(V product);
+  V weighted(V weights, V value);
 
   // lower_scores.cpp
   V fp32_core(V q, V k, V v);
   V alibi_core(V q, V k, V v);
   V math_core(V q, V k, V v);
   V alibi_bias();
+  V head_by_index(V from, const ir::Shape& size);
   std::array<V, 3> one_pair_heads(V qkv);
   std::array<V, 3> repeated_pairs(V qkv);
   void end_frame();

@@ -191,18 +191,11 @@ class Ordered {
     if (!all.empty()) emit(OpKind::hold, all);
   }
 
-  /// _PipelineStageBase.perform_reduce_grad: the post-backward of each unit, by its own.
+  /// _PipelineStageBase.perform_reduce_grad: the post-backward of each unit.
   void reduce() {
     Fsdp2Buffers buffers(s_, c_);
     buffers.set_phase(Phase::backward);
-    for (ParamGroup* group : buffers.in_module_order()) {
-      buffers.record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
-      buffers.take_widened(*group);
-      if (c_.layout.tp > 1) buffers.redistribute(*group);
-      buffers.reshard(*group);
-      buffers.record(1);  // FSDP::post_backward_reduce
-      buffers.reduce(*group);
-    }
+    for (ParamGroup* group : buffers.in_module_order()) buffers.post_backward(*group);
     buffers.record(1);  // FSDP::root_post_backward_callback
     buffers.release_reductions();
   }

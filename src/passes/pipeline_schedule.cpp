@@ -219,12 +219,13 @@ WrittenSchedule written_schedule(const PipelineRank& rank) {
 }
 
 std::int64_t most_in_flight(const PipelineRank& rank) {
+  const WrittenSchedule written = written_schedule(rank);
   std::int64_t now = 0, most = 0;
-  for (const PipelineAction& action : pipeline_actions(rank)) {
+  for (const PipelineAction& action : written.actions) {
     now += action.kind == Kind::forward ? 1 : action.kind == Kind::backward ? -1 : 0;
     most = std::max(most, now);
   }
-  return most;
+  return most + written.copies;
 }
 
 }  // namespace ac_advisor::passes

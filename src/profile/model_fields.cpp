@@ -80,6 +80,7 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.embedding_dropout > 0) fields.push_back({"embedding_dropout", m.embedding_dropout});
   if (moe.shared_intermediate > 0)
     fields.push_back({"moe.shared_intermediate", moe.shared_intermediate});
+  // Of a mixture of experts by its configuration (phimoe); elsewhere its family says it.
   if (m.head_bias && m.moe) fields.push_back({"head_bias", m.head_bias});
   if (m.repeats_keys) fields.push_back({"repeats_keys", m.repeats_keys});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});

@@ -41,6 +41,15 @@ StepConfig sharded(StepConfig c) {
   return c;
 }
 
+/// Of the buffers that a rank receives into.
+std::int64_t received_bytes(const passes::StepProgram& step) {
+  std::int64_t bytes = 0;
+  for (ir::ValueId v : step.inputs)
+    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
+      bytes += step.program.bytes(v);
+  return bytes;
+}
+
 /// How often ops of this kind run in a step.
 std::int64_t runs(
     const passes::StepProgram& step, ir::OpKind kind, std::int64_t micro_batches,
@@ -183,11 +192,7 @@ TEST_CASE("a stage receives each micro-batch into a buffer of its own") {
   StepConfig c = piped(3, 100);
   c.layout.pp_rank = 1;
   const auto step = passes::build_step(untied(4), c);
-  std::int64_t bytes = 0;
-  for (ir::ValueId v : step.inputs)
-    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
-      bytes += step.program.bytes(v);
-  CHECK(bytes == 2 * 100 * (2 * 32 * 64 * 2));  // activations and gradients, bf16
+  CHECK(received_bytes(step) == 2 * 100 * (2 * 32 * 64 * 2));  // activations and gradients, bf16
 }
 
 TEST_CASE("a sharded stage gathers and reduces each unit once a step, however many micro-batches") {
@@ -228,11 +233,7 @@ TEST_CASE("layers in parts: a stage sends its part of each sequence") {
   c.layout.tp = 2;
   c.layout.world = 4;
   const auto step = passes::build_step(untied(4), c);
-  std::int64_t bytes = 0;
-  for (ir::ValueId v : step.inputs)
-    if (step.program.storage(step.program.storage_of(v)).role == ir::Role::communication)
-      bytes += step.program.bytes(v);
-  CHECK(bytes == 4 * (2 * (32 / 2) * 64 * 2));  // the first stage's gradients, bf16
+  CHECK(received_bytes(step) == 4 * (2 * (32 / 2) * 64 * 2));  // the first stage's gradients, bf16
 }
 
 TEST_CASE("equal stages wait (pp - 1) of n + pp - 1 micro-batches' time") {

@@ -115,6 +115,8 @@ struct Space {
 [[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base,
                           const Space& space);
 
+/// "tp 4 pp 8": over how many ranks layers, and the model, are split.
+[[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t pp);
 /// Each layout's best row, the best layout first; empty where all rows have the same layout.
 [[nodiscard]] std::vector<LayoutChoice> layouts(const Sweep& sweep);
 
