@@ -8,9 +8,7 @@ function take(given) {
   for (const [index, row] of data.rows.entries()) {
     row.index = index;
     row.options = {...data.base, ...row.options};
-    const ranks = row.options.world / (row.options.tp ?? 1);
-    const tokens = row.options.batch * row.options.seq * row.options.grad_accum * ranks;
-    row.perThousand = tokens > 0 && row.step > 0 ? row.step * 1000 / tokens : null;
+    row.perThousand = row.tokens > 0 ? 1000 / row.tokens : null;
     row.allLaunches = row.launches.reduce((sum, n) => sum + n, 0);
     row.measured = row.source === 'measured';
   }

@@ -169,6 +169,29 @@ TEST_CASE("a configuration is selected in the table, in the plot and by keys") {
   check_quiet(browser);
 }
 
+TEST_CASE("the report's front falls with time, whatever ranks share the model") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList hand{{"--framework", "torchtitan"},
+                        {"--world", "16"},
+                        {"--batch", "2"},
+                        {"--seq", "8192"},
+                        {"--tp", "2"},
+                        {"--shard", "fsdp2"},
+                        {"--kernels", "eager"},
+                        {"--loss", "ce"}};
+  const StepConfig base = resolve_options(hand);
+  advise::Space space = advise::space_around(model, base, hand);
+  space.largest_batches = 0;
+  const advise::Sweep sweep = advise::sweep(model, base, space);
+  test::Chromium browser;
+  browser.open(test::written("layouts.html", test::page_of(sweep)));
+  CHECK(browser.evaluate("data.rows.some((r) => r.options.pp > 1)") == true);
+  CHECK(browser.evaluate("data.rows.filter((r) => r.pareto).sort((a, b) => a.perThousand - "
+                         "b.perThousand).every((r, i, all) => i === 0 || r.peak < "
+                         "all[i - 1].peak)") == true);
+  check_quiet(browser);
+}
+
 TEST_CASE("the plan's page: every chart has its table, its keys and its words") {
   test::Chromium browser;
   browser.open(test::written("plan.html",
