@@ -304,9 +304,11 @@ std::string title(const profile::Profile& p) {
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
   if (c.layout.tp > 1)
-    text +=
-        fmt::format("\ntp {} x dp {}: sequence parallel, {}", c.layout.tp, c.layout.data_ranks(),
-                    c.layout.loss_parallel ? "loss parallel" : "whole logits");
+    text += fmt::format("\ntp {} x dp {}: {}{}", c.layout.tp, c.layout.data_ranks(),
+                        c.layout.sequence_parallel ? "sequence parallel, " : "",
+                        c.layout.loss_parallel ? "loss parallel" : "whole logits");
+  if (c.megatron())
+    text += fmt::format("\nMegatron-core's step, layers: {}", to_option(c.run.transformer_impl));
   if (c.layout.pp > 1)
     text += fmt::format("\npp {} x dp {}: {}", c.layout.pp, c.layout.data_ranks(),
                         pp_schedule_option(c));

@@ -21,9 +21,16 @@ std::int64_t cublas_handles(const StepConfig& config) {
 simulate::MemoryModel memory_model(const simulate::Device& device, const StepConfig& config) {
   simulate::MemoryModel model;
   model.round_to_512 = device.cuda;
-  model.cublas_workspace = device.cuda ? cublas_handles(config) * device.cublas_workspace_bytes : 0;
-  model.target = {device.cuda, device.sm_count, device.compute_capability, config.device.threads,
-                  config.runtime.kind == Runtime::ac_trainer};
+  std::int64_t of_handle = device.cublas_workspace_bytes;
+  if (!config.runtime.cublas_workspace.empty())
+    of_handle = cublas_workspace_bytes(config.runtime.cublas_workspace).value_or(of_handle);
+  model.cublas_workspace = device.cuda ? cublas_handles(config) * of_handle : 0;
+  model.target = {device.cuda,
+                  device.sm_count,
+                  device.compute_capability,
+                  config.device.threads,
+                  config.runtime.kind == Runtime::ac_trainer,
+                  config.run.transformer_impl == TransformerImpl::transformer_engine};
   return model;
 }
 

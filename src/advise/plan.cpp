@@ -120,6 +120,22 @@ void explain_attention(profile::Profile& result) {
         "memory-efficient kernel that PyTorch then runs is planned without its scratch");
 }
 
+/// What of Megatron-core's step is followed, and what was not compared with a run of it.
+void explain_megatron(profile::Profile& result) {
+  const StepConfig& c = result.config;
+  auto& notes = result.assumptions;
+  notes.push_back(fmt::format(
+      "the step is Megatron-core 0.16's: a vocabulary padded to {}, fp32 main gradients that stay, "
+      "to which each weight's are added (--no-gradient-accumulation-fusion), a mask made with each "
+      "batch; its launches and times were not compared with a run of it",
+      passes::megatron_vocabulary(result.model.vocab, c.layout.tp)));
+  if (c.run.transformer_impl == TransformerImpl::transformer_engine &&
+      c.run.attention == Attention::automatic)
+    notes.push_back(
+        "--attn auto is cuDNN's attention, which Transformer Engine prefers from Hopper on; where "
+        "FlashAttention is installed it prefers that on GPUs before: --attn flash");
+}
+
 void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
@@ -146,6 +162,10 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "paged states (of parameters of 100,000 elements and more) are in managed memory, which "
         "moves "
         "between host and device: they are in no figure of allocated or reserved memory");
+  if (c.megatron()) {
+    explain_megatron(result);
+    return;
+  }
   if (c.layout.zero())
     notes.push_back(
         "zero1 and zero2 were compared with DeepSpeed 0.19.8 in bf16 on an emulated device: with "

@@ -259,6 +259,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {safe_softmax, "masked_fill_", derive::safe_softmax, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {generated, "triton", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Generated{}},
   {compiled_unit, "CompiledFunction", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
+  {autograd_function, "Function", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

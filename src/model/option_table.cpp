@@ -109,6 +109,11 @@ constexpr OptionRow newer(OptionRow row) {
   return row;
 }
 
+constexpr Requirement of_megatron = {
+    [](const StepConfig& c) { return c.runtime.framework == "megatron"; },
+    [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
+    "they are Megatron-core's layers", "use --framework megatron"};
+
 using enum OptionGroup;
 using S = StepConfig;
 constexpr OptionRow table[] = {
@@ -118,6 +123,13 @@ constexpr OptionRow table[] = {
          "the "
          "options below; options by hand win (hf)",
          model}),
+    needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
+                {"--transformer-impl", "transformer_impl", "WHOSE",
+                 "with --framework megatron: hf (transformers' layers under Megatron's settings), "
+                 "transformer_engine or local: the step as Megatron-core runs it, of Transformer "
+                 "Engine's layers or its own (hf)",
+                 model})),
+            of_megatron),
     whole<&S::run, &ModelRun::batch>(
         {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
     whole<&S::run, &ModelRun::seq>(
@@ -348,6 +360,12 @@ constexpr OptionRow table[] = {
     choice<&S::runtime, &RuntimeChoice::expandable_segments, alloc_confs>(
         {"--alloc-conf", "expandable_segments", "CONF",
          "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True or :False (:False)", device}),
+    newer(mode<apply_cublas_workspace, cublas_workspace_text>(
+        {"--cublas-workspace", "cublas_workspace", "CONF",
+         "CUBLAS_WORKSPACE_CONFIG: :KIB:COUNT, such as :4096:8, which deterministic training sets "
+         "(PyTorch's default for the device)",
+         device},
+        {}, "^((:[0-9]+:[0-9]+)+)?$")),
     choice<&S::runtime, &RuntimeChoice::kind, runtimes>(
         {"", "runtime", "", "whose step it is: PyTorch's or the trainer's", internal}),
     flag<&S::runtime, &RuntimeChoice::force>(

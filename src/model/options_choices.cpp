@@ -1,6 +1,7 @@
 #include "options_choices.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "ac_advisor/model/options.hpp"
@@ -90,6 +91,16 @@ void apply_block_modes(const Given& given, StepConfig& config) {
     modes.push_back(known->mode);
   }
   config.memory.block_modes = std::move(modes);
+}
+
+void apply_cublas_workspace(const Given& given, StepConfig& config) {
+  if (!given.value.empty() && !cublas_workspace_bytes(std::string(given.value)))
+    refuse(given, "CONF is :KIB:COUNT once or several times, such as :4096:8 or :16:8");
+  config.runtime.cublas_workspace = given.value;
+}
+
+std::string cublas_workspace_text(const StepConfig& config) {
+  return config.runtime.cublas_workspace;
 }
 
 void apply_lora_targets(const Given& given, StepConfig& config) {
@@ -232,6 +243,24 @@ std::string pp_rank_text(const StepConfig& config) {
 
 }  // namespace options
 
+std::optional<std::int64_t> cublas_workspace_bytes(const std::string& conf) {
+  constexpr std::int64_t most_kib = std::int64_t{1} << 22, most = 1024;
+  std::int64_t bytes = 0;
+  for (std::size_t at = 0; at < conf.size();) {
+    std::array<std::int64_t, 2> numbers{};
+    for (std::int64_t& number : numbers) {
+      if (at >= conf.size() || conf[at] != ':') return std::nullopt;
+      const std::size_t first = ++at;
+      while (at < conf.size() && conf[at] >= '0' && conf[at] <= '9' && number <= most_kib)
+        number = 10 * number + (conf[at++] - '0');
+      if (at == first || number > most_kib) return std::nullopt;
+    }
+    if (numbers[1] > most) return std::nullopt;
+    bytes += 1024 * numbers[0] * numbers[1];
+  }
+  return bytes;
+}
+
 std::string pp_schedule_option(const StepConfig& config) {
   std::string text = options::text_of(options::pp_schedules, config.layout.pp_schedule);
   if (config.layout.pp_schedule == PipelineSchedule::interleaved)
@@ -283,6 +312,9 @@ const char* to_option(Quantization value) {
 const char* to_option(AcScope scope) { return options::text_of(options::scopes, scope); }
 const char* to_option(Kernels value) { return options::text_of(options::kernels, value); }
 const char* to_option(Optimizer value) { return options::text_of(options::optimizers, value); }
+const char* to_option(TransformerImpl value) {
+  return options::text_of(options::transformer_impls, value);
+}
 const char* to_option(Attention value) { return options::text_of(options::attentions, value); }
 const char* to_option(CudaGraph value) { return options::text_of(options::cuda_graphs, value); }
 const char* to_option(FsdpUnit unit) { return options::text_of(options::fsdp_units, unit); }

@@ -27,6 +27,13 @@ inline constexpr Choice<Attention> attentions[] = {
     {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
     {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager},
     {"flash1", Attention::flash1}};
+void apply_cublas_workspace(const Given& given, StepConfig& config);
+std::string cublas_workspace_text(const StepConfig& config);
+
+inline constexpr Choice<TransformerImpl> transformer_impls[] = {
+    {"hf", TransformerImpl::hf},
+    {"transformer_engine", TransformerImpl::transformer_engine},
+    {"local", TransformerImpl::local}};
 inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
 inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::none},
                                                          {"nf4", Quantization::nf4},

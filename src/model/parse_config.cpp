@@ -13,6 +13,7 @@
 #include "count_parameters.hpp"
 #include "family.hpp"
 #include "fields.hpp"
+#include "megatron_config.hpp"
 #include "model_section.hpp"
 #include "reading.hpp"
 #include "sizes.hpp"
@@ -452,6 +453,7 @@ ModelSpec parse_config(const std::string& text, const std::string& origin, const
   if (graph::is_graph(text))
     return of_graph(std::make_shared<const graph::Graph>(graph::read_graph(text, origin)));
   const JsonValue::Object root = read_json(text, origin);
+  if (is_megatron(root)) return parse_megatron(root, origin, name);
   const ModelSection section = find_model_section(root, origin, as);
   if (section.family == nullptr)
     fail_unknown_architecture(section, origin, refusal_as_llama(root, section, origin));

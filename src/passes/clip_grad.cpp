@@ -59,6 +59,7 @@ void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
 
 extern const Pass clip_grad_pass;
 const Pass clip_grad_pass{
-    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries", applies, run, {}};
+    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries", applies, run,
+    {},          Of::pytorch};
 
 }  // namespace ac_advisor::passes

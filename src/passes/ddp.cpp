@@ -101,12 +101,14 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 extern const Pass ddp_buckets_pass, ddp_pass;
 const Pass ddp_buckets_pass{
     "ddp-buckets", Stage::before, "ddp: the buckets that gradients are views of",
-    applies,       make_buckets,  {}};
+    applies,       make_buckets,  {},
+    Of::pytorch};
 const Pass ddp_pass{"ddp",
                     Stage::micro_batch,
                     "ddp: gradients into their buckets, an all-reduce for each full one",
                     applies,
                     run,
-                    {}};
+                    {},
+                    Of::pytorch};
 
 }  // namespace ac_advisor::passes

@@ -343,8 +343,8 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
 }  // namespace
 
 extern const Pass declare_pass;
-const Pass declare_pass{"declare",        Stage::before, "parameters, inputs and rotary buffers",
-                        always,           run,           exclusions_of_declare,
-                        Of::configuration};
+const Pass declare_pass{"declare",       Stage::before, "parameters, inputs and rotary buffers",
+                        always,          run,           exclusions_of_declare,
+                        Of::transformers};
 
 }  // namespace ac_advisor::passes

@@ -172,6 +172,6 @@ const Pass fuse_pass{"fuse",
                      applies,
                      run,
                      {},
-                     Of::configuration};
+                     Of::transformers};
 
 }  // namespace ac_advisor::passes

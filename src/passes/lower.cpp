@@ -25,6 +25,10 @@ bool without_logits(const StepConfig& c) {
 bool chunks_logits(const StepConfig& c) { return c.memory.loss == LossKind::chunked_logits; }
 
 constexpr Exclusion exclusions_of_lower[] = {
+    {"MODEL by Megatron's arguments, --transformer-impl hf", "transformers has no code for it",
+     "use --framework megatron --transformer-impl transformer_engine (or local)",
+     [](const ModelSpec& m, const StepConfig&) { return m.family == "megatron"; },
+     [](const ModelSpec& m, const StepConfig&) { return m.name + ", --transformer-impl hf"; }},
     {"--attn flash, latent attention",
      "PyTorch's flash attention takes no values of another width than the keys",
      "use auto or eager",
@@ -180,6 +184,6 @@ const Pass lower_pass{"lower",
                       always,
                       run,
                       exclusions_of_lower,
-                      Of::configuration};
+                      Of::transformers};
 
 }  // namespace ac_advisor::passes

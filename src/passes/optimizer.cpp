@@ -128,6 +128,7 @@ constexpr Exclusion exclusions_of_optimizer[] = {
 
 extern const Pass optimizer_pass;
 const Pass optimizer_pass{"optimizer", Stage::step, "its state, and its ops at the end",
-                          applies,     run,         exclusions_of_optimizer};
+                          applies,     run,         exclusions_of_optimizer,
+                          Of::pytorch};
 
 }  // namespace ac_advisor::passes

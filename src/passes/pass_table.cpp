@@ -10,6 +10,8 @@ extern const Pass graph_declare_pass, graph_replay_pass;
 extern const Pass pipeline_buffers_pass, pipeline_inputs_pass, pipeline_pass;
 extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
     zero_partition_pass;
+extern const Pass megatron_declare_pass, megatron_buffers_pass, megatron_lower_pass,
+    megatron_gradients_pass, megatron_optimizer_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentiate_pass,
     recompute_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
@@ -22,15 +24,18 @@ namespace {
 constexpr std::array table{
     // before
     &declare_pass,
+    &megatron_declare_pass,
     &pipeline_buffers_pass,
     &tower_pass,
     &graph_declare_pass,
     &fsdp2_shards_pass,
     &ddp_buckets_pass,
     &zero_partition_pass,
+    &megatron_buffers_pass,
     // each micro-batch
     &pipeline_inputs_pass,
     &lower_pass,
+    &megatron_lower_pass,
     &graph_replay_pass,
     &regions_pass,
     &fuse_pass,
@@ -40,6 +45,7 @@ constexpr std::array table{
     &fsdp2_pass,
     &ddp_pass,
     &zero_pass,
+    &megatron_gradients_pass,
     &optimizer_in_backward_pass,
     // the step
     &pipeline_pass,
@@ -47,6 +53,7 @@ constexpr std::array table{
     &tensor_parallel_pass,
     &clip_grad_pass,
     &optimizer_pass,
+    &megatron_optimizer_pass,
     &ema_pass,
     &zero_gather_pass,
     &survivors_pass,

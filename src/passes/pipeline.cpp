@@ -39,6 +39,7 @@ class Buffers {
       : s_(step),
         p_(step.program),
         shape_{config.run.batch, config.run.seq / config.layout.tp, spec.hidden},
+        megatron_(config.megatron()),
         dtype_(config.precision.compute_dtype),
         micro_batches_(config.run.grad_accum),
         written_(written_schedule(pipeline_rank(config)).micro_batches) {}
@@ -53,6 +54,10 @@ class Buffers {
   }
 
  private:
+  /// Megatron-core (pipeline_parallel/p2p_communication.py) receives into a new tensor each time.
+  ValueId message(bool requires_grad) {
+    return p_.make(shape_, dtype_, Role::communication, root, requires_grad);
+  }
   ValueId buffer(const ir::Shape& shape, bool requires_grad) {
     const ValueId v = p_.make(shape, dtype_, Role::communication, root, requires_grad);
     s_.inputs.push_back(v);
@@ -61,7 +66,9 @@ class Buffers {
   void fill(std::size_t chunk, ValueId StageEnds::*end, bool requires_grad) {
     std::vector<StageEnds>& all = s_.received[chunk];
     all.resize(static_cast<std::size_t>(written_));
-    for (StageEnds& ends : all) ends.*end = buffer(shape_, requires_grad);
+    for (StageEnds& ends : all)
+      ends.*end = megatron_ ? message(requires_grad) : buffer(shape_, requires_grad);
+    if (megatron_) return;
     const std::int64_t alone = std::min(micro_batches_, most_buffers);
     for (std::int64_t i = written_; i < alone; ++i) buffer(shape_, false);
     const std::int64_t rest = micro_batches_ - std::max(alone, written_);
@@ -71,6 +78,7 @@ class Buffers {
   StepProgram& s_;
   ir::Program& p_;
   ir::Shape shape_;
+  bool megatron_;
   DType dtype_;
   std::int64_t micro_batches_, written_;
 };
@@ -107,6 +115,7 @@ class Ordered {
         make_copies(schedule.copies);
       if (action.kind == Kind::backward && action.micro == 1) hold(copies_);
     }
+    hold(kept_);
     for (Op& op : p_.ops)
       if (op.forward != no_id) op.forward = moved_[static_cast<std::size_t>(op.forward)];
     s_.micro_begin = std::move(begins);
@@ -118,21 +127,44 @@ class Ordered {
     switch (action.kind) {
       case Kind::forward:
         copy(begin_of(action), first_of(action, Phase::loss));
-        hold(values(action.messages));
+        if (!c_.megatron()) hold(values(action.messages));
         return copy(first_of(action, Phase::loss), first_of(action, Phase::backward));
       case Kind::backward:
         copy(first_of(action, Phase::backward), end_of(action));
+        if (c_.megatron()) return keep_gradients(ends(action.chunk, action.micro));
         return hold({ends(action.chunk, action.micro).output});  // backward_one_chunk's local
       case Kind::exchange:
-        emit(OpKind::send_recv, values(action.messages));
-        return;
+        return exchange(action.messages);
       case Kind::let_go:
+        if (c_.megatron()) return;
         return hold(values(action.messages));
       case Kind::reduce:
+        if (c_.megatron()) return;  // finalize_model_grads works on the buffers
         s_.chunk = static_cast<std::size_t>(action.chunk);
         if (c_.layout.gathers()) reduce();
         return scale();
     }
+  }
+
+  /// schedules.py, v0.16: `input_tensor_grad` and `output_tensor_grad` until the next backward has
+  /// made others.
+  void keep_gradients(const StageEnds& of) {
+    hold(kept_);
+    kept_.clear();
+    for (ValueId v : {of.input_gradient, of.output_gradient})
+      if (v != no_id) kept_.push_back(v);
+  }
+
+  /// Megatron-core's tensors come with the message; what was sent is then replaced by a scalar
+  /// (schedules.py, deallocate_output_tensor).
+  void exchange(const std::vector<Message>& messages) {
+    if (!c_.megatron()) return emit(OpKind::send_recv, values(messages));
+    std::vector<Message> sent, received;
+    for (const Message& m : messages) {
+      const bool comes = m.what == Message::What::input || m.what == Message::What::output_gradient;
+      (comes ? received : sent).push_back(m);
+    }
+    emit(OpKind::send_recv, values(sent), values(received));
   }
 
   [[nodiscard]] std::size_t index(std::int64_t chunk, std::int64_t micro) const {
@@ -250,6 +282,7 @@ class Ordered {
   std::vector<OpId> moved_;
   std::int32_t next_group_ = 0;
   std::vector<ValueId> copies_;
+  std::vector<ValueId> kept_;  ///< Megatron-core: gradients that the schedule's locals name
 };
 
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {

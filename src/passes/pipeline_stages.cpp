@@ -22,13 +22,20 @@ std::vector<std::int64_t> even_split(std::int64_t layers, std::int64_t stages) {
   return blocks;
 }
 
+/// Megatron-core (transformer/transformer_block.py, get_num_layers_to_build): the same of each.
+std::vector<std::int64_t> equal_split(std::int64_t layers, std::int64_t stages) {
+  if (layers % stages != 0) return {};
+  return std::vector<std::int64_t>(static_cast<std::size_t>(stages), layers / stages);
+}
+
 }  // namespace
 
 std::vector<StageBlocks> pipeline_stages(const model::ModelSpec& spec, const StepConfig& config) {
   const std::int64_t stages = config.layout.pp * config.layout.pp_chunks;
   if (stages == 1) return {{0, spec.layers, true, true}};
   std::vector<std::int64_t> blocks = config.layout.pp_layers;
-  if (blocks.empty()) blocks = even_split(spec.layers, stages);
+  if (blocks.empty())
+    blocks = config.megatron() ? equal_split(spec.layers, stages) : even_split(spec.layers, stages);
   std::vector<StageBlocks> all;
   std::int64_t first = 0;
   for (std::size_t s = 0; s < blocks.size(); ++s) {

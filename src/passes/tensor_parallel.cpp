@@ -207,6 +207,7 @@ const Pass tensor_parallel_pass{
     "tp: gradients as their parameters are split, for the optimizer's step",
     applies,
     run,
-    exclusions_of_tp};
+    exclusions_of_tp,
+    Of::pytorch};
 
 }  // namespace ac_advisor::passes

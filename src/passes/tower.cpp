@@ -28,7 +28,7 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
 
 extern const Pass tower_pass;
 const Pass tower_pass{
-    "tower", Stage::before,    "parameters of an image encoder that does not run", always, run,
-    {},      Of::configuration};
+    "tower", Stage::before,   "parameters of an image encoder that does not run", always, run,
+    {},      Of::transformers};
 
 }  // namespace ac_advisor::passes

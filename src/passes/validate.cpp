@@ -13,7 +13,8 @@ const std::vector<ExclusionGroup>& exclusions() {
     std::vector<ExclusionGroup> all;
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty())
-        all.push_back({pass->name, pass->exclusions, pass->of == Of::graph});
+        all.push_back(
+            {pass->name, pass->exclusions, pass->of == Of::graph, pass->of == Of::megatron});
     all.push_back(adapter_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(cuda_graph_exclusions);
@@ -47,6 +48,7 @@ std::string exclusions_page() {
 const Exclusion* find_exclusion(const model::ModelSpec& spec, const StepConfig& config) {
   for (const ExclusionGroup& group : exclusions()) {
     if (group.graphs_alone && spec.graph == nullptr) continue;
+    if (group.of_megatron != config.megatron()) continue;
     for (const Exclusion& exclusion : group.exclusions)
       if (exclusion.refuses(spec, config)) return &exclusion;
   }

@@ -267,15 +267,18 @@ constexpr Exclusion exclusions_of_zero[] = {
 extern const Pass zero_partition_pass, zero_pass, zero_gather_pass;
 const Pass zero_partition_pass{
     "zero-partition", Stage::before,  "zero1, zero2: this rank's fp32 partition of all parameters",
-    applies,          make_partition, {}};
+    applies,          make_partition, {},
+    Of::pytorch};
 const Pass zero_pass{"zero",
                      Stage::micro_batch,
                      "zero1, zero2: gradients through a bucket into what the partition keeps",
                      applies,
                      run,
-                     exclusions_of_zero};
+                     exclusions_of_zero,
+                     Of::pytorch};
 const Pass zero_gather_pass{
     "zero-gather", Stage::step, "zero1, zero2: the updated partition back into the parameters",
-    applies,       gather,      {}};
+    applies,       gather,      {},
+    Of::pytorch};
 
 }  // namespace ac_advisor::passes

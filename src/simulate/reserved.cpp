@@ -22,6 +22,11 @@ bool runs_cublas(const ir::Op& op) {
          op.kind == ir::OpKind::baddbmm;
 }
 
+/// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's.
+bool of_engine(const ir::Op& op) {
+  return (op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm) && op.module.block >= 0;
+}
+
 class Steps {
  public:
   Steps(const passes::StepProgram& step, const passes::Schedule& schedule, const MemoryModel& model,
@@ -127,6 +132,16 @@ class Steps {
     if (!m_.workspaces || has_cublaslt_[thread]) return;
     has_cublaslt_[thread] = true;
     blocks_.cublas_workspace += allocator_.size(request(std::int64_t{1} << 20, ir::no_id));
+  }
+
+  /// Transformer Engine's products share one workspace (pytorch/cpp_extensions/gemm.py, v2.9,
+  /// get_cublas_workspace_size_bytes).
+  void use_engine() {
+    constexpr std::int64_t hopper = 90, mib = 1 << 20;
+    if (!m_.workspaces || has_engine_) return;
+    has_engine_ = true;
+    const std::int64_t bytes = m_.target.compute_capability >= hopper ? 32 * mib + 1024 : 4 * mib;
+    blocks_.cublas_workspace += allocator_.size(request(bytes, ir::no_id));
   }
 
   void use_scratch(std::size_t op) {
@@ -236,8 +251,12 @@ class Steps {
       for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
-      if (!m_.target.trainer && has_bias(op)) use_cublaslt(thread);
-      if (!m_.target.trainer && runs_cublas(op)) use_cublas(thread);
+      if (m_.target.engine && of_engine(op)) {
+        use_engine();
+      } else if (!m_.target.trainer) {
+        if (has_bias(op)) use_cublaslt(thread);
+        if (runs_cublas(op)) use_cublas(thread);
+      }
       if (op.kind == ir::OpKind::all_reduce && reductions_left_ > 0 && --reductions_left_ == 0)
         give_back(first_bucket_, buckets_.front());
       use_scratch(i);
@@ -278,6 +297,7 @@ class Steps {
   std::vector<std::int64_t> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
+  bool has_engine_ = false;
   BlockSizes blocks_;
 };
 

@@ -52,6 +52,7 @@ std::vector<std::string> examples(const OptionRow& row) {
   if (row.name == "--network") return {"12.5"};
   if (row.name == "--clip-grad") return {"0.5"};
   if (row.name == "--pp-layers") return {"4,4"};
+  if (row.name == "--cublas-workspace") return {":4096:8", ":16:8"};
   FAIL("no example of " << row.name << ": add one here");
   return {};
 }
@@ -64,6 +65,7 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--world" && text != "1") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
+  if (row.name == "--transformer-impl") list.emplace_back("--framework", "megatron");
   if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   list.emplace_back(row.name, text);

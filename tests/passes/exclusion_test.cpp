@@ -68,7 +68,183 @@ void with_ends_apart(model::ModelSpec& m, StepConfig& c) {
   c.layout.fsdp_unit = FsdpUnit::torchtitan;
 }
 
+/// Megatron-core's step of Transformer Engine's layers.
+void by_megatron(model::ModelSpec& m, StepConfig& c) {
+  m.mlp_bias = false;
+  c.run.transformer_impl = TransformerImpl::transformer_engine;
+  c.memory.kernels = Kernels::fused;
+  c.memory.hold_output = false;
+}
+
 const Case cases[] = {
+    {"MODEL by Megatron's arguments, --transformer-impl hf",
+     [](model::ModelSpec& m, auto&) { m.family = "megatron"; }, "--transformer-impl hf"},
+    {"--transformer-impl, a model that is no GPT of its",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.moe.emplace();
+     },
+     "experts, latent attention"},
+    {"--transformer-impl, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.window.assign(static_cast<std::size_t>(m.layers), 2);
+     },
+     "its masks"},
+    {"--transformer-impl --seq N, a model with a table of positions",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.position_table = m.max_positions = 2;
+     },
+     "no more rows"},
+    {"--transformer-impl --batch B --seq S",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.batch = c.run.seq = 1 << 16;
+     },
+     "more than 2^31 tokens"},
+    {"--transformer-impl, a model of more than 4096 blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       m.layers = 5000;
+     },
+     "at most 4096"},
+    {"--transformer-impl, --ac other than none",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.memory.ac = AcMode::full;
+     },
+     "--ac full"},
+    {"--transformer-impl, a loss other than ce",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--loss lc-ce"},
+    {"--transformer-impl, --kernels other than fused",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.memory.kernels = Kernels::eager;
+     },
+     "--kernels eager"},
+    {"--transformer-impl, --shard other than none, ddp or zero1",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       sharded(c, Sharding::fsdp2);
+     },
+     "--shard fsdp2"},
+    {"--transformer-impl, an optimizer other than adamw or adamw-foreach",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--optimizer lion"},
+    {"--transformer-impl local, --attn other than auto or eager",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.transformer_impl = TransformerImpl::local;
+       c.run.attention = Attention::flash;
+     },
+     "--transformer-impl local --attn flash"},
+    {"--transformer-impl transformer_engine, --attn efficient, math or flash1",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.attention = Attention::math;
+     },
+     "--attn math"},
+    {"--transformer-impl, --param-dtype or --compute-dtype fp32, --autocast",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "use --param-dtype bf16"},
+    {"--transformer-impl --hold-output or --output-dtype fp32",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.memory.hold_output = true;
+     },
+     "computed inside the model"},
+    {"--transformer-impl --lora or --quantize",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.adapters.rank = 4;
+     },
+     "adapters are not planned"},
+    {"--transformer-impl --ema, --optimizer-in-backward or --no-sync",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.optimizer.ema = true;
+     },
+     "leave them out"},
+    {"--transformer-impl --cuda-graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "--cuda-graph off"},
+    {"--transformer-impl, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "the trainer has transformers' layers"},
+    {"--transformer-impl --tp T --pp N --world W",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.tp = 2;
+       c.layout.world = 3;
+     },
+     "--tp 2"},
+    {"--transformer-impl --tp T, heads or MLP that T does not divide",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.tp = c.layout.world = 7;
+     },
+     "--tp 7"},
+    {"--transformer-impl --tp T --seq S, S no multiple of T",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.tp = c.layout.world = 2;
+       c.run.seq = 15;
+     },
+     "--seq 15"},
+    {"--transformer-impl --no-loss-parallel",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.loss_parallel = false;
+     },
+     "parts of the vocabulary"},
+    {"--transformer-impl --pp N, blocks that do not go round",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       in_stages(m, c);
+       c.layout.pp_layers = {m.layers, 1};
+     },
+     "--pp 2"},
+    {"--transformer-impl --pp N --pp-schedule gpipe",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       in_stages(m, c);
+       c.layout.pp_layers = {1, m.layers - 1};
+       c.layout.pp_schedule = PipelineSchedule::gpipe;
+     },
+     "--pp-schedule gpipe"},
+    {"--transformer-impl --pp N --grad-accum M, too few or uneven",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       in_stages(m, c);
+       c.layout.pp_layers = {1, m.layers - 1};
+       c.run.grad_accum = 1;
+     },
+     "--grad-accum 1"},
+    {"--transformer-impl --pp-rank R, R of N or more",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       in_stages(m, c);
+       c.layout.pp_layers = {1, m.layers - 1};
+       c.layout.pp_rank = 2;
+     },
+     "0 to N - 1"},
     {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
     {"--seq N", [](auto&, StepConfig& c) { c.run.seq = -1; }, "--seq -1"},
     {"--grad-accum N", [](auto&, StepConfig& c) { c.run.grad_accum = 0; }, "--grad-accum 0"},

@@ -28,6 +28,7 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              tiled_log_probs,
                              generated,
                              compiled_unit,
+                             autograd_function,
                              captured,
                              abs,
                              random,

@@ -137,8 +137,10 @@ enum class OpKind : std::uint8_t {
   safe_softmax,        ///< zeros where all of a softmax's row was masked
   generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
-  captured,       ///< an op of an imported graph that has no row of its own
-  count_          // number of kinds
+  autograd_function,  ///< launches nothing: the node of an autograd.Function, which holds what it
+                      ///< was given and what it makes to its end
+  captured,           ///< an op of an imported graph that has no row of its own
+  count_              // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

@@ -26,6 +26,7 @@ struct WorkspaceTarget {
   std::int64_t compute_capability = 90;
   std::int64_t threads = 1;  ///< of a CPU: its kernels have scratch a thread
   bool trainer = false;      ///< this project's fused kernels on a GPU, not PyTorch's libraries
+  bool engine = false;       ///< Transformer Engine's linear layers, whose products are its own
 };
 
 /// All that is known of one op kind; every pass and both walkers read it here.

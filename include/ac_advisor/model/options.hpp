@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,10 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] const char* to_option(AcScope scope);
 [[nodiscard]] const char* to_option(Kernels kernels);
 [[nodiscard]] const char* to_option(Optimizer optimizer);
+/// Bytes of a cuBLAS workspace by CUBLAS_WORKSPACE_CONFIG (aten/src/ATen/cuda/
+/// CublasHandlePool.cpp, v2.11, parseChosenWorkspaceSize); none where that is malformed.
+[[nodiscard]] std::optional<std::int64_t> cublas_workspace_bytes(const std::string& conf);
+[[nodiscard]] const char* to_option(TransformerImpl impl);
 [[nodiscard]] const char* to_option(Attention attention);
 [[nodiscard]] const char* to_option(CudaGraph graph);
 [[nodiscard]] const char* to_option(DType dtype);

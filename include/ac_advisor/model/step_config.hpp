@@ -84,6 +84,10 @@ enum class InputGrads : std::uint8_t { automatic, on, off };
 /// each block and phase.
 enum class CudaGraph : std::uint8_t { off, step, segments };
 
+/// Whose code the model's layers are: transformers', Megatron-core's own, or Megatron-core's made
+/// of Transformer Engine's modules.
+enum class TransformerImpl : std::uint8_t { hf, local, transformer_engine };
+
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
   std::int64_t batch = 1;  ///< sequences per rank and micro-batch
@@ -92,6 +96,7 @@ struct ModelRun {
   Attention attention = Attention::automatic;
   double dropout = 0.0;
   double capacity_factor = 1.0;
+  TransformerImpl transformer_impl = TransformerImpl::hf;
   bool operator==(const ModelRun&) const = default;
 };
 
@@ -187,6 +192,7 @@ struct RuntimeChoice {
   std::string framework = "hf";
   CudaGraph cuda_graph = CudaGraph::off;
   bool expandable_segments = false;
+  std::string cublas_workspace;  ///< CUBLAS_WORKSPACE_CONFIG, ":4096:8"; empty: PyTorch's default
   bool force = false;
   /// Under a TorchDispatchMode PyTorch's engine adds gradients out of place, and a few formulas
   /// write out of place. Only the comparison with references taken that way sets this.
@@ -213,6 +219,8 @@ struct StepConfig {
   RuntimeChoice runtime;
   DeviceChoice device;
 
+  /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
+  [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
   bool operator==(const StepConfig&) const = default;
 };
 

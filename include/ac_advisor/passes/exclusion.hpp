@@ -25,6 +25,7 @@ struct ExclusionGroup {
   const char* of;
   std::span<const Exclusion> exclusions;
   bool graphs_alone = false;  ///< asked of imported graphs only
+  bool of_megatron = false;   ///< asked of Megatron-core's steps; the others are of PyTorch's
 };
 
 /// All of them, in the order in which they are asked.

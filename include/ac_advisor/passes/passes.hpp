@@ -15,4 +15,8 @@ void validate(const model::ModelSpec& spec, const StepConfig& config);
 /// pass.hpp. Throws UserError for what `validate` refuses and for sizes that overflow 64 bits.
 [[nodiscard]] StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config);
 
+/// Rows of the vocabulary as Megatron-LM pads it: to a multiple of 128 times the ranks that share
+/// it (training/tokenizer/tokenizer.py, make_vocab_size_divisible_by).
+[[nodiscard]] std::int64_t megatron_vocabulary(std::int64_t vocab, std::int64_t tp);
+
 }  // namespace ac_advisor::passes

@@ -24,7 +24,8 @@ struct StageBlocks {
 /// All stages of the model, in order: --pp-layers, or as TorchTitan 0.2.2 splits it
 /// (distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part): the embedding and the head
 /// count as a layer each, and the first stages have one more where the layers do not come out
-/// even. Empty: a stage would be left without a layer.
+/// even; Megatron-core's have the same number each. Empty: a stage would be left without a layer,
+/// or they do not come out even.
 [[nodiscard]] std::vector<StageBlocks> pipeline_stages(const model::ModelSpec& spec,
                                                        const StepConfig& config);
 /// Those of the configuration's rank (of the first, where none is chosen): rank, rank + pp, ….

@@ -48,6 +48,7 @@ struct BlockValues {
   ir::ValueId q_a_norm = ir::no_id, kv_a_norm = ir::no_id;
   ir::ValueId sinks = ir::no_id;  ///< [heads]
   ir::ValueId q_norm = ir::no_id, k_norm = ir::no_id;
+  ir::ValueId q_norm_bias = ir::no_id, k_norm_bias = ir::no_id;
   ir::ValueId router = ir::no_id, experts_gate_up = ir::no_id, experts_down = ir::no_id;
   ir::ValueId router_bias = ir::no_id;  ///< and of the experts: [experts, width]
   ir::ValueId experts_gate_up_bias = ir::no_id, experts_down_bias = ir::no_id;
@@ -65,6 +66,7 @@ struct ModelValues {
   ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding
   std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
   std::vector<BlockValues> blocks;
+  ir::ValueId memory_buffer = ir::no_id;  ///< Megatron-core's GlobalMemoryBuffer
 };
 
 /// What the optimizer updates, whole parameters, shards or a flat partition, and what it reads.
@@ -145,7 +147,8 @@ struct StepProgram {
 /// where it alone reduces gradients (--no-sync, zero1) the last.
 [[nodiscard]] inline std::int64_t micro_batches_written(const StepConfig& config) {
   if (config.layout.pp > 1) return written_schedule(pipeline_rank(config)).micro_batches;
-  const bool last_apart = config.layout.no_sync || config.layout.shard == Sharding::zero1;
+  const bool last_apart =
+      config.layout.no_sync || (config.layout.shard == Sharding::zero1 && !config.megatron());
   return std::min<std::int64_t>(config.run.grad_accum, last_apart ? 3 : 2);
 }
 /// How often the written micro-batch `index` of `written` runs in a step.

@@ -184,6 +184,6 @@ const Pass compile_pass{"compile",
                         applies,
                         run,
                         {},
-                        Of::configuration};
+                        Of::transformers};
 
 }  // namespace ac_advisor::passes

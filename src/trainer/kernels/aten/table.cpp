@@ -128,6 +128,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {safe_softmax, nullptr},
     {generated, nullptr},  // the trainer refuses --kernels compiled
     {compiled_unit, nullptr},
+    {autograd_function, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 

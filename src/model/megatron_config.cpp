@@ -1,0 +1,141 @@
+// A GPT by Megatron-LM's arguments: core_v0.16, megatron/training/arguments.py, validate_args, and
+// megatron/core/transformer/transformer_config.py.
+#include "megatron_config.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "count_parameters.hpp"
+#include "fields.hpp"
+#include "reading.hpp"
+#include "sizes.hpp"
+#include "unread_fields.hpp"
+
+namespace ac_advisor::model {
+namespace {
+
+struct Refused {
+  std::string_view field;
+  std::string_view why;
+};
+constexpr Refused refused[] = {
+    {"num_experts", "a mixture of experts"},
+    {"multi_latent_attention", "latent attention"},
+    {"mtp_num_layers", "multi-token prediction"},
+    {"hybrid_layer_pattern", "blocks of Mamba"},
+    {"hybrid_override_pattern", "blocks of Mamba"},
+    {"is_hybrid_model", "blocks of Mamba"},
+    {"fp8_format", "FP8"},
+    {"window_size", "sliding windows"},
+    {"fp32_residual_connection", "an fp32 residual stream"},
+    {"moe_layer_freq", "a mixture of experts"},
+    {"heterogeneous_layers_config_path", "blocks of several kinds"},
+};
+
+bool given(const JsonValue* value) {
+  if (value == nullptr || value->is_null()) return false;
+  const bool* flag = std::get_if<bool>(&value->data);
+  return flag == nullptr || *flag;
+}
+
+/// arguments.py: 4 h, or with a gate 8 h / 3 in steps of 64.
+std::int64_t default_width(std::int64_t hidden, bool gated) {
+  if (!gated) return 4 * hidden;
+  return static_cast<std::int64_t>(static_cast<double>(4 * hidden) * 2 / 3) / 64 * 64;
+}
+
+void read_positions(const Fields& fields, ModelSpec& spec) {
+  const std::string kind =
+      fields.maybe_text("position_embedding_type").value_or("learned_absolute");
+  spec.max_positions = fields.size("max_position_embeddings", no_limit, 0);
+  if (kind == "learned_absolute") {
+    spec.position_table = spec.max_positions;
+  } else if (kind == "rope") {
+    const double share = fields.maybe_number("rotary_percent", 0.0, 1.0).value_or(1.0);
+    spec.rotary_dim = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * share);
+    if (spec.rotary_dim < 2 || spec.rotary_dim % 2 != 0)
+      fields.fail("rotary_percent", "must leave an even number of a head's elements");
+    spec.rope_theta = fields.maybe_number("rotary_base", 1.0, 1e12).value_or(10000.0);
+  } else if (kind != "none") {
+    fields.fail("position_embedding_type",
+                "is not planned; expected \"learned_absolute\", \"rope\" or \"none\"");
+  }
+}
+
+void read_block(const Fields& fields, ModelSpec& spec) {
+  const bool gated = fields.flag("swiglu", false);
+  spec.plain_mlp = !gated;
+  spec.fused_gate_up = gated;
+  spec.activation = gated                                ? Activation::silu
+                    : fields.flag("squared_relu", false) ? Activation::relu2
+                                                         : Activation::gelu_tanh;
+  const auto width = fields.maybe_size("ffn_hidden_size", sizes::intermediate);
+  spec.intermediate = width.value_or(default_width(spec.hidden, gated));
+  const bool biased = fields.flag("add_bias_linear", !fields.flag("disable_bias_linear", false));
+  spec.mlp_bias = spec.output_bias = biased;
+  spec.qkv_bias = biased || fields.flag("add_qkv_bias", false);
+  spec.fused_qkv = true;
+  const std::string norm = fields.maybe_text("normalization").value_or("LayerNorm");
+  if (norm != "LayerNorm" && norm != "RMSNorm")
+    fields.fail("normalization", "is not planned; expected \"LayerNorm\" or \"RMSNorm\"");
+  spec.norm = norm == "RMSNorm"                          ? Norm::rms
+              : fields.flag("apply_layernorm_1p", false) ? Norm::layer_plus_one
+                                                         : Norm::layer;
+  const auto epsilon = fields.maybe_number("norm_epsilon", 0.0, 1.0);
+  spec.rms_norm_eps = epsilon.value_or(1e-5);
+  spec.qk_norm = fields.flag("qk_layernorm", false);
+}
+
+}  // namespace
+
+bool is_megatron(const JsonValue::Object& root) {
+  const JsonValue* type = root.find("model_type");
+  if (type == nullptr) return false;
+  const auto* text = std::get_if<std::string>(&type->data);
+  return text != nullptr && *text == "megatron";
+}
+
+ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origin,
+                         const std::string& name) {
+  const Fields fields(root, origin, "", false);
+  ModelSpec spec;
+  spec.name = name;
+  spec.family = "megatron";
+  static_cast<void>(fields.find("model_type"));
+  for (const Refused& one : refused)
+    if (given(fields.find(one.field)))
+      fields.fail(one.field, fmt::format("is not planned yet: {}; leave it out", one.why));
+  spec.hidden = fields.size("hidden_size", sizes::hidden, 0);
+  spec.layers = fields.size("num_layers", sizes::layers, 0);
+  spec.heads = fields.size("num_attention_heads", sizes::heads, 0);
+  spec.vocab = fields.size("vocab_size", sizes::vocab, 0);
+  const auto groups = fields.maybe_size("num_query_groups", sizes::heads);
+  spec.kv_heads =
+      fields.flag("group_query_attention", groups.has_value()) ? groups.value_or(1) : spec.heads;
+  if (spec.heads % spec.kv_heads != 0)
+    fields.fail("num_query_groups",
+                fmt::format("must divide \"num_attention_heads\" {}", spec.heads));
+  const auto width = fields.maybe_size("kv_channels", sizes::head_dim);
+  if (!width && spec.hidden % spec.heads != 0)
+    fields.fail(
+        "num_attention_heads",
+        fmt::format("must divide \"hidden_size\" {}, or give \"kv_channels\"", spec.hidden));
+  spec.head_dim = width.value_or(spec.hidden / spec.heads);
+  spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
+  read_positions(fields, spec);
+  read_block(fields, spec);
+  spec.tied_embeddings = !fields.flag("untie_embeddings_and_output_weights", false);
+  spec.attention_dropout = fields.maybe_number("attention_dropout", 0.0, 0.99).value_or(0.1);
+  spec.residual_dropout = fields.maybe_number("hidden_dropout", 0.0, 0.99).value_or(0.1);
+  spec.embedding_dropout = spec.residual_dropout;
+  spec.window.assign(static_cast<std::size_t>(spec.layers), 0);
+  spec.own_layer_names = true;
+  list_unread_fields(fields, spec);
+  if (!count_parameters(spec))
+    fields.fail(fmt::format("its sizes make more than {} parameters; check them", max_parameters));
+  return spec;
+}
+
+}  // namespace ac_advisor::model

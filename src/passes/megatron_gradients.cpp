@@ -1,0 +1,146 @@
+// Megatron-core's DistributedDataParallel and its optimizers (core_v0.16: distributed/
+// param_and_grad_buffer.py, optimizer/optimizer.py, optimizer/distrib_optimizer.py): fp32 main
+// gradients in one buffer that stays, to which each micro-batch's are added; fp32 masters and
+// moments, of all parameters, or with --use-distributed-optimizer (zero1) of this rank's part.
+#include <numeric>
+
+#include "ac_advisor/passes/pass.hpp"
+#include "gradient_hooks.hpp"
+#include "optimizer.hpp"
+#include "optimizer_ops.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::OpKind;
+using ir::Role;
+using ir::ValueId;
+using model::ModelSpec;
+
+bool always(const StepConfig&) { return true; }
+bool distributed(const StepConfig& c) { return c.layout.shard == Sharding::zero1; }
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// Where each parameter stands in the buffers, which begin with the last one. The distributed
+/// optimizer begins each at a multiple of 64, and the buffer is one of 128 and of its ranks.
+struct Places {
+  std::vector<std::int64_t> begin;
+  std::int64_t elements = 0;
+};
+
+Places places_of(const StepProgram& step, const StepConfig& c) {
+  Places places;
+  places.begin.resize(step.parameters.size());
+  for (std::size_t i = step.parameters.size(); i-- > 0;) {
+    if (distributed(c)) places.elements = rounded_up(places.elements, 64);
+    places.begin[i] = places.elements;
+    places.elements += step.program.value(step.parameters[i].value).shape.numel();
+  }
+  if (distributed(c))
+    places.elements = rounded_up(places.elements, std::lcm(c.layout.data_ranks(), 128));
+  return places;
+}
+
+void make_buffers(StepProgram& step, const ModelSpec&, const StepConfig& c) {
+  ir::Program& p = step.program;
+  const Places places = places_of(step, c);
+  const ValueId all = p.make({places.elements}, DType::f32, Role::gradient, {-1, ir::Module::root});
+  step.resident.push_back(all);
+  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
+    Parameter& parameter = step.parameters[i];
+    parameter.stored = parameter.value;
+    parameter.optimized = i;
+    step.resident.push_back(parameter.value);
+    const ir::Shape shape = p.value(parameter.value).shape;
+    step.optimized.push_back(
+        {parameter.value, p.reshape(p.narrow(all, 0, places.begin[i], shape.numel()), shape)});
+  }
+}
+
+/// The hook of each parameter: param.main_grad.add_(param.grad.data).
+class MainGradients final : public GradientHooks {
+ public:
+  using GradientHooks::GradientHooks;
+
+ private:
+  void on_gradient(std::size_t parameter, ValueId gradient) override {
+    const ValueId main = s_.optimized[s_.parameters[parameter].optimized].gradient;
+    emit(OpKind::accumulate_inplace, s_.parameters[parameter].module, {main, gradient}, {});
+  }
+};
+
+void add_gradients(StepProgram& step, const ModelSpec&, const StepConfig& c) {
+  MainGradients(step, c).rewrite();
+}
+
+/// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
+void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
+  ir::Program& p = step.program;
+  const Places places = places_of(step, c);
+  std::vector<OptimizedTensor> masters;
+  std::vector<ValueId> parameters;
+  const auto master = [&](const ir::Shape& shape, ir::ModulePath module, ValueId gradient) {
+    const ValueId v = p.make(shape, DType::f32, Role::optimizer_state, module);
+    step.resident.push_back(v);
+    masters.push_back({v, gradient});
+  };
+  for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.value);
+  if (distributed(c)) {
+    const ValueId first = p.root(step.optimized.front().gradient);
+    const std::int64_t own = places.elements / c.layout.data_ranks();
+    master({own}, {-1, ir::Module::optimizer}, p.narrow(first, 0, 0, own));
+  } else {
+    for (std::size_t i = 0; i < step.parameters.size(); ++i)
+      master(p.value(step.parameters[i].value).shape, step.parameters[i].module,
+             step.optimized[i].gradient);
+  }
+  step.optimized = std::move(masters);
+  OptimizerOps::Values gradients;
+  for (const OptimizedTensor& t : step.optimized) gradients.push_back(t.gradient);
+  if (c.optimizer.clip_grad > 0) {
+    OptimizerOps ops(step);
+    const OptimizerOps::V norm = ops.temporary({}, DType::f32);
+    ops.stage({&gradients}, {norm}, 1);  // multi_tensor_l2norm
+    ops.stage({&gradients}, {}, 1);      // multi_tensor_scale
+  }
+  append_optimizer(step, c.optimizer, true);
+  OptimizerOps ops(step);
+  ops.stage({&parameters}, {}, 2);  // the masters, narrowed into the parameters
+  if (distributed(c)) {
+    const std::int32_t group = p.ops.back().group + 1;
+    p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer},
+           std::vector<ValueId>{parameters}, std::vector<ValueId>{});
+    p.ops.back().group = group;
+  }
+}
+
+}  // namespace
+
+extern const Pass megatron_buffers_pass, megatron_gradients_pass, megatron_optimizer_pass;
+const Pass megatron_buffers_pass{"megatron-buffers",
+                                 Stage::before,
+                                 "megatron: the buffer that holds all main gradients, in fp32",
+                                 always,
+                                 make_buffers,
+                                 {},
+                                 Of::megatron};
+const Pass megatron_gradients_pass{"megatron-gradients",
+                                   Stage::micro_batch,
+                                   "megatron: gradients are added to the main ones and dropped",
+                                   always,
+                                   add_gradients,
+                                   {},
+                                   Of::megatron};
+const Pass megatron_optimizer_pass{"megatron-optimizer",
+                                   Stage::step,
+                                   "megatron: fp32 masters and moments, whole or this rank's part",
+                                   always,
+                                   optimize,
+                                   {},
+                                   Of::megatron};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,159 @@
+// Megatron-core's step: what Korthikanti et al. 2022, "Reducing Activation Recomputation in Large
+// Transformer Models" (arXiv 2205.05198), count of a layer, and the bytes that the optimizers of
+// Megatron-core hold a parameter (docs/user-guide/features/dist_optimizer.md).
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/memory.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+constexpr std::int64_t h = 64, heads = 4, s = 32, b = 2, vocab = 512;
+
+model::ModelSpec gpt(std::int64_t layers, const std::string& more = "") {
+  return model::parse_config(
+      R"({"model_type": "megatron", "num_layers": )" + std::to_string(layers) +
+          R"(, "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 32,)"
+          R"( "vocab_size": 512)" +
+          more + "}",
+      "gpt.json", "gpt");
+}
+
+StepConfig config(TransformerImpl impl = TransformerImpl::transformer_engine) {
+  StepConfig c;
+  c.run.batch = b;
+  c.run.seq = s;
+  c.run.transformer_impl = impl;
+  c.run.attention = Attention::eager;
+  c.memory.kernels = Kernels::fused;
+  c.memory.hold_output = false;
+  return c;
+}
+
+struct Bytes {
+  std::int64_t resident, at_loss;
+};
+
+Bytes bytes_of(const model::ModelSpec& spec, const StepConfig& c) {
+  const passes::StepProgram step = passes::build_step(spec, c);
+  simulate::MemoryModel exact;
+  exact.round_to_512 = exact.workspaces = false;
+  const simulate::MemoryTrace trace =
+      simulate::walk_memory(step, passes::make_schedule(step), exact);
+  return {trace.resident, trace.peak_by_phase[static_cast<std::size_t>(ir::Phase::loss)]};
+}
+
+/// What one more layer saves of a micro-batch, without parameters, gradients and states.
+std::int64_t saved_by_layer(const StepConfig& c, const std::string& more = "") {
+  const Bytes two = bytes_of(gpt(2, more), c), three = bytes_of(gpt(3, more), c);
+  return three.at_loss - two.at_loss - (three.resident - two.resident);
+}
+
+/// Mean and scale of two norms, which the paper leaves out.
+constexpr std::int64_t norm_statistics(std::int64_t tokens) { return 2 * 2 * 4 * tokens; }
+
+std::int64_t elements_of_layer() {
+  return (h * 3 * h + 3 * h) + (h * h + h) + (h * 4 * h + 4 * h) + (4 * h * h + h) + 2 * 2 * h;
+}
+std::int64_t elements_of_ends() { return vocab * h + s * h + 2 * h; }
+
+}  // namespace
+
+TEST_CASE("a layer saves sbh (34 + 5 a s / h) bytes, in parts what the paper's table 2 says") {
+  const std::int64_t sbh = s * b * h, scores = 5 * heads * s * s * b;
+  StepConfig c = config();
+  CHECK(saved_by_layer(c) == 34 * sbh + scores + norm_statistics(s * b));
+  c.run.transformer_impl = TransformerImpl::local;
+  CHECK(saved_by_layer(c) == 34 * sbh + scores + norm_statistics(s * b));
+  for (const std::int64_t t : {2, 4}) {
+    CAPTURE(t);
+    c.run.transformer_impl = TransformerImpl::transformer_engine;
+    c.layout.tp = c.layout.world = t;
+    c.layout.sequence_parallel = false;
+    CHECK(saved_by_layer(c) == 10 * sbh + 24 * sbh / t + scores / t + norm_statistics(s * b));
+    c.layout.sequence_parallel = true;
+    CHECK(saved_by_layer(c) == (34 * sbh + scores) / t + norm_statistics(s * b / t));
+  }
+}
+
+TEST_CASE("without dropout, by flash attention and gated: what is left of them") {
+  const std::int64_t sbh = s * b * h;
+  const std::string dry = R"(, "hidden_dropout": 0.0, "attention_dropout": 0.0)";
+  StepConfig c = config();
+  // no masks of two dropouts, nor of the scores, of which the softmax alone is left
+  CHECK(saved_by_layer(c, dry) == 32 * sbh + 2 * heads * s * s * b + norm_statistics(s * b));
+  // FlashAttention's output beside its copy, a log-sum-exp a row, and its generator's state
+  c.run.attention = Attention::flash;
+  CHECK(saved_by_layer(c, dry) == 34 * sbh + 4 * heads * s * b + 16 + norm_statistics(s * b));
+  c.run.attention = Attention::cudnn;
+  CHECK(saved_by_layer(c, dry) == 32 * sbh + 4 * heads * s * b + 16 + norm_statistics(s * b));
+  // gate and up of 128 together, and their product: 2 x (256 + 128) for 2 x (256 + 256)
+  c.run.attention = Attention::eager;
+  CHECK(saved_by_layer(c, dry + R"(, "swiglu": true, "ffn_hidden_size": 128)") ==
+        32 * sbh - 2 * 128 * s * b + 2 * heads * s * s * b + norm_statistics(s * b));
+}
+
+TEST_CASE("18 bytes a parameter, or 6 + 12 / d with the distributed optimizer") {
+  const std::int64_t elements = 2 * elements_of_layer() + elements_of_ends();
+  StepConfig c = config();
+  CHECK(bytes_of(gpt(2), c).resident == 18 * elements);
+  c.layout.world = 4;
+  c.layout.shard = Sharding::ddp;
+  CHECK(bytes_of(gpt(2), c).resident == 18 * elements);
+  c.layout.shard = Sharding::zero1;  // all sizes are multiples of 64 here
+  CHECK(elements % 128 == 0);
+  CHECK(bytes_of(gpt(2), c).resident == 6 * elements + 12 * elements / 4);
+}
+
+TEST_CASE("the vocabulary is padded to a multiple of 128 a rank, and shared by ranks") {
+  const model::ModelSpec odd = model::parse_config(
+      R"({"model_type": "megatron", "num_layers": 1, "hidden_size": 64, "num_attention_heads": 4,
+          "max_position_embeddings": 32, "vocab_size": 500})",
+      "odd.json", "odd");
+  StepConfig c = config();
+  CHECK(bytes_of(odd, c).resident == 18 * (elements_of_layer() + elements_of_ends()));
+  c.layout.tp = c.layout.world = 2;
+  const std::int64_t before = bytes_of(gpt(1), c).resident;
+  CHECK(bytes_of(odd, c).resident == before);
+}
+
+TEST_CASE("the last stage has a copy of a tied embedding") {
+  StepConfig c = config();
+  c.layout.pp = c.layout.world = 2;
+  c.run.grad_accum = 2;
+  const auto rank = [&](std::int64_t r, const std::string& more = "") {
+    c.layout.pp_rank = r;
+    return bytes_of(gpt(2, more), c).resident;
+  };
+  CHECK(rank(0) == 18 * (elements_of_layer() + vocab * h + s * h));
+  CHECK(rank(1) == 18 * (elements_of_layer() + vocab * h + 2 * h));
+  CHECK(rank(1, R"(, "untie_embeddings_and_output_weights": true)") == rank(1));
+}
+
+TEST_CASE("Megatron's arguments: what is wrong is said with its field") {
+  const auto refused = [](const std::string& more) -> std::string {
+    try {
+      static_cast<void>(gpt(2, more));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(refused(R"(, "num_experts": 8)").find("\"num_experts\"") != std::string::npos);
+  CHECK(refused(R"(, "fp8_format": "hybrid")").find("\"fp8_format\"") != std::string::npos);
+  CHECK(refused(R"(, "num_query_groups": 3)").find("must divide") != std::string::npos);
+  CHECK(refused(R"(, "normalization": "GroupNorm")").find("RMSNorm") != std::string::npos);
+  CHECK(refused(R"(, "position_embedding_type": "yarn")").find("rope") != std::string::npos);
+  CHECK(refused(R"(, "num_experts": null, "swiglu": true)") == "accepted");
+  const model::ModelSpec spec = gpt(2, R"(, "swiglu": true)");
+  CHECK(spec.intermediate == 128);  // 4 x 64 x 2 / 3 = 170.7, in steps of 64
+  CHECK(gpt(2, R"(, "lr": 0.1)").reading.unknown.size() +
+            gpt(2, R"(, "lr": 0.1)").reading.ignored.size() >
+        0);
+}
+
+}  // namespace ac_advisor::test
