@@ -142,7 +142,15 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
-  if (result.model.tower)
+  if (result.model.tower && c.run.images > 0)
+    notes.push_back(fmt::format(
+        "{} images a sequence take {} of its {} tokens, their pixels are held in fp32; the encoder "
+        "({}) and its projector are trained, but for the layers whose output is not read; --ac is "
+        "of the decoder's blocks alone; the scratch of cuDNN's convolution of patches is not "
+        "planned",
+        c.run.images, c.run.images * result.model.tower->run->tokens(), c.run.seq,
+        result.model.tower->encoder));
+  else if (result.model.tower)
     notes.push_back(fmt::format(
         "of {:.3f} B parameters {:.3f} M are the vision tower's ({}, projector included): they are "
         "held, and as no images are planned they do not run and have neither gradients nor "

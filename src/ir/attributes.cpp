@@ -20,8 +20,8 @@ std::string text(const LinearCrossEntropy& a) {
 }
 std::string text(const Sdpa& a) {
   constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn"};
-  return fmt::format("scale={} window={}{}", a.scale, a.window,
-                     kernels[static_cast<std::size_t>(a.kernel)]);
+  return fmt::format("scale={} window={}{}{}", a.scale, a.window,
+                     kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false");
 }
 std::string text(const Slice& a) { return fmt::format("start={}", a.start); }
 std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }

@@ -60,6 +60,8 @@ void linear_cross_entropy(Derivation& d);
 void tp_all_gather(Derivation& d);
 void tp_reduce_scatter(Derivation& d);
 void vocab_parallel_loss(Derivation& d);
+void convolution(Derivation& d);
+void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

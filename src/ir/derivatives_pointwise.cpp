@@ -111,11 +111,20 @@ void rsqrt(Derivation& d) {
 
 void cat(Derivation& d) {
   // narrows of the gradient: views
+  const Shape whole = d.shape(d.out());
   std::int64_t start = 0;
   for (std::size_t i = 0; i < d.op().inputs; ++i) {
     const Shape part = d.shape(d.in(i));
-    if (d.needs(i)) d.give(i, d.last_part(d.grad(), part, start));
-    start += part.back();
+    std::size_t dim = whole.rank() - 1;  // along the last, unless that is whole and another is not
+    if (part.rank() == whole.rank() && part.back() == whole.back())
+      for (std::size_t k = 0; k + 1 < whole.rank(); ++k)
+        if (part[k] != whole[k]) dim = k;
+    if (part.rank() != whole.rank()) {  // its rows, one after the other
+      if (d.needs(i)) d.give(i, d.alias(d.grad(), part));
+      continue;
+    }
+    if (d.needs(i)) d.give(i, d.part(d.grad(), static_cast<std::int32_t>(dim), start, part[dim]));
+    start += part[dim];
   }
 }
 

@@ -130,6 +130,28 @@ std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarg
   return scratch_of({checked_mul(4 * outputs * shared, width * vector), 4 * grid});
 }
 
+// masked_scatter__cuda and launch_masked_scatter_kernel (aten/src/ATen/native/cuda/
+// IndexKernel.cpp, .cu, v2.11): an int64 a place of all, the mask of all of them, and what cub's
+// scan of it needs, 16 bytes for each 896.
+std::int64_t scattered_places(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda) return 0;
+  constexpr std::int64_t tile = 896, spare = 32, status = 16;
+  const std::int64_t places = p.value(p.output(op, 0)).shape.numel();
+  return scratch_of({checked_mul(8, places), places, status * (places / tile + spare)});
+}
+
+// masked_select is an index by nonzero (aten/src/ATen/native/cuda/Nonzero.cu, v2.11): three int64
+// of each place that is chosen, while the mask of all places lives, and after it the result.
+std::int64_t selected_places(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (!target.cuda) return 0;
+  constexpr std::int64_t dims = 3, count = 512, blocks = std::int64_t{32} << 10;
+  const std::int64_t places = p.value(p.input(op, 0)).shape.numel(),
+                     chosen = p.value(p.output(op, 0)).shape.numel();
+  return scratch_of({checked_mul(8 * dims, chosen)}) +
+         std::max<std::int64_t>(
+             scratch_of({places, count, blocks}) - scratch_of({p.bytes(p.output(op, 0))}), 0);
+}
+
 // softmax_backward_cuda_out (aten/src/ATen/native/cuda/SoftMax.cu, v2.11): grad * output, first.
 std::int64_t softmax_product(const Program& p, const Op& op, const WorkspaceTarget& target) {
   return target.cuda ? p.bytes(p.output(op, 0)) : 0;
@@ -257,6 +279,10 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {recomputed_gelu, "mul", derive::recomputed_gelu, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {routing_multiplier, "mul", derive::routing_multiplier, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {safe_softmax, "masked_fill_", derive::safe_softmax, C::pointwise, 0, 1, 1, 1, 1, nullptr},
+  {convolution, "convolution", derive::convolution, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {convolution_backward, "convolution_backward", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
+  {masked_scatter, "masked_scatter", derive::masked_scatter, C::pointwise, 1, 4, 1, 6, 0, scattered_places},
+  {masked_select, "masked_select", nullptr, C::pointwise, 1, 4, 1, 7, 0, selected_places},
   {generated, "triton", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Generated{}},
   {compiled_unit, "CompiledFunction", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
   {autograd_function, "Function", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
@@ -297,6 +323,7 @@ std::int32_t inner_dimension(const Op& op) {
 double keys_per_query(const Program& program, const Op& op) {
   const Shape& q = program.value(program.input(op, op.kind == sdpa ? 0 : 1)).shape;
   const std::int64_t tokens = q[2], window = ir::attributes<Sdpa>(op).window;
+  if (!ir::attributes<Sdpa>(op).causal) return static_cast<double>(tokens);
   const double s = static_cast<double>(tokens);
   const double w = static_cast<double>(window > 0 ? std::min(window, tokens) : tokens);
   return (w * s - w * (w - 1.0) / 2.0) / s;

@@ -10,6 +10,7 @@ namespace options {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
+constexpr std::int64_t most_images = 1 << 16;
 constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096, most_stages = 1024;
 
 double parse_dropout(const Given& given) {
@@ -357,6 +358,12 @@ constexpr OptionRow table[] = {
     decimal<&S::run, &ModelRun::capacity_factor, parse_capacity_factor>(
         {"--capacity-factor", "capacity_factor", "F",
          "mixture of experts: an expert's load over the balanced one (1)", model}),
+    newer(whole<&S::run, &ModelRun::images>(
+        {"--images", "images", "N",
+         "images in each sequence, of a model with an encoder of them; their tokens are among "
+         "--seq's (0)",
+         model},
+        0, most_images)),
     choice<&S::runtime, &RuntimeChoice::expandable_segments, alloc_confs>(
         {"--alloc-conf", "expandable_segments", "CONF",
          "PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True or :False (:False)", device}),

@@ -270,6 +270,29 @@ std::int64_t feature_layers(const Fields& outer) {
   return static_cast<std::int64_t>(list->size());
 }
 
+/// LlavaModel.get_image_features and CLIPVisionModel.forward, where they are planned: one layer's
+/// output, without dropout, by the activations that have ops.
+std::optional<TowerRun> read_clip_run(const Sizes& s, const Projection& projection,
+                                      const Fields& outer, const Fields& vision) {
+  const std::string strategy =
+      outer.maybe_text("vision_feature_select_strategy").value_or("default");
+  const std::string activation = vision.maybe_text("hidden_act").value_or("quick_gelu");
+  const JsonValue* feature = outer.find("vision_feature_layer");
+  const bool one = feature == nullptr || std::get_if<JsonValue::List>(&feature->data) == nullptr;
+  const std::int64_t layer = one ? outer.maybe_integer("vision_feature_layer").value_or(-2) : -2;
+  TowerRun run{s.hidden, s.intermediate, s.layers, s.heads, s.image, s.patch, s.channels};
+  run.layers_read = layer < 0 ? s.layers + 1 + layer : layer;
+  run.class_token = strategy == "full";
+  run.sigmoid_gelu = activation == "quick_gelu";
+  run.projector_bias = projection.bias;
+  const bool planned =
+      one && run.layers_read >= 1 && run.layers_read <= s.layers &&
+      (strategy == "default" || strategy == "full") && (run.sigmoid_gelu || activation == "gelu") &&
+      outer.maybe_text("projector_hidden_act").value_or("gelu") == "gelu" && projection.bias &&
+      vision.maybe_number("attention_dropout", 0, 1).value_or(0) == 0;
+  return planned ? std::optional(run) : std::nullopt;
+}
+
 void check(const Fields& vision, const Sizes& s) {
   if (s.hidden % s.heads != 0)
     vision.fail(vision.has("num_attention_heads") ? "num_attention_heads" : "hidden_size",
@@ -310,6 +333,8 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
     projection.merge = outer.maybe_size("spatial_merge_size", 64).value_or(wrapper.merge);
   Tower tower;
   tower.encoder = encoder;
+  if (wrapper.projector == llava_projector && encoder == "clip_vision_model")
+    tower.run = read_clip_run(s, projection, outer, vision);
   if (s.frames > 0)
     tower.groups = s.positions > 0 ? qwen3_vision(s) : qwen2_5_vision(s);
   else if (encoder == "pixtral")

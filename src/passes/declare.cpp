@@ -202,6 +202,7 @@ void Lowering::declare() {
   s_.stages = stages_of_rank(spec_, config_);
   const bool embeds = s_.stages.front().embedding, heads = s_.stages.back().head;
   const std::int64_t words = part(spec_.vocab);
+  if (config_.run.images > 0) declare_tower();
   if (embeds) m_.embed = parameter({words, spec_.hidden}, Module::embed);
   if (spec_.position_table > 0)
     m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);

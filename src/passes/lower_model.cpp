@@ -271,7 +271,8 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
-  const V embedded = stage().embedding ? embedding() : s_.ends.back().input;
+  V embedded = stage().embedding ? embedding() : s_.ends.back().input;
+  if (config_.run.images > 0) embedded = with_images(embedded);
   leaf_ = Module::root;
   V ones = ir::no_id;
   if (spec_.masked_positions) {  // OPTDecoder.forward
@@ -319,6 +320,7 @@ void Lowering::forward() {
   for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_}) hold({mask});
+  hold_all(beside_decoder_);
   s_.loss = ir::no_id;
   s_.outputs = {x};
   if (stage().head) loss();
@@ -349,6 +351,9 @@ void Lowering::loss() {
       break;
   }
   end_autocast();
+  const bool whole_output =
+      config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast;
+  if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
   if (config_.memory.wide_output) widen_output();
 }
 

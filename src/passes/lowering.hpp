@@ -115,6 +115,18 @@ class Lowering {
   V unfolded(V product);
   V weighted(V weights, V value);
 
+  // lower_tower.cpp
+  void declare_tower();
+  V with_images(V text);
+  V tower_embeddings();
+  V tower_norm(V x, V weight, V bias);
+  V tower_attention(const TowerLayerValues& l, V x);
+  V tower_activation(V x);
+  V tower_layer(const TowerLayerValues& l, V x);
+  V tower_projection(V features);
+  V image_mask(V features);
+  void keep_saved(ir::OpId id, std::vector<V>& kept) const;
+
   // lower_scores.cpp
   V fp32_core(V q, V k, V v);
   V alibi_core(V q, V k, V v);
@@ -256,8 +268,10 @@ class Lowering {
   std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;
-  V in_flight_ = ir::no_id;   ///< what a reduce-scatter reads until its result is waited for
-  bool distributed_ = false;  ///< what is made now is a DTensor
+  V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
+  bool distributed_ = false;       ///< what is made now is a DTensor
+  std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
+  V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
 };
 

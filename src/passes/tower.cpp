@@ -1,16 +1,22 @@
-// The pass that puts an encoder beside the decoder: the parameters of one that does not run.
+// The pass that puts an encoder beside the decoder where no images are planned: the parameters of
+// one that does not run. Also what is refused of steps with images.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
 namespace {
 
+using model::ModelSpec;
+
 bool always(const StepConfig&) { return true; }
 
 // Resident, whole or this rank's shards, without gradients and optimizer states: an optimizer of
 // PyTorch's makes no states for a gradient of None.
-void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
-  if (!spec.tower) return;
+void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  if (!spec.tower || config.run.images > 0) return;
   const std::int64_t ranks = config.layout.gathers() ? fsdp_shards(config) : 1;
   for (const model::TensorGroup& group : spec.tower->groups) {
     for (const std::vector<std::int64_t>& shape : group.shapes) {
@@ -24,11 +30,103 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
   }
 }
 
+bool with_images(const StepConfig& c) { return c.run.images > 0; }
+std::string images(const StepConfig& c) { return "--images " + std::to_string(c.run.images); }
+std::string images_of_model(const ModelSpec& m, const StepConfig& c) {
+  return images(c) + " for " + m.family + (m.tower ? " with " + m.tower->encoder : std::string());
+}
+bool encoder_is(const ModelSpec& m, std::string_view name) {
+  return m.tower && m.tower->encoder.starts_with(name);
+}
+
+constexpr Exclusion exclusions_of_tower[] = {
+    {"--images N, a model without an encoder of images",
+     "images go through an encoder beside the decoder, and the configuration has none",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) { return with_images(c) && !m.tower; },
+     images_of_model},
+    {"--images N, SigLIP (gemma3)",
+     "tokens of one image see each other, by masks that are not planned yet", "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && encoder_is(m, "siglip");
+     },
+     images_of_model},
+    {"--images N, Pixtral (mistral3)",
+     "its masks between images, and its merger, are not planned yet", "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && encoder_is(m, "pixtral");
+     },
+     images_of_model},
+    {"--images N, the encoders of qwen2_5_vl and qwen3_vl",
+     "its attention goes image by image, or window by window, which is not planned yet",
+     "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && (encoder_is(m, "qwen2_5_vl") || encoder_is(m, "qwen3_vl"));
+     },
+     images_of_model},
+    {"--images N, CLIP otherwise than LLaVA-1.5 runs it",
+     "one layer's features are planned, of an encoder with quick_gelu or gelu and without dropout, "
+     "and a projector with biases and gelu",
+     "use --images 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && !m.tower->run;
+     },
+     images_of_model},
+    {"--images N, more tokens than --seq", "the tokens of a sequence's images are among its own",
+     "give a larger --seq or fewer images",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return with_images(c) && m.tower && m.tower->run &&
+              ir::checked_mul(c.run.images, m.tower->run->tokens()) > c.run.seq;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return images(c) + " of " + std::to_string(m.tower->run->tokens()) + " tokens, --seq " +
+              std::to_string(c.run.seq);
+     }},
+    {"--images N --shard other than none",
+     "units of the encoder are not planned yet, and DistributedDataParallel refuses its parameters "
+     "without gradients",
+     "use --shard none, or --images 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.layout.shard != Sharding::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return images(c) + " --shard " + shard_option(c);
+     }},
+    {"--images N --lora or --quantize",
+     "an encoder that runs beside a frozen decoder is not "
+     "planned yet",
+     "use --images 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return images(c); }},
+    {"--images N --autocast", "what autocast casts of the encoder is not planned yet",
+     "add --autocast none",
+     [](const ModelSpec&, const StepConfig& c) { return with_images(c) && c.precision.autocast; },
+     [](const ModelSpec&, const StepConfig& c) { return images(c) + " --autocast bf16"; }},
+    {"--images N --attn eager", "the encoder's own eager attention is not planned yet",
+     "use --attn auto",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && c.run.attention == Attention::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return images(c) + " --attn eager"; }},
+    {"--images N --output-dtype fp32 or --optimizer-in-backward", "not planned together yet",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_images(c) && (c.memory.wide_output || c.optimizer.in_backward);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return images(c) +
+              (c.memory.wide_output ? " --output-dtype fp32" : " --optimizer-in-backward");
+     }},
+};
+
 }  // namespace
 
 extern const Pass tower_pass;
 const Pass tower_pass{
-    "tower", Stage::before,   "parameters of an image encoder that does not run", always, run,
-    {},      Of::transformers};
+    "tower",          Stage::before, "parameters of an image encoder that does not run",
+    always,           run,           exclusions_of_tower,
+    Of::transformers};
 
 }  // namespace ac_advisor::passes

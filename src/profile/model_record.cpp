@@ -16,6 +16,21 @@ void visit_latent(Latent& latent, Io io) {
   io("value_dim", latent.value_dim);
 }
 
+template <typename Run, typename Io>
+void visit_tower_run(Run& run, Io io) {
+  io("hidden", run.hidden);
+  io("intermediate", run.intermediate);
+  io("layers", run.layers);
+  io("heads", run.heads);
+  io("image", run.image);
+  io("patch", run.patch);
+  io("channels", run.channels);
+  io("layers_read", run.layers_read);
+  io("class_token", run.class_token);
+  io("sigmoid_gelu", run.sigmoid_gelu);
+  io("projector_bias", run.projector_bias);
+}
+
 /// One visit for both directions: `io(name, member)` for every figure of the model.
 template <typename Spec, typename Io>
 void visit(Spec& m, Io io) {
@@ -123,6 +138,9 @@ Json model_json(const model::ModelSpec& spec) {
     for (const model::TensorGroup& group : spec.tower->groups)
       groups.push_back({{"times", group.times}, {"shapes", group.shapes}});
     out["tower"] = {{"encoder", spec.tower->encoder}, {"groups", std::move(groups)}};
+    if (spec.tower->run)
+      visit_tower_run(*spec.tower->run,
+                      [&](const char* name, auto value) { out["tower"]["run"][name] = value; });
   }
   return out;
 }
@@ -194,6 +212,10 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
       for (const Json& group : json["tower"].at("groups"))
         tower.groups.push_back({group.at("times").get<std::int64_t>(),
                                 group.at("shapes").get<std::vector<std::vector<std::int64_t>>>()});
+      if (json["tower"].contains("run"))
+        visit_tower_run(tower.run.emplace(), [&](const char* name, auto& member) {
+          json["tower"]["run"].at(name).get_to(member);
+        });
     }
     model::set_family_facts(spec);
   } catch (const nlohmann::json::exception&) {

@@ -86,6 +86,36 @@ TEST_CASE("llava: the published 7 063 427 072 parameters, its decoder a llama of
   CHECK(model::parameter_count(parse(config)) == 7'063'427'072 + 1024 * 4096);
 }
 
+TEST_CASE("llava: how its encoder runs with images, where that is planned") {
+  const auto run = parse(llava()).tower->run;
+  REQUIRE(run);
+  CHECK(run->tokens() == 576);    // (336 / 14)^2, without the class token
+  CHECK(run->layers_read == 23);  // vision_feature_layer -2
+  CHECK(run->sigmoid_gelu);       // quick_gelu
+  auto config = llava();
+  config["vision_feature_layer"] = -1;
+  config["vision_feature_select_strategy"] = "full";
+  config["vision_config"]["hidden_act"] = "gelu";
+  CHECK(parse(config).tower->run->layers_read == 24);
+  CHECK(parse(config).tower->run->tokens() == 577);
+  CHECK_FALSE(parse(config).tower->run->sigmoid_gelu);
+  const auto planned = [](const char* field, const nlohmann::json& value) {
+    auto other = llava();
+    other[field] = value;
+    return parse(other).tower->run.has_value();
+  };
+  CHECK_FALSE(planned("vision_feature_layer", {-2, -5}));
+  CHECK_FALSE(planned("vision_feature_layer", 25));
+  CHECK_FALSE(planned("vision_feature_layer", 0));
+  CHECK_FALSE(planned("projector_hidden_act", "silu"));
+  CHECK_FALSE(planned("multimodal_projector_bias", false));
+  CHECK_FALSE(planned("vision_feature_select_strategy", "cls"));
+  config = llava();
+  config["vision_config"]["attention_dropout"] = 0.1;
+  CHECK_FALSE(parse(config).tower->run);
+  CHECK_FALSE(parse(gemma3_27b()).tower->run);
+}
+
 TEST_CASE("mistral3: the wrapper says whether the head is tied, its class says yes") {
   CHECK(model::parameter_count(parse(mistral_small())) == 23'340'456'960);
   auto config = mistral_small();

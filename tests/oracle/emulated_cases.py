@@ -151,6 +151,22 @@ BESIDE_ENCODER = {
                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936},
             "vision_config": {"out_hidden_size": 4096}}}),
 }
+# With images: the encoder runs and is trained.
+WITH_IMAGES = {
+    "llava": ({"text_config": TINY_SIZES | {"model_type": "llama", "num_key_value_heads": 2},
+               "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 128,
+                                 "num_hidden_layers": 3, "num_attention_heads": 2, "image_size": 56, "patch_size": 14},
+               "image_token_id": 7}, {
+        "llava15_7b_4layers": {
+            "text_config": {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008,
+                            "num_hidden_layers": 4, "num_attention_heads": 32, "num_key_value_heads": 32,
+                            "vocab_size": 32064},
+            "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096,
+                              "num_hidden_layers": 24, "num_attention_heads": 16, "image_size": 336, "patch_size": 14,
+                              "projection_dim": 768},
+            "image_token_id": 32000}}),
+}
+BESIDE_ENCODER |= WITH_IMAGES
 OTHERS |= BESIDE_ENCODER
 OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
                 for name, values in ({"tiny_" + family: tiny} | real).items()}
@@ -219,6 +235,21 @@ def other_families():
         yield case(model, 2, 2048, "full", **EXPANDABLE)
         yield case(model, 3, 1000, "full", **FSDP8)
         yield case(model, 2, 2048, shard="ddp", world=8)
+
+
+def models_with_images():
+    for family in WITH_IMAGES:
+        for ac in ("none", "full", "selective"):
+            yield case("tiny_" + family, 2, 64, ac, images=2)
+        for model in WITH_IMAGES[family][1]:
+            for ac in ("none", "full", "selective", "every:2"):
+                yield case(model, 2, 2048, ac, images=1)
+                yield case(model, 1, 2000, ac, images=3)
+            yield case(model, 2, 2048, attn="flash", images=1)
+            yield case(model, 2, 2048, "full", "chunked:1024", images=2)
+            yield case(model, 1, 1024, "none", "chunked:256", images=1, **EXPANDABLE)
+            yield case(model, 4, 640, "full", images=1, grad_accum=2)
+            yield case(model, 4, 640, "none", images=1, optimizer="adamw-foreach")
 
 
 def small_models():
@@ -306,7 +337,7 @@ def widened_sums():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), other_families(), small_models(), every_mode("llama1b_4layers", 2, 2048),
+    for cases in (every_family(), other_families(), models_with_images(), small_models(), every_mode("llama1b_4layers", 2, 2048),
                   whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:

@@ -141,6 +141,16 @@ def build(entry, on_loss):
     return step, parallel(step, blocks, entry)
 
 
+def images_of(config, ids, images):
+    """So many images a sequence, as a processor makes them, in fp32; their tokens are put into `ids`."""
+    vision = config.vision_config
+    tokens = (vision.image_size // vision.patch_size) ** 2
+    ids[ids == config.image_token_id] = 0
+    ids[:, :images * tokens] = config.image_token_id
+    shape = (ids.shape[0] * images, vision.num_channels, vision.image_size, vision.image_size)
+    return {"pixel_values": torch.randn(shape).cuda()}
+
+
 def make_optimizer(entry, step):
     if entry["optimizer"] == "sgd":
         return torch.optim.SGD(step.parameters(), lr=1e-3)
@@ -176,6 +186,8 @@ def steps(entry, marks, build):
     optimizer = make_optimizer(entry, step)
     vocabulary = step.m.config.get_text_config().vocab_size
     ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
+    if images := entry.get("images", 0):
+        step.images = images_of(step.m.config, ids, images)
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []
@@ -195,6 +207,7 @@ def measure(entry, build=build, steps=steps):
     entry = DEFAULTS | entry
     torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
     torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
+    torch.backends.cudnn.enabled = not entry.get("images", 0)  # the emulated device has none of its convolutions
     every = steps(entry, Marks(), build)
     first, last = every[0], every[-1]
     figures = {

@@ -76,6 +76,20 @@ void by_megatron(model::ModelSpec& m, StepConfig& c) {
   c.memory.hold_output = false;
 }
 
+/// A step with an image a sequence, of an encoder that is planned with them.
+void with_image(model::ModelSpec& m, StepConfig& c) {
+  m.tower.emplace();
+  m.tower->encoder = "clip_vision_model";
+  m.tower->run = model::TowerRun{.hidden = 32,
+                                 .intermediate = 64,
+                                 .layers = 2,
+                                 .heads = 2,
+                                 .image = 8,
+                                 .patch = 4,
+                                 .layers_read = 1};
+  c.run.images = 1;
+}
+
 const Case cases[] = {
     {"MODEL by Megatron's arguments, --transformer-impl hf",
      [](model::ModelSpec& m, auto&) { m.family = "megatron"; }, "--transformer-impl hf"},
@@ -245,6 +259,70 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
+    {"--images N, a model without an encoder of images",
+     [](auto&, StepConfig& c) { c.run.images = 1; }, "the configuration has none"},
+    {"--images N, SigLIP (gemma3)",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.tower->encoder = "siglip_vision_model";
+     },
+     "tokens of one image see each other"},
+    {"--images N, Pixtral (mistral3)",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.tower->encoder = "pixtral";
+     },
+     "masks between images"},
+    {"--images N, the encoders of qwen2_5_vl and qwen3_vl",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.tower->encoder = "qwen3_vl_vision";
+     },
+     "image by image"},
+    {"--images N, CLIP otherwise than LLaVA-1.5 runs it",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.tower->run.reset();
+     },
+     "one layer's features"},
+    {"--images N, more tokens than --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.images = c.run.seq / 4 + 1;
+     },
+     "of 4 tokens, --seq"},
+    {"--images N --shard other than none",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       sharded(c, Sharding::fsdp2);
+     },
+     "--images 1 --shard fsdp2"},
+    {"--images N --lora or --quantize",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       m.default_adapters = true;
+       c.adapters.rank = 8;
+     },
+     "beside a frozen decoder"},
+    {"--images N --autocast",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--images 1 --autocast bf16"},
+    {"--images N --attn eager",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.attention = Attention::eager;
+     },
+     "--images 1 --attn eager"},
+    {"--images N --output-dtype fp32 or --optimizer-in-backward",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.memory.wide_output = true;
+     },
+     "--images 1 --output-dtype fp32"},
     {"--batch N", [](auto&, StepConfig& c) { c.run.batch = 0; }, "--batch 0"},
     {"--seq N", [](auto&, StepConfig& c) { c.run.seq = -1; }, "--seq -1"},
     {"--grad-accum N", [](auto&, StepConfig& c) { c.run.grad_accum = 0; }, "--grad-accum 0"},
@@ -307,7 +385,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "with fused kernels in it"},
-    {"--attn, --dropout or --capacity-factor of an imported graph",
+    {"--attn, --dropout, --capacity-factor or --images of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.run.attention = Attention::flash;

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/step_program.hpp"
 #include "small_model.hpp"
 
 using namespace ac_advisor;
@@ -36,6 +38,39 @@ TEST_CASE("fsdp2 shards a tower's tensors by rows, padded, and does not gather w
   const std::int64_t tower = 3 * (rounded(2 * 13 * 7) + rounded(2 * 13)) + rounded(2 * 300);
   CHECK(advise::plan(with_tower(), c).memory.peak_allocated ==
         advise::plan(test::small_model(), c).memory.peak_allocated + tower);
+}
+
+TEST_CASE("with images the encoder is trained, but for the layers whose output nobody reads") {
+  model::ModelSpec m = test::small_model();
+  const std::int64_t h = 32, wide = 64, text = m.hidden;
+  m.tower = model::Tower{"clip_vision_model", {}};
+  m.tower->run = model::TowerRun{.hidden = h,
+                                 .intermediate = wide,
+                                 .layers = 3,
+                                 .heads = 2,
+                                 .image = 8,
+                                 .patch = 4,
+                                 .layers_read = 2};
+  StepConfig c = test::small_config();
+  c.run.images = 1;
+  const passes::StepProgram step = passes::build_step(m, c);
+  std::int64_t trained = 0, held = 0;
+  for (const passes::Parameter& p : step.parameters)
+    if (p.module.leaf == ir::Module::vision_tower)
+      (p.trained ? trained : held) += step.program.value(p.value).shape.numel();
+  const std::int64_t layer = 4 * (h * h + h) + h * wide + wide + wide * h + h + 4 * h;
+  const std::int64_t embeddings = h + h * 3 * 4 * 4 + 5 * h, norm = 2 * h;
+  const std::int64_t projector = h * text + text + text * text + text;
+  CHECK(trained == embeddings + norm + 2 * layer + projector);
+  CHECK(held == layer + norm);
+  for (const passes::Parameter& p : step.parameters) CHECK(p.trained == (p.gradient != ir::no_id));
+  // Four tokens of each image, in fp32 as they come: the batch's pixels.
+  CHECK(step.program.bytes(step.model.tower.pixels) == c.run.batch * 3 * 8 * 8 * 4);
+  const profile::Profile p = advise::plan(m, c);
+  bool told = false;
+  for (const std::string& note : p.assumptions)
+    told = told || note.find("1 images a sequence take 4 of its") != std::string::npos;
+  CHECK(told);
 }
 
 TEST_CASE("the result says what of a tower is planned") {

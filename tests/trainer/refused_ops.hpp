@@ -35,7 +35,11 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              mul_of_view,
                              recomputed_gelu,
                              routing_multiplier,
-                             safe_softmax})
+                             safe_softmax,
+                             convolution,
+                             convolution_backward,
+                             masked_scatter,
+                             masked_select})
     if (kind == refused) return true;
   return false;
 }

@@ -37,6 +37,7 @@ struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it
   SdpaKernel kernel = SdpaKernel::automatic;
+  bool causal = true;  ///< a query sees no token after it
 };
 struct Slice {
   std::int32_t start = 0;  ///< along the last dimension

@@ -130,11 +130,15 @@ enum class OpKind : std::uint8_t {
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,
   abs,
-  random,              ///< numbers of a distribution
-  mul_of_view,         ///< in place, where the first operand is a view
-  recomputed_gelu,     ///< the last product of a gelu whose backward computes it again
-  routing_multiplier,  ///< PhimoeMultiplier: two experts' weights by sampled gates
-  safe_softmax,        ///< zeros where all of a softmax's row was masked
+  random,                ///< numbers of a distribution
+  mul_of_view,           ///< in place, where the first operand is a view
+  recomputed_gelu,       ///< the last product of a gelu whose backward computes it again
+  routing_multiplier,    ///< PhimoeMultiplier: two experts' weights by sampled gates
+  safe_softmax,          ///< zeros where all of a softmax's row was masked
+  convolution,           ///< of patches: a kernel as large as its stride
+  convolution_backward,  ///< of its weight, and its bias
+  masked_scatter,        ///< rows of the second operand in the first's places that a mask names
+  masked_select,         ///< and their gradient
   generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
   autograd_function,  ///< launches nothing: the node of an autograd.Function, which holds what it

@@ -105,11 +105,32 @@ struct TensorGroup {
   bool operator==(const TensorGroup&) const = default;
 };
 
+/// How an encoder of images runs: CLIP's vision model, and LLaVA's projector of what one of its
+/// layers puts out.
+struct TowerRun {
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t image = 0;  ///< pixels a side
+  std::int64_t patch = 0;
+  std::int64_t channels = 3;
+  std::int64_t layers_read = 0;  ///< after so many the projector reads; the others run for nothing
+  bool class_token = false;      ///< the projector is given it, too
+  bool sigmoid_gelu = true;      ///< x * sigmoid(1.702 x), op by op; else a gelu
+  bool projector_bias = true;
+  [[nodiscard]] std::int64_t patches() const { return (image / patch) * (image / patch); }
+  /// That an image takes among the decoder's.
+  [[nodiscard]] std::int64_t tokens() const { return patches() + (class_token ? 1 : 0); }
+  bool operator==(const TowerRun&) const = default;
+};
+
 /// An encoder of images beside the decoder, with its projector. A step without images holds its
 /// parameters, and no gradients or optimizer states of them.
 struct Tower {
   std::string encoder;  ///< "siglip_vision_model", …
   std::vector<TensorGroup> groups;
+  std::optional<TowerRun> run;  ///< none: steps with images are not planned
   bool operator==(const Tower&) const = default;
 };
 

@@ -97,6 +97,7 @@ struct ModelRun {
   double dropout = 0.0;
   double capacity_factor = 1.0;
   TransformerImpl transformer_impl = TransformerImpl::hf;
+  std::int64_t images = 0;  ///< of each sequence; their tokens are among its `seq`
   bool operator==(const ModelRun&) const = default;
 };
 

@@ -57,6 +57,24 @@ struct BlockValues {
   ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
 };
 
+/// What one layer of an encoder of images reads.
+struct TowerLayerValues {
+  LinearValues k, v, q, o, up, down;
+  ir::ValueId norm1 = ir::no_id, norm1_bias = ir::no_id;
+  ir::ValueId norm2 = ir::no_id, norm2_bias = ir::no_id;
+};
+
+/// What an encoder of images that runs reads.
+struct TowerValues {
+  ir::ValueId pixels = ir::no_id;  ///< (images, channels, rows, columns), fp32
+  ir::ValueId class_token = ir::no_id, patch = ir::no_id;
+  ir::ValueId positions = ir::no_id, places = ir::no_id;  ///< a table, and the rows taken
+  ir::ValueId norm = ir::no_id, norm_bias = ir::no_id;
+  ir::ValueId last_norm = ir::no_id, last_norm_bias = ir::no_id;
+  std::vector<TowerLayerValues> layers;
+  LinearValues first, second;  ///< the projector's
+};
+
 /// What exists before the step, by name. Made by the pass `declare`.
 struct ModelValues {
   ir::ValueId ids = ir::no_id, labels = ir::no_id;
@@ -67,6 +85,7 @@ struct ModelValues {
   std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
   std::vector<BlockValues> blocks;
   ir::ValueId memory_buffer = ir::no_id;  ///< Megatron-core's GlobalMemoryBuffer
+  TowerValues tower;  ///< of a step with images
 };
 
 /// What the optimizer updates, whole parameters, shards or a flat partition, and what it reads.

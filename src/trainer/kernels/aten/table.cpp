@@ -126,6 +126,10 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {recomputed_gelu, nullptr},
     {routing_multiplier, nullptr},
     {safe_softmax, nullptr},
+    {convolution, nullptr},
+    {convolution_backward, nullptr},
+    {masked_scatter, nullptr},
+    {masked_select, nullptr},
     {generated, nullptr},  // the trainer refuses --kernels compiled
     {compiled_unit, nullptr},
     {autograd_function, nullptr},
