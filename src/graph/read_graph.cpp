@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -11,6 +12,8 @@
 #include "ac_advisor/model/error.hpp"
 #include "files/fingerprint.hpp"
 #include "json/node.hpp"
+#include "lifetimes.hpp"
+#include "scan_graph.hpp"
 
 namespace ac_advisor::graph {
 namespace {
@@ -18,18 +21,11 @@ namespace {
 using json::Json;
 using json::Node;
 
-constexpr std::string_view dtype_names[] = {
-    "bfloat16", "float16", "float32", "float64",   "int64",         "int32",      "int16",
-    "int8",     "uint8",   "bool",    "complex64", "float8_e4m3fn", "float8_e5m2"};
-constexpr std::string_view phase_names[] = {"forward", "loss", "backward"};
-constexpr std::int64_t most_bytes = std::int64_t{1} << 50, most_blocks = 4096;
-constexpr std::int64_t most_operands = 1 << 14, most_launches = 1 << 20;
-
 /// A list of whole numbers from 0 to below `end`.
 Indices indices(const Node& node, std::size_t end) {
   const Json& list = node.json();
   if (!list.is_array()) node.fail("must be a list");
-  if (list.size() > static_cast<std::size_t>(most_operands) && end > 0 && list.size() > end)
+  if (list.size() > most_operands && end > 0 && list.size() > end)
     node.fail(fmt::format("has more than {} entries", end));
   Indices found;
   found.reserve(list.size());
@@ -67,7 +63,7 @@ class Reader {
     }
     if (g_.modules.empty()) root_.at("modules").fail("has no module; the first is the model");
     g_.blocks = indices(root_.at("blocks"), g_.modules.size());
-    if (g_.blocks.size() > static_cast<std::size_t>(most_blocks))
+    if (g_.blocks.size() > most_blocks)
       root_.at("blocks").fail(fmt::format("has more than {} entries", most_blocks));
     for (const Node& bytes : root_.at("storages").list())
       g_.storages.push_back(bytes.integer(0, most_bytes));
@@ -81,7 +77,7 @@ class Reader {
     g_.buffers = indices(root_.at("buffers"), g_.tensors.size());
     g_.inputs = indices(root_.at("inputs"), g_.tensors.size());
     g_.others = indices(root_.at("others"), g_.storages.size());
-    declare();
+    lifetimes_.emplace(g_);
     const std::vector<Node> micro_batches = root_.at("micro_batches").list();
     if (micro_batches.size() != g_.micro_batches.size())
       root_.at("micro_batches").fail("must have two: the first, and one that follows it");
@@ -90,8 +86,6 @@ class Reader {
   }
 
  private:
-  enum class State : std::uint8_t { none, resident, alive };
-
   void read_tensor(const Node& node) {
     Tensor tensor;
     tensor.storage = index(node.at("storage"), g_.storages.size());
@@ -103,21 +97,9 @@ class Reader {
           bytes > most_bytes)
         node.at("shape").fail("has more elements than any tensor");
     }
-    if (tensor.shape.size() > 64) node.at("shape").fail("has more than 64 dimensions");
+    if (tensor.shape.size() > most_dimensions)
+      node.at("shape").fail(fmt::format("has more than {} dimensions", most_dimensions));
     g_.tensors.push_back(std::move(tensor));
-  }
-
-  [[nodiscard]] State& state(Index storage) { return state_[static_cast<std::size_t>(storage)]; }
-  [[nodiscard]] Index storage_of(Index tensor) const {
-    return g_.tensors[static_cast<std::size_t>(tensor)].storage;
-  }
-
-  void declare() {
-    state_.assign(g_.storages.size(), State::none);
-    for (const Parameter& p : g_.parameters) state(storage_of(p.tensor)) = State::resident;
-    for (const Index tensor : g_.buffers) state(storage_of(tensor)) = State::resident;
-    for (const Index tensor : g_.inputs) state(storage_of(tensor)) = State::resident;
-    for (const Index storage : g_.others) state(storage) = State::resident;
   }
 
   void read_micro_batch(const Node& node, MicroBatch& micro) {
@@ -127,29 +109,21 @@ class Reader {
     for (const Node& op : ops) read_op(op, micro);
     micro.outputs = indices(node.at("outputs"), g_.storages.size());
     micro.loss = index(node.at("loss"), g_.storages.size());
-    if (state(micro.loss) == State::none) node.at("loss").fail("is no storage that is alive");
-    std::sort(made_.begin(), made_.end());
-    for (const Index s : micro.outputs)
-      if (!std::binary_search(made_.begin(), made_.end(), s))
-        node.at("outputs").fail("names a storage that no op makes");
     for (const Node& gradient : node.at("gradients").list()) {
       const std::vector<Node> numbers = gradient.list();
       if (numbers.size() != 3)
         gradient.fail("must be a parameter's number, a storage's and an op's");
-      const Gradient made{index(numbers[0], g_.parameters.size()),
-                          index(numbers[1], g_.storages.size()),
-                          index(numbers[2], micro.ops.size())};
-      if (state(made.storage) == State::none)
-        gradient.fail("names a storage that is not alive at the end");
-      if (micro.ops[static_cast<std::size_t>(made.whole)].phase != Phase::backward)
-        gradient.fail("names an op that is none of the backward");
-      micro.gradients.push_back(made);
+      micro.gradients.push_back({index(numbers[0], g_.parameters.size()),
+                                 index(numbers[1], g_.storages.size()),
+                                 index(numbers[2], micro.ops.size())});
     }
-    // What the micro-batch made is gone when the next begins, but for gradients.
-    for (const Index s : made_)
-      if (state(s) == State::alive) state(s) = State::none;
-    for (const auto& gradient : micro.gradients) state(gradient.storage) = State::resident;
-    made_.clear();
+    if (const Fault fault = lifetimes_->end(micro)) {
+      const Node field = node.at(fault.field);
+      (field.json().is_array() && std::string_view(fault.field) == "gradients"
+           ? field.list()[fault.entry]
+           : field)
+          .fail(fault.what);
+    }
   }
 
   void read_op(const Node& node, MicroBatch& micro) {
@@ -165,7 +139,7 @@ class Reader {
     read_list(node, "out", g_.storages.size(), op.out);
     read_list(node, "frees", g_.storages.size(), op.frees);
     read_list(node, "drops", g_.storages.size(), op.drops);
-    if (op.in.size() + op.out.size() > static_cast<std::size_t>(most_operands))
+    if (op.in.size() + op.out.size() > most_operands)
       node.fail(fmt::format("has more than {} operands", most_operands));
     if (const auto launches = node.find("launches"))
       op.launches = launches->integer(0, most_launches);
@@ -179,7 +153,7 @@ class Reader {
       if (micro.ops[static_cast<std::size_t>(op.forward)].phase == Phase::backward)
         forward->fail("is an op of the backward");
     }
-    run(node, op);
+    if (const Fault fault = lifetimes_->run(op)) node.at(fault.field).fail(fault.what);
     micro.ops.push_back(std::move(op));
   }
 
@@ -195,28 +169,6 @@ class Reader {
         Product{sizes[0].integer(0, most), sizes[1].integer(0, most), sizes[2].integer(0, most)};
   }
 
-  /// Whether it can run here: what it reads is alive, what it makes is not.
-  void run(const Node& node, const Op& op) {
-    const auto name = [](Index storage) { return fmt::format("storage {}", storage); };
-    for (const Index tensor : op.in)
-      if (state(storage_of(tensor)) == State::none)
-        node.at("in").fail("reads " + name(storage_of(tensor)) + ", which is not alive here");
-    for (const Index storage : op.out) {
-      if (state(storage) != State::none)
-        node.at("out").fail("makes " + name(storage) + ", which is alive already");
-      state(storage) = State::alive;
-      made_.push_back(storage);
-    }
-    for (const Index storage : op.frees) {
-      if (state(storage) == State::none)
-        node.at("frees").fail("frees " + name(storage) + ", which is not alive here");
-      if (state(storage) == State::alive) state(storage) = State::none;
-    }
-    for (const Index storage : op.drops)
-      if (state(storage) == State::none)
-        node.at("drops").fail("drops " + name(storage) + ", which is not alive here");
-  }
-
   Index name_of(const std::string& name) {
     const auto [at, added] = names_.try_emplace(name, static_cast<Index>(g_.op_names.size()));
     if (added) g_.op_names.push_back(name);
@@ -225,8 +177,7 @@ class Reader {
 
   const Node& root_;
   Graph& g_;
-  std::vector<State> state_;
-  Indices made_;
+  std::optional<Lifetimes> lifetimes_;
   std::unordered_map<std::string, Index> names_;
 };
 
@@ -239,13 +190,19 @@ bool is_graph(const std::string& text) {
          std::string_view::npos;
 }
 
-Graph read_graph(const std::string& text, const std::string& origin) {
+Graph read_by_names(const std::string& text, const std::string& origin) {
   const Json document = json::parse_document(text, origin);
   const Node root(document, origin, {}, "; is this a graph that ac_advisor.capture wrote?");
   if (const Node version = root.at("schema"); version.text() != schema)
     version.fail(fmt::format("is not \"{}\": capture the model again with this release", schema));
   Graph graph;
   Reader(root, graph).read();
+  return graph;
+}
+
+Graph read_graph(const std::string& text, const std::string& origin) {
+  Graph graph;
+  if (!scan_graph(text, graph)) graph = read_by_names(text, origin);
   graph.digest = files::fingerprint(text);
   return graph;
 }

@@ -15,6 +15,7 @@
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/simulate/memory.hpp"
+#include "graph/scan_graph.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -87,6 +88,14 @@ Json small_graph() {
 std::string refusal(const std::function<void(Json&)>& change) {
   Json g = small_graph();
   change(g);
+  graph::Graph scanned;
+  const bool taken = graph::scan_graph(g.dump(), scanned);
+  try {
+    const graph::Graph read = graph::read_by_names(g.dump(), "f.json");
+    if (taken) CHECK(scanned == read);
+  } catch (const UserError&) {
+    CHECK_FALSE(taken);
+  }
   try {
     static_cast<void>(graph::read_graph(g.dump(), "f.json"));
   } catch (const UserError& error) {
@@ -124,6 +133,64 @@ std::vector<std::size_t> places(const passes::StepProgram& step, ir::OpKind kind
 }
 
 }  // namespace
+
+TEST_CASE("a graph as it is captured is scanned, to what reading it by names gives") {
+  const std::string text = small_graph().dump();
+  graph::Graph scanned;
+  REQUIRE(graph::scan_graph(text, scanned));
+  CHECK(scanned == graph::read_by_names(text, "f.json"));
+  graph::Graph spaced;
+  CHECK(graph::scan_graph(small_graph().dump(2) + "\n", spaced));
+  CHECK(spaced == scanned);
+}
+
+TEST_CASE("what is unusual in a graph is read by names: escapes, keys that nobody knows") {
+  const auto taken = [](const std::function<void(Json&)>& change) {
+    Json g = small_graph();
+    change(g);
+    graph::Graph scanned;
+    const bool done = graph::scan_graph(g.dump(), scanned);
+    CHECK_NOTHROW(static_cast<void>(graph::read_graph(g.dump(), "f.json")));
+    return done;
+  };
+  CHECK(taken([](Json&) {}));
+  CHECK_FALSE(taken([](Json& g) { g["name"] = "a \"quoted\" name"; }));
+  CHECK_FALSE(taken([](Json& g) { g["name"] = "caf\u00e9"; }));
+  CHECK_FALSE(taken([](Json& g) { g["made_by"]["host"] = "h"; }));
+  CHECK(taken([](Json& g) { op(g, 0)["flops"] = 17179869184.0; }));
+  CHECK(taken([](Json& g) { op(g, 0)["flops"] = 1.5e10; }));
+}
+
+TEST_CASE("what is no JSON is no graph, however near it comes") {
+  const std::string text = small_graph().dump();
+  const auto changed = [&](const std::string& from, const std::string& to) {
+    std::string other = text;
+    const std::size_t at = other.find(from);
+    REQUIRE(at != std::string::npos);
+    return other.replace(at, from.size(), to);
+  };
+  const std::string texts[] = {changed("\"batch\":2", "\"batch\":02"),
+                               changed("\"batch\":2", "\"batch\":2.0"),
+                               changed("\"batch\":2", "\"batch\":2e0"),
+                               changed("\"batch\":2", "\"batch\":+2"),
+                               changed("\"batch\":2", "\"batch\":2,\"batch\":2"),
+                               changed("\"trained\":true", "\"trained\":truer"),
+                               changed("\"launches\":1", "\"launches\":1,\"flops\":01.5"),
+                               changed("\"launches\":1", "\"launches\":1,\"flops\":1."),
+                               changed("\"launches\":1", "\"launches\":1,\"flops\":1.e3"),
+                               changed("\"launches\":1", "\"launches\":1,\"flops\":1e"),
+                               changed("\"others\":[]", "\"others\":[,]"),
+                               changed("\"others\":[]", "\"others\":[1,]"),
+                               text + "x",
+                               text + "{}",
+                               text.substr(0, text.size() - 1)};
+  for (const std::string& one : texts) {
+    CAPTURE(one);
+    graph::Graph scanned;
+    CHECK_FALSE(graph::scan_graph(one, scanned));
+    CHECK_THROWS_AS(static_cast<void>(graph::read_graph(one, "f.json")), UserError);
+  }
+}
 
 TEST_CASE("a graph's blocks are FSDP2's units: gathered for each pass, reduced after backward") {
   const passes::StepProgram step = planned({{"--world", "4"}, {"--shard", "fsdp2"}});

@@ -36,11 +36,13 @@ struct Tensor {
   Index storage = 0;
   DType dtype = DType::bfloat16;
   std::vector<std::int64_t> shape;
+  bool operator==(const Tensor&) const = default;
 };
 
 struct Module {
   std::string path;  ///< "model.layers.0.mlp"; empty: the model
   Index block = -1;  ///< that it is in, in Graph::blocks; -1: none
+  bool operator==(const Module&) const = default;
 };
 
 struct Parameter {
@@ -48,6 +50,7 @@ struct Parameter {
   Index tensor = 0;
   bool trained = true;
   Index module = 0;  ///< whose it is, by its name
+  bool operator==(const Parameter&) const = default;
 };
 
 enum class Phase : std::uint8_t { forward, loss, backward };
@@ -55,6 +58,7 @@ enum class Phase : std::uint8_t { forward, loss, backward };
 /// [rows, columns, inner] of a matrix product, batches in the rows.
 struct Product {
   std::int64_t rows = 0, columns = 0, inner = 0;
+  bool operator==(const Product&) const = default;
 };
 
 /// One op of PyTorch's dispatcher, or what it does between freeing and allocating.
@@ -71,12 +75,14 @@ struct Op {
   double flops = 0;    ///< of attention and convolution
   Index node = -1;     ///< of autograd that runs it, in the order of execution
   Index forward = -1;  ///< the op whose node that is
+  bool operator==(const Op&) const = default;
 };
 
 struct Gradient {
   Index parameter = 0;
   Index storage = 0;
   Index whole = 0;  ///< the op after which it is: what autograd accumulates then
+  bool operator==(const Gradient&) const = default;
 };
 
 struct MicroBatch {
@@ -84,6 +90,7 @@ struct MicroBatch {
   Indices outputs;  ///< storages of the module's output
   Index loss = 0;
   std::vector<Gradient> gradients;
+  bool operator==(const MicroBatch&) const = default;
 };
 
 struct Graph {
@@ -99,6 +106,7 @@ struct Graph {
   /// The first of a step, and each that follows it, whose gradients are added to the first's.
   std::array<MicroBatch, 2> micro_batches;
   std::string digest;  ///< of the file's text
+  bool operator==(const Graph&) const = default;
 };
 
 /// Whether a JSON text is one: it names this schema.
