@@ -48,6 +48,12 @@ void check_all(const Setting& s) {
     s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
   if (s.c.memory.loss == LossKind::chunked_logits)
     s.refuse("--loss " + loss_option(s.c), "its chunks are torchtune's; use --loss ce");
+  if (s.c.run.images > 0 && s.target.name != hf.name)
+    s.refuse("--images " + std::to_string(s.c.run.images),
+             "what it trains of an encoder is not known here; export to hf");
+  if (s.c.run.images > 0 && s.c.memory.ac != AcMode::none)
+    s.refuse(s.ac() + " with --images",
+             "it checkpoints the encoder's layers, too, which is not planned; use --ac none");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",

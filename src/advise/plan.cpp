@@ -146,7 +146,8 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     notes.push_back(fmt::format(
         "{} images a sequence take {} of its {} tokens, their pixels are held in fp32; the encoder "
         "({}) and its projector are trained, but for the layers whose output is not read; --ac is "
-        "of the decoder's blocks alone; the scratch of cuDNN's convolution of patches is not "
+        "of the decoder's blocks alone (transformers' own switch takes the encoder's, too); the "
+        "scratch of cuDNN's convolution of patches is not "
         "planned",
         c.run.images, c.run.images * result.model.tower->run->tokens(), c.run.seq,
         result.model.tower->encoder));

@@ -110,14 +110,16 @@ constexpr Exclusion exclusions_of_tower[] = {
        return with_images(c) && c.run.attention == Attention::eager;
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c) + " --attn eager"; }},
-    {"--images N --output-dtype fp32 or --optimizer-in-backward", "not planned together yet",
-     "leave one of them out",
+    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
+     "no step of the two together was compared yet", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
-       return with_images(c) && (c.memory.wide_output || c.optimizer.in_backward);
+       return with_images(c) && (c.memory.wide_output || c.optimizer.in_backward ||
+                                 c.memory.kernels == Kernels::fused);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return images(c) +
-              (c.memory.wide_output ? " --output-dtype fp32" : " --optimizer-in-backward");
+       return images(c) + (c.memory.wide_output      ? " --output-dtype fp32"
+                           : c.optimizer.in_backward ? " --optimizer-in-backward"
+                                                     : " --kernels fused");
      }},
 };
 

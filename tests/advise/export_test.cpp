@@ -112,6 +112,11 @@ TEST_CASE("what no framework has is refused by all") {
     c.memory.loss = LossKind::ce_no_upcast;
     CHECK(says(error(target, llama_8b(), c), {"--loss ce-no-upcast"}));
     c = plain(target);
+    c.run.images = 1;
+    c.memory.ac = AcMode::full;
+    CHECK(says(error(target, llama_8b(), c),
+               {"--images", target == "hf" ? "the encoder's layers, too" : "export to hf"}));
+    c = plain(target);
     c.optimizer.ema = true;
     CHECK(says(error(target, llama_8b(), c), {"--ema"}));
     c = plain(target);

@@ -317,7 +317,7 @@ const Case cases[] = {
        c.run.attention = Attention::eager;
      },
      "--images 1 --attn eager"},
-    {"--images N --output-dtype fp32 or --optimizer-in-backward",
+    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
        c.memory.wide_output = true;
