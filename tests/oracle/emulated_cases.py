@@ -170,8 +170,16 @@ BESIDE_ENCODER |= WITH_IMAGES
 OTHERS |= BESIDE_ENCODER
 OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) in OTHERS.items()
                 for name, values in ({"tiny_" + family: tiny} | real).items()}
+
+
+def whole_llava():
+    cut = OTHER_VALUES["llava15_7b_4layers"]
+    return cut | {"text_config": cut["text_config"] | {"num_hidden_layers": 32}}
+
+
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
-    | OTHER_VALUES | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
+    | OTHER_VALUES | {"llava15_7b": whole_llava()} \
+    | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
@@ -238,6 +246,7 @@ def other_families():
 
 
 def models_with_images():
+    """Two of a whole model, too."""
     for family in WITH_IMAGES:
         for ac in ("none", "full", "selective"):
             yield case("tiny_" + family, 2, 64, ac, images=2)
@@ -250,6 +259,8 @@ def models_with_images():
             yield case(model, 1, 1024, "none", "chunked:256", images=1, **EXPANDABLE)
             yield case(model, 4, 640, "full", images=1, grad_accum=2)
             yield case(model, 4, 640, "none", images=1, optimizer="adamw-foreach")
+    yield case("llava15_7b", 1, 2048, "full", images=1)
+    yield case("llava15_7b", 2, 1024, "full", images=1, **EXPANDABLE)
 
 
 def small_models():
@@ -337,8 +348,8 @@ def widened_sums():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), other_families(), models_with_images(), small_models(), every_mode("llama1b_4layers", 2, 2048),
-                  whole_models(), ends_apart(), widened_sums()):
+    for cases in (every_family(), other_families(), models_with_images(), small_models(),
+                  every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:
                 seen.add(label(entry))
