@@ -172,13 +172,22 @@ OTHER_VALUES = {name: {"model_type": family} | values for family, (tiny, real) i
                 for name, values in ({"tiny_" + family: tiny} | real).items()}
 
 
+def other_llavas():
+    """Another layer's features, the class token among them, another activation."""
+    tiny = OTHER_VALUES["tiny_llava"]
+    vision = tiny["vision_config"] | {"hidden_act": "gelu", "num_hidden_layers": 5}
+    return {"tiny_llava_last": tiny | {"vision_config": vision, "vision_feature_layer": -1,
+                                       "vision_feature_select_strategy": "full"},
+            "tiny_llava_third": tiny | {"vision_config": vision, "vision_feature_layer": 2}}
+
+
 def whole_llava():
     cut = OTHER_VALUES["llava15_7b_4layers"]
     return cut | {"text_config": cut["text_config"] | {"num_hidden_layers": 32}}
 
 
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
-    | OTHER_VALUES | {"llava15_7b": whole_llava()} \
+    | OTHER_VALUES | {"llava15_7b": whole_llava()} | other_llavas() \
     | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
@@ -220,7 +229,7 @@ def every_family():
         yield case(model, 2, 2048, attn="flash")
         yield case(model, 2, 2048, "full", **FSDP8, **EXPANDABLE)
     for model in VALUES:
-        if not model.startswith("tiny_") or model in OTHER_VALUES:
+        if not model.startswith("tiny_") or model in OTHER_VALUES | other_llavas():
             continue
         for ac in ("none", "full", "selective"):
             yield case(model, 2, 32, ac)
@@ -259,6 +268,10 @@ def models_with_images():
             yield case(model, 1, 1024, "none", "chunked:256", images=1, **EXPANDABLE)
             yield case(model, 4, 640, "full", images=1, grad_accum=2)
             yield case(model, 4, 640, "none", images=1, optimizer="adamw-foreach")
+    for model in other_llavas():
+        for ac in ("none", "full"):
+            yield case(model, 2, 64, ac, images=2)
+        yield case(model, 1, 64, "none", images=1)
     yield case("llava15_7b", 1, 2048, "full", images=1)
     yield case("llava15_7b", 2, 1024, "full", images=1, **EXPANDABLE)
 

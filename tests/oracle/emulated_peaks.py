@@ -144,7 +144,7 @@ def build(entry, on_loss):
 def images_of(config, ids, images):
     """So many images a sequence, as a processor makes them, in fp32; their tokens are put into `ids`."""
     vision = config.vision_config
-    tokens = (vision.image_size // vision.patch_size) ** 2
+    tokens = (vision.image_size // vision.patch_size) ** 2 + (config.vision_feature_select_strategy == "full")
     ids[ids == config.image_token_id] = 0
     ids[:, :images * tokens] = config.image_token_id
     shape = (ids.shape[0] * images, vision.num_channels, vision.image_size, vision.image_size)
