@@ -27,14 +27,17 @@ void check_all(const Setting& s) {
     s.refuse("--kernels compiled",
              "it does not compile blocks one by one; export to torchtitan or hf, or use --kernels "
              "eager");
-  if (s.c.layout.tp > 1 && s.target.name != torchtitan.name)
+  if (s.c.megatron() && s.target.name != megatron.name)
+    s.refuse(std::string("--transformer-impl ") + to_option(s.c.run.transformer_impl),
+             "the plan is of Megatron-core's own step; export to megatron");
+  if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::torchtitan &&
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",
              "its embedding and head are in the root's unit; use --fsdp-unit block");
-  if (s.c.layout.pp > 1 && s.target.name != torchtitan.name)
+  if (s.c.layout.pp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--pp " + std::to_string(s.c.layout.pp),
              "the plan is of torch.distributed.pipelining in TorchTitan's layout; export to "
              "torchtitan, or use --pp 1");

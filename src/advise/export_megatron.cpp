@@ -3,6 +3,7 @@
 // (--recompute-*, --attention-*), training/config/ (--micro-batch-size, --use-torch-fsdp2).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "export_target.hpp"
@@ -97,7 +98,7 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
   flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
                          ? "--grad-reduce-in-bf16"
                          : "--accumulate-allreduce-grads-in-fp32");
-  if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero())
+  if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero() && !s.c.megatron())
     out.notes.emplace_back(
         "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
         "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");
@@ -137,20 +138,55 @@ void check(const Setting& s) {
              "the plan has neither its Muon nor its CPU optimizer; use --optimizer adamw or sgd");
 }
 
+/// --pp-layers A,B,…,B,Z: what the first and the last stage have.
+void add_stage_sizes(const Setting& s, Flags& flags) {
+  const std::vector<std::int64_t>& layers = s.c.layout.pp_layers;
+  if (layers.empty()) return;
+  const bool one_each = static_cast<std::int64_t>(layers.size()) == s.c.layout.pp;
+  const bool middle_alike =
+      layers.size() < 3 || std::all_of(layers.begin() + 1, layers.end() - 1,
+                                       [&](std::int64_t n) { return n == layers[1]; });
+  if (!one_each || !middle_alike)
+    s.refuse("--pp-layers " + pp_layers_text(s.c),
+             "--decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers leave the "
+             "same to all stages between them; use such a split");
+  flags.push_back(fmt::format("--decoder-first-pipeline-num-layers {}", layers.front()));
+  flags.push_back(fmt::format("--decoder-last-pipeline-num-layers {}", layers.back()));
+}
+
+/// Of a plan of Megatron-core's own step.
+void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
+  const Layout& layout = s.c.layout;
+  flags.push_back(fmt::format("--transformer-impl {}", to_option(s.c.run.transformer_impl)));
+  flags.emplace_back("--no-gradient-accumulation-fusion");
+  flags.push_back(fmt::format("--tensor-model-parallel-size {}", layout.tp));
+  if (layout.tp > 1 && layout.sequence_parallel) flags.emplace_back("--sequence-parallel");
+  flags.push_back(fmt::format("--pipeline-model-parallel-size {}", layout.pp));
+  if (layout.pp_chunks > 1)
+    flags.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", layout.pp_chunks));
+  add_stage_sizes(s, flags);
+  if (!s.c.runtime.cublas_workspace.empty())
+    out.notes.push_back("set CUBLAS_WORKSPACE_CONFIG=" + s.c.runtime.cublas_workspace);
+}
+
 void write(const Setting& s, ExportResult& out) {
   check(s);
+  const bool own = s.c.megatron();
+  const double dropout =
+      own && s.c.run.dropout == 0.0 ? s.model.attention_dropout : s.c.run.dropout;
   Flags flags = {
       fmt::format("--micro-batch-size {}", s.c.run.batch),
       fmt::format("--global-batch-size {}", s.global_batch()),
       fmt::format("--seq-length {}", s.c.run.seq),
-      fmt::format("--attention-dropout {}", s.c.run.dropout),
-      "--hidden-dropout 0.0",
+      fmt::format("--attention-dropout {}", dropout),
+      fmt::format("--hidden-dropout {:.1f}", own ? s.model.residual_dropout : 0.0),
       fmt::format("--attention-backend {}", attention_backend(s)),
       fmt::format("--optimizer {}", s.c.optimizer.kind == Optimizer::sgd ? "sgd" : "adam")};
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
   if (s.model.moe && s.c.run.capacity_factor != 1.0)
     flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.run.capacity_factor));
   flags.push_back(fmt::format("--clip-grad {:.1f}", s.c.optimizer.clip_grad));
+  if (own) add_layout(s, flags, out);
   add_precision(s, flags, out);
   add_sharding(s, flags, out);
   add_checkpointing(s, flags, out);

@@ -122,6 +122,11 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.shard != Sharding::zero1;
      },
      with<shard_text>},
+    {"--transformer-impl --reduce-dtype bf16", "main gradients are planned in fp32",
+     "use --reduce-dtype fp32",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.shard != Sharding::none && c.precision.reduce_dtype != DType::f32;
+     }},
     {"--transformer-impl, an optimizer other than adamw or adamw-foreach",
      "its Adam is Transformer Engine's or Apex's, or PyTorch's foreach one without them",
      "use --optimizer adamw",
@@ -155,6 +160,9 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.hold_output || c.memory.wide_output;
      }},
+    {"--transformer-impl --images N", "Megatron-core's models with images are not planned",
+     "use --transformer-impl hf",
+     [](const ModelSpec&, const StepConfig& c) { return c.run.images > 0; }},
     {"--transformer-impl --lora or --quantize", "adapters are not planned with it",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) {

@@ -127,8 +127,8 @@ constexpr Exclusion exclusions_of_tower[] = {
 
 extern const Pass tower_pass;
 const Pass tower_pass{
-    "tower",          Stage::before, "parameters of an image encoder that does not run",
-    always,           run,           exclusions_of_tower,
+    "tower",         Stage::before, "parameters of an image encoder that does not run",
+    always,          run,           exclusions_of_tower,
     Of::transformers};
 
 }  // namespace ac_advisor::passes

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/options.hpp"
 
 using namespace ac_advisor;
 
@@ -304,6 +305,27 @@ TEST_CASE("torchtitan: what it has not is refused with the way out") {
   model::ModelSpec gemma = llama_8b();
   gemma.family = "gemma2";
   CHECK(says(error("torchtitan", gemma, {}), {"gemma2", "llama3 and qwen3"}));
+}
+
+TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's") {
+  StepConfig c = resolve_options({{"--framework", "megatron"},
+                                  {"--transformer-impl", "transformer_engine"},
+                                  {"--world", "8"},
+                                  {"--tp", "2"},
+                                  {"--pp", "2"},
+                                  {"--shard", "zero1"},
+                                  {"--grad-accum", "4"},
+                                  {"--pp-layers", "15,17"},
+                                  {"--cublas-workspace", ":4096:8"}});
+  CHECK(says(exported("megatron", llama_8b(), c),
+             {"--transformer-impl transformer_engine\n", "--tensor-model-parallel-size 2\n",
+              "--sequence-parallel\n", "--pipeline-model-parallel-size 2\n",
+              "--use-distributed-optimizer\n", "--decoder-first-pipeline-num-layers 15\n",
+              "--decoder-last-pipeline-num-layers 17\n", "CUBLAS_WORKSPACE_CONFIG=:4096:8"}));
+  CHECK(says(error("torchtitan", llama_8b(), c), {"--transformer-impl", "export to megatron"}));
+  c.layout.pp = 4;
+  c.layout.pp_layers = {8, 9, 7, 8};
+  CHECK(says(error("megatron", llama_8b(), c), {"--pp-layers 8,9,7,8", "the same to all stages"}));
 }
 
 TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is core_attn") {

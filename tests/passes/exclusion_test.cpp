@@ -147,6 +147,12 @@ const Case cases[] = {
        sharded(c, Sharding::fsdp2);
      },
      "--shard fsdp2"},
+    {"--transformer-impl --reduce-dtype bf16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       sharded(c, Sharding::ddp);
+     },
+     "planned in fp32"},
     {"--transformer-impl, an optimizer other than adamw or adamw-foreach",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -178,6 +184,12 @@ const Case cases[] = {
        c.memory.hold_output = true;
      },
      "computed inside the model"},
+    {"--transformer-impl --images N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.images = 1;
+     },
+     "models with images"},
     {"--transformer-impl --lora or --quantize",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);

@@ -30,6 +30,7 @@ StepConfig config(TransformerImpl impl = TransformerImpl::transformer_engine) {
   c.run.transformer_impl = impl;
   c.run.attention = Attention::eager;
   c.memory.kernels = Kernels::fused;
+  c.precision.reduce_dtype = DType::f32;
   c.memory.hold_output = false;
   return c;
 }

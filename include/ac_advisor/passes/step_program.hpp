@@ -85,7 +85,7 @@ struct ModelValues {
   std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
   std::vector<BlockValues> blocks;
   ir::ValueId memory_buffer = ir::no_id;  ///< Megatron-core's GlobalMemoryBuffer
-  TowerValues tower;  ///< of a step with images
+  TowerValues tower;                      ///< of a step with images
 };
 
 /// What the optimizer updates, whole parameters, shards or a flat partition, and what it reads.

@@ -1,0 +1,140 @@
+"""The cases of megatron_peaks.json: models, and Megatron-LM's own options; a case is one rank's step."""
+
+GOLDEN = {"num_layers": 12, "hidden_size": 512, "ffn_hidden_size": 2048, "num_attention_heads": 8, "vocab_size": 50257,
+          "max_position_embeddings": 1024}
+TINY = {"num_layers": 2, "hidden_size": 128, "ffn_hidden_size": 512, "num_attention_heads": 4, "vocab_size": 1000,
+        "max_position_embeddings": 256}
+LLAMA = {"gated_linear_unit": True, "add_bias_linear": False, "normalization": "RMSNorm", "position_embedding_type": "rope",
+         "hidden_dropout": 0.0, "attention_dropout": 0.0, "untied": True}
+VARIANTS = {
+    "swiglu": {"gated_linear_unit": True, "ffn_hidden_size": 1344},
+    "untied": {"untied": True},
+    "without_bias": {"add_bias_linear": False},
+    "rope": {"position_embedding_type": "rope"},
+    "qk_layernorm": {"qk_layernorm": True},
+    "gqa": {"num_query_groups": 2},
+    "squared_relu": {"squared_relu": True, "add_bias_linear": False},
+    "rmsnorm": {"normalization": "RMSNorm"},
+    "without_dropout": {"hidden_dropout": 0.0, "attention_dropout": 0.0},
+    "llama": LLAMA | {"ffn_hidden_size": 1344, "num_query_groups": 4},
+}
+MODELS = {
+    "golden": GOLDEN, "golden_4layers": GOLDEN | {"num_layers": 4}, "tiny": TINY, "tiny_4layers": TINY | {"num_layers": 4},
+    "larger_4layers": GOLDEN | {"num_layers": 4, "hidden_size": 2048, "ffn_hidden_size": 8192, "num_attention_heads": 16,
+                                "vocab_size": 32000, "max_position_embeddings": 2048},
+    "larger_llama_4layers": LLAMA | {"num_layers": 4, "hidden_size": 2048, "ffn_hidden_size": 5632,
+                                     "num_attention_heads": 16, "num_query_groups": 4, "vocab_size": 32000,
+                                     "max_position_embeddings": 2048},
+} | {f"golden_{name}_4layers": GOLDEN | {"num_layers": 4} | values for name, values in VARIANTS.items()}
+
+SHARDED = {"use_distributed_optimizer": True}
+OVERLAPPED = SHARDED | {"overlap_grad_reduce": True, "overlap_param_gather": True}
+SEQUENCE = {"sequence_parallel": True}
+UNFUSED, FLASH = ({"impl": "transformer_engine", "attn": backend} for backend in ("unfused", "flash"))
+LOCAL = {"impl": "local"}
+TORCH = {"impl": "local", "optimizer": "torch", "masked_softmax_fusion": False}  # neither Transformer Engine nor Apex
+
+
+def case(model, batch=4, micro_batches=None, world=1, **more):
+    values = MODELS[model]
+    seq = more.pop("seq", values["max_position_embeddings"])
+    return {"model": model, "batch": batch, "seq": seq, "world": world, "micro_batches": micro_batches or 2} | more
+
+
+def config_of(model):
+    return MODELS[model]
+
+
+def label(entry):
+    return " ".join(f"{key}={value}" for key, value in entry.items())
+
+
+def one_rank():
+    for impl in (LOCAL, TORCH, UNFUSED, FLASH):
+        yield case("tiny", 2, **impl)
+        yield case("tiny", 2, **impl, **SHARDED)
+        yield case("golden", 4, 4, **impl)
+        yield case("golden", 4, 4, **impl, **SHARDED)
+        for batch in (1, 2, 3):
+            yield case("golden_4layers", batch, **impl)
+        yield case("larger_4layers", 1, **impl)
+    for impl in (LOCAL, UNFUSED):
+        for more in ({"deterministic": False}, {"bias_activation_fusion": False}, {"bias_dropout_fusion": False},
+                     {"log_num_zeros": False}, {"masked_softmax_fusion": False}, {"recompute": "full"},
+                     {"recompute": "selective"}, {"micro_batches": 1}, {"seq": 1000}):
+            yield case("golden_4layers", **impl, **more)
+
+
+def variants():
+    for impl in (LOCAL, UNFUSED, FLASH):
+        for name in VARIANTS:
+            yield case(f"golden_{name}_4layers", **impl)
+        yield case("larger_llama_4layers", 1, **impl)
+        if impl is not LOCAL:  # PyTorch's RMSNorm refuses sequence parallelism
+            yield case("larger_llama_4layers", 2, world=2, tp=2, **impl, **SEQUENCE)
+
+
+def replicas():
+    for impl in (LOCAL, UNFUSED, FLASH):
+        for more in ({}, SHARDED, OVERLAPPED, {"overlap_grad_reduce": True}):
+            yield case("golden", 4, 1, world=8, **impl, **more)
+    yield case("golden", 4, 1, world=8, **TORCH)
+    yield case("golden", 4, 1, world=8, **TORCH, **SHARDED)
+
+
+def layers_in_parts():
+    for impl in (LOCAL, UNFUSED, FLASH):
+        for tp in (2, 4):
+            for more in ({}, SEQUENCE):
+                yield case("golden", 4, 2, world=8, tp=tp, **impl, **more)
+                yield case("golden", 4, 2, world=8, tp=tp, **impl, **more, **OVERLAPPED)
+        if impl is not LOCAL:
+            yield case("golden_llama_4layers", 4, 2, world=8, tp=2, **impl, **SEQUENCE)
+    yield case("golden", 4, 2, world=8, tp=2, **TORCH)
+
+
+def every_rank(model, pp, world, **more):
+    for rank in sorted({0, pp // 2, pp - 1}):
+        yield case(model, 4, 8 * 4 * pp * more.get("tp", 1) // (4 * world), world, pp=pp, pp_rank=rank, **more)
+
+
+def stages():
+    for impl in (LOCAL, UNFUSED, FLASH):
+        for pp in (2, 4):
+            yield from every_rank("golden", pp, 8, **impl)
+            yield from every_rank("golden", pp, 8, layers_per_virtual_stage=1, **impl)
+            yield from every_rank("golden", pp, 8, **impl, **OVERLAPPED)
+        yield from every_rank("golden", 2, 8, tp=2, **impl)
+        yield from every_rank("golden", 2, 8, tp=2, **impl, **SEQUENCE)
+        yield from every_rank("golden", 4, 8, tp=2, layers_per_virtual_stage=1, **impl, **SEQUENCE, **OVERLAPPED)
+        yield from every_rank("golden_untied_4layers", 2, 8, **impl)
+
+
+def last_ranks():
+    """The world's last rank, which is the one that Megatron-LM logs: its shard has the embedding's end."""
+    for impl in (LOCAL, UNFUSED, FLASH):
+        for more in (SHARDED, OVERLAPPED):
+            yield case("golden", 4, 1, 8, last_rank=True, **impl, **more)
+        for tp in (2, 4):
+            yield case("golden", 4, tp, 8, tp=tp, last_rank=True, **impl, **SEQUENCE, **SHARDED)
+        yield case("golden", 4, 4, 8, pp=4, pp_rank=3, layers_per_virtual_stage=1, last_rank=True, **impl, **OVERLAPPED)
+
+
+def all_cases():
+    seen = set()
+    for cases in (one_rank(), variants(), replicas(), layers_in_parts(), stages(), last_ranks()):
+        for entry in cases:
+            if label(entry) not in seen:
+                seen.add(label(entry))
+                yield entry
+
+
+def rank_of(entry):
+    """The first of a stage's ranks, which are neighbours, or the last."""
+    ranks = entry["world"] // entry.get("pp", 1)
+    return entry.get("pp_rank", 0) * ranks + (ranks - 1 if entry.get("last_rank") else 0)
+
+
+if __name__ == "__main__":
+    for world, rank in sorted({(entry["world"], rank_of(entry)) for entry in all_cases()}):
+        print(world, rank)

@@ -1,0 +1,68 @@
+"""Joins what megatron_peaks.py wrote, a file a rank, into megatron_peaks.json, in the planner's own words.
+
+    python megatron_merge.py megatron_peaks.json FILE...
+
+Leaves out what the planner has no option for: recomputation, fusions that are off, a model of one rank whose optimizer
+is distributed.
+"""
+
+import json
+import sys
+
+import megatron_cases
+
+SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine 2.11.0, emulated h100-80gb"
+ATTENTION = {"unfused": "eager", "flash": "flash", "fused": "cudnn"}
+NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights"}
+NOT_PLANNED = ("recompute", "bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic",
+               "log_num_zeros")
+
+
+def model(values):
+    """Megatron-LM's arguments."""
+    return {"model_type": "megatron"} | {NAMES.get(key, key): value for key, value in values.items()}
+
+
+def replicas(entry):
+    return entry["world"] // (entry.get("tp", 1) * entry.get("pp", 1))
+
+
+def is_planned(entry):
+    sharded_alone = entry.get("use_distributed_optimizer") and replicas(entry) == 1
+    return not sharded_alone and not any(key in entry for key in NOT_PLANNED)
+
+
+def options(entry):
+    values = {"model": entry["model"], "framework": "megatron", "transformer_impl": entry["impl"],
+              "batch": entry["batch"], "seq": entry["seq"], "grad_accum": entry["micro_batches"],
+              "attn": ATTENTION[entry.get("attn", "unfused")], "clip_grad": "1", "cublas_workspace": ":4096:8"}
+    if entry["world"] > 1:
+        values["world"] = entry["world"]
+    if entry.get("tp", 1) > 1:
+        values |= {"tp": entry["tp"], "sp": entry.get("sequence_parallel", False)}
+    if replicas(entry) > 1:
+        values["shard"] = "zero1" if entry.get("use_distributed_optimizer") else "ddp"
+    if entry.get("pp", 1) > 1:
+        values |= {"pp": entry["pp"], "pp_rank": entry.get("pp_rank", 0)}
+    if layers := entry.get("layers_per_virtual_stage"):
+        chunks = megatron_cases.config_of(entry["model"])["num_layers"] // entry["pp"] // layers
+        values["pp_schedule"] = f"interleaved:{chunks}"
+    return values
+
+
+def main(output, files):
+    cases = []
+    for name in files:
+        with open(name) as file:
+            found = json.load(file)
+        cases += [entry | {"case": options(entry["case"])} for entry in found["cases"] if is_planned(entry["case"])]
+    # Alike in the planner's words: gradients and gathers that overlap or do not.
+    cases = list({json.dumps(entry["case"]): entry for entry in cases}.values())
+    models = {name: model(megatron_cases.config_of(name)) for name in sorted({entry["case"]["model"] for entry in cases})}
+    with open(output, "w") as file:
+        head = {"source": SOURCE, "models": models}
+        file.write(json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(map(json.dumps, cases)) + "\n]}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
