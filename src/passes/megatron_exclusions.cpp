@@ -69,10 +69,12 @@ bool has_window(const ModelSpec& m, const StepConfig& c) {
   return false;
 }
 
-/// --pp-layers fits the model, or it goes round by itself.
+/// --pp-layers fits the model, 0 at the ends at most, or it goes round by itself.
 bool stages_fit(const ModelSpec& m, const StepConfig& c) {
   const auto& layers = c.layout.pp_layers;
   if (layers.empty()) return m.layers % (c.layout.pp * c.layout.pp_chunks) == 0;
+  for (std::size_t i = 1; i + 1 < layers.size(); ++i)
+    if (layers[i] == 0) return false;
   return static_cast<std::int64_t>(layers.size()) == c.layout.pp * c.layout.pp_chunks &&
          std::accumulate(layers.begin(), layers.end(), std::int64_t{0}) == m.layers;
 }
@@ -102,9 +104,16 @@ constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model of more than 4096 blocks", "at most 4096",
      "give a model of fewer blocks",
      [](const ModelSpec& m, const StepConfig&) { return m.layers > 4096; }, with_model},
-    {"--transformer-impl, --ac other than none",
-     "Megatron-core recomputes by functions of its own, which are not planned yet", "use --ac none",
-     [](const ModelSpec&, const StepConfig& c) { return c.memory.ac != AcMode::none; },
+    {"--transformer-impl, --ac other than none, full, grouped:K or attention, or --ac-scope "
+     "submodule",
+     "Megatron-core recomputes whole layers (uniform), or the core of attention",
+     "use --ac full, grouped:K or attention",
+     [](const ModelSpec&, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return (ac != AcMode::none && ac != AcMode::full && ac != AcMode::grouped &&
+               ac != AcMode::attention) ||
+              (ac == AcMode::full && c.memory.scope != AcScope::block);
+     },
      with<ac_text>},
     {"--transformer-impl, a loss other than ce",
      "Megatron-core's cross-entropy is the one over parts of the vocabulary", "use --loss ce",

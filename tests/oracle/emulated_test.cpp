@@ -169,10 +169,12 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
 
 TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emulated device") {
   const Compared all = compared("megatron_peaks.json");
-  CHECK(all.allocated.count() >= 40);
+  CHECK(all.allocated.count() >= 70);
   CHECK(all.allocated.median() <= 0.2);
-  CHECK(all.allocated.worst() <= 1);
-  CHECK(all.allocated.above(0.5) <= 6);  // middle stages: tensors of one message more or less
+  // Middle stages, by tensors of one message; recomputed layers, of which Megatron-core's function
+  // holds the output and its gradient to the end: 44 MiB of 5.8 GB.
+  CHECK(all.allocated.above(0.5) <= 14);
+  CHECK(all.allocated.worst() <= 1.5);
   // --log-num-zeros-in-grad, which the runs had and the plan has not, makes 232 MB in the
   // optimizer's step; launches are not compared, as deterministic mode fills each new tensor by one
   // of its own.

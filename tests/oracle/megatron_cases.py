@@ -60,9 +60,17 @@ def one_rank():
         yield case("larger_4layers", 1, **impl)
     for impl in (LOCAL, UNFUSED):
         for more in ({"deterministic": False}, {"bias_activation_fusion": False}, {"bias_dropout_fusion": False},
-                     {"log_num_zeros": False}, {"masked_softmax_fusion": False}, {"recompute": "full"},
-                     {"recompute": "selective"}, {"micro_batches": 1}, {"seq": 1000}):
+                     {"log_num_zeros": False}, {"masked_softmax_fusion": False}, {"micro_batches": 1}, {"seq": 1000}):
             yield case("golden_4layers", **impl, **more)
+
+
+def recomputed():
+    for impl in (LOCAL, UNFUSED):
+        for how in ("full:1", "full:2", "selective"):
+            yield case("golden_4layers", **impl, recompute=how)
+            yield case("larger_4layers", 1, **impl, recompute=how)
+            yield case("larger_4layers", 1, world=2, tp=2, **impl, **SEQUENCE, recompute=how)
+            yield case("golden_4layers", world=2, tp=2, **impl, recompute=how)
 
 
 def variants():
@@ -122,7 +130,7 @@ def last_ranks():
 
 def all_cases():
     seen = set()
-    for cases in (one_rank(), variants(), replicas(), layers_in_parts(), stages(), last_ranks()):
+    for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -2,7 +2,7 @@
 
     python megatron_merge.py megatron_peaks.json FILE...
 
-Leaves out what the planner has no option for: recomputation, fusions that are off, a model of one rank whose optimizer
+Leaves out what the planner has no option for: fusions that are off, a model of one rank whose optimizer
 is distributed.
 """
 
@@ -14,7 +14,7 @@ import megatron_cases
 SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine 2.11.0, emulated h100-80gb"
 ATTENTION = {"unfused": "eager", "flash": "flash", "fused": "cudnn"}
 NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights"}
-NOT_PLANNED = ("recompute", "bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic",
+NOT_PLANNED = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic",
                "log_num_zeros")
 
 
@@ -47,6 +47,9 @@ def options(entry):
     if layers := entry.get("layers_per_virtual_stage"):
         chunks = megatron_cases.config_of(entry["model"])["num_layers"] // entry["pp"] // layers
         values["pp_schedule"] = f"interleaved:{chunks}"
+    recompute = entry.get("recompute")
+    if recompute:
+        values["ac"] = {"full:1": "full", "full:2": "grouped:2", "selective": "attention"}[recompute]
     return values
 
 

@@ -49,8 +49,9 @@ def config_of(entry, values, chunks):
     elif swiglu:
         sizes["activation_func"] = F.silu
     recompute = {}
-    if entry["recompute"] == "full":
-        recompute = {"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 1}
+    if entry["recompute"].startswith("full:"):
+        recompute = {"recompute_granularity": "full", "recompute_method": "uniform",
+                     "recompute_num_layers": int(entry["recompute"][5:])}
     elif entry["recompute"] == "selective":
         recompute = {"recompute_granularity": "selective", "recompute_modules": ["core_attn"]}
     rotated = values.get("position_embedding_type") == "rope"

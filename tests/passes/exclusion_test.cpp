@@ -123,12 +123,12 @@ const Case cases[] = {
        m.layers = 5000;
      },
      "at most 4096"},
-    {"--transformer-impl, --ac other than none",
+    {"--transformer-impl, --ac other than none, full, grouped:K or attention, or --ac-scope submodule",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
-       c.memory.ac = AcMode::full;
+       c.memory.ac = AcMode::selective;
      },
-     "--ac full"},
+     "--ac selective"},
     {"--transformer-impl, a loss other than ce",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
