@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cstdlib>
 #include <iterator>
 #include <limits>
 #include <unordered_map>
@@ -62,15 +62,22 @@ class Text {
 
   double number(double most) {
     const char* const begin = skip_to_digit();
-    const auto digit = [&](const char* p) { return p != end_ && *p >= '0' && *p <= '9'; };
-    if (*begin == '0' && digit(begin + 1)) throw Unusual{};
-    double value = 0;
-    const auto [after, error] = std::from_chars(begin, end_, value);
-    if (error != std::errc() || !(value <= most)) throw Unusual{};
-    const char* const point = std::find(begin, after, '.');
-    if (point != after && !digit(point + 1)) throw Unusual{};
-    at_ = after;
-    if (at_ != end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) throw Unusual{};
+    std::array<char, 40> text{};
+    std::size_t length = 0;
+    for (; at_ != end_ && std::string_view("0123456789.eE+-").find(*at_) != std::string_view::npos;
+         ++at_) {
+      if (length + 1 == text.size()) throw Unusual{};
+      text[length++] = *at_;
+    }
+    const auto digit = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+    if (*begin == '0' && digit(1)) throw Unusual{};
+    const auto* const point = std::find(text.begin(), text.end(), '.');
+    if (point != text.end() && !digit(static_cast<std::size_t>(point - text.begin()) + 1))
+      throw Unusual{};
+    // Not from_chars, which libc++ 14 (the page's) lacks for double.
+    char* after = nullptr;
+    const double value = std::strtod(text.data(), &after);
+    if (after != text.data() + length || !(value <= most)) throw Unusual{};
     return value;
   }
 
