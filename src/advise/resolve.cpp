@@ -32,7 +32,19 @@ std::optional<StepConfig> settled(const OptionList& options) {
   }
 }
 
-/// A preset's choice whose default the model can take; null: none is in the way.
+/// Where an exclusion stands among all, in the order in which they are asked; none: after all.
+std::size_t place_of(const passes::Exclusion* one) {
+  std::size_t place = 0;
+  for (const passes::ExclusionGroup& group : passes::exclusions())
+    for (const passes::Exclusion& e : group.exclusions) {
+      if (&e == one) return place;
+      ++place;
+    }
+  return place;
+}
+
+/// A preset's choice whose default the model can take, or with which what is refused is asked
+/// later; null: none is in the way.
 const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resolved,
                             const passes::Exclusion* excluded) {
   for (const OptionRow& row : option_table()) {
@@ -45,7 +57,8 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
     OptionList list = resolved.options;
     list.push_back(other.front());
     const auto config = settled(list);
-    if (config && passes::find_exclusion(model, *config) != excluded) return &row;
+    if (config && place_of(passes::find_exclusion(model, *config)) > place_of(excluded))
+      return &row;
   }
   return nullptr;
 }

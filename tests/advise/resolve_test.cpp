@@ -52,6 +52,18 @@ TEST_CASE("what was given by hand does not fall back: it is refused by its name"
                        doctest::Contains("--attn cudnn for gemma2"), UserError);
 }
 
+TEST_CASE("a preset's choice that is not in the way stays, and the reason is the one there is") {
+  const model::ModelSpec llama = model::load_model("llama-3.2-1b");
+  const advise::Resolved resolved = advise::resolve(llama, {{"--framework", "megatron"},
+                                                            {"--transformer-impl", "local"},
+                                                            {"--world", "2"},
+                                                            {"--pp", "2"}});
+  CHECK(resolved.notes.empty());
+  CHECK(resolved.config.memory.kernels == Kernels::fused);
+  CHECK_THROWS_WITH_AS(static_cast<void>(advise::plan(llama, resolved.config, false)),
+                       doctest::Contains("micro-batches fill N stages"), UserError);
+}
+
 TEST_CASE("a model that takes all of a preset is resolved without a word") {
   const model::ModelSpec llama = model::load_model("llama-3.2-1b");
   for (const char* framework : {"hf", "automodel", "torchtitan", "megatron", "deepspeed"}) {
