@@ -179,7 +179,7 @@ void write(const Setting& s, ExportResult& out) {
       fmt::format("--global-batch-size {}", s.global_batch()),
       fmt::format("--seq-length {}", s.c.run.seq),
       fmt::format("--attention-dropout {}", dropout),
-      fmt::format("--hidden-dropout {:.1f}", own ? s.model.residual_dropout : 0.0),
+      own ? fmt::format("--hidden-dropout {}", s.model.residual_dropout) : "--hidden-dropout 0.0",
       fmt::format("--attention-backend {}", attention_backend(s)),
       fmt::format("--optimizer {}", s.c.optimizer.kind == Optimizer::sgd ? "sgd" : "adam")};
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");

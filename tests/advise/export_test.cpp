@@ -323,6 +323,9 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
               "--use-distributed-optimizer\n", "--decoder-first-pipeline-num-layers 15\n",
               "--decoder-last-pipeline-num-layers 17\n", "CUBLAS_WORKSPACE_CONFIG=:4096:8"}));
   CHECK(says(error("torchtitan", llama_8b(), c), {"--transformer-impl", "export to megatron"}));
+  model::ModelSpec dropping = llama_8b();
+  dropping.residual_dropout = 0.05;
+  CHECK(says(exported("megatron", dropping, c), {"--hidden-dropout 0.05\n"}));
   c.layout.pp = 4;
   c.layout.pp_layers = {8, 9, 7, 8};
   CHECK(says(error("megatron", llama_8b(), c), {"--pp-layers 8,9,7,8", "the same to all stages"}));
