@@ -24,7 +24,7 @@ class Text {
 
   /// The next character that is no white space is `c`: it is taken.
   bool next(char c) {
-    while (at_ != end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_;
+    skip_space();
     if (at_ == end_ || *at_ != c) return false;
     ++at_;
     return true;

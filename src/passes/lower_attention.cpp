@@ -151,11 +151,6 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
-  const Attention asked = config_.run.attention;
-  const ir::Sdpa attributes{spec_.score_scale(), static_cast<std::int32_t>(window),
-                            asked == Attention::flash   ? ir::SdpaKernel::flash
-                            : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
-                                                        : ir::SdpaKernel::automatic};
   V mask = ir::no_id;
   if (spec_.always_masked) {
     if (shape(k)[1] != s[1]) return math_core(q, k, v);  // no kernel takes them
@@ -167,7 +162,19 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
     mask = additive_mask(window_mask_);
     leaf_ = Module::attention_core;
   }
-  // (B, heads, S, D): empty_like(q), so in q's layout
+  const V y = attended(q, k, v, mask,
+                       {.scale = spec_.score_scale(), .window = static_cast<std::int32_t>(window)});
+  return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
+}
+
+/// By the kernel that is asked for: (B, heads, S, D).
+ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
+  const Attention asked = config_.run.attention;
+  attributes.kernel = asked == Attention::flash   ? ir::SdpaKernel::flash
+                      : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
+                                                  : ir::SdpaKernel::automatic;
+  const Shape s = shape(q);
+  // empty_like(q), so in q's layout
   const bool trained = grad(q) || grad(k) || grad(v);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
   p_.value(y).permuted = p_.value(q).permuted;
@@ -177,7 +184,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
     emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, attributes);
   else
     emit(OpKind::sdpa, {q, k, v, mask}, {y, lse, seed, unused}, attributes);
-  return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
+  return y;
 }
 
 ir::ValueId Lowering::heads_last(V x) {
@@ -307,10 +314,10 @@ std::array<ir::ValueId, 3> Lowering::split_in_three(V x) {
   return parts;
 }
 
-/// (B, n, S, width) of a flat projection: a view.
+/// (B, n, S, width) of a flat projection, (B, .., n x width): a view.
 ir::ValueId Lowering::by_head(V flat, std::int64_t n, std::int64_t width) {
-  const V y =
-      p_.on_storage_of(flat, {config_.run.batch, n, config_.run.seq, width}, dtype(flat), false);
+  const std::int64_t batch = shape(flat)[0], tokens = shape(flat).numel() / (batch * n * width);
+  const V y = p_.on_storage_of(flat, {batch, n, tokens, width}, dtype(flat), false);
   p_.value(y).permuted = true;
   emit(OpKind::view, {flat}, {y});
   return y;

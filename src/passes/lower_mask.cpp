@@ -12,13 +12,6 @@ using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
-ir::ValueId Lowering::make_int(OpKind kind, const Shape& size, DType type,
-                               std::initializer_list<V> inputs, const ir::Attributes& attributes) {
-  const V v = out(size, type, false);
-  emit(kind, inputs, {v}, attributes);
-  return v;
-}
-
 /// find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
 /// none.
 void Lowering::packed_sequence_check() {

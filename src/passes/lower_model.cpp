@@ -11,17 +11,6 @@ using ir::OpKind;
 using ir::Role;
 using ir::Shape;
 
-ir::ValueId Lowering::out(const Shape& shape, DType dtype, bool requires_grad) {
-  const V v = p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
-  p_.value(v).distributed = distributed_;
-  return v;
-}
-
-ir::OpId Lowering::emit(OpKind kind, std::initializer_list<V> inputs,
-                        std::initializer_list<V> outputs, const ir::Attributes& attributes) {
-  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
-}
-
 ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) {
   const V y = out(shape(x), dtype(x), grad(x));
   p_.value(y).permuted = p_.value(x).permuted;
@@ -77,28 +66,6 @@ ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
   const V y = p_.on_storage_of(x, s, dtype(x), false);
   emit(OpKind::slice, {x}, {y}, ir::Slice{start});
   return y;
-}
-
-void Lowering::hold(std::initializer_list<V> values) {
-  std::vector<V> there;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(there),
-               [](V v) { return v != ir::no_id; });
-  hold_all(there);
-}
-
-void Lowering::hold_all(const std::vector<V>& values) {
-  if (!values.empty()) p_.emit(OpKind::hold, phase_, at(leaf_), values, std::vector<V>{});
-}
-
-ir::ValueId Lowering::dropped(V x, double probability) {
-  if (probability == 0.0) return x;
-  // dropout_cuda (aten/src/ATen/native/cuda/Dropout.cu) makes the mask before the output
-  const V empty = out(shape(x), DType::u8, false);
-  emit(OpKind::empty, {}, {empty});
-  const V mask = p_.on_storage_of(empty, shape(x), DType::u8, true);
-  const V kept = out(shape(x), dtype(x), grad(x));
-  emit(OpKind::dropout, {x, empty}, {kept, mask}, ir::Dropout{probability, block_});
-  return kept;
 }
 
 ir::ValueId Lowering::block_dropout(V x) {

@@ -64,13 +64,17 @@ ir::ValueId Lowering::layer_norm(V x, V weight, V bias, Module leaf) {
   }
   if (spec_.norm == model::Norm::layer_plus_one)
     weight = unary(OpKind::add_scalar, weight, ir::Number{1.0});
+  const V y = native_layer_norm(x, weight, bias, spec_.rms_norm_eps);
+  hold({given});
+  return y;
+}
+
+ir::ValueId Lowering::native_layer_norm(V x, V weight, V bias, double epsilon) {
   Shape row = shape(x);
   row.set(row.rank() - 1, 1);
   const V y = out(shape(x), dtype(x), grad(x) || grad(weight));
   const V mean = out(row, DType::f32, false), inverse = out(row, DType::f32, false);
-  emit(OpKind::layer_norm, {x, weight, bias}, {y, mean, inverse},
-       ir::LayerNorm{spec_.rms_norm_eps});
-  hold({given});
+  emit(OpKind::layer_norm, {x, weight, bias}, {y, mean, inverse}, ir::LayerNorm{epsilon});
   return y;
 }
 

@@ -58,24 +58,6 @@ ir::ValueId Lowering::whole_vocabulary(V logits) {
   return joined;
 }
 
-/// _MaskPartial._mask_tensor: the indices that this rank has, the others at its first row, and
-/// which those are.
-Lowering::OwnRows Lowering::own_rows(V indices) {
-  const Shape s = shape(indices);
-  const V below = make_int(OpKind::compare, s, DType::u8, {indices});
-  const V above = make_int(OpKind::compare, s, DType::u8, {indices});
-  const V elsewhere =
-      make_int(OpKind::compare, s, DType::u8, {below, above}, ir::Compare{0.0, Comparison::both});
-  const V copy = make_int(OpKind::clone, s, DType::i64, {indices});
-  const V rows = make_int(OpKind::add_scalar, s, DType::i64, {copy});
-  zero_elsewhere(rows, elsewhere);
-  return {rows, elsewhere};
-}
-
-void Lowering::zero_elsewhere(V x, V elsewhere) {
-  emit(OpKind::mask_shard, {x, elsewhere}, {p_.on_storage_of(x, shape(x), dtype(x), true)});
-}
-
 /// RowwiseParallel of nn.Embedding: looked up where the row is, zero elsewhere, summed over ranks.
 ir::ValueId Lowering::parallel_embedding() {
   const OwnRows own = own_rows(m_.ids);

@@ -3,6 +3,11 @@
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
+namespace {
+
+constexpr double norm_epsilon = 1e-5;  // it changes values alone
+
+}  // namespace
 
 using ir::Module;
 using ir::OpKind;
@@ -63,16 +68,6 @@ void Lowering::declare_tower() {
   s_.inputs.push_back(t.pixels);
 }
 
-ir::ValueId Lowering::tower_norm(V x, V weight, V bias) {
-  Shape row = shape(x);
-  row.set(row.rank() - 1, 1);
-  const V y = out(shape(x), dtype(x), grad(x) || grad(weight));
-  const V mean = out(row, DType::f32, false), inverse = out(row, DType::f32, false);
-  constexpr double epsilon = 1e-5;  // it changes values alone
-  emit(OpKind::layer_norm, {x, weight, bias}, {y, mean, inverse}, ir::LayerNorm{epsilon});
-  return y;
-}
-
 /// CLIPVisionEmbeddings.forward and `pre_layrnorm`: (images, 1 + patches, hidden).
 ir::ValueId Lowering::tower_embeddings() {
   const model::TowerRun& run = *spec_.tower->run;
@@ -92,34 +87,18 @@ ir::ValueId Lowering::tower_embeddings() {
   emit(OpKind::embedding, {t.positions, t.places}, {places});
   const V placed = binary(OpKind::add, joined, places);
   hold({planes, joined});
-  return tower_norm(placed, t.norm, t.norm_bias);
+  return native_layer_norm(placed, t.norm, t.norm_bias, norm_epsilon);
 }
 
 /// CLIPAttention.forward: every token sees every other.
 ir::ValueId Lowering::tower_attention(const TowerLayerValues& l, V x) {
   const model::TowerRun& run = *spec_.tower->run;
-  const Shape s = shape(x);
-  const Shape by_heads{s[0], run.heads, s[1], run.hidden / run.heads};
+  const std::int64_t width = run.hidden / run.heads;
   const V q_flat = base_linear(x, l.q), k_flat = base_linear(x, l.k), v_flat = base_linear(x, l.v);
-  const auto heads = [&](V flat) {
-    const V y = p_.on_storage_of(flat, by_heads, dtype(flat), false);
-    p_.value(y).permuted = true;
-    emit(OpKind::view, {flat}, {y});
-    return y;
-  };
-  const V q = heads(q_flat), k = heads(k_flat), v = heads(v_flat);
-  const V y = out(by_heads, dtype(q), grad(q));
-  p_.value(y).permuted = true;
-  const V lse = out({s[0], run.heads, s[1]}, DType::f32, false);
-  const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
-  const Attention asked = config_.run.attention;
-  emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused},
-       ir::Sdpa{.scale = 1.0,
-                .kernel = asked == Attention::flash   ? ir::SdpaKernel::flash
-                          : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
-                                                      : ir::SdpaKernel::automatic,
-                .causal = false});
-  return base_linear(p_.reshape(y, s), l.o);
+  const V q = by_head(q_flat, run.heads, width), k = by_head(k_flat, run.heads, width),
+          v = by_head(v_flat, run.heads, width);
+  const V y = attended(q, k, v, ir::no_id, {.scale = 1.0, .causal = false});
+  return base_linear(p_.reshape(y, shape(x)), l.o);
 }
 
 ir::ValueId Lowering::tower_activation(V x) {
@@ -131,8 +110,10 @@ ir::ValueId Lowering::tower_activation(V x) {
 
 /// CLIPEncoderLayer.forward
 ir::ValueId Lowering::tower_layer(const TowerLayerValues& l, V x) {
-  const V middle = binary(OpKind::add, x, tower_attention(l, tower_norm(x, l.norm1, l.norm1_bias)));
-  const V wide = base_linear(tower_norm(middle, l.norm2, l.norm2_bias), l.up);
+  const V middle =
+      binary(OpKind::add, x,
+             tower_attention(l, native_layer_norm(x, l.norm1, l.norm1_bias, norm_epsilon)));
+  const V wide = base_linear(native_layer_norm(middle, l.norm2, l.norm2_bias, norm_epsilon), l.up);
   return binary(OpKind::add, middle, base_linear(tower_activation(wide), l.down));
 }
 
@@ -194,7 +175,7 @@ ir::ValueId Lowering::with_images(V text) {
   const std::int64_t n = shape(x)[0];
   const V first = out({n, run.hidden}, dtype(x), false);  // pooled: a copy of one token
   emit(OpKind::clone, {p_.narrow(x, 1, 0, 1)}, {first});
-  tower_norm(first, m_.tower.last_norm, m_.tower.last_norm_bias);
+  native_layer_norm(first, m_.tower.last_norm, m_.tower.last_norm_bias, norm_epsilon);
   const V projected = tower_projection(features);
   const V each = p_.on_storage_of(projected, shape(projected), dtype(projected), false);
   emit(OpKind::split, {projected}, {each});  // list(…): backward stacks their gradients

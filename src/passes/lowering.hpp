@@ -8,6 +8,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/step_program.hpp"
+#include "emission.hpp"
 
 namespace ac_advisor::passes {
 
@@ -18,14 +19,12 @@ inline constexpr DType four_bit_compute = DType::bf16;
 /// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
 /// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
 /// `hold` op stands where a Python local dies, if it outlives its last use.
-class Lowering {
+class Lowering : private Emission {
  public:
   Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
-      : spec_(spec),
+      : Emission(step),
+        spec_(spec),
         config_(config),
-        s_(step),
-        p_(step.program),
-        m_(step.model),
         eager_attention_(
             config.run.attention == Attention::eager ||
             (config.run.attention == Attention::automatic && spec.eager_attention_only)),
@@ -40,7 +39,6 @@ class Lowering {
   void forward();
 
  private:
-  using V = ir::ValueId;
   using Linear = LinearValues;
   using Block = BlockValues;
   struct Rotary {
@@ -59,11 +57,9 @@ class Lowering {
   void declare_block(std::int16_t index);
 
   // lower_model.cpp
-  [[nodiscard]] const StageBlocks& stage() const { return s_.stages[s_.chunk]; }
   void loss();
   V embedding();
   V position_embedding();
-  V dropped(V x, double probability);
   V block_dropout(V x);
   V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
   Rotary rotary_embedding(V inv_freq);
@@ -91,6 +87,7 @@ class Lowering {
   V rms_norm(V x, V weight, ir::Module leaf);
   V gemma_rms_norm(V x, V weight, ir::Module leaf);
   V layer_norm(V x, V weight, V bias, ir::Module leaf);
+  V native_layer_norm(V x, V weight, V bias, double epsilon);
   V written_out_norm(V x, V weight, ir::Module leaf);
   V norm(V x, V weight, V bias, ir::Module leaf);
 
@@ -106,6 +103,7 @@ class Lowering {
   V by_head(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
   V sdpa(V q, V k, V v, std::int64_t window);
+  V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V eager_core(V q, V k, V v, V mask, V sinks);
   V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
@@ -119,7 +117,6 @@ class Lowering {
   void declare_tower();
   V with_images(V text);
   V tower_embeddings();
-  V tower_norm(V x, V weight, V bias);
   V tower_attention(const TowerLayerValues& l, V x);
   V tower_activation(V x);
   V tower_layer(const TowerLayerValues& l, V x);
@@ -151,16 +148,10 @@ class Lowering {
   std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
 
   // lower_parallel.cpp
-  /// Indices into this rank's part of the vocabulary, and which tokens are in no row of it.
-  struct OwnRows {
-    V rows{}, elsewhere{};
-  };
   V gathered(V x);
   V scattered(V x);
   void wait();
   V whole_vocabulary(V logits);
-  OwnRows own_rows(V indices);
-  void zero_elsewhere(V x, V elsewhere);
   V parallel_embedding();
   V counted(V targets);
   V where_counted(V targets, V value);
@@ -172,8 +163,6 @@ class Lowering {
   [[nodiscard]] std::int64_t kv_heads() const { return part(spec_.kv_heads); }
 
   // lower_mask.cpp
-  V make_int(ir::OpKind kind, const ir::Shape& size, DType type, std::initializer_list<V> inputs,
-             const ir::Attributes& attributes = {});
   void packed_sequence_check();
   V allowed_positions(std::int64_t window);
   V additive_mask(V allowed);
@@ -232,33 +221,18 @@ class Lowering {
   V shifted_labels(bool keep_padded);
 
   // Emission.
-  ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
-  V out(const ir::Shape& shape, DType dtype, bool requires_grad);
-  ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
-                const ir::Attributes& attributes = {});
   V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
   V binary(ir::OpKind kind, V a, V b, const ir::Attributes& attributes = {});
   V cast(V x, DType dtype);
   V autocast(V x);
   void end_autocast();
   V slice_last(V x, std::int64_t size, std::int32_t start);
-  void hold(std::initializer_list<V> values);
-  void hold_all(const std::vector<V>& values);
-  [[nodiscard]] const ir::Shape& shape(V v) const { return p_.value(v).shape; }
-  [[nodiscard]] DType dtype(V v) const { return p_.value(v).dtype; }
-  [[nodiscard]] bool grad(V v) const { return p_.value(v).requires_grad; }
   [[nodiscard]] ir::OpId last_op() const { return static_cast<ir::OpId>(p_.ops.size()) - 1; }
 
   const model::ModelSpec& spec_;
   const StepConfig& config_;
-  StepProgram& s_;
-  ir::Program& p_;
-  ModelValues& m_;
   bool eager_attention_;
   double dropout_;
-  std::int16_t block_ = -1;
-  ir::Module leaf_ = ir::Module::root;
-  ir::Phase phase_ = ir::Phase::forward;
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;
@@ -269,7 +243,6 @@ class Lowering {
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;
   V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
-  bool distributed_ = false;       ///< what is made now is a DTensor
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;

@@ -16,7 +16,6 @@ ir::ValueId MegatronLayers::rotated(V x) {
   const V y = plain(shape(x), dtype_), angles = m_.inv_freq.front();
   emit(OpKind::generated, {x, angles}, {y}, ir::Generated{});
   CompiledGraph g;
-  g.given = 3;
   g.made = {{shape(x), dtype_, -1}};
   g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
   g.results = {3, -1};
@@ -29,7 +28,7 @@ ir::ValueId MegatronLayers::scaled_softmax(V scores) {
   const V weights = plain(shape(scores), dtype_);
   emit(OpKind::softmax, {scores}, {weights});
   CompiledGraph g;
-  g.given = 3;  // scores, weights, gradient
+  // scores, weights, gradient
   g.made = {{shape(scores), dtype_, 2}};
   g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
   g.results = {3, -1};

@@ -18,19 +18,16 @@ std::int64_t megatron_vocabulary(std::int64_t vocab, std::int64_t tp) {
 
 MegatronLayers::MegatronLayers(const model::ModelSpec& spec, const StepConfig& config,
                                StepProgram& step)
-    : spec_(spec),
+    : Emission(step),
+      spec_(spec),
       config_(config),
-      s_(step),
-      p_(step.program),
-      m_(step.model),
       dtype_(config.precision.compute_dtype),
       tp_(config.layout.tp),
       batch_(config.run.batch),
       seq_(config.run.seq),
       sequence_(config.layout.tp > 1 && config.layout.sequence_parallel),
       words_(megatron_vocabulary(spec.vocab, tp_) / tp_),
-      attention_dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
-      hidden_dropout_(spec.residual_dropout) {}
+      attention_dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout) {}
 
 /// `partial`: its gradient is of this rank's tokens alone.
 ir::ValueId MegatronLayers::parameter(const Shape& shape, Module leaf, bool partial) {

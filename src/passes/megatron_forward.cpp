@@ -1,9 +1,6 @@
 // Megatron-core's GPTModel.forward, TransformerLayer.forward, MLP.forward, and what its batches and
 // fused element-wise functions hold (core_v0.16: models/gpt/gpt_model.py, transformer/
 // transformer_layer.py, transformer/mlp.py, fusions/).
-#include <algorithm>
-#include <iterator>
-
 #include "megatron_layers.hpp"
 
 namespace ac_advisor::passes {
@@ -14,22 +11,6 @@ using ir::OpKind;
 using ir::Role;
 using ir::Shape;
 
-ir::ValueId MegatronLayers::out(const Shape& shape, DType dtype, bool requires_grad) {
-  return p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
-}
-
-ir::OpId MegatronLayers::emit(OpKind kind, std::initializer_list<V> inputs,
-                              std::initializer_list<V> outputs, const ir::Attributes& attributes) {
-  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
-}
-
-void MegatronLayers::hold(std::initializer_list<V> values) {
-  std::vector<V> there;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(there),
-               [](V v) { return v != ir::no_id; });
-  if (!there.empty()) p_.emit(OpKind::hold, phase_, at(leaf_), there, std::vector<V>{});
-}
-
 ir::ValueId MegatronLayers::in_place(OpKind kind, V target, std::initializer_list<V> inputs,
                                      const ir::Attributes& attributes) {
   const ir::Value like = p_.value(target);
@@ -38,13 +19,15 @@ ir::ValueId MegatronLayers::in_place(OpKind kind, V target, std::initializer_lis
   return next;
 }
 
-ir::ValueId MegatronLayers::node(OpKind kind, std::initializer_list<V> inputs, V made,
+ir::ValueId MegatronLayers::node(OpKind kind, const std::vector<V>& inputs, V made,
                                  CompiledGraph backward) {
   const ir::Value like = p_.value(made);
   const V y = p_.on_storage_of(made, like.shape, like.dtype, false);
   p_.value(y).requires_grad = true;
+  backward.given = static_cast<std::int32_t>(inputs.size()) + 1;
   p_.compiled.push_back(std::move(backward));
-  emit(kind, inputs, {y}, ir::CompiledUnit{static_cast<std::int32_t>(p_.compiled.size()) - 1});
+  p_.emit(kind, phase_, at(leaf_), inputs, std::vector<V>{y},
+          ir::CompiledUnit{static_cast<std::int32_t>(p_.compiled.size()) - 1});
   return y;
 }
 
@@ -67,16 +50,6 @@ void MegatronLayers::get_batch() {
   mask_ = make({batch_, 1, seq_, seq_}, DType::u8);
   if (first) positions_ = make(tokens, DType::i64);
   p_.emit(OpKind::empty, phase_, at(Module::root), std::vector<V>{}, made);
-}
-
-ir::ValueId MegatronLayers::dropped(V x, double probability) {
-  if (probability == 0.0) return x;
-  const V empty = plain(shape(x), DType::u8);
-  emit(OpKind::empty, {}, {empty});
-  const V mask = p_.on_storage_of(empty, shape(x), DType::u8, true);
-  const V kept = bf16(shape(x));
-  emit(OpKind::dropout, {x, empty}, {kept, mask}, ir::Dropout{probability, block_});
-  return kept;
 }
 
 /// LanguageModelEmbedding.forward. VocabParallelEmbedding looks rows up where this rank has them,
@@ -125,7 +98,7 @@ ir::ValueId MegatronLayers::norm(V x, V weight, V bias, Module leaf) {
   CompiledGraph g;
   if (spec_.norm == model::Norm::rms) {
     emit(OpKind::rms_norm, {x, weight}, {y, scale}, ir::RmsNorm{spec_.rms_norm_eps});
-    g.given = 4;  // x, weight, scale, gradient
+    // x, weight, scale, gradient
     g.made = {{s, dtype_, -1}, {shape(weight), dtype_, -1}};
     g.launches = {{OpKind::layer_norm_backward,
                    ir::LayerNorm{spec_.rms_norm_eps},
@@ -137,7 +110,7 @@ ir::ValueId MegatronLayers::norm(V x, V weight, V bias, Module leaf) {
   }
   const V mean = plain(row, DType::f32);
   emit(OpKind::layer_norm, {x, weight, bias}, {y, mean, scale}, ir::LayerNorm{spec_.rms_norm_eps});
-  g.given = 6;  // x, weight, bias, mean, scale, gradient
+  // x, weight, bias, mean, scale, gradient
   g.made = {{s, dtype_, -1}, {shape(weight), dtype_, -1}, {shape(bias), dtype_, -1}};
   g.launches = {{OpKind::layer_norm_backward,
                  ir::LayerNorm{spec_.rms_norm_eps},
@@ -150,28 +123,26 @@ ir::ValueId MegatronLayers::norm(V x, V weight, V bias, Module leaf) {
 
 /// fused_bias_dropout.py, compiled: one kernel, which saves the mask as booleans. Of the residual
 /// the gradient is the one that comes.
-ir::ValueId MegatronLayers::bias_dropout_add(V x, V bias, V residual, double probability) {
+ir::ValueId MegatronLayers::bias_dropout_add(V x, V bias, V residual) {
   leaf_ = Module::block;
   const Shape s = shape(x);
   const V y = plain(s, dtype_);
-  const bool biased = bias != ir::no_id, drops = probability > 0.0;
-  CompiledGraph g;
-  V mask = ir::no_id;
-  std::vector<V> read{x, residual};
-  if (biased) read.push_back(bias);
+  const bool biased = bias != ir::no_id, drops = spec_.residual_dropout > 0.0;
+  std::vector<V> given{x, residual}, made{y};
+  if (biased) given.push_back(bias);
+  const std::vector<V> read = given;
   if (drops) {
-    mask = plain(s, DType::u8);
-    p_.emit(OpKind::generated, phase_, at(leaf_), read, std::vector<V>{y, mask}, ir::Generated{});
-  } else {
-    p_.emit(OpKind::generated, phase_, at(leaf_), read, std::vector<V>{y}, ir::Generated{});
+    made.push_back(plain(s, DType::u8));
+    given.push_back(made.back());
   }
-  const std::int32_t first = 2 + (biased ? 1 : 0), gradient = first + (drops ? 1 : 0);
-  g.given = gradient + 1;
-  std::int32_t of_x = gradient, next = g.given;
+  p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{});
+  const auto gradient = static_cast<std::int32_t>(given.size()), mask = gradient - 1;
+  CompiledGraph g;
+  std::int32_t of_x = gradient, next = gradient + 1;
   if (drops) {
     g.made.push_back({s, dtype_, -1});
     of_x = next++;
-    g.launches.push_back({OpKind::generated, ir::Generated{}, leaf_, {gradient, first}, {of_x}});
+    g.launches.push_back({OpKind::generated, ir::Generated{}, leaf_, {gradient, mask}, {of_x}});
   }
   g.results = {of_x, gradient};
   if (biased) {
@@ -180,11 +151,7 @@ ir::ValueId MegatronLayers::bias_dropout_add(V x, V bias, V residual, double pro
     g.results.push_back(next);
   }
   if (drops) g.results.push_back(-1);
-  if (biased && drops)
-    return node(OpKind::compiled_unit, {x, residual, bias, mask}, y, std::move(g));
-  if (biased) return node(OpKind::compiled_unit, {x, residual, bias}, y, std::move(g));
-  if (drops) return node(OpKind::compiled_unit, {x, residual, mask}, y, std::move(g));
-  return node(OpKind::compiled_unit, {x, residual}, y, std::move(g));
+  return node(OpKind::compiled_unit, given, y, std::move(g));
 }
 
 /// The functions between the two projections save what they read: GeLUFunction and
@@ -195,20 +162,17 @@ ir::ValueId MegatronLayers::activate(V x, V bias) {
   Shape narrow = shape(x);
   if (!spec_.plain_mlp) narrow.set(narrow.rank() - 1, narrow.back() / 2);
   const V y = plain(narrow, dtype_);
+  std::vector<V> given{x};
+  if (bias != ir::no_id) given.push_back(bias);
+  p_.emit(OpKind::generated, phase_, at(leaf_), given, std::vector<V>{y}, ir::Generated{});
+  const auto gradient = static_cast<std::int32_t>(given.size()), made = gradient + 1;
   CompiledGraph g;
   g.made = {{shape(x), dtype_, -1}};
-  if (bias == ir::no_id) {
-    g.given = 2;
-    g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {1, 0}, {2}}};
-    g.results = {2};
-    emit(OpKind::generated, {x}, {y}, ir::Generated{});
-    return node(OpKind::autograd_function, {x}, y, std::move(g));
-  }
-  g.given = 3;
-  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1, 0}, {3}}};
-  g.results = {3, 3};
-  emit(OpKind::generated, {x, bias}, {y}, ir::Generated{});
-  return node(OpKind::autograd_function, {x, bias}, y, std::move(g));
+  std::vector<std::int32_t> read;
+  for (std::int32_t i = gradient; i >= 0; --i) read.push_back(i);
+  g.launches = {{OpKind::generated, ir::Generated{}, leaf_, read, {made}}};
+  g.results.assign(given.size(), made);
+  return node(OpKind::autograd_function, given, y, std::move(g));
 }
 
 ir::ValueId MegatronLayers::mlp(const Block& b, V x) {
@@ -222,10 +186,10 @@ ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
   block_ = index;
   V h = norm(x, b.norm1, b.norm1_bias, Module::norm1);
   h = attention(b, h);
-  const V middle = bias_dropout_add(h, b.o.bias, x, hidden_dropout_);
+  const V middle = bias_dropout_add(h, b.o.bias, x);
   h = norm(middle, b.norm2, b.norm2_bias, Module::norm2);
   h = mlp(b, h);
-  const V y = bias_dropout_add(h, b.down.bias, middle, hidden_dropout_);
+  const V y = bias_dropout_add(h, b.down.bias, middle);
   block_ = -1;
   return y;
 }

@@ -80,7 +80,6 @@ void add_gradients(StepProgram& step, const ModelSpec&, const StepConfig& c) {
 /// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
 void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
-  const Places places = places_of(step, c);
   std::vector<OptimizedTensor> masters;
   std::vector<ValueId> parameters;
   const auto master = [&](const ir::Shape& shape, ir::ModulePath module, ValueId gradient) {
@@ -90,9 +89,9 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   };
   for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.value);
   if (distributed(c)) {
-    const ValueId first = p.root(step.optimized.front().gradient);
-    const std::int64_t own = places.elements / c.layout.data_ranks();
-    master({own}, {-1, ir::Module::optimizer}, p.narrow(first, 0, 0, own));
+    const ValueId all = p.root(step.optimized.front().gradient);
+    const std::int64_t own = p.value(all).shape.numel() / c.layout.data_ranks();
+    master({own}, {-1, ir::Module::optimizer}, p.narrow(all, 0, 0, own));
   } else {
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
       master(p.value(step.parameters[i].value).shape, step.parameters[i].module,
@@ -112,8 +111,8 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ops.stage({&parameters}, {}, 2);  // the masters, narrowed into the parameters
   if (distributed(c)) {
     const std::int32_t group = p.ops.back().group + 1;
-    p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer},
-           std::vector<ValueId>{parameters}, std::vector<ValueId>{});
+    p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer}, parameters,
+           std::vector<ValueId>{});
     p.ops.back().group = group;
   }
 }

@@ -6,6 +6,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/step_program.hpp"
+#include "emission.hpp"
 
 namespace ac_advisor::passes {
 
@@ -13,7 +14,7 @@ namespace ac_advisor::passes {
 /// megatron/core/models/gpt, transformer, tensor_parallel), with its own layers ("local") or with
 /// those of Transformer Engine (v2.9, transformer_engine/pytorch/module). Hidden states are
 /// [sequence, batch, hidden]; with sequence parallelism each rank has its part of the sequence.
-class MegatronLayers {
+class MegatronLayers : private Emission {
  public:
   MegatronLayers(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step);
 
@@ -23,7 +24,6 @@ class MegatronLayers {
   void forward();
 
  private:
-  using V = ir::ValueId;
   using Block = BlockValues;
 
   /// What a layer that is split over tensor-parallel ranks does with its input and output.
@@ -43,7 +43,7 @@ class MegatronLayers {
   V block(const Block& b, std::int16_t index, V x);
   V mlp(const Block& b, V x);
   V norm(V x, V weight, V bias, ir::Module leaf);
-  V bias_dropout_add(V x, V bias, V residual, double probability);
+  V bias_dropout_add(V x, V bias, V residual);
   V activate(V x, V bias);
 
   // megatron_attention.cpp
@@ -62,44 +62,30 @@ class MegatronLayers {
   V vocab_parallel_cross_entropy(V logits, V labels);
 
   // Emission.
-  [[nodiscard]] ir::ModulePath at(ir::Module leaf) const { return {block_, leaf}; }
-  V out(const ir::Shape& shape, DType dtype, bool requires_grad);
   V bf16(const ir::Shape& shape) { return out(shape, dtype_, true); }
   V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
-  ir::OpId emit(ir::OpKind kind, std::initializer_list<V> inputs, std::initializer_list<V> outputs,
-                const ir::Attributes& attributes = {});
-  V dropped(V x, double probability);
   V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
              const ir::Attributes& attributes = {});
-  void hold(std::initializer_list<V> values);
-  /// `made` of a kernel becomes what an autograd node with `backward` puts out; the node's inputs
-  /// are what `backward` is given first, then the gradient of `made`.
-  V node(ir::OpKind kind, std::initializer_list<V> inputs, V made, ir::CompiledGraph backward);
-  [[nodiscard]] const ir::Shape& shape(V v) const { return p_.value(v).shape; }
+  /// `made` of a kernel becomes what an autograd node with `backward` puts out, which is given the
+  /// node's inputs first, then the gradient of `made`.
+  V node(ir::OpKind kind, const std::vector<V>& inputs, V made, ir::CompiledGraph backward);
   [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   [[nodiscard]] bool engine() const {
     return config_.run.transformer_impl == TransformerImpl::transformer_engine;
   }
-  [[nodiscard]] const StageBlocks& stage() const { return s_.stages[s_.chunk]; }
-
-  const model::ModelSpec& spec_;
-  const StepConfig& config_;
-  StepProgram& s_;
-  ir::Program& p_;
-  ModelValues& m_;
-  std::int16_t block_ = -1;
-  ir::Module leaf_ = ir::Module::root;
-  ir::Phase phase_ = ir::Phase::forward;
-  DType dtype_;
-  std::int64_t tp_, batch_, seq_;
-  bool sequence_;       ///< sequence parallelism
-  std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
-  double attention_dropout_, hidden_dropout_;
   /// Megatron-core's own layers gather into a buffer that stays.
   [[nodiscard]] bool gathers_into_buffer(ir::Module leaf) const {
     return !engine() || leaf == ir::Module::lm_head;
   }
+
+  const model::ModelSpec& spec_;
+  const StepConfig& config_;
+  DType dtype_;
+  std::int64_t tp_, batch_, seq_;
+  bool sequence_;       ///< sequence parallelism
+  std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
+  double attention_dropout_;
   V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
     loss_mask_ = ir::no_id;
 };

@@ -62,13 +62,14 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   }
 
   // Given: x, weight, bias and buffer where there is one, the output's gradient.
+  std::vector<V> given{x, weight};
+  if (bias != ir::no_id) given.push_back(bias);
+  if (buffered) given.push_back(m_.memory_buffer);
+  const auto gradient = static_cast<std::int32_t>(given.size());
   CompiledGraph g;
-  const bool biased = bias != ir::no_id;
-  g.given = 3 + (biased ? 1 : 0) + (buffered ? 1 : 0);
-  const std::int32_t gradient = g.given - 1;
   const auto make = [&](const Shape& s) {
     g.made.push_back({s, dtype_, -1});
-    return g.given + static_cast<std::int32_t>(g.made.size()) - 1;
+    return gradient + static_cast<std::int32_t>(g.made.size());
   };
   const auto launch = [&](OpKind kind, std::vector<std::int32_t> inputs, std::int32_t output,
                           const ir::Attributes& a) {
@@ -99,19 +100,13 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   const std::int32_t of_weight = make(shape(weight));
   launch(OpKind::mm, {of_output, input}, of_weight, ir::Product{product(whole), ir::Form::tn});
   g.results = {of_input, of_weight};
-  if (biased) {
+  if (bias != ir::no_id) {
     const std::int32_t of_bias = make(shape(bias));
     launch(OpKind::sum, {of_output}, of_bias, {});
     g.results.push_back(of_bias);
   }
   if (buffered) g.results.push_back(-1);
-  if (biased && buffered)
-    return node(OpKind::autograd_function, {x, weight, bias, m_.memory_buffer}, result,
-                std::move(g));
-  if (biased) return node(OpKind::autograd_function, {x, weight, bias}, result, std::move(g));
-  if (buffered)
-    return node(OpKind::autograd_function, {x, weight, m_.memory_buffer}, result, std::move(g));
-  return node(OpKind::autograd_function, {x, weight}, result, std::move(g));
+  return node(OpKind::autograd_function, given, result, std::move(g));
 }
 
 /// scatter_to_sequence_parallel_region: this rank's part of the sequence, a view that is cloned;
@@ -122,7 +117,6 @@ ir::ValueId MegatronLayers::scatter_to_sequence(V x) {
   const V part = plain(with(whole, 0, whole[0] / tp_), dtype_);
   emit(OpKind::copy, {x}, {part});
   CompiledGraph g;
-  g.given = 2;
   g.made = {{whole, dtype_, -1}};
   g.launches = {
       {OpKind::tp_all_gather, ir::TpGather{ir::Joined::tokens, ranks()}, leaf_, {1}, {2}}};

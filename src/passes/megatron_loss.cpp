@@ -19,21 +19,13 @@ ir::ValueId MegatronLayers::vocab_parallel_cross_entropy(V logits, V labels) {
   hold({places});
   if (tp_ > 1) emit(OpKind::tp_all_reduce, {most}, {});
   const V shifted = in_place(OpKind::add, wide, {wide, most}, ir::Add{-1.0});
-  const V below = plain(tokens, DType::u8), above = plain(tokens, DType::u8);
-  emit(OpKind::compare, {labels}, {below});
-  emit(OpKind::compare, {labels}, {above});
-  const V elsewhere = plain(tokens, DType::u8);
-  emit(OpKind::compare, {below, above}, {elsewhere}, ir::Compare{0.0, ir::Comparison::both});
-  const V copy = plain(tokens, DType::i64), rows = plain(tokens, DType::i64);
-  emit(OpKind::clone, {labels}, {copy});
-  emit(OpKind::add_scalar, {copy}, {rows});
-  emit(OpKind::mask_shard, {rows, elsewhere}, {});
+  const auto [rows, elsewhere] = own_rows(labels);
   const V order = plain(row, DType::i64);
   emit(OpKind::arange, {}, {order});
   const V found = plain(row, DType::f32), predicted = plain(row, DType::f32);
   emit(OpKind::index, {shifted, rows}, {found});
   emit(OpKind::clone, {found}, {predicted});
-  emit(OpKind::mask_shard, {predicted, elsewhere}, {});
+  zero_elsewhere(predicted, elsewhere);
   const V exponentials = in_place(OpKind::exp, shifted, {shifted});
   const V sums = plain({s[0], s[1], 1}, DType::f32);
   emit(OpKind::sum, {exponentials}, {sums});
@@ -50,7 +42,6 @@ ir::ValueId MegatronLayers::vocab_parallel_cross_entropy(V logits, V labels) {
 
   // backward: logits, softmax, elsewhere, rows; the gradient.
   CompiledGraph g;
-  g.given = 5;
   g.made = {{row, DType::i64, -1},  // 5: arange
             {row, DType::f32, -1},  // 6: target_mask.float()
             {row, DType::f32, -1},  // 7: softmax_update

@@ -55,19 +55,15 @@ class Buffers {
 
  private:
   /// Megatron-core (pipeline_parallel/p2p_communication.py) receives into a new tensor each time.
-  ValueId message(bool requires_grad) {
-    return p_.make(shape_, dtype_, Role::communication, root, requires_grad);
-  }
   ValueId buffer(const ir::Shape& shape, bool requires_grad) {
     const ValueId v = p_.make(shape, dtype_, Role::communication, root, requires_grad);
-    s_.inputs.push_back(v);
+    if (!megatron_) s_.inputs.push_back(v);
     return v;
   }
   void fill(std::size_t chunk, ValueId StageEnds::*end, bool requires_grad) {
     std::vector<StageEnds>& all = s_.received[chunk];
     all.resize(static_cast<std::size_t>(written_));
-    for (StageEnds& ends : all)
-      ends.*end = megatron_ ? message(requires_grad) : buffer(shape_, requires_grad);
+    for (StageEnds& ends : all) ends.*end = buffer(shape_, requires_grad);
     if (megatron_) return;
     const std::int64_t alone = std::min(micro_batches_, most_buffers);
     for (std::int64_t i = written_; i < alone; ++i) buffer(shape_, false);
@@ -101,7 +97,8 @@ class Ordered {
       : s_(step), p_(step.program), c_(config), old_(std::move(step.program.ops)) {}
 
   void rewrite() {
-    const WrittenSchedule schedule = written_schedule(pipeline_rank(c_));
+    WrittenSchedule schedule = written_schedule(pipeline_rank(c_));
+    if (c_.megatron()) drop_locals(schedule.actions);
     p_.ops.clear();
     p_.ops.reserve(old_.size() + schedule.actions.size());
     moved_.assign(old_.size(), no_id);
@@ -127,7 +124,7 @@ class Ordered {
     switch (action.kind) {
       case Kind::forward:
         copy(begin_of(action), first_of(action, Phase::loss));
-        if (!c_.megatron()) hold(values(action.messages));
+        hold(values(action.messages));
         return copy(first_of(action, Phase::loss), first_of(action, Phase::backward));
       case Kind::backward:
         copy(first_of(action, Phase::backward), end_of(action));
@@ -136,7 +133,6 @@ class Ordered {
       case Kind::exchange:
         return exchange(action.messages);
       case Kind::let_go:
-        if (c_.megatron()) return;
         return hold(values(action.messages));
       case Kind::reduce:
         if (c_.megatron()) return;  // finalize_model_grads works on the buffers
@@ -144,6 +140,13 @@ class Ordered {
         if (c_.layout.gathers()) reduce();
         return scale();
     }
+  }
+
+  /// Megatron-core's order is the same; what torch.distributed.pipelining's locals hold it does
+  /// not.
+  static void drop_locals(std::vector<PipelineAction>& actions) {
+    for (PipelineAction& action : actions)
+      if (action.kind != Kind::exchange) action.messages.clear();
   }
 
   /// schedules.py, v0.16: `input_tensor_grad` and `output_tensor_grad` until the next backward has

@@ -8,13 +8,21 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, cuda_graph_exclusions,
     trainer_exclusions;
 
+namespace {
+
+/// A pass that is for Megatron-core's steps among others refuses nothing of them: they have a table
+/// of their own.
+Of asked_of(const Pass& pass) {
+  return pass.of == Of::graph || pass.of == Of::megatron ? pass.of : Of::pytorch;
+}
+
+}  // namespace
+
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
     for (const Pass* pass : passes())
-      if (!pass->exclusions.empty())
-        all.push_back(
-            {pass->name, pass->exclusions, pass->of == Of::graph, pass->of == Of::megatron});
+      if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(adapter_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(cuda_graph_exclusions);
@@ -47,8 +55,7 @@ std::string exclusions_page() {
 
 const Exclusion* find_exclusion(const model::ModelSpec& spec, const StepConfig& config) {
   for (const ExclusionGroup& group : exclusions()) {
-    if (group.graphs_alone && spec.graph == nullptr) continue;
-    if (group.of_megatron != config.megatron()) continue;
+    if (!covers(group.asked, kind_of(spec, config))) continue;
     for (const Exclusion& exclusion : group.exclusions)
       if (exclusion.refuses(spec, config)) return &exclusion;
   }

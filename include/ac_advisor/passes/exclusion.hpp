@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +9,25 @@
 #include "ac_advisor/model/step_config.hpp"
 
 namespace ac_advisor::passes {
+
+/// What a pass knows how to make a step of: a configuration whose layers are transformers', one
+/// whose step is Megatron-core's, or a graph that was imported.
+enum class Of : std::uint8_t {
+  transformers = 1,
+  megatron = 2,
+  graph = 4,
+  configuration = transformers | megatron,
+  pytorch = transformers | graph,  ///< whose sharding and optimizers are PyTorch's or DeepSpeed's
+  any = transformers | megatron | graph
+};
+[[nodiscard]] constexpr bool covers(Of all, Of one) {
+  return (static_cast<unsigned>(all) & static_cast<unsigned>(one)) != 0;
+}
+/// Whose step this is.
+[[nodiscard]] inline Of kind_of(const model::ModelSpec& spec, const StepConfig& config) {
+  if (config.megatron()) return Of::megatron;
+  return spec.graph ? Of::graph : Of::transformers;
+}
 
 /// A configuration that is refused. It stands beside the pass that refuses it; `validate`, the docs
 /// and the tests read the one table of all of them. A message is "GIVEN: REASON; INSTEAD".
@@ -24,8 +44,7 @@ struct Exclusion {
 struct ExclusionGroup {
   const char* of;
   std::span<const Exclusion> exclusions;
-  bool graphs_alone = false;  ///< asked of imported graphs only
-  bool of_megatron = false;   ///< asked of Megatron-core's steps; the others are of PyTorch's
+  Of asked = Of::pytorch;  ///< whose steps they are asked of
 };
 
 /// All of them, in the order in which they are asked.

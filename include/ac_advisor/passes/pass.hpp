@@ -13,25 +13,6 @@ namespace ac_advisor::passes {
 /// begin at `step.micro_begin.back()`; once on the whole step.
 enum class Stage : std::uint8_t { before, micro_batch, step };
 
-/// What a pass knows how to make a step of: a configuration whose layers are transformers', one
-/// whose step is Megatron-core's, or a graph that was imported.
-enum class Of : std::uint8_t {
-  transformers = 1,
-  megatron = 2,
-  graph = 4,
-  configuration = transformers | megatron,
-  pytorch = transformers | graph,  ///< whose sharding and optimizers are PyTorch's or DeepSpeed's
-  any = transformers | megatron | graph
-};
-[[nodiscard]] constexpr bool covers(Of all, Of one) {
-  return (static_cast<unsigned>(all) & static_cast<unsigned>(one)) != 0;
-}
-/// Whose step this is.
-[[nodiscard]] inline Of kind_of(const model::ModelSpec& spec, const StepConfig& config) {
-  if (spec.graph) return Of::graph;
-  return config.megatron() ? Of::megatron : Of::transformers;
-}
-
 /// One pass: a file of its own, and a line in pass_table.cpp. What a later pass needs to know of an
 /// earlier one stands in the program; no pass reads another's options.
 struct Pass {

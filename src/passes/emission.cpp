@@ -1,0 +1,70 @@
+#include "emission.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ac_advisor::passes {
+
+using ir::Comparison;
+using ir::OpKind;
+using ir::Role;
+using ir::Shape;
+
+ir::ValueId Emission::out(const Shape& shape, DType dtype, bool requires_grad) {
+  const V v = p_.make(shape, dtype, Role::activation, at(leaf_), requires_grad);
+  p_.value(v).distributed = distributed_;
+  return v;
+}
+
+ir::OpId Emission::emit(OpKind kind, std::initializer_list<V> inputs,
+                        std::initializer_list<V> outputs, const ir::Attributes& attributes) {
+  return p_.emit(kind, phase_, at(leaf_), inputs, outputs, attributes);
+}
+
+ir::ValueId Emission::make_int(OpKind kind, const Shape& size, DType type,
+                               std::initializer_list<V> inputs, const ir::Attributes& attributes) {
+  const V v = out(size, type, false);
+  emit(kind, inputs, {v}, attributes);
+  return v;
+}
+
+void Emission::hold(std::initializer_list<V> values) {
+  std::vector<V> there;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(there),
+               [](V v) { return v != ir::no_id; });
+  hold_all(there);
+}
+
+void Emission::hold_all(const std::vector<V>& values) {
+  if (!values.empty()) p_.emit(OpKind::hold, phase_, at(leaf_), values, std::vector<V>{});
+}
+
+ir::ValueId Emission::dropped(V x, double probability) {
+  if (probability == 0.0) return x;
+  // dropout_cuda (aten/src/ATen/native/cuda/Dropout.cu) makes the mask before the output
+  const V empty = make_int(OpKind::empty, shape(x), DType::u8, {});
+  const V mask = p_.on_storage_of(empty, shape(x), DType::u8, true);
+  const V kept = out(shape(x), dtype(x), grad(x));
+  emit(OpKind::dropout, {x, empty}, {kept, mask}, ir::Dropout{probability, block_});
+  return kept;
+}
+
+/// _MaskPartial._mask_tensor of DTensor, and Megatron-core's target mask: the indices that this
+/// rank has, the others at its first row, and which those are.
+Emission::OwnRows Emission::own_rows(V indices) {
+  const Shape s = shape(indices);
+  const V below = make_int(OpKind::compare, s, DType::u8, {indices});
+  const V above = make_int(OpKind::compare, s, DType::u8, {indices});
+  const V elsewhere =
+      make_int(OpKind::compare, s, DType::u8, {below, above}, ir::Compare{0.0, Comparison::both});
+  const V copy = make_int(OpKind::clone, s, DType::i64, {indices});
+  const V rows = make_int(OpKind::add_scalar, s, DType::i64, {copy});
+  zero_elsewhere(rows, elsewhere);
+  return {rows, elsewhere};
+}
+
+void Emission::zero_elsewhere(V x, V elsewhere) {
+  emit(OpKind::mask_shard, {x, elsewhere}, {p_.on_storage_of(x, shape(x), dtype(x), true)});
+}
+
+}  // namespace ac_advisor::passes
