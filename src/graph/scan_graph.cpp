@@ -53,8 +53,11 @@ class Text {
     const char* const begin = skip_to_digit();
     std::int64_t value = 0;
     constexpr std::ptrdiff_t most_digits = 18;
-    while (at_ != end_ && *at_ >= '0' && *at_ <= '9') value = 10 * value + (*at_++ - '0');
-    if (at_ - begin > most_digits || (*begin == '0' && at_ - begin > 1)) throw Unusual{};
+    while (at_ != end_ && *at_ >= '0' && *at_ <= '9') {
+      if (at_ - begin == most_digits) throw Unusual{};
+      value = 10 * value + (*at_++ - '0');
+    }
+    if (*begin == '0' && at_ - begin > 1) throw Unusual{};
     if (at_ != end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) throw Unusual{};
     if (value > most) throw Unusual{};
     return value;

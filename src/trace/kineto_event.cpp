@@ -121,6 +121,7 @@ std::optional<std::int64_t> scaled(std::string_view text, std::size_t decimals) 
       return std::nullopt;
     return static_cast<std::int64_t>(negative ? -value : value);
   }
+  constexpr std::int64_t most = clock_limit / 10 - 1;  // before the next digit
   std::int64_t value = 0;
   std::size_t places = 0;
   bool fraction = false;
@@ -132,12 +133,12 @@ std::optional<std::int64_t> scaled(std::string_view text, std::size_t decimals) 
     if (c < '0' || c > '9') return std::nullopt;
     if (fraction && places == decimals) continue;
     places += fraction ? 1 : 0;
+    if (value > most) return std::nullopt;
     value = value * 10 + (c - '0');
-    if (value > clock_limit) return std::nullopt;
   }
   for (; places < decimals; ++places) {
+    if (value > most) return std::nullopt;
     value *= 10;
-    if (value > clock_limit) return std::nullopt;
   }
   return negative ? -value : value;
 }

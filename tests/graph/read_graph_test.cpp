@@ -173,6 +173,7 @@ TEST_CASE("what is no JSON is no graph, however near it comes") {
                                changed("\"batch\":2", "\"batch\":2.0"),
                                changed("\"batch\":2", "\"batch\":2e0"),
                                changed("\"batch\":2", "\"batch\":+2"),
+                               changed("\"batch\":2", "\"batch\":18446744073709551618"),
                                changed("\"batch\":2", "\"batch\":2,\"batch\":2"),
                                changed("\"trained\":true", "\"trained\":truer"),
                                changed("\"launches\":1", "\"launches\":1,\"flops\":01.5"),

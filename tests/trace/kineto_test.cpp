@@ -7,6 +7,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/trace/read.hpp"
 #include "trace/find.hpp"
+#include "trace/kineto_event.hpp"
 
 using namespace ac_advisor;
 using namespace ac_advisor::trace;
@@ -130,6 +131,16 @@ TEST_CASE("Kineto: events that lack what they need are left out and counted") {
   for (const std::string& note : trace.notes) notes += note + "\n";
   CHECK(test::has(notes, "2 events without a time, process or thread were left out"));
   CHECK(test::has(notes, "1 events of a negative duration were left out"));
+}
+
+TEST_CASE("Kineto: a number beyond any clock is none") {
+  CHECK(scaled("1700000000000000.123456", 3) == 1700000000000000123);
+  CHECK(scaled("-12.5", 3) == -12500);
+  CHECK(scaled("230584300921369394", 0) == 230584300921369394);
+  CHECK_FALSE(scaled("2305843009213693953", 0).has_value());
+  CHECK_FALSE(scaled("1011111111111111111", 1).has_value());
+  CHECK_FALSE(scaled("10111111111111111110", 0).has_value());
+  CHECK_FALSE(scaled("99999999999999999999999999", 3).has_value());
 }
 
 TEST_CASE("Kineto: a file that was cut off is refused with the byte where it ends") {

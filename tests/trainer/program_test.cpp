@@ -88,7 +88,11 @@ TEST_CASE("measure prints predicted beside measured, and its JSON is a measured 
 TEST_CASE("ranks as processes over Gloo take the steps of ranks as threads") {
   const std::string options = "--shard fsdp2 --ac full --loss lc-ce --format json ";
   const Ran threads = shell(measure(options + "--world 2 2>/dev/null"));
-  const Ran processes = shell(measure(options + "--procs 2 2>/dev/null"));
+  const Folder folder;
+  const std::string errors = (folder.path / "errors").string();
+  const Ran processes = shell(measure(options + "--procs 2 2>" + errors));
+  const std::string said = shell("cat " + errors).out;
+  CAPTURE(said);
   REQUIRE(processes.code == 0);
   const std::vector<double> a = losses_of(threads.out), b = losses_of(processes.out);
   REQUIRE(a.size() == b.size());
