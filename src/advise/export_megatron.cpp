@@ -162,6 +162,13 @@ void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
   flags.push_back(fmt::format("--tensor-model-parallel-size {}", layout.tp));
   if (layout.tp > 1 && layout.sequence_parallel) flags.emplace_back("--sequence-parallel");
   flags.push_back(fmt::format("--pipeline-model-parallel-size {}", layout.pp));
+  if (layout.cp > 1) {
+    flags.push_back(fmt::format("--context-parallel-size {}", layout.cp));
+    flags.emplace_back("--cp-comm-type p2p");
+  }
+  if (layout.optimizer_instances > 1)
+    flags.push_back(
+        fmt::format("--num-distributed-optimizer-instances {}", layout.optimizer_instances));
   if (layout.pp_chunks > 1)
     flags.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", layout.pp_chunks));
   add_stage_sizes(s, flags);

@@ -81,7 +81,7 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
     seconds.push_back(simulate::rank_seconds(passes::pipeline_rank(own), ranks.plans[plan].time));
     model_flops += ranks.plans[plan].time.model_flops;
   }
-  const std::int64_t message = c.run.batch * (c.run.seq / c.layout.tp) * result.model.hidden *
+  const std::int64_t message = c.run.batch * (c.local_seq() / c.layout.tp) * result.model.hidden *
                                size_of(c.precision.compute_dtype);
   const simulate::PipelineTime time = simulate::pipeline_time(
       passes::pipeline_rank(c), seconds, simulate::message_seconds(message, c, device));

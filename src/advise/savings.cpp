@@ -11,7 +11,8 @@ namespace {
 std::string sharding_name(const StepConfig& c) {
   const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
   return std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
-         std::to_string(c.layout.data_ranks()) + ")";
+         std::to_string(c.layout.data_ranks()) +
+         (c.layout.cp > 1 ? ", cp " + std::to_string(c.layout.cp) : "") + ")";
 }
 
 std::string tp_name(const StepConfig& c) {
@@ -49,14 +50,19 @@ void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
   const std::string ac = base.memory.ac == AcMode::none ? "full" : ac_option(base);
   const bool whole = base.memory.loss == LossKind::ce && base.layout.tp == 1;
   const std::string loss = whole ? "lc-ce" : loss_option(base);
-  add([](const StepConfig&) { return "Baseline"; },
-      {{"--ac", "none"}, {"--loss", "ce"}, {"--world", "1"}, {"--tp", "1"}, {"--shard", "none"}});
+  add([](const StepConfig&) { return "Baseline"; }, {{"--ac", "none"},
+                                                     {"--loss", "ce"},
+                                                     {"--world", "1"},
+                                                     {"--tp", "1"},
+                                                     {"--cp", "1"},
+                                                     {"--shard", "none"}});
   if (base.layout.tp > 1)
     add(tp_name, {{"--ac", "none"},
                   {"--loss", "ce"},
                   {"--world", std::to_string(base.layout.tp)},
+                  {"--cp", "1"},
                   {"--shard", "none"}});
-  if (base.layout.data_ranks() > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
+  if (base.layout.replica_ranks() > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
   add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },
       {{"--ac", ac}, {"--loss", "ce"}});
   if (loss == "ce") return;  // tensor parallelism has no other

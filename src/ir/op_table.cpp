@@ -270,6 +270,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {tp_reduce_scatter, "reduce_scatter_tensor", derive::tp_reduce_scatter, C::collective, 0, 1, 1, 1, 0, nullptr, TpScatter{}},
   {tp_all_reduce, "all_reduce", nullptr, C::collective, 0, 1, 1, 2, 0, nullptr},
   {send_recv, "send_recv", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {ring_exchange, "batch_isend_irecv", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {mask_shard, "index_put_", nullptr, C::pointwise, 0, 1, 1, 1, 1, nullptr},
   {vocab_parallel_loss, "vocab_parallel_loss", derive::vocab_parallel_loss, C::none, 0, 0, 0, 0, 0, nullptr, TpScatter{}},
   {amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
@@ -321,9 +322,11 @@ std::int32_t inner_dimension(const Op& op) {
 }
 
 double keys_per_query(const Program& program, const Op& op) {
-  const Shape& q = program.value(program.input(op, op.kind == sdpa ? 0 : 1)).shape;
+  const std::size_t at = op.kind == sdpa ? 0 : 1;
+  const Shape &q = program.value(program.input(op, at)).shape,
+              &k = program.value(program.input(op, at + 1)).shape;
   const std::int64_t tokens = q[2], window = ir::attributes<Sdpa>(op).window;
-  if (!ir::attributes<Sdpa>(op).causal) return static_cast<double>(tokens);
+  if (!ir::attributes<Sdpa>(op).causal) return static_cast<double>(k[2]);
   const double s = static_cast<double>(tokens);
   const double w = static_cast<double>(window > 0 ? std::min(window, tokens) : tokens);
   return (w * s - w * (w - 1.0) / 2.0) / s;

@@ -115,6 +115,16 @@ constexpr Requirement of_megatron = {
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "they are Megatron-core's layers", "use --framework megatron"};
 
+constexpr Requirement of_megatron_core = {
+    [](const StepConfig& c) { return c.megatron(); },
+    [](const StepConfig&) { return std::string("--transformer-impl hf"); },
+    "it is planned as Megatron-core and Transformer Engine do it",
+    "use --framework megatron --transformer-impl transformer_engine"};
+constexpr Requirement of_distributed_optimizer = {
+    [](const StepConfig& c) { return c.megatron() && c.layout.shard == Sharding::zero1; },
+    shard_conflict, "they are copies of Megatron-core's distributed optimizer",
+    "use --framework megatron --transformer-impl transformer_engine --shard zero1"};
+
 using enum OptionGroup;
 using S = StepConfig;
 constexpr OptionRow table[] = {
@@ -165,6 +175,13 @@ constexpr OptionRow table[] = {
                  parallelism},
                 "--no-loss-parallel")),
             splits_layers),
+    needing(newer(whole<&S::layout, &Layout::cp>(
+                {"--cp", "cp", "N",
+                 "ranks that share each sequence: context parallelism, keys and values going round "
+                 "a ring as in Transformer Engine; --seq counts the whole sequence (1)",
+                 parallelism},
+                1, most_ranks)),
+            of_megatron_core),
     newer(whole<&S::layout, &Layout::pp>(
         {"--pp", "pp", "N",
          "ranks that have a part of the blocks each: a pipeline by torch.distributed.pipelining; "
@@ -201,6 +218,13 @@ constexpr OptionRow table[] = {
          "or the preset's (none)",
          parallelism},
         shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+    needing(newer(whole<&S::layout, &Layout::optimizer_instances>(
+                {"--optimizer-instances", "optimizer_instances", "N",
+                 "with zero1 of Megatron-core: copies of its distributed optimizer, each over a "
+                 "part of the ranks (1)",
+                 parallelism},
+                1, most_ranks)),
+            of_distributed_optimizer),
     needing(choice<&S::layout, &Layout::fsdp_unit, fsdp_units>(
                 {"--fsdp-unit", "fsdp_unit", "UNIT",
                  "what one fully_shard wraps: block, segment (of --ac grouped:K), or torchtitan: a "
@@ -383,7 +407,6 @@ constexpr OptionRow table[] = {
 };
 
 constexpr OutOfScope out_of_scope[] = {
-    {"--cp", "context parallelism splits the sequence, which no pass here does"},
     {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
     {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},

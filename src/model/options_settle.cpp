@@ -14,7 +14,8 @@ namespace {
 std::string world_text(const StepConfig& c) {
   return "--world " + std::to_string(c.layout.world) +
          (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp) : "") +
-         (c.layout.pp > 1 ? " --pp " + std::to_string(c.layout.pp) : "");
+         (c.layout.pp > 1 ? " --pp " + std::to_string(c.layout.pp) : "") +
+         (c.layout.cp > 1 ? " --cp " + std::to_string(c.layout.cp) : "");
 }
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
@@ -53,16 +54,27 @@ void check_pp(const StepConfig& c, const Choices& hand) {
                     "a multiple of it");
 }
 
+void check_cp(const StepConfig& c, const Choices& hand) {
+  const std::string cp = "--cp " + std::to_string(c.layout.cp);
+  if (c.layout.cp > 1 && !hand.has("--world"))
+    throw UserError(cp + ": give --world N, the number of all ranks, a multiple of it");
+  if (c.layout.replica_ranks() % c.layout.cp != 0)
+    throw UserError(cp + " " + world_text(c) +
+                    ": N times the ranks that share layers and stages must divide the world; give "
+                    "a world that is a multiple of " +
+                    std::to_string(c.layout.cp * c.layout.tp * c.layout.pp));
+}
+
 void settle_sharding(StepConfig& c, const Choices& hand) {
   if (!hand.has("--shard")) {
-    if (c.layout.data_ranks() <= 1)
+    if (c.layout.replica_ranks() <= 1)
       c.layout.shard = Sharding::none;
     else if (c.layout.shard == Sharding::none)
       c.layout.shard = Sharding::fsdp2;
   }
   if (c.layout.shard == Sharding::none) {
     c.layout.hsdp_shards = 0;
-    if (c.layout.data_ranks() > 1)
+    if (c.layout.replica_ranks() > 1)
       throw UserError(shard_text(c) + " " + world_text(c) +
                       ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
                       "fsdp2 or hsdp:N");
@@ -70,7 +82,7 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
   }
   if (!hand.has("--world"))
     throw UserError(shard_text(c) + ": give --world N, the number of ranks (2 or more)");
-  if (c.layout.data_ranks() < 2)
+  if (c.layout.replica_ranks() < 2)
     throw UserError(shard_text(c) + " " + world_text(c) +
                     ": needs two ranks or more that see different data; use --world " +
                     std::to_string(2 * c.layout.tp * c.layout.pp) + " or more, or --shard none");
@@ -202,6 +214,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   StepConfig config = hand.config;
   check_tp(config, hand);
   check_pp(config, hand);
+  check_cp(config, hand);
   settle_sharding(config, hand);
   settle_global_batch(config, hand);
   settle_requirements(config, hand);

@@ -289,14 +289,14 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
     {"--shard none --world N, N above 1", "none is one rank alone",
      "choose ddp, zero1, zero2, fsdp2 or hsdp:N, or --world 1",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.shard == Sharding::none && c.layout.data_ranks() > 1;
+       return c.layout.shard == Sharding::none && c.layout.replica_ranks() > 1;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard none --world " + std::to_string(c.layout.world);
      }},
     {"--shard of any kind --world 1", "needs --world 2 or more", "with one rank use --shard none",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.shard != Sharding::none && c.layout.data_ranks() < 2;
+       return c.layout.shard != Sharding::none && c.layout.replica_ranks() < 2;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",

@@ -140,9 +140,11 @@ constexpr Exclusion exclusions_of_graph[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.adapters.used() || c.adapters.quantize != Quantization::none;
      }},
-    {"--tp or --pp of an imported graph", "how its modules would be split is not known",
+    {"--tp, --cp or --pp of an imported graph", "how its modules would be split is not known",
      "leave them out, or run the program itself: ac-advisor dryrun",
-     [](const ModelSpec&, const StepConfig& c) { return c.layout.tp > 1 || c.layout.pp > 1; }},
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.tp > 1 || c.layout.cp > 1 || c.layout.pp > 1;
+     }},
     {"--shard zero1 or zero2 of an imported graph", "they are not planned for graphs yet",
      "use --shard ddp, fsdp2 or hsdp:N",
      [](const ModelSpec&, const StepConfig& c) { return c.layout.zero(); },

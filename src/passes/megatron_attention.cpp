@@ -35,9 +35,23 @@ ir::ValueId MegatronLayers::scaled_softmax(V scores) {
   return node(OpKind::autograd_function, {scores, weights}, weights, std::move(g));
 }
 
+/// repeat_interleave of keys or values that several queries share.
+ir::ValueId MegatronLayers::repeated(V x, std::int64_t heads) {
+  const Shape s = shape(x);
+  if (s[2] == heads) return x;
+  const V wide = p_.on_storage_of(x, {s[0], s[1], s[2], heads / s[2], s[3]}, dtype(x), false);
+  p_.value(wide).requires_grad = true;
+  emit(OpKind::expand, {x}, {wide});
+  const V copy = bf16(shape(wide));
+  emit(OpKind::clone, {wide}, {copy});
+  return p_.reshape(copy, {s[0], s[1], heads, s[3]});
+}
+
 /// q, k and v [S, B, heads, D] as views; products by head, all scores at once.
 ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   leaf_ = Module::attention_core;
+  k = repeated(k, shape(q)[2]);
+  v = repeated(v, shape(q)[2]);
   const Shape s = shape(q);
   const std::int64_t n = s[2], d = s[3];
   const auto by_head = [&](V x) { return p_.reshape(x, {batch_, n, seq_, d}, true); };
@@ -61,27 +75,62 @@ ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   return context;
 }
 
-/// FlashAttention takes [B, S, heads, D] and its result is copied back to [S, B, ...]; cuDNN's
-/// kernel takes and makes [S, B, heads, D].
-ir::ValueId MegatronLayers::fused_core(V q, V k, V v) {
+/// What FlashAttention takes: [S, B, heads, D] as [B, heads, S, D], copied unless it is contiguous
+/// in the order [B, S, heads, D].
+ir::ValueId MegatronLayers::by_sequence(V x, bool contiguous) {
+  const Shape s = shape(x), order{batch_, s[2], seq_, s[3]};
+  if (contiguous && batch_ == 1) return p_.reshape(x, order, true);
+  const V y = bf16({batch_, seq_, s[2], s[3]});
+  emit(OpKind::clone, {p_.reshape(x, shape(y), true)}, {y});
+  return p_.reshape(y, order, true);
+}
+
+MegatronLayers::Heads MegatronLayers::by_sequence(const Heads& h) {
+  const Shape s = shape(h.q);
+  constexpr std::int64_t prepared_dim = 128, prepared_tokens = 512;
+  const bool interleaved = !h.own_q && !h.own_k;  // Transformer Engine's layout sbh3d
+  if (!interleaved || s[3] != prepared_dim || seq_ * batch_ < prepared_tokens)
+    return {by_sequence(h.q, h.own_q), by_sequence(h.k, h.own_k), by_sequence(h.v, h.own_v)};
+  // _PrepareQKVForFA: one tensor for all three.
+  const V all = plain({3, batch_, seq_, s[2], s[3]}, dtype_);
+  emit(OpKind::empty, {}, {all});
+  const Shape one{batch_, seq_, s[2], s[3]}, order{batch_, s[2], seq_, s[3]};
+  const auto in_all = [&](V x) {
+    const V y = p_.on_storage_of(all, one, dtype_, true);
+    p_.value(y).requires_grad = true;
+    emit(OpKind::clone, {p_.reshape(x, one, true)}, {y});
+    return p_.reshape(y, order, true);
+  };
+  const V q = in_all(h.q), k = in_all(h.k);
+  return {q, k, in_all(h.v)};
+}
+
+/// FlashAttention's result [B, S, heads, D] is copied to [S, B, ...], unless that is the same.
+ir::ValueId MegatronLayers::by_token(V mixed, std::int64_t width) {
+  const Shape merged{seq_, batch_, width};
+  if (batch_ == 1) return p_.reshape(mixed, merged);
+  const V context = bf16(merged);
+  emit(OpKind::clone, {p_.reshape(mixed, merged)}, {context});
+  return context;
+}
+
+/// FlashAttention takes [B, S, heads, D]; cuDNN's kernel takes and makes [S, B, heads, D].
+ir::ValueId MegatronLayers::fused_core(const Heads& h) {
   leaf_ = Module::attention_core;
-  const Shape s = shape(q);
-  const std::int64_t n = s[2], d = s[3], kv = shape(k)[2];
-  const V query = p_.reshape(q, {batch_, n, seq_, d}, true);
-  const V key = p_.reshape(k, {batch_, kv, seq_, d}, true),
-          value = p_.reshape(v, {batch_, kv, seq_, d}, true);
+  const bool cudnn = config_.run.attention != Attention::flash;  // auto: cuDNN
+  const Shape s = shape(h.q);
+  const std::int64_t n = s[2], d = s[3], kv = shape(h.k)[2];
+  const Heads given = cudnn ? Heads{p_.reshape(h.q, {batch_, n, seq_, d}, true),
+                                    p_.reshape(h.k, {batch_, kv, seq_, d}, true),
+                                    p_.reshape(h.v, {batch_, kv, seq_, d}, true)}
+                            : by_sequence(h);
   const V mixed = bf16({batch_, n, seq_, d});
   p_.value(mixed).permuted = true;
   const V log_sums = plain({batch_, n, seq_}, DType::f32), state = plain({2}, DType::i64);
   const V no_debug_mask = p_.on_storage_of(state, {}, DType::i64, false);
-  const bool cudnn = config_.run.attention != Attention::flash;  // auto: cuDNN
-  emit(OpKind::sdpa, {query, key, value}, {mixed, log_sums, state, no_debug_mask},
+  emit(OpKind::sdpa, {given.q, given.k, given.v}, {mixed, log_sums, state, no_debug_mask},
        ir::Sdpa{spec_.attention_scale, 0, cudnn ? ir::SdpaKernel::cudnn : ir::SdpaKernel::flash});
-  const Shape merged{seq_, batch_, n * d};
-  if (cudnn) return p_.reshape(mixed, merged);
-  const V context = bf16(merged);
-  emit(OpKind::clone, {p_.reshape(mixed, merged)}, {context});
-  return context;
+  return cudnn ? p_.reshape(mixed, {seq_, batch_, n * d}) : by_token(mixed, n * d);
 }
 
 /// SelfAttention.forward. The projection's rows are grouped by heads of keys: its parts are views,
@@ -98,21 +147,37 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
   };
   V q = view_of_mixed(n);
   V k = view_of_mixed(groups);
-  const V v = view_of_mixed(groups);
+  V v = view_of_mixed(groups);
   emit(OpKind::split, {mixed}, {q, k, v});
-  if (queries > 1) {
-    const V copy = bf16(shape(q));
-    emit(OpKind::clone, {q}, {copy});
-    q = copy;
-  }
+  const V split_q = q, split_k = k, split_v = v;
+  const auto copied = [&](V view) {
+    const V copy = bf16(shape(view));
+    emit(OpKind::clone, {view}, {copy});
+    return copy;
+  };
+  if (queries > 1) q = copied(q);
   if (spec_.qk_norm) {
+    if (engine()) {  // its norms save what they read in one piece
+      if (q == split_q) q = copied(q);
+      k = copied(k);
+    }
     q = norm(q, b.q_norm, b.q_norm_bias, Module::q_norm);
     k = norm(k, b.k_norm, b.k_norm_bias, Module::k_norm);
   }
   if (spec_.rotates()) q = rotated(q), k = rotated(k);
-  const bool unfused = config_.run.attention == Attention::eager || !engine();
-  const V context = unfused ? unfused_core(q, k, v) : fused_core(q, k, v);
-  return linear(context, b.o.weight, ir::no_id, Split::rows, Module::o_proj);
+  if (engine() && q != split_q) {  // get_qkv_layout copies what stands in no order that it knows
+    leaf_ = Module::attention_core;
+    if (k == split_k) k = copied(k);
+    v = copied(v);
+  }
+  const Attention by = config_.run.attention;
+  const Heads heads{q, k, v, q != split_q, k != split_k, v != split_v};
+  const V context = config_.layout.cp > 1                 ? ring_core(heads)
+                    : by == Attention::eager || !engine() ? unfused_core(q, k, v)
+                                                          : fused_core(heads);
+  const V y = linear(context, b.o.weight, ir::no_id, Split::rows, Module::o_proj);
+  if (by == Attention::flash) hold({q, k, v});  // SelfAttention.forward's own, beside the copies
+  return y;
 }
 
 }  // namespace ac_advisor::passes

@@ -24,7 +24,7 @@ MegatronLayers::MegatronLayers(const model::ModelSpec& spec, const StepConfig& c
       dtype_(config.precision.compute_dtype),
       tp_(config.layout.tp),
       batch_(config.run.batch),
-      seq_(config.run.seq),
+      seq_(config.local_seq()),
       sequence_(config.layout.tp > 1 && config.layout.sequence_parallel),
       words_(megatron_vocabulary(spec.vocab, tp_) / tp_),
       attention_dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout) {}

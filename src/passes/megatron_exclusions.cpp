@@ -39,6 +39,13 @@ std::string pp_text(const StepConfig& c) {
   return "--pp " + std::to_string(c.layout.pp) + " --pp-schedule " + pp_schedule_option(c) +
          " --grad-accum " + std::to_string(c.run.grad_accum);
 }
+std::string cp_text(const StepConfig& c) {
+  return "--cp " + std::to_string(c.layout.cp) + " --seq " + std::to_string(c.run.seq);
+}
+std::string instances_text(const StepConfig& c) {
+  return "--optimizer-instances " + std::to_string(c.layout.optimizer_instances) + " --world " +
+         std::to_string(c.layout.world);
+}
 std::string seq_text(const StepConfig& c) { return "--seq " + std::to_string(c.run.seq); }
 
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
@@ -208,6 +215,35 @@ constexpr Exclusion all_exclusions[] = {
        return c.layout.sequence_parallel && c.run.seq % c.layout.tp != 0;
      },
      with<seq_text>},
+    {"--transformer-impl --cp N --world W", "N times the ranks of layers and stages must divide W",
+     "give a world that is a multiple of it",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.replica_ranks() % c.layout.cp != 0;
+     },
+     with<cp_text>},
+    {"--transformer-impl --cp N, --attn other than flash, or local layers",
+     "its ring is planned as Transformer Engine runs it by FlashAttention",
+     "use --transformer-impl transformer_engine --attn flash",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.cp > 1 && (c.run.attention != Attention::flash ||
+                                  c.run.transformer_impl == TransformerImpl::local);
+     },
+     with<cp_text>},
+    {"--transformer-impl --cp N --seq S, S no multiple of 2 N",
+     "each rank has two chunks of every sequence, and with sequence parallelism T parts of them",
+     "give a --seq that is a multiple of it",
+     [](const ModelSpec&, const StepConfig& c) {
+       const std::int64_t parts = c.layout.sequence_parallel ? c.layout.tp : 1;
+       return c.layout.cp > 1 && (c.run.seq % (2 * c.layout.cp) != 0 || c.local_seq() % parts != 0);
+     },
+     with<cp_text>},
+    {"--transformer-impl --optimizer-instances N that does not divide the ranks",
+     "an instance of the optimizer has as many ranks as every other",
+     "give an N that divides the ranks whose gradients are averaged, world / (tp pp)",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.replica_ranks() % c.layout.optimizer_instances != 0;
+     },
+     with<instances_text>},
     {"--transformer-impl --no-loss-parallel",
      "Megatron-core's loss is always on parts of the vocabulary", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return !c.layout.loss_parallel; }},

@@ -47,7 +47,7 @@ void MegatronLayers::get_batch() {
   if (first) tokens_ = make(tokens, DType::i64);
   if (last) labels_ = make(tokens, DType::i64);
   if (last) loss_mask_ = make(tokens, DType::f32);
-  mask_ = make({batch_, 1, seq_, seq_}, DType::u8);
+  mask_ = make({batch_, 1, seq_, config_.run.seq}, DType::u8);
   if (first) positions_ = make(tokens, DType::i64);
   p_.emit(OpKind::empty, phase_, at(Module::root), std::vector<V>{}, made);
 }

@@ -21,6 +21,11 @@ using model::ModelSpec;
 bool always(const StepConfig&) { return true; }
 bool distributed(const StepConfig& c) { return c.layout.shard == Sharding::zero1; }
 
+/// Ranks that have a part of the optimizer's states each: those of one of its instances.
+std::int64_t parts_of(const StepConfig& c) {
+  return c.layout.replica_ranks() / c.layout.optimizer_instances;
+}
+
 std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
@@ -40,8 +45,7 @@ Places places_of(const StepProgram& step, const StepConfig& c) {
     places.begin[i] = places.elements;
     places.elements += step.program.value(step.parameters[i].value).shape.numel();
   }
-  if (distributed(c))
-    places.elements = rounded_up(places.elements, std::lcm(c.layout.data_ranks(), 128));
+  if (distributed(c)) places.elements = rounded_up(places.elements, std::lcm(parts_of(c), 128));
   return places;
 }
 
@@ -77,6 +81,22 @@ void add_gradients(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   MainGradients(step, c).rewrite();
 }
 
+/// finalize_model_grads: sums over the ranks that have the same parameters, in the buffer; with
+/// zero1 each rank's part of it over its instance, then over the instances.
+void reduce_gradients(ir::Program& p, ValueId all, const StepConfig& c) {
+  if (c.layout.replica_ranks() < 2) return;
+  const auto reduce = [&](OpKind kind, ValueId v) {
+    const std::int32_t group = p.ops.back().group + 1;
+    p.emit(kind, ir::Phase::optimizer, {-1, ir::Module::optimizer}, std::vector<ValueId>{v},
+           std::vector<ValueId>{});
+    p.ops.back().group = group;
+  };
+  if (!distributed(c)) return reduce(OpKind::all_reduce, all);
+  if (parts_of(c) > 1) reduce(OpKind::reduce_scatter, all);
+  if (c.layout.optimizer_instances > 1)
+    reduce(OpKind::all_reduce, p.narrow(all, 0, 0, p.value(all).shape.numel() / parts_of(c)));
+}
+
 /// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
 void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
@@ -88,9 +108,10 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
     masters.push_back({v, gradient});
   };
   for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.value);
+  const ValueId all = p.root(step.optimized.front().gradient);
+  reduce_gradients(p, all, c);
   if (distributed(c)) {
-    const ValueId all = p.root(step.optimized.front().gradient);
-    const std::int64_t own = p.value(all).shape.numel() / c.layout.data_ranks();
+    const std::int64_t own = p.value(all).shape.numel() / parts_of(c);
     master({own}, {-1, ir::Module::optimizer}, p.narrow(all, 0, 0, own));
   } else {
     for (std::size_t i = 0; i < step.parameters.size(); ++i)

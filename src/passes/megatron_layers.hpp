@@ -49,9 +49,22 @@ class MegatronLayers : private Emission {
   // megatron_attention.cpp
   V attention(const Block& b, V x);
   V rotated(V x);
+  V repeated(V x, std::int64_t heads);
   V unfused_core(V q, V k, V v);
-  V fused_core(V q, V k, V v);
+  /// Queries, keys and values; whether they are no views of the projection's output.
+  struct Heads {
+    V q{}, k{}, v{};
+    bool own_q = false, own_k = false, own_v = false;
+  };
+  V by_sequence(V x, bool contiguous);
+  Heads by_sequence(const Heads& heads);
+  V by_token(V mixed, std::int64_t width);
+  V fused_core(const Heads& heads);
   V scaled_softmax(V scores);
+
+  // megatron_ring.cpp
+  V ring_core(const Heads& heads);
+  void corrected(V sum, std::initializer_list<V> inputs);
 
   // megatron_linear.cpp
   V linear(V x, V weight, V bias, Split split, ir::Module leaf);

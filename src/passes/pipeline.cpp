@@ -38,7 +38,7 @@ class Buffers {
   Buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
       : s_(step),
         p_(step.program),
-        shape_{config.run.batch, config.run.seq / config.layout.tp, spec.hidden},
+        shape_{config.run.batch, config.local_seq() / config.layout.tp, spec.hidden},
         megatron_(config.megatron()),
         dtype_(config.precision.compute_dtype),
         micro_batches_(config.run.grad_accum),

@@ -145,7 +145,10 @@ Run run_of(const StepConfig& config) {
   // The ranks of one stage are neighbours (TorchTitan 0.2.2: pp is the outermost dimension).
   Run run(config.layout.world / config.layout.pp);
   run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
+  if (config.layout.optimizer_instances > 1)
+    run.shards = config.layout.replica_ranks() / config.layout.optimizer_instances;
   run.tp = config.layout.tp;
+  run.cp = config.layout.cp;
   run.node_size = config.layout.node_size;
   run.network = config.layout.network_gbps * 1e9 / 8.0;
   run.attention = config.run.attention;
@@ -205,9 +208,10 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
         time.contention += weight * late;
         time.by_phase[static_cast<std::size_t>(op.phase)] += weight * late;
       }
+      const bool exchanged = op.kind == OpKind::ring_exchange;  // what is sent may be read
       for (ir::ValueId v : p.inputs(op))
-        ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
-      if (is_tensor_parallel(op.kind))  // the next op reads what it made
+        if (!exchanged) ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
+      if (exchanged || is_tensor_parallel(op.kind))  // the next op reads what it made
         for (ir::ValueId v : p.outputs(op))
           ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;

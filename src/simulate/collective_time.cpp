@@ -52,6 +52,8 @@ double send_seconds(double bytes, bool leaves_node, const Device& d, const Run& 
 double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const Run& run) {
   double bytes = 0;
   for (ir::ValueId v : p.inputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
+  if (op.kind == OpKind::ring_exchange)
+    return send_seconds(bytes, run.tp * run.cp > d.ranks_of_node(run.node_size), d, run);
   const Group group = group_of(op, d, run);
   if (is_tensor_parallel(op.kind))  // of an all-gather, what it makes
     for (ir::ValueId v : p.outputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));

@@ -186,11 +186,11 @@ class Steps {
     }
     for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;
   }
-  /// Those of DistributedDataParallel: what is all-reduced and stays.
+  /// Those of DistributedDataParallel: what is all-reduced in backward and stays.
   void find_buckets() {
     if (m_.target.trainer) return;
     for (const ir::Op& op : p_.ops) {
-      if (op.kind != ir::OpKind::all_reduce) continue;
+      if (op.kind != ir::OpKind::all_reduce || op.module.leaf == ir::Module::optimizer) continue;
       const ir::StorageId s = p_.storage_of(p_.input(op, 0));
       if (!resident_[static_cast<std::size_t>(s)]) continue;
       reduces_again_ = std::find(buckets_.begin(), buckets_.end(), s) != buckets_.end();

@@ -323,6 +323,13 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
               "--use-distributed-optimizer\n", "--decoder-first-pipeline-num-layers 15\n",
               "--decoder-last-pipeline-num-layers 17\n", "CUBLAS_WORKSPACE_CONFIG=:4096:8"}));
   CHECK(says(error("torchtitan", llama_8b(), c), {"--transformer-impl", "export to megatron"}));
+  StepConfig shared = c;
+  shared.run.attention = Attention::flash;
+  shared.layout.world = 16;
+  shared.layout.cp = shared.layout.optimizer_instances = 2;
+  CHECK(says(exported("megatron", llama_8b(), shared),
+             {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--global-batch-size 8\n",
+              "--num-distributed-optimizer-instances 2\n"}));
   model::ModelSpec dropping = llama_8b();
   dropping.residual_dropout = 0.05;
   CHECK(says(exported("megatron", dropping, c), {"--hidden-dropout 0.05\n"}));

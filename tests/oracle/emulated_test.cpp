@@ -169,17 +169,20 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
 
 TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emulated device") {
   const Compared all = compared("megatron_peaks.json");
-  CHECK(all.allocated.count() >= 70);
-  CHECK(all.allocated.median() <= 0.2);
-  // Middle stages, by tensors of one message; recomputed layers, of which Megatron-core's function
-  // holds the output and its gradient to the end: 44 MiB of 5.8 GB.
+  CHECK(all.allocated.count() >= 125);
+  CHECK(all.allocated.median() <= 0.12);
+  // Middle stages, by tensors of one message; blocks that PyTorch does not split; recomputed
+  // layers, of which Megatron-core's function holds the output and its gradient to the end: 44 MiB
+  // of 5.8 GB.
   CHECK(all.allocated.above(0.5) <= 14);
   CHECK(all.allocated.worst() <= 1.5);
   // --log-num-zeros-in-grad, which the runs had and the plan has not, makes 232 MB in the
   // optimizer's step; launches are not compared, as deterministic mode fills each new tensor by one
   // of its own.
   CHECK(all.reserved.median() <= 5);
-  CHECK(all.reserved.worst() <= 11);
+  // A stage with a ring reserves 126 MB less than planned, of 958.
+  CHECK(all.reserved.above(11) <= 1);
+  CHECK(all.reserved.worst() <= 14);
 }
 
 }  // namespace ac_advisor::test

@@ -128,9 +128,36 @@ def last_ranks():
         yield case("golden", 4, 4, 8, pp=4, pp_rank=3, layers_per_virtual_stage=1, last_rank=True, **impl, **OVERLAPPED)
 
 
+# Counting zeros in gradients, with temporaries beside the largest one, is an option of Megatron-LM that is not planned.
+PLANNED = {"log_num_zeros": False}
+
+
+def sequences_in_parts():
+    """The last rank, whose chunks of a sequence attend to all others'."""
+    for cp in (2, 4):
+        for more in ({}, SHARDED):
+            yield case("golden", 4, 2, 8, cp=cp, last_rank=True, **PLANNED, **FLASH, **more)
+    for micro_batches, more in ((2, {}), (2, SHARDED), (8, {"pp": 2, "pp_rank": 1})):
+        yield case("golden", 4, micro_batches, 8, tp=2, cp=2, last_rank=True, **PLANNED, **FLASH, **SEQUENCE, **more)
+    yield case("larger_4layers", 1, 2, 2, cp=2, last_rank=True, **PLANNED, **FLASH)
+    yield case("larger_4layers", 1, 2, 8, cp=8, last_rank=True, **PLANNED, **FLASH)
+    yield case("larger_llama_4layers", 1, 2, 2, cp=2, last_rank=True, **PLANNED, **FLASH)
+    yield case("larger_llama_4layers", 1, 2, 4, cp=4, last_rank=True, **PLANNED, **FLASH, **SHARDED)
+    for how in ("full:1", "full:2", "selective"):
+        yield case("larger_4layers", 1, 2, 4, cp=4, last_rank=True, **PLANNED, **FLASH, recompute=how)
+
+
+def instances():
+    for impl in (UNFUSED, FLASH):
+        for count in (2, 4):
+            yield case("golden", 4, 1, 8, last_rank=True, **PLANNED, optimizer_instances=count, **impl, **OVERLAPPED)
+        yield case("golden", 4, 2, 8, tp=2, last_rank=True, **PLANNED, optimizer_instances=2, **impl, **OVERLAPPED)
+
+
 def all_cases():
     seen = set()
-    for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks()):
+    for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
+                  sequences_in_parts(), instances()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -37,6 +37,26 @@ def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, **
     return FlashAttention.apply(q, k, v, dropout_p, softmax_scale, causal)
 
 
+def forward(q, k, v, dropout_p, softmax_scale, causal, **_):
+    out, lse, state, *_ = torch.ops.aten._flash_attention_forward(
+        q, k, v, None, None, q.shape[1], k.shape[1], dropout_p, causal, False, scale=softmax_scale)
+    return out, lse, None, state
+
+
+def backward(grad, q, k, v, out, lse, dq, dk, dv, dropout_p, softmax_scale, causal, rng_state=None, **_):
+    """Into gradients that are there, which aten's would make; what the kernel allocates for itself (mha_bwd)."""
+    batch, queries, heads, size = q.shape
+    rows, width = -(-queries // 128) * 128, -(-size // 32) * 32
+    splits = 1
+    if torch.are_deterministic_algorithms_enabled():
+        processors = torch.cuda.get_device_properties("cuda").multi_processor_count
+        splits = (processors + batch * heads - 1) // (batch * heads)
+    sums = torch.empty(batch, heads, rows, dtype=torch.float32, device="cuda")
+    queries_wide = torch.empty(splits, batch, rows, heads, width, dtype=torch.float32, device="cuda")
+    expanded = [torch.empty(*k.shape[:2], heads, size, dtype=k.dtype, device="cuda") for _ in range(2) if k.shape[2] != heads]
+    del sums, queries_wide, expanded
+
+
 def missing(*_, **__):
     raise NotImplementedError
 
@@ -44,8 +64,9 @@ def missing(*_, **__):
 def install():
     package, interface = types.ModuleType("flash_attn"), types.ModuleType("flash_attn.flash_attn_interface")
     interface.flash_attn_func = flash_attn_func
-    for name in ("flash_attn_varlen_func", "_flash_attn_forward", "_flash_attn_backward", "_flash_attn_varlen_forward",
-                 "_flash_attn_varlen_backward", "flash_attn_with_kvcache", "flash_attn_unpadded_func"):
+    interface._flash_attn_forward, interface._flash_attn_backward = forward, backward
+    for name in ("flash_attn_varlen_func", "_flash_attn_varlen_forward", "_flash_attn_varlen_backward",
+                 "flash_attn_with_kvcache", "flash_attn_unpadded_func"):
         setattr(interface, name, missing)
     kernels = types.ModuleType("flash_attn_2_cuda")
     kernels.varlen_bwd = missing

@@ -14,8 +14,7 @@ import megatron_cases
 SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine 2.11.0, emulated h100-80gb"
 ATTENTION = {"unfused": "eager", "flash": "flash", "fused": "cudnn"}
 NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights"}
-NOT_PLANNED = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic",
-               "log_num_zeros")
+NOT_PLANNED = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic")
 
 
 def model(values):
@@ -40,6 +39,10 @@ def options(entry):
         values["world"] = entry["world"]
     if entry.get("tp", 1) > 1:
         values |= {"tp": entry["tp"], "sp": entry.get("sequence_parallel", False)}
+    if entry.get("cp", 1) > 1:
+        values["cp"] = entry["cp"]
+    if entry.get("optimizer_instances", 1) > 1:
+        values["optimizer_instances"] = entry["optimizer_instances"]
     if replicas(entry) > 1:
         values["shard"] = "zero1" if entry.get("use_distributed_optimizer") else "ddp"
     if entry.get("pp", 1) > 1:

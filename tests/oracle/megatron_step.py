@@ -18,6 +18,7 @@ from megatron.core.pipeline_parallel import get_forward_backward_func, schedules
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.enums import AttnBackend
 from megatron.core.transformer.module import Float16Module
+from megatron.core.utils import get_batch_on_this_cp_rank
 
 OF_MODEL = ("vocab_size", "max_position_embeddings", "position_embedding_type", "untied", "squared_relu")
 
@@ -29,6 +30,7 @@ def layout(entry):
         chunks = entry["layers"] // entry["pp"] // entry["layers_per_virtual_stage"]
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=entry["tp"], pipeline_model_parallel_size=entry["pp"],
+        context_parallel_size=entry["cp"], num_distributed_optimizer_instances=entry["optimizer_instances"],
         virtual_pipeline_model_parallel_size=chunks)
     tensor_parallel.model_parallel_cuda_manual_seed(1234)
     return chunks
@@ -59,7 +61,7 @@ def config_of(entry, values, chunks):
         **sizes, **recompute, bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
         transformer_impl=entry["impl"], attention_backend=AttnBackend[entry["attn"]],
         tensor_model_parallel_size=entry["tp"], pipeline_model_parallel_size=entry["pp"],
-        virtual_pipeline_model_parallel_size=chunks, sequence_parallel=entry["sequence_parallel"],
+        context_parallel_size=entry["cp"], virtual_pipeline_model_parallel_size=chunks, sequence_parallel=entry["sequence_parallel"],
         deallocate_pipeline_outputs=True, overlap_p2p_comm=bool(chunks), batch_p2p_comm=not chunks,
         gradient_accumulation_fusion=False, attention_softmax_in_fp32=True, persist_layer_norm=persists(entry, values),
         masked_softmax_fusion=entry["masked_softmax_fusion"], bias_dropout_fusion=entry["bias_dropout_fusion"],
@@ -115,6 +117,7 @@ def make_model(entry, values, config, chunks):
         grad_reduce_in_fp32=True, overlap_grad_reduce=entry["overlap_grad_reduce"],
         overlap_param_gather=entry["overlap_param_gather"], check_for_nan_in_grad=True,
         use_distributed_optimizer=entry["use_distributed_optimizer"],
+        num_distributed_optimizer_instances=entry["optimizer_instances"],
         bucket_size=max(40_000_000, 1_000_000 * data) if entry["overlap_grad_reduce"] else None)
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
@@ -161,6 +164,7 @@ def on_device(batch, chunk):
     if not (first or last):
         return dict.fromkeys(batch)
     batch = {key: value.cuda(non_blocking=True) for key, value in batch.items()}
+    batch = get_batch_on_this_cp_rank(batch)
     if not one_stage:
         for key in ("labels", "loss_mask") if first else ("tokens", "position_ids"):
             batch[key] = None

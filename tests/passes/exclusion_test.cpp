@@ -234,6 +234,41 @@ const Case cases[] = {
        c.run.seq = 15;
      },
      "--seq 15"},
+    {"--transformer-impl --cp N --world W",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.cp = 2;
+       c.layout.world = 3;
+     },
+     "--cp 2"},
+    {"--transformer-impl --cp N, --attn other than flash, or local layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.cp = c.layout.world = 2;
+       c.layout.shard = Sharding::ddp;
+       c.precision.reduce_dtype = DType::f32;
+     },
+     "--attn flash"},
+    {"--transformer-impl --cp N --seq S, S no multiple of 2 N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.transformer_impl = TransformerImpl::transformer_engine;
+       c.run.attention = Attention::flash;
+       c.layout.cp = c.layout.world = 2;
+       c.layout.shard = Sharding::ddp;
+       c.precision.reduce_dtype = DType::f32;
+       c.run.seq = 18;
+     },
+     "--cp 2 --seq 18"},
+    {"--transformer-impl --optimizer-instances N that does not divide the ranks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.layout.world = 4;
+       c.layout.shard = Sharding::zero1;
+       c.precision.reduce_dtype = DType::f32;
+       c.layout.optimizer_instances = 3;
+     },
+     "--optimizer-instances 3 --world 4"},
     {"--transformer-impl --no-loss-parallel",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -409,7 +444,7 @@ const Case cases[] = {
        c.adapters.rank = 8;
      },
      "PEFT's adapters"},
-    {"--tp or --pp of an imported graph",
+    {"--tp, --cp or --pp of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.layout.tp = c.layout.world = 2;

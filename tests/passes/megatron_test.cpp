@@ -81,6 +81,51 @@ TEST_CASE("a layer saves sbh (34 + 5 a s / h) bytes, in parts what the paper's t
   }
 }
 
+TEST_CASE("with FlashAttention a layer saves its output once more, and sums a row, not scores") {
+  StepConfig c = config();
+  c.run.attention = Attention::flash;
+  constexpr std::int64_t state = 2 * 8;  // of the random numbers
+  const std::int64_t sbh = s * b * h;
+  CHECK(saved_by_layer(c) == 36 * sbh + 4 * heads * s * b + state + norm_statistics(s * b));
+  for (const std::int64_t n : {2, 4}) {
+    CAPTURE(n);
+    c.layout.cp = c.layout.world = n;
+    c.layout.shard = Sharding::ddp;
+    // One state a step of the ring; keys and values are those that arrived last.
+    CHECK(saved_by_layer(c) ==
+          (36 * sbh + 4 * heads * s * b) / n + n * state + norm_statistics(s * b / n));
+  }
+}
+
+TEST_CASE("heads of 128 are prepared in one tensor, which queries keep beside the ring's keys") {
+  StepConfig c = config();
+  c.run.attention = Attention::flash;
+  c.run.batch = 1;
+  c.run.seq = 1024;
+  c.layout.cp = c.layout.world = 2;
+  c.layout.shard = Sharding::ddp;
+  const std::string wide = R"(, "kv_channels": 128, "hidden_size": 128, "num_attention_heads": 1)"
+                           R"(, "max_position_embeddings": 1024)";
+  const std::int64_t here = c.run.seq / 2, sbh = here * 128;
+  // One sequence is the same in both orders: attention's output is the projection's input.
+  CHECK(saved_by_layer(c, wide) ==
+        34 * sbh + 2 * 2 * sbh + 4 * here + 2 * 16 + norm_statistics(here));
+}
+
+TEST_CASE("an instance of the distributed optimizer has as much as all of a job without them") {
+  StepConfig c = config();
+  c.layout.shard = Sharding::zero1;
+  c.layout.world = 4;
+  const std::int64_t four = bytes_of(gpt(2), c).resident;
+  c.layout.world = 8;
+  const std::int64_t eight = bytes_of(gpt(2), c).resident;
+  c.layout.optimizer_instances = 2;
+  CHECK(bytes_of(gpt(2), c).resident == four);
+  const std::int64_t states = 12 * (elements_of_layer() * 2 + elements_of_ends());
+  CHECK(static_cast<double>(four - eight) ==
+        doctest::Approx(static_cast<double>(states) / 8).epsilon(0.02));  // its padding
+}
+
 TEST_CASE("without dropout, by flash attention and gated: what is left of them") {
   const std::int64_t sbh = s * b * h;
   const std::string dry = R"(, "hidden_dropout": 0.0, "attention_dropout": 0.0)";

@@ -126,6 +126,7 @@ enum class OpKind : std::uint8_t {
   tp_reduce_scatter,
   tp_all_reduce,
   send_recv,            ///< a batch of messages between pipeline stages: one kernel
+  ring_exchange,        ///< to the next rank of a context-parallel ring, from the one before
   mask_shard,           ///< zero where a token's row is on another rank, in place
   vocab_parallel_loss,  ///< launches nothing: the autograd nodes of a loss over shards of logits
   amax,

@@ -123,6 +123,7 @@ struct Layout {
   std::int64_t tp = 1;            ///< ranks that share each layer: tensor parallelism
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
+  std::int64_t cp = 1;            ///< ranks that share each sequence: context parallelism
   std::int64_t pp = 1;            ///< ranks that share the model's blocks: pipeline parallelism
   PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
   std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
@@ -132,15 +133,18 @@ struct Layout {
   /// Of pp_rank: the one with the highest allocated peak.
   static constexpr std::int64_t highest_rank = -1;
   Sharding shard = Sharding::none;
-  std::int64_t hsdp_shards = 0;  ///< N of hsdp:N
+  std::int64_t hsdp_shards = 0;          ///< N of hsdp:N
+  std::int64_t optimizer_instances = 1;  ///< copies of Megatron-core's distributed optimizer
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
   bool no_sync = false;
   std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
 
-  /// Ranks that see different data.
-  [[nodiscard]] std::int64_t data_ranks() const { return world / (tp * pp); }
+  /// Ranks that see different sequences.
+  [[nodiscard]] std::int64_t data_ranks() const { return world / (tp * pp * cp); }
+  /// Ranks that have the same parameters, whose gradients are averaged.
+  [[nodiscard]] std::int64_t replica_ranks() const { return world / (tp * pp); }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
   /// DeepSpeed's ZeRO 1 or 2.
@@ -221,6 +225,8 @@ struct StepConfig {
   DeviceChoice device;
 
   /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
+  /// Tokens of each sequence that one rank of a context-parallel group has.
+  [[nodiscard]] std::int64_t local_seq() const { return run.seq / layout.cp; }
   [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
   bool operator==(const StepConfig&) const = default;
 };

@@ -117,6 +117,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {tp_reduce_scatter, nullptr},
     {tp_all_reduce, nullptr},
     {send_recv, nullptr},
+    {ring_exchange, nullptr},
     {mask_shard, nullptr},
     {vocab_parallel_loss, nullptr},
     {amax, nullptr},
