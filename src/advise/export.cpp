@@ -45,7 +45,8 @@ void check_all(const Setting& s) {
     s.refuse("--fsdp-unit segment", "each block is a unit of its own there; use --fsdp-unit block");
   if (s.c.memory.loss == LossKind::ce_no_upcast)
     s.refuse("--loss ce-no-upcast", "its loss is computed from fp32 logits; use --loss ce");
-  if (s.c.memory.loss == LossKind::ce_compiled && s.target.name != torchtitan.name)
+  if (s.c.memory.loss == LossKind::ce_compiled && s.target.name != torchtitan.name &&
+      !s.c.megatron())
     s.refuse("--loss ce-compiled", "it does not compile its loss by itself; use --loss ce");
   if (s.c.memory.loss == LossKind::tiled && s.c.runtime.framework != "trl")
     s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");

@@ -126,7 +126,8 @@ const char* attention_backend(const Setting& s) {
 }
 
 void check(const Setting& s) {
-  if (s.c.memory.loss != LossKind::ce)
+  const bool fused = s.c.megatron() && s.c.memory.loss == LossKind::ce_compiled;
+  if (s.c.memory.loss != LossKind::ce && !fused)
     s.refuse(s.loss(), "its cross-entropy reads whole logits, fused or not; use --loss ce");
   if (s.c.memory.kernels == Kernels::eager)
     s.refuse("--kernels eager", "its layers are Transformer Engine's; use --kernels fused");
@@ -172,6 +173,10 @@ void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
   if (layout.pp_chunks > 1)
     flags.push_back(fmt::format("--num-virtual-stages-per-pipeline-rank {}", layout.pp_chunks));
   add_stage_sizes(s, flags);
+  if (s.c.memory.loss == LossKind::ce_compiled) {
+    flags.emplace_back("--cross-entropy-loss-fusion");
+    flags.emplace_back("--cross-entropy-fusion-impl native");
+  }
   if (!s.c.runtime.cublas_workspace.empty())
     out.notes.push_back("set CUBLAS_WORKSPACE_CONFIG=" + s.c.runtime.cublas_workspace);
 }

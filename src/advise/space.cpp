@@ -177,7 +177,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};
   if (base.memory.loss == LossKind::tiled || base.memory.loss == LossKind::chunked_logits)
     losses.insert(losses.begin(), text_of("--loss", base));  // TRL's own, torchtune's
-  if (base.runtime.framework == "torchtitan" || base.memory.loss == LossKind::ce_compiled)
+  if (base.runtime.framework == "torchtitan" || base.megatron() ||
+      base.memory.loss == LossKind::ce_compiled)
     losses.emplace_back("ce-compiled");
   if (whole) space.set("--loss", std::move(losses));
   space.set("--ac-scope", {"block", "submodule"});

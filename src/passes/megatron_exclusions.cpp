@@ -122,9 +122,12 @@ constexpr Exclusion all_exclusions[] = {
               (ac == AcMode::full && c.memory.scope != AcScope::block);
      },
      with<ac_text>},
-    {"--transformer-impl, a loss other than ce",
-     "Megatron-core's cross-entropy is the one over parts of the vocabulary", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) { return c.memory.loss != LossKind::ce; },
+    {"--transformer-impl, a loss other than ce or ce-compiled",
+     "Megatron-core's cross-entropy is the one over parts of the vocabulary",
+     "use --loss ce, or ce-compiled: its native fusion",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_compiled;
+     },
      with<loss_text>},
     {"--transformer-impl, --kernels other than fused",
      "Megatron-core's fusions are planned as they are by default", "use --kernels fused",

@@ -73,6 +73,7 @@ class MegatronLayers : private Emission {
   // megatron_loss.cpp
   void loss(V hidden);
   V vocab_parallel_cross_entropy(V logits, V labels);
+  V fused_cross_entropy(V logits, V labels);
 
   // Emission.
   V bf16(const ir::Shape& shape) { return out(shape, dtype_, true); }

@@ -61,13 +61,44 @@ ir::ValueId MegatronLayers::vocab_parallel_cross_entropy(V logits, V labels) {
   return node(OpKind::autograd_function, {logits, softmax, elsewhere, rows}, losses, std::move(g));
 }
 
+/// fusions/fused_cross_entropy.py: four compiled functions. The exponentials are a tensor beside the
+/// fp32 logits, which live until the forward returns; backward puts the softmax less one at its
+/// place into another, of which a last kernel makes the gradient in bf16.
+ir::ValueId MegatronLayers::fused_cross_entropy(V logits, V labels) {
+  const Shape s = shape(logits), tokens{s[0], s[1]}, row{s[0] * s[1]};
+  const auto generated = [&](std::initializer_list<V> read, std::initializer_list<V> made) {
+    emit(OpKind::generated, read, made, ir::Generated{});
+  };
+  const V wide = plain(s, DType::f32), most = plain(tokens, DType::f32);
+  generated({logits}, {wide, most});
+  if (tp_ > 1) emit(OpKind::tp_all_reduce, {most}, {});
+  const V elsewhere = plain(tokens, DType::u8), rows = plain(row, DType::i64),
+          predicted_and_sums = plain({2 * s[0], s[1]}, DType::f32), softmax = plain(s, DType::f32);
+  generated({wide, labels, most}, {elsewhere, rows, predicted_and_sums, softmax});
+  if (tp_ > 1) emit(OpKind::tp_all_reduce, {predicted_and_sums}, {});
+  const V losses = plain(tokens, DType::f32);
+  generated({softmax, predicted_and_sums},
+            {p_.on_storage_of(softmax, s, DType::f32, true), losses});
+  hold({wide, most, predicted_and_sums});
+
+  CompiledGraph g;
+  // logits, softmax, elsewhere, rows, gradient
+  g.made = {{s, DType::f32, -1}, {s, dtype_, -1}};
+  g.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {1, 2, 3}, {5}},
+                {OpKind::generated, ir::Generated{}, Module::loss, {5, 4}, {6}}};
+  g.results = {6, -1, -1, -1};
+  return node(OpKind::autograd_function, {logits, softmax, elsewhere, rows}, losses, std::move(g));
+}
+
 void MegatronLayers::loss(V hidden) {
   const V logits = linear(hidden, m_.lm_head, ir::no_id, Split::columns, Module::lm_head);
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = plain({seq_, batch_}, DType::i64);
   emit(OpKind::clone, {p_.reshape(labels_, {seq_, batch_})}, {labels});
-  const V losses = vocab_parallel_cross_entropy(logits, labels);
+  const V losses = config_.memory.loss == LossKind::ce_compiled
+                       ? fused_cross_entropy(logits, labels)
+                       : vocab_parallel_cross_entropy(logits, labels);
   hold({logits, labels, hidden});
   // pretrain_gpt.py, loss_func: the sum of what the mask counts, over the number of micro-batches.
   const V by_sequence = out({batch_, seq_}, DType::f32, true);

@@ -326,9 +326,11 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
   StepConfig shared = c;
   shared.run.attention = Attention::flash;
   shared.layout.world = 16;
+  shared.memory.loss = LossKind::ce_compiled;
   shared.layout.cp = shared.layout.optimizer_instances = 2;
   CHECK(says(exported("megatron", llama_8b(), shared),
              {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--global-batch-size 8\n",
+              "--cross-entropy-loss-fusion\n", "--cross-entropy-fusion-impl native\n",
               "--num-distributed-optimizer-instances 2\n"}));
   model::ModelSpec dropping = llama_8b();
   dropping.residual_dropout = 0.05;

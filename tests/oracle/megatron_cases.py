@@ -154,10 +154,22 @@ def instances():
         yield case("golden", 4, 2, 8, tp=2, last_rank=True, **PLANNED, optimizer_instances=2, **impl, **OVERLAPPED)
 
 
+def fused_losses():
+    """Megatron-core's own fusion (native)."""
+    for impl in (LOCAL, UNFUSED):
+        fused = PLANNED | {"cross_entropy_fusion": True} | impl
+        for batch in (2, 4):  # the loss of one alone reads as no number where kernels do not compute
+            yield case("golden_4layers", batch, **fused)
+        for tp in (2, 4):
+            yield case("golden", 4, 2, 8, tp=tp, last_rank=True, **fused, **SEQUENCE)
+        yield case("golden_untied_4layers", 4, 2, 4, pp=2, pp_rank=1, **fused)
+        yield case("larger_4layers", 1, **fused)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
-                  sequences_in_parts(), instances()):
+                  sequences_in_parts(), instances(), fused_losses()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -53,7 +53,8 @@ def backward(grad, q, k, v, out, lse, dq, dk, dv, dropout_p, softmax_scale, caus
         splits = (processors + batch * heads - 1) // (batch * heads)
     sums = torch.empty(batch, heads, rows, dtype=torch.float32, device="cuda")
     queries_wide = torch.empty(splits, batch, rows, heads, width, dtype=torch.float32, device="cuda")
-    expanded = [torch.empty(*k.shape[:2], heads, size, dtype=k.dtype, device="cuda") for _ in range(2) if k.shape[2] != heads]
+    wide = k.shape[2] != heads
+    expanded = [torch.empty(*k.shape[:2], heads, size, dtype=k.dtype, device="cuda") for _ in range(2) if wide]
     del sums, queries_wide, expanded
 
 

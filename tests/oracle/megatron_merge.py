@@ -50,6 +50,8 @@ def options(entry):
     if layers := entry.get("layers_per_virtual_stage"):
         chunks = megatron_cases.config_of(entry["model"])["num_layers"] // entry["pp"] // layers
         values["pp_schedule"] = f"interleaved:{chunks}"
+    if entry.get("cross_entropy_fusion"):
+        values["loss"] = "ce-compiled"
     recompute = entry.get("recompute")
     if recompute:
         values["ac"] = {"full:1": "full", "full:2": "grouped:2", "selective": "attention"}[recompute]

@@ -32,10 +32,12 @@ import megatron_cases
 import megatron_step
 
 emulated_peaks.config_of = megatron_cases.config_of
-DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "optimizer_instances": 1, "layers_per_virtual_stage": 0, "sequence_parallel": False, "attn": "auto",
+DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "optimizer_instances": 1, "layers_per_virtual_stage": 0,
+            "sequence_parallel": False, "attn": "auto",
             "optimizer": "fused", "use_distributed_optimizer": False, "overlap_grad_reduce": False,
             "overlap_param_gather": False, "masked_softmax_fusion": True, "bias_dropout_fusion": True,
-            "bias_activation_fusion": True, "deterministic": True, "log_num_zeros": True, "recompute": "none"}
+            "bias_activation_fusion": True, "deterministic": True, "log_num_zeros": True,
+            "cross_entropy_fusion": False, "recompute": "none"}
 
 
 def steps(entry, marks, _):

@@ -129,7 +129,7 @@ const Case cases[] = {
        c.memory.ac = AcMode::selective;
      },
      "--ac selective"},
-    {"--transformer-impl, a loss other than ce",
+    {"--transformer-impl, a loss other than ce or ce-compiled",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        c.memory.loss = LossKind::lc_ce;

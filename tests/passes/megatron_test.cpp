@@ -112,6 +112,16 @@ TEST_CASE("heads of 128 are prepared in one tensor, which queries keep beside th
         34 * sbh + 2 * 2 * sbh + 4 * here + 2 * 16 + norm_statistics(here));
 }
 
+TEST_CASE("the fused loss holds one fp32 tensor of the logits more than Megatron-core's own") {
+  StepConfig c = config();
+  const std::int64_t own = bytes_of(gpt(2), c).at_loss;
+  c.memory.loss = LossKind::ce_compiled;
+  const std::int64_t logits = 4 * s * b * vocab, row = s * b;
+  // Without: two numbers of 8 bytes, four of 4, three of 1 a token while the softmax is looked up.
+  CHECK(bytes_of(gpt(2), c).at_loss - own > logits - 40 * row);
+  CHECK(bytes_of(gpt(2), c).at_loss - own <= logits);
+}
+
 TEST_CASE("an instance of the distributed optimizer has as much as all of a job without them") {
   StepConfig c = config();
   c.layout.shard = Sharding::zero1;
