@@ -61,8 +61,8 @@ ir::ValueId MegatronLayers::vocab_parallel_cross_entropy(V logits, V labels) {
   return node(OpKind::autograd_function, {logits, softmax, elsewhere, rows}, losses, std::move(g));
 }
 
-/// fusions/fused_cross_entropy.py: four compiled functions. The exponentials are a tensor beside the
-/// fp32 logits, which live until the forward returns; backward puts the softmax less one at its
+/// fusions/fused_cross_entropy.py: four compiled functions. The exponentials are a tensor beside
+/// the fp32 logits, which live until the forward returns; backward puts the softmax less one at its
 /// place into another, of which a last kernel makes the gradient in bf16.
 ir::ValueId MegatronLayers::fused_cross_entropy(V logits, V labels) {
   const Shape s = shape(logits), tokens{s[0], s[1]}, row{s[0] * s[1]};
