@@ -34,20 +34,24 @@ void check_hsdp(const StepConfig& c) {
                              : "the nearest is hsdp:" + std::to_string(best)));
 }
 
+/// An option by which `ranks` ranks share something needs to be told of how many.
+void check_world(const std::string& given, std::int64_t ranks, const Choices& hand) {
+  if (ranks > 1 && !hand.has("--world"))
+    throw UserError(given + ": give --world N, the number of all ranks, a multiple of it");
+}
+
 void check_tp(const StepConfig& c, const Choices& hand) {
-  if (c.layout.tp > 1 && !hand.has("--world"))
-    throw UserError("--tp " + std::to_string(c.layout.tp) +
-                    ": give --world N, the number of all ranks, a multiple of it");
+  const std::string tp = "--tp " + std::to_string(c.layout.tp);
+  check_world(tp, c.layout.tp, hand);
   if (c.layout.world % c.layout.tp != 0)
-    throw UserError("--tp " + std::to_string(c.layout.tp) + " " + world_text(c) +
+    throw UserError(tp + " " + world_text(c) +
                     ": T must divide the world: the ranks that are left see different data; give a "
                     "world that is a multiple of T");
 }
 
 void check_pp(const StepConfig& c, const Choices& hand) {
   const std::string pp = "--pp " + std::to_string(c.layout.pp);
-  if (c.layout.pp > 1 && !hand.has("--world"))
-    throw UserError(pp + ": give --world N, the number of all ranks, a multiple of it");
+  check_world(pp, c.layout.pp, hand);
   if (c.layout.world % (c.layout.tp * c.layout.pp) != 0)
     throw UserError(pp + " " + world_text(c) +
                     ": N must divide the world: a stage is on as many ranks; give a world that is "
@@ -56,8 +60,7 @@ void check_pp(const StepConfig& c, const Choices& hand) {
 
 void check_cp(const StepConfig& c, const Choices& hand) {
   const std::string cp = "--cp " + std::to_string(c.layout.cp);
-  if (c.layout.cp > 1 && !hand.has("--world"))
-    throw UserError(cp + ": give --world N, the number of all ranks, a multiple of it");
+  check_world(cp, c.layout.cp, hand);
   if (c.layout.replica_ranks() % c.layout.cp != 0)
     throw UserError(cp + " " + world_text(c) +
                     ": N times the ranks that share layers and stages must divide the world; give "

@@ -49,6 +49,20 @@ ir::ValueId Emission::dropped(V x, double probability) {
   return kept;
 }
 
+ir::ValueId Emission::repeated(V x, std::size_t dim, std::int64_t times) {
+  if (times == 1) return x;
+  const Shape s = shape(x);
+  std::vector<std::int64_t> sizes(s.sizes().begin(), s.sizes().end());
+  sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dim) + 1, times);
+  const V wide = p_.on_storage_of(x, Shape(sizes), dtype(x), false);
+  emit(OpKind::expand, {x}, {wide});
+  const V copy = out(shape(wide), dtype(x), grad(x));
+  emit(OpKind::clone, {wide}, {copy});
+  Shape all = s;
+  all.set(dim, s[dim] * times);
+  return p_.reshape(copy, all);
+}
+
 /// _MaskPartial._mask_tensor of DTensor, and Megatron-core's target mask: the indices that this
 /// rank has, the others at its first row, and which those are.
 Emission::OwnRows Emission::own_rows(V indices) {

@@ -24,6 +24,8 @@ class Emission {
              const ir::Attributes& attributes = {});
   /// Dropout, unless the probability is 0.
   V dropped(V x, double probability);
+  /// Each of a dimension's entries `times` times after itself: an expanded view, copied.
+  V repeated(V x, std::size_t dim, std::int64_t times);
   /// Values live until here; no_id is passed over.
   void hold(std::initializer_list<V> values);
   void hold_all(const std::vector<V>& values);

@@ -194,16 +194,7 @@ ir::ValueId Lowering::heads_last(V x) {
   return y;
 }
 
-ir::ValueId Lowering::repeat_kv(V x) {
-  const Shape s = shape(x);
-  const std::int64_t groups = heads() / s[1];
-  if (groups == 1) return x;
-  const V wide = p_.on_storage_of(x, {s[0], s[1], groups, s[2], s[3]}, dtype(x), false);
-  emit(OpKind::expand, {x}, {wide});
-  const V copy = out(shape(wide), dtype(x), grad(x));
-  emit(OpKind::clone, {wide}, {copy});
-  return p_.reshape(copy, {s[0], heads(), s[2], s[3]});
-}
+ir::ValueId Lowering::repeat_kv(V x) { return repeated(x, 1, heads() / shape(x)[1]); }
 
 /// As repeat_kv, where nothing needs the copy: one head, repeated, is a view.
 ir::ValueId Lowering::repeated_heads(V x) {

@@ -35,25 +35,13 @@ ir::ValueId MegatronLayers::scaled_softmax(V scores) {
   return node(OpKind::autograd_function, {scores, weights}, weights, std::move(g));
 }
 
-/// repeat_interleave of keys or values that several queries share.
-ir::ValueId MegatronLayers::repeated(V x, std::int64_t heads) {
-  const Shape s = shape(x);
-  if (s[2] == heads) return x;
-  const V wide = p_.on_storage_of(x, {s[0], s[1], s[2], heads / s[2], s[3]}, dtype(x), false);
-  p_.value(wide).requires_grad = true;
-  emit(OpKind::expand, {x}, {wide});
-  const V copy = bf16(shape(wide));
-  emit(OpKind::clone, {wide}, {copy});
-  return p_.reshape(copy, {s[0], s[1], heads, s[3]});
-}
-
 /// q, k and v [S, B, heads, D] as views; products by head, all scores at once.
 ir::ValueId MegatronLayers::unfused_core(V q, V k, V v) {
   leaf_ = Module::attention_core;
-  k = repeated(k, shape(q)[2]);
-  v = repeated(v, shape(q)[2]);
   const Shape s = shape(q);
-  const std::int64_t n = s[2], d = s[3];
+  const std::int64_t n = s[2], d = s[3], shared = n / shape(k)[2];
+  k = repeated(k, 2, shared);  // repeat_interleave
+  v = repeated(v, 2, shared);
   const auto by_head = [&](V x) { return p_.reshape(x, {batch_, n, seq_, d}, true); };
   const Shape square{batch_, n, seq_, seq_};
   V unread = m_.memory_buffer;  // what baddbmm's beta of 0 does not read

@@ -39,14 +39,16 @@ std::string pp_text(const StepConfig& c) {
   return "--pp " + std::to_string(c.layout.pp) + " --pp-schedule " + pp_schedule_option(c) +
          " --grad-accum " + std::to_string(c.run.grad_accum);
 }
-std::string cp_text(const StepConfig& c) {
-  return "--cp " + std::to_string(c.layout.cp) + " --seq " + std::to_string(c.run.seq);
+std::string seq_text(const StepConfig& c) { return "--seq " + std::to_string(c.run.seq); }
+std::string world_text(const StepConfig& c) { return "--world " + std::to_string(c.layout.world); }
+template <auto text>
+std::string cp_with(const StepConfig& c) {
+  return "--cp " + std::to_string(c.layout.cp) + " " + text(c);
 }
 std::string instances_text(const StepConfig& c) {
-  return "--optimizer-instances " + std::to_string(c.layout.optimizer_instances) + " --world " +
-         std::to_string(c.layout.world);
+  return "--optimizer-instances " + std::to_string(c.layout.optimizer_instances) + " " +
+         world_text(c);
 }
-std::string seq_text(const StepConfig& c) { return "--seq " + std::to_string(c.run.seq); }
 
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 
@@ -223,7 +225,7 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.replica_ranks() % c.layout.cp != 0;
      },
-     with<cp_text>},
+     with<cp_with<world_text>>},
     {"--transformer-impl --cp N, --attn other than flash, or local layers",
      "its ring is planned as Transformer Engine runs it by FlashAttention",
      "use --transformer-impl transformer_engine --attn flash",
@@ -231,7 +233,7 @@ constexpr Exclusion all_exclusions[] = {
        return c.layout.cp > 1 && (c.run.attention != Attention::flash ||
                                   c.run.transformer_impl == TransformerImpl::local);
      },
-     with<cp_text>},
+     with<cp_with<attn_text>>},
     {"--transformer-impl --cp N --seq S, S no multiple of 2 N",
      "each rank has two chunks of every sequence, and with sequence parallelism T parts of them",
      "give a --seq that is a multiple of it",
@@ -239,7 +241,7 @@ constexpr Exclusion all_exclusions[] = {
        const std::int64_t parts = c.layout.sequence_parallel ? c.layout.tp : 1;
        return c.layout.cp > 1 && (c.run.seq % (2 * c.layout.cp) != 0 || c.local_seq() % parts != 0);
      },
-     with<cp_text>},
+     with<cp_with<seq_text>>},
     {"--transformer-impl --optimizer-instances N that does not divide the ranks",
      "an instance of the optimizer has as many ranks as every other",
      "give an N that divides the ranks whose gradients are averaged, world / (tp pp)",

@@ -21,11 +21,6 @@ using model::ModelSpec;
 bool always(const StepConfig&) { return true; }
 bool distributed(const StepConfig& c) { return c.layout.shard == Sharding::zero1; }
 
-/// Ranks that have a part of the optimizer's states each: those of one of its instances.
-std::int64_t parts_of(const StepConfig& c) {
-  return c.layout.replica_ranks() / c.layout.optimizer_instances;
-}
-
 std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
@@ -45,7 +40,8 @@ Places places_of(const StepProgram& step, const StepConfig& c) {
     places.begin[i] = places.elements;
     places.elements += step.program.value(step.parameters[i].value).shape.numel();
   }
-  if (distributed(c)) places.elements = rounded_up(places.elements, std::lcm(parts_of(c), 128));
+  if (distributed(c))
+    places.elements = rounded_up(places.elements, std::lcm(c.layout.instance_ranks(), 128));
   return places;
 }
 
@@ -81,20 +77,22 @@ void add_gradients(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   MainGradients(step, c).rewrite();
 }
 
+void run_collective(ir::Program& p, OpKind kind, const std::vector<ValueId>& inputs) {
+  const std::int32_t group = p.ops.back().group + 1;
+  p.emit(kind, ir::Phase::optimizer, {-1, ir::Module::optimizer}, inputs, std::vector<ValueId>{});
+  p.ops.back().group = group;
+}
+
 /// finalize_model_grads: sums over the ranks that have the same parameters, in the buffer; with
 /// zero1 each rank's part of it over its instance, then over the instances.
-void reduce_gradients(ir::Program& p, ValueId all, const StepConfig& c) {
-  if (c.layout.replica_ranks() < 2) return;
-  const auto reduce = [&](OpKind kind, ValueId v) {
-    const std::int32_t group = p.ops.back().group + 1;
-    p.emit(kind, ir::Phase::optimizer, {-1, ir::Module::optimizer}, std::vector<ValueId>{v},
-           std::vector<ValueId>{});
-    p.ops.back().group = group;
-  };
-  if (!distributed(c)) return reduce(OpKind::all_reduce, all);
-  if (parts_of(c) > 1) reduce(OpKind::reduce_scatter, all);
-  if (c.layout.optimizer_instances > 1)
-    reduce(OpKind::all_reduce, p.narrow(all, 0, 0, p.value(all).shape.numel() / parts_of(c)));
+void reduce_gradients(ir::Program& p, ValueId all, const Layout& layout) {
+  if (layout.replica_ranks() < 2) return;
+  if (layout.shard != Sharding::zero1) return run_collective(p, OpKind::all_reduce, {all});
+  const std::int64_t ranks = layout.instance_ranks();
+  if (ranks > 1) run_collective(p, OpKind::reduce_scatter, {all});
+  if (layout.optimizer_instances > 1)
+    run_collective(p, OpKind::all_reduce,
+                   {p.narrow(all, 0, 0, p.value(all).shape.numel() / ranks)});
 }
 
 /// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
@@ -109,9 +107,9 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   };
   for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.value);
   const ValueId all = p.root(step.optimized.front().gradient);
-  reduce_gradients(p, all, c);
+  reduce_gradients(p, all, c.layout);
   if (distributed(c)) {
-    const std::int64_t own = p.value(all).shape.numel() / parts_of(c);
+    const std::int64_t own = p.value(all).shape.numel() / c.layout.instance_ranks();
     master({own}, {-1, ir::Module::optimizer}, p.narrow(all, 0, 0, own));
   } else {
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
@@ -130,12 +128,7 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   append_optimizer(step, c.optimizer, true);
   OptimizerOps ops(step);
   ops.stage({&parameters}, {}, 2);  // the masters, narrowed into the parameters
-  if (distributed(c)) {
-    const std::int32_t group = p.ops.back().group + 1;
-    p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer}, parameters,
-           std::vector<ValueId>{});
-    p.ops.back().group = group;
-  }
+  if (distributed(c)) run_collective(p, OpKind::all_gather, parameters);
 }
 
 }  // namespace

@@ -49,7 +49,6 @@ class MegatronLayers : private Emission {
   // megatron_attention.cpp
   V attention(const Block& b, V x);
   V rotated(V x);
-  V repeated(V x, std::int64_t heads);
   V unfused_core(V q, V k, V v);
   /// Queries, keys and values; whether they are no views of the projection's output.
   struct Heads {
@@ -64,7 +63,6 @@ class MegatronLayers : private Emission {
 
   // megatron_ring.cpp
   V ring_core(const Heads& heads);
-  void corrected(V sum, std::initializer_list<V> inputs);
 
   // megatron_linear.cpp
   V linear(V x, V weight, V bias, Split split, ir::Module leaf);

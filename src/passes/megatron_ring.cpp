@@ -107,6 +107,9 @@ ir::ValueId MegatronLayers::ring_core(const Heads& heads) {
   V kept = plain({2 * part}, dtype_), log_sums = ir::no_id;
   emit(OpKind::cat, {key, value}, {kept});
   std::vector<V> outs, sums, states, all{key, value, kept};
+  const auto correct = [&](V sum, std::initializer_list<V> inputs) {  // a compiled function
+    in_place(OpKind::generated, sum, inputs, ir::Generated{});
+  };
   for (std::int64_t i = 0; i < ranks; ++i) {
     const V here = kept;
     if (i + 1 < ranks) {
@@ -130,13 +133,13 @@ ir::ValueId MegatronLayers::ring_core(const Heads& heads) {
       log_sums = plain(shape(sums[0]), DType::f32);
       emit(OpKind::clone, {sums[0]}, {log_sums});
     } else if (i > 1) {
-      corrected(log_sums, {log_sums, sums[static_cast<std::size_t>(i) - 1]});
+      correct(log_sums, {log_sums, sums[static_cast<std::size_t>(i) - 1]});
     }
   }
-  corrected(log_sums, {log_sums, sums.back()});
+  correct(log_sums, {log_sums, sums.back()});
   const V out = plain({batch_, seq_, n, d}, dtype_);
   emit(OpKind::generated, {outs[0], log_sums, sums[0]}, {out}, ir::Generated{});
-  for (std::size_t i = 1; i < outs.size(); ++i) corrected(out, {out, outs[i], log_sums, sums[i]});
+  for (std::size_t i = 1; i < outs.size(); ++i) correct(out, {out, outs[i], log_sums, sums[i]});
   hold_all(all);
   hold_all(outs);
   hold_all(sums);
@@ -148,12 +151,6 @@ ir::ValueId MegatronLayers::ring_core(const Heads& heads) {
                         query_shape, key_shape, dtype_, spec_.attention_scale);
   const V y = node(OpKind::autograd_function, given, out, backward.write());
   return by_token(y, n * d);
-}
-
-/// A compiled function that adds to `sum` in place.
-void MegatronLayers::corrected(V sum, std::initializer_list<V> inputs) {
-  emit(OpKind::generated, inputs, {p_.on_storage_of(sum, shape(sum), dtype(sum), true)},
-       ir::Generated{});
 }
 
 }  // namespace ac_advisor::passes

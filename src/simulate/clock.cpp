@@ -145,8 +145,7 @@ Run run_of(const StepConfig& config) {
   // The ranks of one stage are neighbours (TorchTitan 0.2.2: pp is the outermost dimension).
   Run run(config.layout.world / config.layout.pp);
   run.shards = config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : 0;
-  if (config.layout.optimizer_instances > 1)
-    run.shards = config.layout.replica_ranks() / config.layout.optimizer_instances;
+  if (config.layout.optimizer_instances > 1) run.shards = config.layout.instance_ranks();
   run.tp = config.layout.tp;
   run.cp = config.layout.cp;
   run.node_size = config.layout.node_size;

@@ -190,7 +190,7 @@ class Steps {
   void find_buckets() {
     if (m_.target.trainer) return;
     for (const ir::Op& op : p_.ops) {
-      if (op.kind != ir::OpKind::all_reduce || op.module.leaf == ir::Module::optimizer) continue;
+      if (op.kind != ir::OpKind::all_reduce || op.phase == ir::Phase::optimizer) continue;
       const ir::StorageId s = p_.storage_of(p_.input(op, 0));
       if (!resident_[static_cast<std::size_t>(s)]) continue;
       reduces_again_ = std::find(buckets_.begin(), buckets_.end(), s) != buckets_.end();

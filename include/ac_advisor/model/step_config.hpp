@@ -145,6 +145,11 @@ struct Layout {
   [[nodiscard]] std::int64_t data_ranks() const { return world / (tp * pp * cp); }
   /// Ranks that have the same parameters, whose gradients are averaged.
   [[nodiscard]] std::int64_t replica_ranks() const { return world / (tp * pp); }
+  /// Of those, the ranks of one of its instances, which have a part each of Megatron-core's
+  /// distributed optimizer.
+  [[nodiscard]] std::int64_t instance_ranks() const {
+    return replica_ranks() / optimizer_instances;
+  }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
   /// DeepSpeed's ZeRO 1 or 2.
@@ -224,9 +229,9 @@ struct StepConfig {
   RuntimeChoice runtime;
   DeviceChoice device;
 
-  /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
   /// Tokens of each sequence that one rank of a context-parallel group has.
   [[nodiscard]] std::int64_t local_seq() const { return run.seq / layout.cp; }
+  /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
   [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
   bool operator==(const StepConfig&) const = default;
 };
