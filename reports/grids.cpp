@@ -95,14 +95,16 @@ Grid layout_grid(const advise::Sweep& sweep) {
   const std::vector<advise::LayoutChoice> choices = advise::layouts(sweep);
   const bool stages = std::any_of(choices.begin(), choices.end(),
                                   [](const advise::LayoutChoice& c) { return c.pp > 1; });
-  Grid grid({stages ? "tp x pp x dp" : "tp x dp", "its best configuration", "rank", "peak",
-             "ms/step", "tokens/s"});
+  const std::int64_t ring = sweep.base.layout.cp;
+  const std::string cp = ring > 1 ? fmt::format(" x {}", ring) : "";
+  Grid grid({fmt::format("tp{}{} x dp", ring > 1 ? " x cp" : "", stages ? " x pp" : ""),
+             "its best configuration", "rank", "peak", "ms/step", "tokens/s"});
   for (const advise::LayoutChoice& choice : choices) {
     const advise::Row& row = sweep.rows[choice.row];
     const profile::Profile& p = row.profile;
     const std::string pp = stages ? fmt::format(" x {}", choice.pp) : "";
-    grid.row({fmt::format("{}{} x {}", choice.tp, pp, p.config.layout.data_ranks()), row.label,
-              rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
+    grid.row({fmt::format("{}{}{} x {}", choice.tp, cp, pp, p.config.layout.data_ranks()),
+              row.label, rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second))});
   }
   return grid;
@@ -312,8 +314,15 @@ std::string title(const profile::Profile& p) {
   if (c.layout.pp > 1)
     text += fmt::format("\npp {} x dp {}: {}", c.layout.pp, c.layout.data_ranks(),
                         pp_schedule_option(c));
-  text += fmt::format("\nshard {} over {}, framework {}\nparameters {}, computation {}{}",
-                      shard_option(c), c.layout.data_ranks(), c.runtime.framework,
+  if (c.layout.cp > 1)
+    text += fmt::format("\ncp {} x dp {}: keys and values in a ring", c.layout.cp,
+                        c.layout.data_ranks());
+  const std::string instances =
+      c.layout.optimizer_instances > 1
+          ? fmt::format(" in each of {} instances", c.layout.optimizer_instances)
+          : "";
+  text += fmt::format("\nshard {} over {}{}, framework {}\nparameters {}, computation {}{}",
+                      shard_option(c), c.layout.instance_ranks(), instances, c.runtime.framework,
                       to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),
                       c.precision.autocast ? " by autocast" : "");
   if (c.layout.world > 1)

@@ -58,11 +58,9 @@ class Data {
   void add(const profile::Profile& p) {
     add_file(p);
     const StepConfig& c = p.config;
-    std::string parts = c.layout.tp > 1 ? fmt::format(" tp{}", c.layout.tp) : "";
-    if (c.layout.pp > 1) parts += fmt::format(" pp{}", c.layout.pp);
     const std::string made =
         fmt::format("{} {} {}{} {} b{}", ac_option(c), loss_option(c), to_option(c.memory.kernels),
-                    parts, shard_option(c), c.run.batch);
+                    advise::split_label(c.layout), shard_option(c), c.run.batch);
     static_cast<void>(add_row(p, origin_.empty() ? made : origin_));
     if (!p.memory.ranks.empty()) add_table("Ranks of the pipeline", rank_grid(p));
   }

@@ -129,6 +129,10 @@ void explain_megatron(profile::Profile& result) {
       "to which each weight's are added (--no-gradient-accumulation-fusion), a mask made with each "
       "batch; its launches and times were not compared with a run of it",
       passes::megatron_vocabulary(result.model.vocab, c.layout.tp)));
+  if (c.layout.cp > 1)
+    notes.emplace_back(
+        "with --cp the step is that of the ring's last rank, which attends with all of its queries "
+        "each time keys and values arrive; the others do so with half of them at times");
   if (c.run.transformer_impl == TransformerImpl::transformer_engine &&
       c.run.attention == Attention::automatic)
     notes.push_back(

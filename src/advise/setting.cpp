@@ -1,18 +1,26 @@
 #include "setting.hpp"
 
+#include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::advise {
+
+std::string split_label(const Layout& layout) {
+  std::string text;
+  if (layout.tp > 1) text += " tp" + std::to_string(layout.tp);
+  if (layout.cp > 1) text += " cp" + std::to_string(layout.cp);
+  if (layout.pp == 1) return text;
+  text += " pp" + std::to_string(layout.pp);
+  if (layout.pp_schedule == PipelineSchedule::gpipe) text += " gpipe";
+  if (layout.pp_chunks > 1) text += "v" + std::to_string(layout.pp_chunks);
+  return text;
+}
 
 std::string setting(const StepConfig& c) {
   std::string text = ac_option(c);
   if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) text += "/submodule";
   text += " " + loss_option(c) + " " + to_option(c.memory.kernels);
-  if (c.layout.tp > 1) text += " tp" + std::to_string(c.layout.tp);
-  if (c.layout.cp > 1) text += " cp" + std::to_string(c.layout.cp);
-  if (c.layout.pp > 1) text += " pp" + std::to_string(c.layout.pp);
-  if (c.layout.pp_schedule == PipelineSchedule::gpipe && c.layout.pp > 1) text += " gpipe";
-  if (c.layout.pp_chunks > 1) text += "v" + std::to_string(c.layout.pp_chunks);
+  text += split_label(c.layout);
   if (c.layout.replica_ranks() > 1) text += " " + shard_option(c);
   return text;
 }

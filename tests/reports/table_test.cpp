@@ -104,6 +104,26 @@ TEST_CASE("colour only where it is asked for") {
   CHECK(contains(reports::table(p, {.color = true}), "\033[1m"));
 }
 
+TEST_CASE("a plan and a sweep of a ring say how many ranks share what") {
+  const OptionList options{{"--framework", "megatron"},
+                           {"--transformer-impl", "transformer_engine"},
+                           {"--attn", "flash"},
+                           {"--world", "8"},
+                           {"--cp", "2"},
+                           {"--shard", "zero1"},
+                           {"--seq", "64"},
+                           {"--optimizer-instances", "2"}};
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const std::string text = reports::table(advise::plan(model, resolve_options(options)), {});
+  CHECK(contains(text, "cp 2 x dp 4: keys and values in a ring"));
+  CHECK(contains(text, "shard zero1 over 4 in each of 2 instances"));
+  CHECK(contains(unwrapped(text), "note: with --cp the step is that of the ring's last rank"));
+  const std::string sweep = reports::table(test::small_sweep(options), {});
+  CHECK(contains(sweep, "tp x cp x dp"));
+  CHECK(contains(sweep, "1 x 2 x 4"));
+  CHECK(contains(sweep, " cp2 "));
+}
+
 TEST_CASE("a profile's table tells the peak, where it is, and its parts") {
   const std::string text = reports::table(test::full_profile(), {});
   CHECK(contains(text, "91.000"));  // 1 + 2 + … + 13 GiB

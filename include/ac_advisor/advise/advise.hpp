@@ -117,6 +117,8 @@ struct Space {
 
 /// "tp 4 pp 8": over how many ranks layers, and the model, are split.
 [[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t pp);
+/// " tp2 cp2 pp4v2", how ranks share the model in a row's name; empty: they do not.
+[[nodiscard]] std::string split_label(const Layout& layout);
 /// Each layout's best row, the best layout first; empty where all rows have the same layout.
 [[nodiscard]] std::vector<LayoutChoice> layouts(const Sweep& sweep);
 
