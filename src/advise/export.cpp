@@ -58,6 +58,15 @@ void check_all(const Setting& s) {
   if (s.c.run.images > 0 && s.c.memory.ac != AcMode::none)
     s.refuse(s.ac() + " with --images",
              "it checkpoints the encoder's layers, too, which is not planned; use --ac none");
+  const bool half = s.c.precision.compute_dtype == DType::f16;
+  if (half && s.target.name != hf.name && s.target.name != megatron.name)
+    s.refuse("--compute-dtype fp16",
+             "its loss scaler, or its want of one, is not the plan's; export to hf, or use bf16");
+  if (s.target.name == hf.name && half && s.c.precision.param_dtype == DType::f32 &&
+      !s.c.optimizer.grad_scaler)
+    s.refuse("--no-grad-scaler", "accelerate scales the loss of fp16; drop --no-grad-scaler");
+  if (s.c.optimizer.grad_scaler && !half)
+    s.refuse("--grad-scaler", "it scales the loss of fp16 alone; drop --grad-scaler");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",

@@ -87,10 +87,14 @@ const char* optimizer(const Setting& s) {
   return "";
 }
 
+const char* mixed(const Setting& s) {
+  return s.c.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
+}
+
 std::string training_arguments(const Setting& s, ExportResult& out) {
   std::string text = fmt::format(
-      "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\nbf16: {}\n{}{}",
-      s.c.run.batch, s.c.run.grad_accum, optimizer(s),
+      "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\n{}: {}\n{}{}",
+      s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
       s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
       checkpointing(s, out), liger(s));
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
@@ -126,7 +130,7 @@ std::string accelerate(const Setting& s) {
   std::string text = fmt::format(
       "compute_environment: LOCAL_MACHINE\nnum_processes: {}\n"
       "mixed_precision: '{}'\n",
-      s.c.layout.world, s.c.precision.param_dtype != s.c.precision.compute_dtype ? "bf16" : "no");
+      s.c.layout.world, s.c.precision.param_dtype != s.c.precision.compute_dtype ? mixed(s) : "no");
   switch (s.c.layout.shard) {
     case Sharding::none:
       return text + "distributed_type: 'NO'\n";
@@ -165,7 +169,9 @@ void note_loading(const Setting& s, ExportResult& out) {
   }
   out.notes.push_back(fmt::format(
       "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
-      s.c.precision.param_dtype == DType::bf16 ? "bfloat16" : "float32",
+      s.c.precision.param_dtype == DType::bf16  ? "bfloat16"
+      : s.c.precision.param_dtype == DType::f16 ? "float16"
+                                                : "float32",
       s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager" : "sdpa",
       s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.run.dropout) : ""));
   if (backend != nullptr)

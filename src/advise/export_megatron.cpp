@@ -94,6 +94,16 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
 
 void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
   if (s.c.precision.compute_dtype == DType::f32) return;
+  if (s.c.precision.compute_dtype == DType::f16) {
+    flags.emplace_back("--fp16");
+    if (s.c.precision.reduce_dtype == DType::f32)
+      flags.emplace_back("--accumulate-allreduce-grads-in-fp32");
+    if (!s.c.layout.zero() && !s.c.megatron())
+      out.notes.emplace_back(
+          "with --fp16 it keeps fp32 main parameters and moments: 8 bytes a parameter more than "
+          "this plan (before sharding)");
+    return;
+  }
   flags.emplace_back("--bf16");
   flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
                          ? "--grad-reduce-in-bf16"
@@ -132,7 +142,8 @@ void check(const Setting& s) {
   if (s.c.memory.kernels == Kernels::eager)
     s.refuse("--kernels eager", "its layers are Transformer Engine's; use --kernels fused");
   if (s.c.precision.autocast)
-    s.refuse("--autocast bf16", "its parameters are stored in bf16 (--bf16); drop --autocast");
+    s.refuse(std::string("--autocast ") + autocast_option(s.c),
+             "its parameters are stored in bf16 (--bf16) or fp16 (--fp16); drop --autocast");
   if (s.c.optimizer.kind != Optimizer::adamw && s.c.optimizer.kind != Optimizer::adamw_foreach &&
       s.c.optimizer.kind != Optimizer::sgd)
     s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),

@@ -175,6 +175,10 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "paged states (of parameters of 100,000 elements and more) are in managed memory, which "
         "moves "
         "between host and device: they are in no figure of allocated or reserved memory");
+  if (c.optimizer.grad_scaler)
+    notes.push_back(
+        "the loss is scaled, and the step one whose gradients are finite: one that overflows is "
+        "skipped");
   if (c.megatron()) {
     explain_megatron(result);
     return;
@@ -219,7 +223,9 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
         fmt::format("--seq {} is beyond the model's max_position_embeddings, {}: it was not made "
                     "for such positions; the step is planned all the same",
                     config.run.seq, model.max_positions));
-  const char* planned = config.precision.param_dtype == DType::bf16 ? "bfloat16" : "float32";
+  const char* planned = config.precision.param_dtype == DType::bf16  ? "bfloat16"
+                        : config.precision.param_dtype == DType::f16 ? "float16"
+                                                                     : "float32";
   const std::string& own = model.reading.dtype;
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
   if (known && own != planned)

@@ -240,6 +240,13 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return op.phase == Phase::optimizer
                  ? foreach_launches(program, op)
                  : multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+    case reduce_scatter_copy_in: {
+      // _chunk_cat_out_cuda (TensorShape.cu): one kernel where dtypes are the same, or bf16 becomes
+      // fp32; otherwise cat copies one tensor after the other.
+      const bool widened = program.value(program.output(op, 0)).dtype == DType::f32 &&
+                           program.value(program.input(op, 0)).dtype == DType::f16;
+      return widened ? op.inputs : 1;
+    }
     case all_gather_copy_in:
       return multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
     case embedding_backward:

@@ -132,6 +132,8 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
   spec.embedding_dropout = spec.residual_dropout;
   spec.window.assign(static_cast<std::size_t>(spec.layers), 0);
   spec.own_layer_names = true;
+  if (fields.flag("fp16", false)) spec.reading.dtype = "float16";
+  if (fields.flag("bf16", false)) spec.reading.dtype = "bfloat16";
   list_unread_fields(fields, spec);
   if (!count_parameters(spec))
     fields.fail(fmt::format("its sizes make more than {} parameters; check them", max_parameters));

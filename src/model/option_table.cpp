@@ -110,6 +110,18 @@ constexpr OptionRow newer(OptionRow row) {
   return row;
 }
 
+/// In JSON a boolean: in what it computes is compute_dtype.
+constexpr OptionRow autocast_row(const Words& w) {
+  OptionRow row = flag<&StepConfig::precision, &Precision::autocast>(w);
+  row.words = autocast_words;
+  row.parse = [](const OptionRow&, std::string_view written, std::string_view text, StepConfig& c) {
+    refuse_unsupported({written, text});
+    apply_autocast({written, text}, c);
+  };
+  row.text = [](const StepConfig& c) { return std::string(autocast_option(c)); };
+  return row;
+}
+
 constexpr Requirement of_megatron = {
     [](const StepConfig& c) { return c.runtime.framework == "megatron"; },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
@@ -325,7 +337,7 @@ constexpr OptionRow table[] = {
                  adapters},
                 {}, "^([a-z0-9_.]+(,[a-z0-9_.]+)*|all-linear)?$")),
             has_adapters),
-    needing(newer(choice<&S::adapters, &Adapters::dtype, dtypes>(
+    needing(newer(choice<&S::adapters, &Adapters::dtype, adapter_dtypes>(
                 {"--lora-dtype", "lora_dtype", "TYPE",
                  "fp32 or bf16: the adapters, their gradients and states (fp32, as PEFT's)",
                  adapters})),
@@ -364,19 +376,24 @@ constexpr OptionRow table[] = {
         {"--cuda-graph", "cuda_graph", "WHAT",
          "off, step or segments: captured and replayed by the trainer (off)", device})),
     choice<&S::precision, &Precision::param_dtype, dtypes>(
-        {"--param-dtype", "param_dtype", "TYPE", "bf16 or fp32: parameters as stored (bf16)",
+        {"--param-dtype", "param_dtype", "TYPE", "bf16, fp16 or fp32: parameters as stored (bf16)",
          precision}),
     choice<&S::precision, &Precision::compute_dtype, dtypes>(
         {"--compute-dtype", "compute_dtype", "TYPE",
-         "bf16 or fp32: of the computation (the parameters'; bf16 under fsdp2)", precision}),
+         "bf16, fp16 or fp32: of the computation (the parameters'; bf16 under fsdp2)", precision}),
     choice<&S::precision, &Precision::reduce_dtype, dtypes>(
         {"--reduce-dtype", "reduce_dtype", "TYPE",
-         "bf16 or fp32: gradients between ranks (the computation's)", precision}),
-    bare("bf16", choice<&S::precision, &Precision::autocast, autocasts>(
-                     {"--autocast", "autocast", "TYPE",
-                      "none or bf16 (alone: bf16): torch.autocast around forward and loss; "
-                      "parameters are fp32 unless given (none)",
-                      precision})),
+         "bf16, fp16 or fp32: gradients between ranks (the computation's)", precision}),
+    bare("bf16", autocast_row({"--autocast", "autocast", "TYPE",
+                               "none, bf16 or fp16 (alone: bf16): torch.autocast around forward "
+                               "and loss; parameters are fp32 unless given (none)",
+                               precision})),
+    newer(flag<&S::optimizer, &OptimizerChoice::grad_scaler>(
+        {"--grad-scaler", "grad_scaler", "",
+         "torch.amp.GradScaler: the loss is scaled, gradients are checked and unscaled (default "
+         "where fp32 parameters compute in fp16)",
+         precision},
+        "--no-grad-scaler")),
     decimal<&S::run, &ModelRun::dropout, parse_dropout>(
         {"--dropout", "dropout", "P", "attention dropout (0: the model's)", model}),
     decimal<&S::run, &ModelRun::capacity_factor, parse_capacity_factor>(

@@ -80,6 +80,14 @@ void refuse_unsupported(const Given& given) {
       refuse(given, u.because);
 }
 
+void apply_autocast(const Given& given, StepConfig& config) {
+  if (std::find(std::begin(autocast_words), std::end(autocast_words), given.value) ==
+      std::end(autocast_words))
+    refuse_choice(given, autocast_words);
+  config.precision.autocast = given.value != "none";
+  if (given.value == "fp16") config.precision.compute_dtype = DType::f16;
+}
+
 void apply_block_modes(const Given& given, StepConfig& config) {
   std::vector<AcMode> modes;
   for (std::string_view rest = given.value; !rest.empty();) {
@@ -304,6 +312,11 @@ std::string shard_option(const StepConfig& config) {
   return options::text_of(options::shards, config.layout.shard);
 }
 
+const char* autocast_option(const StepConfig& config) {
+  if (!config.precision.autocast) return "none";
+  return config.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
+}
+
 std::string lora_targets_text(const StepConfig& config) { return config.adapters.targets; }
 
 const char* to_option(Quantization value) {
@@ -331,6 +344,8 @@ const char* to_option(DType dtype) {
       return "int32";
     case DType::u8:
       return "uint8";
+    case DType::f16:
+      return "fp16";
   }
   return "unknown";
 }

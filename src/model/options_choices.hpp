@@ -34,7 +34,9 @@ inline constexpr Choice<TransformerImpl> transformer_impls[] = {
     {"hf", TransformerImpl::hf},
     {"transformer_engine", TransformerImpl::transformer_engine},
     {"local", TransformerImpl::local}};
-inline constexpr Choice<DType> dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
+inline constexpr Choice<DType> dtypes[] = {
+    {"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}};
+inline constexpr Choice<DType> adapter_dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};
 inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::none},
                                                          {"nf4", Quantization::nf4},
                                                          {"nf4-double", Quantization::nf4_double},
@@ -45,7 +47,7 @@ inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
                                                   {"torchtitan", FsdpUnit::torchtitan}};
 inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
-inline constexpr Choice<bool> autocasts[] = {{"none", false}, {"bf16", true}};
+inline constexpr std::string_view autocast_words[] = {"none", "bf16", "fp16"};
 inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},
                                                {"expandable_segments:False", false}};
 
@@ -86,6 +88,8 @@ void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
 void apply_pp_schedule(const Given& given, StepConfig& config);
+/// Whether, and in which compute dtype.
+void apply_autocast(const Given& given, StepConfig& config);
 /// "6,6,5": blocks of each stage.
 void apply_pp_layers(const Given& given, StepConfig& config);
 void apply_pp_rank(const Given& given, StepConfig& config);

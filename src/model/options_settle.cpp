@@ -172,8 +172,11 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) c.precision.autocast = false;
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
   if (!hand.has("--compute-dtype")) {
-    if (c.precision.param_dtype == DType::bf16 || c.precision.autocast)
-      c.precision.compute_dtype = DType::bf16;
+    if (c.precision.autocast)  // "fp16" has said it already
+      c.precision.compute_dtype =
+          c.precision.compute_dtype == DType::f16 ? DType::f16 : DType::bf16;
+    else if (is_half(c.precision.param_dtype))
+      c.precision.compute_dtype = c.precision.param_dtype;
     else if (!c.layout.gathers())
       c.precision.compute_dtype = c.precision.param_dtype;
     else if (!preset.has("--compute-dtype"))
@@ -193,6 +196,16 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
                                                               preset.config.precision.compute_dtype;
   if (!own_policy || !as_preset || c.layout.shard == Sharding::none)
     c.precision.reduce_dtype = c.precision.compute_dtype;
+}
+
+/// Gradients in fp16's range are lost to zero, so who computes in fp16 scales the loss:
+/// accelerate's fp16, Megatron-core's DynamicGradScaler. PyTorch's scaler refuses gradients that
+/// are in fp16 themselves.
+void settle_grad_scaler(StepConfig& c, const Choices& hand) {
+  if (hand.has("--grad-scaler")) return;
+  const bool wide_gradients = c.precision.param_dtype == DType::f32 ||
+                              (c.precision.autocast && c.adapters.used()) || c.megatron();
+  c.optimizer.grad_scaler = c.precision.compute_dtype == DType::f16 && wide_gradients;
 }
 
 /// TorchTitan v0.2.2, config/job_config.py, Compile.components: the blocks, and the loss.
@@ -224,6 +237,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_held_output(config, hand, preset);
   settle_adapters(config, hand);
   settle_dtypes(config, hand, preset);
+  settle_grad_scaler(config, hand);
   settle_compiled_loss(config, hand);
   check_no_sync(config);
   return config;

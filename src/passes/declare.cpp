@@ -289,10 +289,14 @@ constexpr Exclusion exclusions_of_declare[] = {
     {"MODEL of more than 4096 blocks", "at most 4096", "give a model of fewer blocks",
      [](const ModelSpec& m, const StepConfig&) { return m.layers > most_layers; },
      [](const ModelSpec& m, const StepConfig&) { return option("num_hidden_layers", m.layers); }},
-    {"--compute-dtype fp32 --param-dtype bf16",
+    {"--compute-dtype fp32 --param-dtype bf16 or fp16",
      "computing in more bits than are stored gains nothing", "use --param-dtype fp32",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.param_dtype == DType::bf16 && c.precision.compute_dtype == DType::f32;
+       return is_half(c.precision.param_dtype) && c.precision.compute_dtype == DType::f32;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--compute-dtype fp32 --param-dtype ") +
+              to_option(c.precision.param_dtype);
      }},
     {"--autocast, --shard other than none or ddp",
      "sharded parameters have a mixed precision of their own",
@@ -301,9 +305,9 @@ constexpr Exclusion exclusions_of_declare[] = {
        return c.precision.autocast && !c.layout.whole();
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return "--autocast bf16 --shard " + shard_option(c);
+       return std::string("--autocast ") + autocast_option(c) + " --shard " + shard_option(c);
      }},
-    {"--autocast --compute-dtype fp32", "autocast computes matrix products in bf16",
+    {"--autocast --compute-dtype fp32", "autocast computes matrix products in bf16 or fp16",
      "drop one of them",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.autocast && c.precision.compute_dtype == DType::f32;
@@ -315,7 +319,7 @@ constexpr Exclusion exclusions_of_declare[] = {
               (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return "--autocast bf16 --loss " + loss_option(c);
+       return std::string("--autocast ") + autocast_option(c) + " --loss " + loss_option(c);
      }},
     {"--autocast, a mixture of experts",
      "transformers' grouped products are outside of autocast, and are not planned in fp32 yet",
@@ -323,14 +327,16 @@ constexpr Exclusion exclusions_of_declare[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.precision.autocast && m.moe.has_value() && c.precision.param_dtype == DType::f32;
      }},
-    {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
-     "only their gathered copies are in the compute dtype", "use --shard fsdp2 or hsdp:N",
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
+     "only their gathered copies are in the compute dtype",
+     "use --autocast, or --shard fsdp2 or hsdp:N",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c) &&
               !c.precision.autocast;
      },
-     [](const ModelSpec&, const StepConfig&) {
-       return std::string("--param-dtype fp32 --compute-dtype bf16");
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--param-dtype ") + to_option(c.precision.param_dtype) +
+              " --compute-dtype " + to_option(c.precision.compute_dtype);
      }},
 };
 

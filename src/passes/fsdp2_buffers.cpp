@@ -246,6 +246,22 @@ void Fsdp2Buffers::post_backward(ParamGroup& group) {
   reduce(group);
 }
 
+/// _get_gradient_divide_factors: sums in fp16 may overflow, so it divides by about the root of the
+/// ranks before, and by what is left after; other sums are averaged by NCCL itself.
+ValueId Fsdp2Buffers::divided(ValueId v, ir::ModulePath module, bool before) {
+  const ir::Value like = p_.value(v);
+  if (like.dtype != DType::f16) return v;
+  const std::int64_t ranks = c_.layout.data_ranks();
+  std::int64_t first = 1;
+  while (ranks % first == 0 && ranks > first * first) first *= 2;
+  const double by =
+      before ? static_cast<double>(first) : static_cast<double>(ranks) / static_cast<double>(first);
+  if (by == 1) return v;
+  const ValueId in[] = {v}, out[] = {p_.on_storage_of(v, like.shape, like.dtype, true)};
+  p_.op(emit(OpKind::mul_scalar, module, in, out)).attributes = ir::Number{1 / by};
+  return out[0];
+}
+
 void Fsdp2Buffers::reduce(ParamGroup& group) {
   const ir::ModulePath module = module_of(group);
   std::vector<ValueId> gradients;
@@ -259,14 +275,15 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   const DType reduced = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
                             ? stored
                             : c_.precision.reduce_dtype;
-  const ValueId input[] = {
+  ValueId input[] = {
       buffer(ir::checked_mul(group.trained_numel, shards_), reduced, Role::communication, module)};
   emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
-  const ValueId output[] = {buffer(group.trained_numel, reduced,
-                                   reduced == stored ? Role::gradient : Role::communication,
-                                   module)};
+  input[0] = divided(input[0], module, true);
+  ValueId output[] = {buffer(group.trained_numel, reduced,
+                             reduced == stored ? Role::gradient : Role::communication, module)};
   emit(OpKind::reduce_scatter, module, input, output);
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
+  output[0] = divided(output[0], module, false);
   ValueId sharded = output[0];
   if (reduced != stored) {
     const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};

@@ -4,6 +4,7 @@
 #include "ac_advisor/ir/derivation.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "grad_scaler.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -153,7 +154,9 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.precision.autocast && (m.alibi || m.fp32_scores || m.always_masked);
      },
-     [](const ModelSpec& m, const StepConfig&) { return "--autocast bf16 for " + m.family; }},
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
+     }},
     {"--pp N or --fsdp-unit torchtitan, where scores have a bias or blocks tables of angles",
      "what a stage, or a unit, then has beside the blocks is not planned yet", "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -172,7 +175,9 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
     step.program.emit(ir::OpKind::hold, ir::Phase::forward, {-1, ir::Module::root}, step.outputs,
                       std::vector<ir::ValueId>{});
   Lowering(spec, config, step).forward();
-  if (step.loss != ir::no_id) step.losses.push_back(step.loss);
+  if (step.loss == ir::no_id) return;
+  step.losses.push_back(step.loss);
+  if (config.optimizer.grad_scaler) scale_loss(step);
 }
 
 }  // namespace

@@ -182,7 +182,7 @@ void Lowering::loss_liger() {
     if (grad_weight == ir::no_id) continue;
     const ir::Product product{static_cast<std::int32_t>(n), ir::Form::tn};
     const V sum = into(grad_weight, {v, h});
-    if (dt == DType::bf16) {
+    if (is_half(dt)) {
       emit(OpKind::addmm, {grad_weight, gradient, part}, {sum}, product);
     } else {
       const V more = out({v, h}, dt, false);

@@ -79,7 +79,7 @@ void Lowering::loss_tiled() {
   const V log_probs = out({b * s}, DType::f32, grad(rows) || grad(m_.lm_head));
   emit(OpKind::tiled_log_probs, {rows, m_.lm_head, targets, of.log_sum, of.entropy}, {log_probs},
        ir::TiledHead{static_cast<std::int32_t>(tile_tokens), static_cast<std::int32_t>(tile_words),
-                     type == DType::bf16});
+                     is_half(type)});
   const V placed = out({b, s}, DType::f32, grad(log_probs));  // masked_scatter
   emit(OpKind::clone, {p_.reshape(log_probs, {b, s})}, {placed});
   const V each = unary(OpKind::neg, placed);

@@ -69,8 +69,9 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window) {
 /// 0 where a query may look, the lowest number elsewhere, in the dtype of the computation.
 ir::ValueId Lowering::additive_mask(V allowed) {
   const V zero = make_int(OpKind::fill, {}, dtype_, {});
-  const double lowest = dtype_ == DType::bf16
-                            ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
+  const double lowest = dtype_ == DType::bf16 ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
+                        : dtype_ == DType::f16
+                            ? -65504.0
                             : static_cast<double>(std::numeric_limits<float>::lowest());
   const V least = make_int(OpKind::fill, {}, dtype_, {}, ir::Number{lowest});
   const std::int64_t s = config_.run.seq;

@@ -3,6 +3,7 @@
 
 #include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
+#include "grad_scaler.hpp"
 #include "megatron_layers.hpp"
 
 namespace ac_advisor::passes {
@@ -132,7 +133,9 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
 void lower(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   step.graph_held.clear();
   MegatronLayers(spec, config, step).forward();
-  if (step.loss != ir::no_id) step.losses.push_back(step.loss);
+  if (step.loss == ir::no_id) return;
+  step.losses.push_back(step.loss);
+  if (config.optimizer.grad_scaler) scale_loss(step);
 }
 
 }  // namespace

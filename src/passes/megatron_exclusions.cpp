@@ -146,7 +146,14 @@ constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl --reduce-dtype bf16", "main gradients are planned in fp32",
      "use --reduce-dtype fp32",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.shard != Sharding::none && c.precision.reduce_dtype != DType::f32;
+       const bool own =
+           c.precision.compute_dtype == DType::f16 && c.precision.reduce_dtype == DType::f16;
+       return c.layout.shard != Sharding::none && c.precision.reduce_dtype != DType::f32 && !own;
+     }},
+    {"--transformer-impl --no-grad-scaler in fp16, --grad-scaler in bf16",
+     "Megatron-core scales the loss of --fp16, and of nothing else", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.optimizer.grad_scaler != (c.precision.compute_dtype == DType::f16);
      }},
     {"--transformer-impl, an optimizer other than adamw or adamw-foreach",
      "its Adam is Transformer Engine's or Apex's, or PyTorch's foreach one without them",
@@ -171,10 +178,10 @@ constexpr Exclusion all_exclusions[] = {
      },
      with<attn_text>},
     {"--transformer-impl, --param-dtype or --compute-dtype fp32, --autocast",
-     "masters and main gradients are in fp32, all else in bf16", "use --param-dtype bf16",
+     "masters are in fp32, all else in bf16 or fp16", "use --param-dtype bf16 or fp16",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.param_dtype != DType::bf16 || c.precision.compute_dtype != DType::bf16 ||
-              c.precision.autocast;
+       return !is_half(c.precision.param_dtype) ||
+              c.precision.compute_dtype != c.precision.param_dtype || c.precision.autocast;
      }},
     {"--transformer-impl --hold-output or --output-dtype fp32",
      "the loss is computed inside the model, which returns it alone", "leave them out",

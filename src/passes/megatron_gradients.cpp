@@ -45,10 +45,18 @@ Places places_of(const StepProgram& step, const StepConfig& c) {
   return places;
 }
 
+/// arguments.py: --fp16 alone accumulates in fp16; --bf16 always in fp32.
+DType main_gradients(const StepConfig& c) {
+  const bool half =
+      c.precision.compute_dtype == DType::f16 && c.precision.reduce_dtype == DType::f16;
+  return half ? DType::f16 : DType::f32;
+}
+
 void make_buffers(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
   const Places places = places_of(step, c);
-  const ValueId all = p.make({places.elements}, DType::f32, Role::gradient, {-1, ir::Module::root});
+  const ValueId all =
+      p.make({places.elements}, main_gradients(c), Role::gradient, {-1, ir::Module::root});
   step.resident.push_back(all);
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     Parameter& parameter = step.parameters[i];
@@ -95,6 +103,35 @@ void reduce_gradients(ir::Program& p, ValueId all, const Layout& layout) {
                    {p.narrow(all, 0, 0, p.value(all).shape.numel() / ranks)});
 }
 
+/// _copy_model_grads_to_main_grads: param.main_grad.float(), which lives until the next step's
+/// zero_grad; of the distributed optimizer this rank's part.
+OptimizerOps::Values widen_gradients(StepProgram& step) {
+  OptimizerOps ops(step);
+  OptimizerOps::Values made;
+  for (OptimizedTensor& t : step.optimized) {
+    const ValueId wide = ops.temporary(ops.shape(t.gradient), DType::f32);
+    ops.kernel({t.gradient}, {wide});
+    t.gradient = wide;
+    made.push_back(wide);
+  }
+  return made;
+}
+
+/// MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan: one kernel a list, and the
+/// largest found_inf of all ranks; DynamicGradScaler.inv_scale is made anew.
+void unscale(StepProgram& step) {
+  OptimizerOps ops(step);
+  OptimizerOps::Values gradients;
+  for (const OptimizedTensor& t : step.optimized) gradients.push_back(t.gradient);
+  const ValueId wide = ops.temporary({2}, DType::f32);  // a double
+  ops.kernel({step.scale}, {wide});
+  ops.kernel({wide}, {});
+  const ValueId inverse = ops.temporary({}, DType::f32);
+  ops.kernel({wide}, {inverse});
+  ops.stage({&gradients}, {}, 1);
+  ops.hold({inverse});
+}
+
 /// Masters and moments. Of the distributed optimizer this rank has an equal part of the buffer.
 void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
@@ -117,6 +154,9 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
              step.optimized[i].gradient);
   }
   step.optimized = std::move(masters);
+  OptimizerOps::Values widened;
+  if (main_gradients(c) != DType::f32) widened = widen_gradients(step);
+  if (c.optimizer.grad_scaler) unscale(step);
   OptimizerOps::Values gradients;
   for (const OptimizedTensor& t : step.optimized) gradients.push_back(t.gradient);
   if (c.optimizer.clip_grad > 0) {
@@ -129,6 +169,7 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   OptimizerOps ops(step);
   ops.stage({&parameters}, {}, 2);  // the masters, narrowed into the parameters
   if (distributed(c)) run_collective(p, OpKind::all_gather, parameters);
+  if (!widened.empty()) OptimizerOps(step).hold(widened);
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ class OptimizerOps {
   [[nodiscard]] bool counters_on_host() const { return counters_on_host_; }
 
   [[nodiscard]] ir::Program& program() { return p_; }
+  /// The gradient scaler's: whether a gradient was not finite.
+  [[nodiscard]] V found_inf() const { return s_.found_inf; }
   [[nodiscard]] const std::vector<OptimizedTensor>& tensors() const { return s_.optimized; }
   [[nodiscard]] ir::Shape shape(V v) const { return p_.value(v).shape; }
   [[nodiscard]] std::int64_t numel(V v) const { return p_.value(v).shape.numel(); }

@@ -33,12 +33,18 @@ Values add_moments(OptimizerOps& ops) {
 
 }  // namespace
 
-void append_adamw(OptimizerOps& ops, const OptimizerChoice&) {
+void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice) {
   const Values states = add_moments(ops);
   const Lists lists = lists_of(ops);
   ops.range();
   ops.op({}, {});  // _foreach_add_ on the step counters
   ops.op({&lists.parameters, &lists.gradients, &states}, {}, 0, OpKind::adamw_fused);
+  if (!choice.grad_scaler) return;
+  Values counters;  // _foreach_sub_: a step that found_inf has skipped is not counted
+  for (OptimizerOps::V v : states)
+    if (ops.shape(v).rank() == 0) counters.push_back(v);
+  const Values found(counters.size(), ops.found_inf());
+  ops.stage({&counters, &found}, {}, 2);
 }
 
 void append_sgd(OptimizerOps& ops, const OptimizerChoice&) {

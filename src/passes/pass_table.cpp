@@ -18,6 +18,7 @@ extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass optimizer_in_backward_pass;
 extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
     zero_gather_pass, survivors_pass;
+extern const Pass grad_scaler_pass, unscale_pass, update_scale_pass;
 
 namespace {
 
@@ -25,6 +26,7 @@ constexpr std::array table{
     // before
     &declare_pass,
     &megatron_declare_pass,
+    &grad_scaler_pass,
     &pipeline_buffers_pass,
     &tower_pass,
     &graph_declare_pass,
@@ -51,8 +53,10 @@ constexpr std::array table{
     &pipeline_pass,
     &residents_pass,
     &tensor_parallel_pass,
+    &unscale_pass,
     &clip_grad_pass,
     &optimizer_pass,
+    &update_scale_pass,
     &megatron_optimizer_pass,
     &ema_pass,
     &zero_gather_pass,

@@ -103,7 +103,9 @@ constexpr Exclusion exclusions_of_tower[] = {
     {"--images N --autocast", "what autocast casts of the encoder is not planned yet",
      "add --autocast none",
      [](const ModelSpec&, const StepConfig& c) { return with_images(c) && c.precision.autocast; },
-     [](const ModelSpec&, const StepConfig& c) { return images(c) + " --autocast bf16"; }},
+     [](const ModelSpec&, const StepConfig& c) {
+       return images(c) + " --autocast " + autocast_option(c);
+     }},
     {"--images N --attn eager", "the encoder's own eager attention is not planned yet",
      "use --attn auto",
      [](const ModelSpec&, const StepConfig& c) {

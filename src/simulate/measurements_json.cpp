@@ -23,8 +23,8 @@ constexpr std::uint8_t gathered_lists = 255;
 constexpr const char* forms[] = {"nt", "nn", "tn"};
 constexpr const char* layouts[] = {"plain",   "strided",         "rows",   "rows strided",
                                    "columns", "columns strided", "scalar", "scalar strided"};
-constexpr DType dtypes[] = {DType::bf16, DType::f32, DType::i64, DType::i32, DType::u8};
-constexpr const char* dtype_names[] = {"bf16", "fp32", "i64", "i32", "u8"};
+constexpr DType dtypes[] = {DType::bf16, DType::f32, DType::i64, DType::i32, DType::u8, DType::f16};
+constexpr const char* dtype_names[] = {"bf16", "fp32", "i64", "i32", "u8", "fp16"};
 
 /// Seconds to four digits: more is noise, and fewer bytes.
 double rounded(double seconds) { return std::stod(fmt::format("{:.4g}", seconds)); }

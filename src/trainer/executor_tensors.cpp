@@ -39,6 +39,8 @@ at::ScalarType scalar_type(DType dtype) {
       return at::kInt;
     case DType::u8:
       return at::kByte;
+    case DType::f16:
+      return at::kHalf;
   }
   return at::kFloat;
 }

@@ -158,6 +158,10 @@ TEST_CASE("every value of every option is printed as it is read, and goes throug
       CHECK(from_text == config);
       StepConfig from_json;
       row.set(row, row.get(config), from_json);
+      if (row.name == "--autocast") {  // in what it computes is another field
+        const OptionRow& dtype = *find_option("--compute-dtype");
+        dtype.set(dtype, dtype.get(config), from_json);
+      }
       CHECK(from_json == config);
     }
   }

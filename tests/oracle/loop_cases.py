@@ -90,6 +90,12 @@ def trainer():
             yield name, f"--framework hf-trainer --batch 2 --seq 1024{more}"
 
 
+def trainer_in_fp16():
+    for name in ("llama", "untied", "qwen2"):
+        for more in ("", " --ac full", " --grad-accum 2", " --lora 16"):
+            yield name, f"--framework hf-trainer --batch 2 --seq 1024 --autocast fp16{more}"
+
+
 QLORA = "--lora 16 --quantize nf4"
 ALL = "--lora-targets all-linear"
 
@@ -116,4 +122,4 @@ def sft_trainer():
         yield name, f"--framework trl --batch 3 --seq 1000 --lora 16 {ALL}"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_with_adapters(), *sft_trainer(), *compiled(), *ranks()]
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *compiled(), *ranks()]

@@ -1,4 +1,4 @@
-"""The cases of --framework hf-trainer and trl: transformers.Trainer itself, TRL's SFTTrainer itself; bf16=True over
+"""The cases of --framework hf-trainer and trl: transformers.Trainer itself, TRL's SFTTrainer itself; bf16=True, or fp16=True, over
 the parameters' own dtype."""
 
 import tempfile
@@ -58,7 +58,7 @@ def hf_trainer(model, options, folder):
         model = peft.get_peft_model(model, lora_config(options))
     return transformers.Trainer(
         model=model,
-        args=transformers.TrainingArguments(bf16=True, **checkpointing, **arguments(options, folder)),
+        args=transformers.TrainingArguments(**{options.autocast or "bf16": True}, **checkpointing, **arguments(options, folder)),
         train_dataset=Tokens(options.seq),
         callbacks=[SecondStep()],
     )

@@ -28,7 +28,7 @@ DEFAULTS = {
     "keep_last_block": False,  # under FSDP: the last block stays gathered after forward
     "fsdp_unit": "segment",  # segment|block: what FSDP shards where a checkpoint holds several blocks
 }
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 MODEL_TYPES = {"llama1b": "llama", "qwen3_06b": "qwen3"}  # the reference's configs do not say
 CHUNK_TOKENS = 1024
 

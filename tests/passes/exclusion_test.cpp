@@ -172,6 +172,12 @@ const Case cases[] = {
        c.run.attention = Attention::math;
      },
      "--attn math"},
+    {"--transformer-impl --no-grad-scaler in fp16, --grad-scaler in bf16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.optimizer.grad_scaler = true;
+     },
+     "scales the loss of --fp16"},
     {"--transformer-impl, --param-dtype or --compute-dtype fp32, --autocast",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -378,8 +384,73 @@ const Case cases[] = {
      "--batch 65536 --seq 65536"},
     {"MODEL of more than 4096 blocks", [](model::ModelSpec& m, auto&) { m.layers = 5000; },
      "num_hidden_layers 5000: at most 4096"},
-    {"--compute-dtype fp32 --param-dtype bf16",
+    {"--compute-dtype fp32 --param-dtype bf16 or fp16",
      [](auto&, StepConfig& c) { c.precision.compute_dtype = DType::f32; }, "--param-dtype fp32"},
+    {"--param-dtype fp16 --compute-dtype bf16, or bf16 and fp16",
+     [](auto&, StepConfig& c) {
+       c.precision.autocast = true;
+       c.precision.compute_dtype = DType::f16;
+     },
+     "--param-dtype bf16 --autocast fp16"},
+    {"--grad-scaler --param-dtype fp16",
+     [](auto&, StepConfig& c) {
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+       c.optimizer.grad_scaler = true;
+     },
+     "use --autocast fp16"},
+    {"--grad-scaler or fp16, --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero2);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+     },
+     "--param-dtype fp16 --shard zero2"},
+    {"--grad-scaler --optimizer-in-backward",
+     [](auto&, StepConfig& c) { c.optimizer.grad_scaler = c.optimizer.in_backward = true; },
+     "checks all gradients"},
+    {"--grad-scaler, --pp N or --tp T",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.optimizer.grad_scaler = true;
+     },
+     "--grad-scaler --pp 2"},
+    {"--grad-scaler --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::step;
+       c.optimizer.grad_scaler = true;
+     },
+     "whether gradients were finite"},
+    {"fp16 --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--param-dtype fp16 --kernels compiled"},
+    {"fp16 --quantize HOW",
+     [](auto&, StepConfig& c) {
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.adapters.quantize = Quantization::nf4;
+     },
+     "--param-dtype fp16 --quantize nf4"},
+    {"fp16, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+       m.moe.emplace();
+     },
+     "--param-dtype fp16 for"},
+    {"--grad-scaler or fp16, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.optimizer.grad_scaler = true;
+     },
+     "--grad-scaler: planned for PyTorch"},
+    {"--grad-scaler or fp16, an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.optimizer.grad_scaler = true;
+     },
+     "--grad-scaler of an imported graph"},
     {"--autocast, --shard other than none or ddp",
      [](auto&, StepConfig& c) {
        c.precision.autocast = true;
@@ -406,8 +477,8 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "grouped products"},
-    {"--param-dtype fp32 --compute-dtype bf16, neither fsdp2 nor hsdp:N",
-     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "use --shard fsdp2"},
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "--shard fsdp2 or hsdp:N"},
     {"--batch B --seq S of an imported graph, other sizes than it was captured with",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);

@@ -28,6 +28,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 /// Text forms: `parse_*` throw UserError; `to_option` gives what `parse_*` reads.
 [[nodiscard]] std::string ac_option(const StepConfig& config);           ///< "grouped:2"
 [[nodiscard]] std::string loss_option(const StepConfig& config);         ///< "chunked:1024"
+[[nodiscard]] const char* autocast_option(const StepConfig& config);     ///< "fp16"
 [[nodiscard]] std::string shard_option(const StepConfig& config);        ///< "hsdp:4"
 [[nodiscard]] std::string pp_schedule_option(const StepConfig& config);  ///< "interleaved:2"
 [[nodiscard]] std::string pp_layers_text(const StepConfig& config);      ///< "6,6,5", or empty

@@ -6,10 +6,13 @@
 
 namespace ac_advisor {
 
-enum class DType : std::uint8_t { bf16, f32, i64, i32, u8 };
+enum class DType : std::uint8_t { bf16, f32, i64, i32, u8, f16 };
+/// Of 16 bits: what matrix products are fast in.
+[[nodiscard]] constexpr bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
 [[nodiscard]] constexpr std::int64_t size_of(DType t) {
   switch (t) {
     case DType::bf16:
+    case DType::f16:
       return 2;
     case DType::f32:
       return 4;
@@ -163,7 +166,8 @@ struct Precision {
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
   DType reduce_dtype = DType::bf16;
-  bool autocast = false;  ///< torch.autocast: parameters as stored, matrix products in bf16
+  bool autocast = false;  ///< torch.autocast: parameters as stored, matrix products in the
+                          ///< compute dtype
   bool operator==(const Precision&) const = default;
 };
 
@@ -191,6 +195,7 @@ struct OptimizerChoice {
   double clip_grad = 0.0;    ///< largest norm of all gradients; 0: not clipped
   bool in_backward = false;  ///< each parameter is updated as soon as its gradient is there
   bool ema = false;          ///< an exponential moving average of the parameters is kept
+  bool grad_scaler = false;  ///< the loss is scaled, gradients are checked and unscaled (fp16)
   /// 8-bit optimizers keep the input embedding's states in fp32 (transformers.Trainer's).
   bool wide_embedding_states = false;
   bool operator==(const OptimizerChoice&) const = default;

@@ -152,10 +152,12 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  std::int32_t regions = 0;          ///< checkpoint regions so far, over all micro-batches
-  ir::ValueId averaged = ir::no_id;  ///< zero2: gradients kept so far; zero1: the bucket
-  std::vector<ir::ValueId> set_up;   ///< parameters as made, until a framework has copied them
-  double loss_scale = 1.0;           ///< what backward starts from: 1 / grad_accum
+  std::int32_t regions = 0;           ///< checkpoint regions so far, over all micro-batches
+  ir::ValueId averaged = ir::no_id;   ///< zero2: gradients kept so far; zero1: the bucket
+  std::vector<ir::ValueId> set_up;    ///< parameters as made, until a framework has copied them
+  double loss_scale = 1.0;            ///< what backward starts from: 1 / grad_accum
+  ir::ValueId scale = ir::no_id;      ///< fp16: what the gradient scaler multiplies the loss by
+  ir::ValueId found_inf = ir::no_id;  ///< and whether a gradient was not finite
   /// Of an imported graph: its storages' values while they are there, by its own numbers.
   std::vector<ir::ValueId> captured;
   std::vector<ir::ValueId> in_line;  ///< fsdp2: buffers of gathers that have no stream of their own

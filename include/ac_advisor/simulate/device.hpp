@@ -71,7 +71,7 @@ struct Device {
   }
   /// Of matrix products, FLOP/s.
   [[nodiscard]] double peak_flops(DType compute) const {
-    return compute == DType::bf16 ? bf16_flops : fp32_flops;
+    return is_half(compute) ? bf16_flops : fp32_flops;  // fp16 is as fast
   }
 };
 
