@@ -12,8 +12,8 @@ namespace {
 
 using enum OpKind;
 
-/// trainer/kernels/cuda/loss.cpp: a product and a kernel a tile, in backward two products more; the
-/// fills and the mean, or the scale and the copies of sums that were apart.
+/// trainer/kernels/cuda/loss.cpp: a product and a kernel a tile, in backward a product more
+/// for each gradient; the fills and the mean, or the scale and the copies of sums that were apart.
 std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
   const bool backward = op.kind == linear_cross_entropy_backward;
   const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
@@ -22,7 +22,8 @@ std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
   const std::int64_t tiles =
       columns * ((hidden.shape[0] + cuda_loss_tile_tokens - 1) / cuda_loss_tile_tokens);
   if (!backward) return 2 * tiles + 3;
-  return 4 * tiles + 1 + (hidden.dtype == DType::f32 ? 0 : columns + 1);
+  const bool frozen = op.outputs == 1, apart = hidden.dtype != DType::f32;
+  return (frozen ? 3 : 4) * tiles + 1 + (apart ? (frozen ? 0 : columns) + 1 : 0);
 }
 
 /// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.

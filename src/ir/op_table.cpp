@@ -22,14 +22,16 @@ std::int64_t scratch_of(std::initializer_list<std::int64_t> bytes) {
 }
 
 // A tile of logits in fp32; forward: the targets' logits; backward: a scale, and in bf16 the tile's
-// gradient narrowed and both gradients' fp32 sums (trainer/kernels/cuda/loss.cpp).
-std::int64_t cuda_loss_tiles(const Value& hidden, const Value& weight, bool backward) {
+// gradient narrowed and both gradients' fp32 sums (trainer/kernels/cuda/loss.cpp); a frozen weight
+// has none.
+std::int64_t cuda_loss_tiles(const Value& hidden, const Value& weight, bool backward, bool frozen) {
   const std::int64_t all = hidden.shape[0], h = hidden.shape.back(),
                      tokens = std::min(cuda_loss_tile_tokens, all),
                      words = std::min(cuda_loss_tile_vocab, weight.shape[0]),
                      logits = 4 * tokens * words;
   if (!backward) return scratch_of({logits, 4 * all});
   if (hidden.dtype == DType::f32) return scratch_of({logits, 4});
+  if (frozen) return scratch_of({logits, 4, logits / 2, 4 * all * h});
   return scratch_of({logits, 4, logits / 2, 4 * all * h, 4 * words * h});
 }
 
@@ -38,12 +40,14 @@ std::int64_t loss_tiles(const Program& p, const Op& op, const WorkspaceTarget& t
   const bool backward = op.kind == linear_cross_entropy_backward;
   const Value& hidden = p.value(p.input(op, backward ? 1 : 0));
   const Value& weight = p.value(p.input(op, backward ? 2 : 1));
-  if (target.cuda) return target.trainer ? cuda_loss_tiles(hidden, weight, backward) : 0;
+  const bool frozen = op.outputs == 1;
+  if (target.cuda) return target.trainer ? cuda_loss_tiles(hidden, weight, backward, frozen) : 0;
   const std::int64_t tokens = std::min(loss_tile_tokens, hidden.shape[0]),
                      words = std::min(loss_tile_vocab, weight.shape[0]), h = hidden.shape.back();
   std::int64_t floats = tokens * words;
   if (hidden.dtype != DType::f32) floats += (tokens + words) * h;
-  if (hidden.dtype != DType::f32 && backward) floats += hidden.shape.numel() + words * h;
+  if (hidden.dtype != DType::f32 && backward)
+    floats += hidden.shape.numel() + (frozen ? 0 : words * h);
   return 4 * floats;
 }
 
@@ -338,14 +342,14 @@ double flops(const Program& program, const Op& op) {
   if (r.flops_per_output == 0 || op.outputs == 0) return 0;
   const double elements = static_cast<double>(program.value(program.output(op, 0)).shape.numel());
   if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward) {
-    // logits (2), and in backward logits again, both gradients (6): tokens x vocabulary x hidden
+    // logits (2), in backward logits again and each gradient 2: tokens x vocabulary x hidden
     const std::size_t hidden = op.kind == linear_cross_entropy ? 0 : 1;
     const double rows =
         static_cast<double>(program.value(program.input(op, hidden)).shape.numel()) /
         inner_dimension(op);
     const double weight =
         static_cast<double>(program.value(program.input(op, hidden + 1)).shape.numel());
-    return r.flops_per_output * rows * weight;
+    return (hidden == 0 ? 2.0 : 2.0 + 2.0 * op.outputs) * rows * weight;
   }
   if (r.cost == CostClass::matmul) return r.flops_per_output * elements * inner_dimension(op);
   if (r.cost == CostClass::attention)

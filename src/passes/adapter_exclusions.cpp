@@ -12,6 +12,7 @@ using model::ModelSpec;
 
 bool used(const StepConfig& c) { return c.adapters.used(); }
 bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
+bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
 bool without_targets(const ModelSpec& m, const StepConfig& c) {
   return used(c) && c.adapters.targets.empty() && !m.default_adapters;
 }
@@ -110,13 +111,38 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
      "leave --optimizer-in-backward out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
-    {"--lora RANK, ac-trainer", "the trainer has no adapters and no quantized layers",
-     "plan it instead, or measure without --lora",
+    {"--dora, --lora-dropout, --kbit-prepare, ac-trainer",
+     "planned for PyTorch, not run by the trainer", "leave them out",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.runtime.kind == Runtime::ac_trainer;
+       return trained_here(c) &&
+              (c.adapters.dora || c.adapters.dropout > 0.0 || c.adapters.kbit_prepare);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return "--lora " + std::to_string(c.adapters.rank);
+       return c.adapters.dora            ? std::string("--dora")
+              : c.adapters.dropout > 0.0 ? std::string("--lora-dropout")
+                                         : std::string("--kbit-prepare");
+     }},
+    {"--quantize nf4-double, --quantize int8, ac-trainer",
+     "planned for bitsandbytes, not run by the trainer", "use --quantize nf4",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.adapters.quantize != Quantization::nf4;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return quantize_option(c); }},
+    {"--quantize nf4, ac-trainer on a GPU", "the trainer's 4-bit weights are the CPU's alone",
+     "use --gpu cpu",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.device.gpu != "cpu";
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --gpu " + c.device.gpu;
+     }},
+    {"--quantize nf4, a linear layer with a bias, ac-trainer", "the trainer's has none",
+     "plan it instead, or use --quantize none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && (m.qkv_bias || m.output_bias || m.mlp_bias);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return quantize_option(c) + ", " + m.family + " with biases";
      }},
 };
 

@@ -18,8 +18,12 @@ std::string file_of(const Rank& rank, const std::string& folder) {
 /// What decides how state is laid out and how the run goes on.
 std::map<std::string, std::string> description(const Built& built) {
   const StepConfig& c = built.config;
+  std::string model = built.spec.name;
+  if (c.adapters.used())
+    model += fmt::format(" with --lora {} --quantize {}", c.adapters.rank,
+                         to_option(c.adapters.quantize));
   return {{"format", "ac-advisor/checkpoint/1"},
-          {"model", built.spec.name},
+          {"model", model},
           {"shard", shard_option(c)},
           {"world", std::to_string(c.layout.world)},
           {"batch", std::to_string(c.run.batch)},
@@ -65,13 +69,6 @@ void load_checkpoint(Rank& rank, const std::string& folder) {
   }
   // ZeRO's parameters are whole beside the partition, and saved whole: nothing is to be gathered.
   rank.set_steps_done(steps);
-}
-
-void save_weights(Rank& rank, const std::string& path) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (std::size_t i = 0; i < rank.built().names.size(); ++i)
-    tensors.emplace_back(rank.built().names[i], rank.parameter(i));
-  if (rank.rank() == 0) write_safetensors(path, tensors, {{"format", "pt"}});
 }
 
 }  // namespace ac_advisor::trainer

@@ -12,7 +12,5 @@ void save_checkpoint(Rank& rank, const std::string& folder);
 /// Goes on where `save_checkpoint` stood; the next steps are bit for bit those of a run that was
 /// not interrupted. Throws UserError where the file is of another configuration.
 void load_checkpoint(Rank& rank, const std::string& folder);
-/// Rank 0, after every rank has called it: all parameters whole, under Hugging Face's names.
-void save_weights(Rank& rank, const std::string& path);
 
 }  // namespace ac_advisor::trainer

@@ -71,7 +71,7 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
     if (!std::isfinite(error)) error = HUGE_VAL;
     if (error > numerics.parity_error || worst_name.empty()) {
       numerics.parity_error = std::max(numerics.parity_error, error);
-      worst_name = built.names[i];
+      worst_name = built.parameters[built.trained[i]].name;
     }
   }
   const double bound = built.config.precision.compute_dtype == DType::f32 ? fp32_bound : bf16_bound;

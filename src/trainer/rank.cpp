@@ -6,9 +6,9 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "advise/budget.hpp"
+#include "trainer/kernels/nf4.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/weights/initial.hpp"
-#include "trainer/weights/names.hpp"
 
 namespace ac_advisor::trainer {
 namespace {
@@ -61,7 +61,9 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   built->cuda = device.cuda;
   built->step = advise::solve(spec, config, device).step;
   built->schedule = passes::make_schedule(built->step);
-  built->names = parameter_names(spec, built->step);
+  built->parameters = named_parameters(spec, built->step);
+  for (std::size_t i = 0; i < built->step.parameters.size(); ++i)
+    if (built->step.parameters[i].trained) built->trained.push_back(i);
   return built;
 }
 
@@ -112,46 +114,62 @@ void Rank::fill_buffers() {
   }
 }
 
+/// Elements [begin, end) of parameter `index`, from the file or the seed, in the dtype of `to`.
+void Rank::read_parameter(const Weights* file, std::size_t index, std::int64_t begin,
+                          std::int64_t end, const at::Tensor& to) const {
+  const NamedParameter& parameter = built_.parameters[index];
+  const at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
+  if (file != nullptr && !without_file(*file, parameter)) {
+    file->read(parameter.name, begin, end, flat);
+  } else if (flat.is_cpu()) {
+    initial_parameter(built_.spec, parameter, seed_, begin, end, flat);
+  } else {
+    const at::Tensor host = at::empty(flat.sizes(), flat.options().device(at::kCPU));
+    initial_parameter(built_.spec, parameter, seed_, begin, end, host);
+    flat.copy_(host);
+  }
+}
+
+/// The weight whose codes parameter `index` holds, into them, the code book and the scales. It is
+/// quantized from the dtype that other parameters have.
+void Rank::load_quantized(const Weights* file, std::size_t index) {
+  const at::Tensor whole =
+      at::empty(built_.parameters[index].shape, scalar_type(built_.config.precision.param_dtype));
+  read_parameter(file, index, 0, whole.numel(), whole);
+  const auto stored = [&](std::size_t i) {
+    return executor_.tensor(built_.step.parameters[i].stored);
+  };
+  nf4::quantize(whole, stored(index), stored(index + 2));
+  const at::Tensor book = stored(index + 1);
+  std::copy(nf4::code_book.begin(), nf4::code_book.end(), book.mutable_data_ptr<float>());
+}
+
 void Rank::load_weights(const Weights* file) {
   const StepConfig& c = built_.config;
-  std::vector<std::vector<std::int64_t>> shapes;
-  for (const passes::Parameter& parameter : built_.step.parameters) {
-    const auto sizes = built_.step.program.value(parameter.value).shape.sizes();
-    shapes.emplace_back(sizes.begin(), sizes.end());
-  }
-  if (file != nullptr) check_weights(*file, built_.names, shapes);
-  const auto fill = [&](std::size_t i, std::int64_t begin, std::int64_t end, at::Tensor to) {
-    const at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
-    if (file != nullptr) {
-      file->read(built_.names[i], begin, end, flat);
-    } else if (flat.is_cpu()) {
-      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, flat);
-    } else {
-      const at::Tensor host = at::empty(flat.sizes(), flat.options().device(at::kCPU));
-      initial_parameter(built_.spec, built_.names[i], seed_, begin, end, host);
-      flat.copy_(host);
-    }
-  };
+  if (file != nullptr) check_weights(*file, built_.parameters);
   for (std::size_t i = 0; i < built_.step.parameters.size(); ++i) {
     const passes::Parameter& parameter = built_.step.parameters[i];
+    const Holds holds = built_.parameters[i].holds;
+    if (holds == Holds::codes) load_quantized(file, i);
+    if (holds == Holds::codes || holds == Holds::code_book || holds == Holds::scales) continue;
     const ir::Shape& shape = built_.step.program.value(parameter.value).shape;
     const at::Tensor stored = executor_.tensor(parameter.stored);
     if (!c.layout.gathers()) {
-      fill(i, 0, shape.numel(), stored);
+      read_parameter(file, i, 0, shape.numel(), stored);
       continue;
     }
     const std::int64_t row = shape.numel() / shape[0],
                        first = collectives_.rank() % shards(c) * stored.numel();
     const std::int64_t end = std::min(first + stored.numel(), shape[0] * row);
     stored.zero_();
-    if (first < end) fill(i, first, end, stored);
+    if (first < end) read_parameter(file, i, first, end, stored);
   }
   if (!c.layout.zero()) return;
   const at::Tensor master = executor_.tensor(built_.step.optimized.front().parameter);
   const std::int64_t begin = collectives_.rank() * master.numel();
   std::int64_t start = 0;
-  for (const passes::Parameter& parameter : built_.step.parameters) {
-    const at::Tensor flat = executor_.tensor(parameter.stored).view({-1});
+  for (const std::size_t i : built_.trained) {
+    const at::Tensor flat = executor_.tensor(built_.step.parameters[i].stored).view({-1});
     const std::int64_t from = std::max(start, begin),
                        until = std::min(start + flat.numel(), begin + master.numel());
     if (from < until)
@@ -206,8 +224,8 @@ void Rank::copy_gradients() {
   const passes::StepProgram& step = built_.step;
   capture_->clear();
   if (!c.layout.zero()) {
-    for (std::size_t i = 0; i < step.parameters.size(); ++i)
-      capture_->push_back(whole(i, executor_.tensor(step.optimized[i].gradient)));
+    for (std::size_t i = 0; i < built_.trained.size(); ++i)
+      capture_->push_back(whole(built_.trained[i], executor_.tensor(step.optimized[i].gradient)));
     capture_ = nullptr;
     return;
   }
@@ -216,8 +234,8 @@ void Rank::copy_gradients() {
   all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
   complete(collectives_.all_gather(all, c.layout.world));
   std::int64_t start = 0;
-  for (const passes::Parameter& parameter : step.parameters) {
-    const ir::Shape& shape = step.program.value(parameter.value).shape;
+  for (const std::size_t i : built_.trained) {
+    const ir::Shape& shape = step.program.value(step.parameters[i].value).shape;
     capture_->push_back(on_host(all.narrow(0, start, shape.numel())
                                     .view(at::IntArrayRef(shape.sizes().data(), shape.rank()))));
     start += shape.numel();
@@ -251,12 +269,13 @@ std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
   const passes::StepProgram& step = built_.step;
   std::vector<std::pair<std::string, at::Tensor>> out;
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
-    out.emplace_back(built_.names[i], executor_.tensor(step.parameters[i].stored));
+    out.emplace_back(built_.parameters[i].name, executor_.tensor(step.parameters[i].stored));
   const bool flat = built_.config.layout.zero();
   if (flat) out.emplace_back("master", executor_.tensor(step.optimized.front().parameter));
   static constexpr const char* kinds[] = {"step.", "exp_avg.", "exp_avg_sq."};
   for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
-    out.emplace_back(kinds[i % 3] + (flat ? std::string("master") : built_.names[i / 3]),
+    out.emplace_back(kinds[i % 3] + (flat ? std::string("master")
+                                          : built_.parameters[built_.trained[i / 3]].name),
                      executor_.tensor(step.optimizer_states[i]));
   return out;
 }

@@ -20,8 +20,9 @@ struct Built {
   StepConfig config;
   passes::StepProgram step;
   passes::Schedule schedule;
-  std::vector<std::string> names;  ///< of step.parameters
-  bool cuda = false;               ///< it is for a GPU
+  std::vector<NamedParameter> parameters;  ///< step.parameters
+  std::vector<std::size_t> trained;        ///< of these, which have a gradient
+  bool cuda = false;                       ///< it is for a GPU
 };
 /// Throws UserError for what planner or trainer refuse.
 [[nodiscard]] std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& config);
@@ -45,7 +46,7 @@ class Rank {
   void load_first_batch();
   /// Runs the next step.
   Result step();
-  /// Whole gradients in the order of step.parameters, taken just before the optimizer of the next
+  /// Whole gradients in the order of Built::trained, taken just before the optimizer of the next
   /// step() runs; every rank must ask for them. Outside of the tracker.
   void capture_gradients(std::vector<at::Tensor>* into) { capture_ = into; }
   /// The whole parameter, gathered, on the host; collective.
@@ -65,6 +66,9 @@ class Rank {
  private:
   void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
   void fill_buffers();
+  void read_parameter(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
+                      const at::Tensor& to) const;
+  void load_quantized(const Weights* file, std::size_t index);
   at::Tensor whole(std::size_t index, const at::Tensor& stored);
   void copy_gradients();
 

@@ -92,4 +92,5 @@ def main():
         sys.exit(worst > 1e-5)
 
 
-main()
+if __name__ == "__main__":
+    main()

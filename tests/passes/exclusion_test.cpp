@@ -1047,13 +1047,41 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "frozen base"},
-    {"--lora RANK, ac-trainer",
+    {"--dora, --lora-dropout, --kbit-prepare, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.runtime.kind = Runtime::ac_trainer;
+       c.adapters.dropout = 0.1;
      },
-     "the trainer has no adapters"},
+     "--lora-dropout: planned"},
+    {"--quantize nf4-double, --quantize int8, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.runtime.kind = Runtime::ac_trainer;
+       c.adapters.quantize = Quantization::int8;
+     },
+     "--quantize int8: planned"},
+    {"--quantize nf4, ac-trainer on a GPU",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.runtime.kind = Runtime::ac_trainer;
+       c.adapters.quantize = Quantization::nf4;
+       c.device.gpu = "h100-80gb";
+     },
+     "the CPU's alone"},
+    {"--quantize nf4, a linear layer with a bias, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.runtime.kind = Runtime::ac_trainer;
+       c.adapters.quantize = Quantization::nf4;
+       c.device.gpu = "cpu";
+       m.mlp_bias = true;
+     },
+     "the trainer's has none"},
     {"--pp N --world W",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -120,7 +120,7 @@ TEST_CASE("an index names the shards of a model's weights") {
     CHECK(at::equal(part, at::arange(4, 6, at::kFloat)));
     weights.read("b", 0, 2, part);
     CHECK(at::equal(part, b.narrow(0, 0, 2)));
-    trainer::check_weights(weights, {"a", "b"}, {{2, 3}, {4}});
+    trainer::check_weights(weights, {{.name = "a", .shape = {2, 3}}, {.name = "b", .shape = {4}}});
   }
   const auto error = [&](const std::string& text) {
     write(text);

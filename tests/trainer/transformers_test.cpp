@@ -44,9 +44,10 @@ void compare(const std::string& family, const OptionList& options) {
     const at::Tensor logits = rank.executor().tensor(built->step.outputs[0]);
     CHECK(test::largest_difference({logits}, {read_all(expected, "logits")}) < 1e-5);
   }
-  for (const std::string& name : built->names) wanted.push_back(read_all(expected, "grad." + name));
+  for (const std::size_t i : built->trained)
+    wanted.push_back(read_all(expected, "grad." + built->parameters[i].name));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    CAPTURE(built->names[i]);
+    CAPTURE(built->parameters[built->trained[i]].name);
     CHECK(test::largest_difference({gradients[i]}, {wanted[i]}) < 1e-5);
   }
 }

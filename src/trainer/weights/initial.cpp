@@ -30,32 +30,44 @@ float normal(std::uint64_t key, std::int64_t index) {
   return std::sqrt(-2.0F * std::log(u)) * std::cos(2.0F * std::numbers::pi_v<float> * v);
 }
 
-template <typename T>
-void fill_normal(T* data, std::uint64_t key, std::int64_t begin, std::int64_t end) {
+template <typename T, typename Draw>
+void fill(T* data, std::int64_t begin, std::int64_t end, const Draw& draw) {
   at::parallel_for(begin, end, 4096, [&](std::int64_t from, std::int64_t until) {
-    for (std::int64_t i = from; i < until; ++i)
-      data[i - begin] = static_cast<T>(standard_deviation * normal(key, i));
+    for (std::int64_t i = from; i < until; ++i) data[i - begin] = static_cast<T>(draw(i));
   });
+}
+
+template <typename Draw>
+void fill(const at::Tensor& flat, std::int64_t begin, std::int64_t end, const Draw& draw) {
+  if (flat.scalar_type() == at::kFloat)
+    fill(flat.mutable_data_ptr<float>(), begin, end, draw);
+  else
+    fill(flat.mutable_data_ptr<at::BFloat16>(), begin, end, draw);
 }
 
 }  // namespace
 
-void initial_parameter(const model::ModelSpec& spec, const std::string& name, std::uint64_t seed,
-                       std::int64_t begin, std::int64_t end, at::Tensor to) {
+void initial_parameter(const model::ModelSpec& spec, const NamedParameter& parameter,
+                       std::uint64_t seed, std::int64_t begin, std::int64_t end, at::Tensor to) {
+  const std::string& name = parameter.name;
   at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
+  const std::uint64_t key = combine(mix(seed), hash(name));
+  if (parameter.holds == Holds::adapter_a) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(parameter.shape.back()));
+    fill(flat, begin, end, [&](std::int64_t i) {
+      return static_cast<float>(bound * (2.0 * uniform(key, static_cast<std::uint64_t>(i)) - 1.0));
+    });
+    return;
+  }
   if (name.find("norm") != std::string::npos) {
     flat.fill_(spec.unit_offset_norm ? 0.0 : 1.0);
     return;
   }
-  if (name.ends_with(".bias")) {
+  if (parameter.holds == Holds::adapter_b || name.ends_with(".bias")) {
     flat.zero_();
     return;
   }
-  const std::uint64_t key = combine(mix(seed), hash(name));
-  if (flat.scalar_type() == at::kFloat)
-    fill_normal(flat.mutable_data_ptr<float>(), key, begin, end);
-  else
-    fill_normal(flat.mutable_data_ptr<at::BFloat16>(), key, begin, end);
+  fill(flat, begin, end, [&](std::int64_t i) { return standard_deviation * normal(key, i); });
 }
 
 }  // namespace ac_advisor::trainer

@@ -62,34 +62,84 @@ bool is_norm(ir::Module leaf) {
   }
 }
 
-}  // namespace
+/// The linear layer of the block that `parameter` is a weight, a scale or an adapter of; nullptr:
+/// none of them.
+const passes::LinearValues* layer_of(const passes::BlockValues& block, ir::ValueId parameter) {
+  for (const passes::LinearValues* layer : {&block.q, &block.k, &block.v, &block.o, &block.qkv,
+                                            &block.gate, &block.up, &block.gate_up, &block.down})
+    for (const ir::ValueId value : {layer->weight, layer->scales, layer->lora_a, layer->lora_b})
+      if (value == parameter) return layer;
+  return nullptr;
+}
 
-std::vector<std::string> parameter_names(const model::ModelSpec& spec,
-                                         const passes::StepProgram& step) {
-  std::vector<std::string> names;
-  ir::ModulePath last;
-  for (const passes::Parameter& parameter : step.parameters) {
+/// Names the parameters one after the other.
+class Names {
+ public:
+  Names(const model::ModelSpec& spec, const passes::StepProgram& step) : spec_(spec), step_(step) {}
+
+  NamedParameter next(const passes::Parameter& parameter) {
+    const ir::ModulePath previous = std::exchange(last_, parameter.module);
+    const auto sizes = step_.program.value(parameter.value).shape.sizes();
+    NamedParameter named;
+    named.shape.assign(sizes.begin(), sizes.end());
     const ir::ModulePath module = parameter.module;
-    const ir::ModulePath previous = std::exchange(last, module);
-    const ir::Shape& shape = step.program.value(parameter.value).shape;
-    if (module.leaf == ir::Module::embed) {
-      names.emplace_back("model.embed_tokens.weight");
-    } else if (module.leaf == ir::Module::final_norm) {
-      names.emplace_back("model.norm.weight");
-    } else if (module.leaf == ir::Module::lm_head) {
-      names.emplace_back("lm_head.weight");
-    } else if (module.leaf == ir::Module::experts) {  // fused over experts since transformers 5
-      const bool down = previous == module;
-      names.push_back(fmt::format("model.layers.{}.mlp.experts.{}", module.block,
-                                  down ? "down_proj" : "gate_up_proj"));
+    if (module.leaf == ir::Module::embed)
+      named.name = "model.embed_tokens.weight";
+    else if (module.leaf == ir::Module::final_norm)
+      named.name = "model.norm.weight";
+    else if (module.leaf == ir::Module::lm_head)
+      named.name = "lm_head.weight";
+    else if (module.leaf == ir::Module::experts)  // fused over experts since transformers 5
+      named.name = fmt::format("model.layers.{}.mlp.experts.{}", module.block,
+                               previous == module ? "down_proj" : "gate_up_proj");
+    else
+      name_in_block(named, parameter);
+    return named;
+  }
+
+ private:
+  void name_in_block(NamedParameter& named, const passes::Parameter& parameter) {
+    const ir::ModulePath module = parameter.module;
+    const std::string path = fmt::format("model.layers.{}.{}", module.block,
+                                         in_block(module.leaf, spec_.sandwich_norms));
+    const passes::LinearValues* layer =
+        layer_of(step_.model.blocks[static_cast<std::size_t>(module.block)], parameter.value);
+    const bool after_codes = std::exchange(after_codes_, false);
+    const ir::ValueId v = parameter.value;
+    if (layer != nullptr && (v == layer->lora_a || v == layer->lora_b)) {
+      const bool a = v == layer->lora_a;
+      named.holds = a ? Holds::adapter_a : Holds::adapter_b;
+      named.name = fmt::format("base_model.model.{}.lora_{}.weight", path, a ? "A" : "B");
+    } else if (layer != nullptr && v == layer->scales) {
+      named.holds = Holds::scales;
+      named.name = path + ".weight.absmax";
+    } else if (layer != nullptr && layer->scales != ir::no_id) {
+      named.holds = Holds::codes;
+      named.name = path + ".weight";
+      named.shape = {layer->out, layer->in};
+      after_codes_ = true;
+    } else if (after_codes) {
+      named.holds = Holds::code_book;
+      named.name = path + ".weight.quant_map";
     } else {
-      const bool bias = shape.rank() == 1 && !is_norm(module.leaf);
-      names.push_back(fmt::format("model.layers.{}.{}.{}", module.block,
-                                  in_block(module.leaf, spec.sandwich_norms),
-                                  bias ? "bias" : "weight"));
+      named.name = path + (named.shape.size() == 1 && !is_norm(module.leaf) ? ".bias" : ".weight");
     }
   }
-  return names;
+
+  const model::ModelSpec& spec_;
+  const passes::StepProgram& step_;
+  ir::ModulePath last_;
+  bool after_codes_ = false;
+};
+
+}  // namespace
+
+std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
+                                             const passes::StepProgram& step) {
+  std::vector<NamedParameter> named;
+  Names names(spec, step);
+  for (const passes::Parameter& parameter : step.parameters) named.push_back(names.next(parameter));
+  return named;
 }
 
 }  // namespace ac_advisor::trainer

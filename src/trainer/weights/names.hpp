@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,9 +9,21 @@
 
 namespace ac_advisor::trainer {
 
-/// Hugging Face's names of the parameters, in the order of `step.parameters`
-/// ("model.layers.0.self_attn.q_proj.weight").
-[[nodiscard]] std::vector<std::string> parameter_names(const model::ModelSpec& spec,
-                                                       const passes::StepProgram& step);
+/// What a parameter of the step holds. A weight in 4 bits is three: its codes, the code book and a
+/// scale for each block (bitsandbytes' QuantState).
+enum class Holds { weight, adapter_a, adapter_b, codes, code_book, scales };
+
+struct NamedParameter {
+  /// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"), of an adapter that of PEFT's
+  /// adapter_model.safetensors ("base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight").
+  std::string name;
+  Holds holds = Holds::weight;
+  /// Of the tensor of that name in a file; of codes the weight's, which they are made from.
+  std::vector<std::int64_t> shape;
+};
+
+/// In the order of `step.parameters`.
+[[nodiscard]] std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
+                                                           const passes::StepProgram& step);
 
 }  // namespace ac_advisor::trainer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,34 @@ Json read_index(const std::string& path) {
   return json["weight_map"];
 }
 
+/// What adapter_config.json may say: alpha is twice the rank here, and nothing else is scaled.
+void check_adapter_config(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const Json json = Json::parse(file, nullptr, false);
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(path.string() + ": " + what);
+  };
+  if (!json.is_object()) refuse("is not a JSON object");
+  const auto number = [&](const char* field) {
+    if (!json.contains(field) || !json[field].is_number())
+      refuse(fmt::format("\"{}\" must be a number", field));
+    return json[field].get<double>();
+  };
+  const double rank = number("r"), alpha = number("lora_alpha");
+  if (alpha != 2 * rank)
+    refuse(
+        fmt::format("\"lora_alpha\" is {} with \"r\" {}; the trainer's adapters have twice the "
+                    "rank: {}",
+                    alpha, rank, 2 * rank));
+  for (const char* field : {"use_dora", "use_rslora", "fan_in_fan_out"})
+    if (json.contains(field) && json[field] != false)
+      refuse(fmt::format("\"{}\" is {}; the trainer has it not: false", field,
+                         json[field].dump(-1, ' ', true)));
+  for (const char* field : {"rank_pattern", "alpha_pattern"})
+    if (json.contains(field) && !json[field].empty())
+      refuse(fmt::format("\"{}\" is not empty; the trainer has one rank for all", field));
+}
+
 }  // namespace
 
 Weights::Weights(const std::string& path) : path_(resolve(path)) {
@@ -47,6 +76,17 @@ Weights::Weights(const std::string& path) : path_(resolve(path)) {
     open_index();
   else
     files_.emplace("", SafetensorsFile(path_));
+  std::error_code error;
+  if (fs::is_directory(path, error)) open_adapters(path);
+}
+
+void Weights::open_adapters(const std::string& folder) {
+  const fs::path file = fs::path(folder) / "adapter_model.safetensors",
+                 config = fs::path(folder) / "adapter_config.json";
+  std::error_code error;
+  if (!fs::exists(file, error)) return;
+  if (fs::exists(config, error)) check_adapter_config(config);
+  adapters_.emplace(file.string());
 }
 
 void Weights::open_index() {
@@ -73,6 +113,7 @@ void Weights::open_index() {
 }
 
 const SafetensorsFile::Entry* Weights::find(const std::string& name) const {
+  if (adapters_ && adapters_->has(name)) return &adapters_->entries().at(name);
   std::string file;
   if (files_.empty() || !files_.begin()->first.empty()) {
     const auto found = file_of_.find(name);
@@ -86,27 +127,59 @@ const SafetensorsFile::Entry* Weights::find(const std::string& name) const {
 
 void Weights::read(const std::string& name, std::int64_t begin, std::int64_t end,
                    at::Tensor to) const {
+  if (adapters_ && adapters_->has(name)) return adapters_->read(name, begin, end, std::move(to));
   const auto found = file_of_.find(name);
   files_.at(found != file_of_.end() ? found->second : "").read(name, begin, end, std::move(to));
 }
 
-void check_weights(const Weights& weights, const std::vector<std::string>& names,
-                   const std::vector<std::vector<std::int64_t>>& shapes) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const SafetensorsFile::Entry* found = weights.find(names[i]);
-    if (found == nullptr)
+namespace {
+
+bool is_adapter(const NamedParameter& parameter) {
+  return parameter.holds == Holds::adapter_a || parameter.holds == Holds::adapter_b;
+}
+
+void check(const Weights& weights, const NamedParameter& parameter) {
+  const SafetensorsFile::Entry* found = weights.find(parameter.name);
+  if (found == nullptr)
+    throw UserError(
+        fmt::format("{}: no tensor \"{}\"; the model's configuration has one of shape [{}]",
+                    weights.path(), parameter.name, fmt::join(parameter.shape, ", ")));
+  if (found->shape != parameter.shape)
+    throw UserError(fmt::format(
+        "{}: tensor \"{}\" has shape [{}], the model's configuration says [{}]", weights.path(),
+        parameter.name, fmt::join(found->shape, ", "), fmt::join(parameter.shape, ", ")));
+  if (!at::isFloatingType(found->dtype))
+    throw UserError(weights.path() + ": tensor \"" + parameter.name +
+                    "\" is not of a floating-point type");
+}
+
+}  // namespace
+
+bool without_file(const Weights& weights, const NamedParameter& parameter) {
+  return is_adapter(parameter) && weights.find(parameter.name) == nullptr;
+}
+
+void Weights::check_adapters(const std::vector<NamedParameter>& parameters) const {
+  if (!adapters_) return;
+  for (const auto& [name, entry] : adapters_->entries()) {
+    const auto same = [&n = name](const NamedParameter& p) { return p.name == n; };
+    if (std::none_of(parameters.begin(), parameters.end(), same))
       throw UserError(
-          fmt::format("{}: no tensor \"{}\"; the model's configuration has one of "
-                      "shape [{}]",
-                      weights.path(), names[i], fmt::join(shapes[i], ", ")));
-    if (found->shape != shapes[i])
-      throw UserError(fmt::format(
-          "{}: tensor \"{}\" has shape [{}], the model's configuration "
-          "says [{}]",
-          weights.path(), names[i], fmt::join(found->shape, ", "), fmt::join(shapes[i], ", ")));
-    if (!at::isFloatingType(found->dtype))
-      throw UserError(weights.path() + ": tensor \"" + names[i] +
-                      "\" is not of a floating-point type");
+          fmt::format("{}: tensor \"{}\" is of no adapter of this run; give --lora {} and "
+                      "the --lora-targets that it was trained with",
+                      adapters_->path(), name,
+                      entry.shape.empty() ? 1 : std::min(entry.shape.front(), entry.shape.back())));
+  }
+}
+
+void check_weights(const Weights& weights, const std::vector<NamedParameter>& parameters) {
+  weights.check_adapters(parameters);
+  bool adapters = false;
+  for (const NamedParameter& parameter : parameters)
+    adapters = adapters || (is_adapter(parameter) && !without_file(weights, parameter));
+  for (const NamedParameter& parameter : parameters) {
+    if (parameter.holds == Holds::code_book || parameter.holds == Holds::scales) continue;
+    if (!is_adapter(parameter) || adapters) check(weights, parameter);
   }
 }
 

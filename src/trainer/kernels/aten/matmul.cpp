@@ -28,6 +28,12 @@ void mm(const Call& c) {
   product(y, a, b, c.attributes<ir::Product>().form);
 }
 
+/// Of the weight that was dequantized for it.
+void mm_quantized(const Call& c) {
+  at::Tensor y = rows(c.out());
+  product(y, rows(c.in(0)), c.in(1), ir::Form::nt);
+}
+
 void addmm(const Call& c) {
   at::Tensor y = rows(c.out());
   at::addmm_out(y, c.in(0), rows(c.in(1)), c.in(2).t());

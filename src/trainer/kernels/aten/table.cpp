@@ -72,10 +72,10 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {rope, nullptr},
     {swiglu, nullptr},
     {linear_cross_entropy, nullptr},
-    {dequantize, nullptr},  // the trainer refuses quantized layers
-    {quantize_rows, nullptr},
+    {dequantize, nullptr},
+    {quantize_rows, nullptr},  // the trainer refuses layers in 8 bits
     {mm_int8, nullptr},
-    {mm_quantized, nullptr},
+    {mm_quantized, aten::mm_quantized},
     {precomputed_grad, aten::precomputed_grad},
     {tiled_log_probs, nullptr},  // the trainer refuses it, too
     {fill, aten::fill},

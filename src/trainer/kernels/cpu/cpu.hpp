@@ -7,6 +7,8 @@
 namespace ac_advisor::trainer::cpu {
 
 AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_DECLARE_KERNEL)
+/// Of the CPU alone: the trainer refuses 4-bit weights on a GPU.
+AC_ADVISOR_DECLARE_KERNEL(dequantize)
 
 /// One kernel a kind.
 [[nodiscard]] const KernelTable& kernels();

@@ -104,10 +104,12 @@ void linear_cross_entropy(const Call& c) {
   loss.fill_(total / static_cast<double>(counted(targets)));
 }
 
-/// P = (softmax - one-hot) g / counted, tile by tile; dh = P W, dW = Pᵀ h, summed in fp32.
+/// P = (softmax - one-hot) g / counted, tile by tile; dh = P W, dW = Pᵀ h, summed in fp32. A frozen
+/// weight has no dW.
 void linear_cross_entropy_backward(const Call& c) {
   const at::Tensor hidden = c.in(1), weight = c.in(2), targets = c.in(3);
-  const at::Tensor dh = c.out(0), dw = c.out(1);
+  const bool frozen = c.outputs() == 1;
+  const at::Tensor dh = c.out(0), dw = frozen ? at::Tensor() : c.out(1);
   const auto cap = static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap);
   const auto scale =
       static_cast<float>(c.in(0).item<double>() / static_cast<double>(counted(targets)));
@@ -118,8 +120,9 @@ void linear_cross_entropy_backward(const Call& c) {
   Tiles tiles(hidden, weight);
   const at::Tensor dh_sum = wide ? dh : at::empty(dh.sizes(), options);
   const at::Tensor dw_sum =
-      wide ? dw
-           : at::empty({std::min(ir::loss_tile_vocab, weight.size(0)), weight.size(1)}, options);
+      wide || frozen
+          ? dw
+          : at::empty({std::min(ir::loss_tile_vocab, weight.size(0)), weight.size(1)}, options);
   tiles.walk(
       [&](std::int64_t v, std::int64_t nv, std::int64_t t, std::int64_t nt,
           const at::Tensor& logits, const at::Tensor& h, const at::Tensor& w) {
@@ -140,18 +143,19 @@ void linear_cross_entropy_backward(const Call& c) {
           }
         });
         at::Tensor into_h = dh_sum.narrow(0, t, nt);
-        at::Tensor into_w = dw_sum.narrow(0, wide ? v : 0, nv);
         if (v == 0)
           at::mm_out(into_h, logits, w);
         else
           into_h.addmm_(logits, w);
+        if (frozen) return;
+        at::Tensor into_w = dw_sum.narrow(0, wide ? v : 0, nv);
         if (t == 0)
           at::mm_out(into_w, logits.t(), h);
         else
           into_w.addmm_(logits.t(), h);
       },
       [&](std::int64_t v, std::int64_t nv) {
-        if (!wide) dw.narrow(0, v, nv).copy_(dw_sum.narrow(0, 0, nv));
+        if (!wide && !frozen) dw.narrow(0, v, nv).copy_(dw_sum.narrow(0, 0, nv));
       });
   if (!wide) dh.copy_(dh_sum);
 }

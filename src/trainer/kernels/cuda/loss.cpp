@@ -60,10 +60,12 @@ void linear_cross_entropy(const Call& c) {
                     loss.mutable_data_ptr(), element(loss), stream());
 }
 
-/// inputs: gradient, hidden, weight, targets, log-sum-exp
+/// inputs: gradient, hidden, weight, targets, log-sum-exp; a frozen weight has no gradient
 void linear_cross_entropy_backward(const Call& c) {
   const at::Tensor gradient = c.in(0), hidden = c.in(1), weight = c.in(2),
-                   targets = c.in(3).view({-1}), dh = c.out(0), dw = c.out(1);
+                   targets = c.in(3).view({-1}), dh = c.out(0);
+  const bool frozen = c.outputs() == 1;
+  const at::Tensor dw = frozen ? at::Tensor() : c.out(1);
   const auto* sums = c.in(4).const_data_ptr<float>();
   const bool wide = hidden.scalar_type() == at::kFloat;
   const auto floats = hidden.options().dtype(at::kFloat);
@@ -75,7 +77,7 @@ void linear_cross_entropy_backward(const Call& c) {
                      scale.mutable_data_ptr<float>(), stream());
   // In bf16 the sums are apart, in fp32, and the tile's gradient is narrowed for the products.
   const at::Tensor dh_sum = wide ? dh : at::empty(dh.sizes(), floats);
-  const at::Tensor dw_sum = wide ? dw : at::empty({words, weight.size(1)}, floats);
+  const at::Tensor dw_sum = wide || frozen ? dw : at::empty({words, weight.size(1)}, floats);
   const at::Tensor narrow = wide ? at::Tensor() : at::empty({tokens * words}, hidden.options());
   walk(
       hidden, weight, targets, static_cast<float>(c.attributes<ir::LinearCrossEntropy>().soft_cap),
@@ -86,10 +88,10 @@ void linear_cross_entropy_backward(const Call& c) {
         device::loss_backward(tile, sums + t, scale.const_data_ptr<float>(), d.mutable_data_ptr(),
                               element(d), stream());
         product(dh_sum.narrow(0, t, nt), d, w, /*accumulate=*/v > 0);
-        product(dw_sum.narrow(0, wide ? v : 0, nv), d.t(), h, /*accumulate=*/t > 0);
+        if (!frozen) product(dw_sum.narrow(0, wide ? v : 0, nv), d.t(), h, /*accumulate=*/t > 0);
       },
       [&](std::int64_t v, std::int64_t nv) {
-        if (!wide) dw.narrow(0, v, nv).copy_(dw_sum.narrow(0, 0, nv));
+        if (!wide && !frozen) dw.narrow(0, v, nv).copy_(dw_sum.narrow(0, 0, nv));
       });
   if (!wide) dh.copy_(dh_sum);
 }

@@ -1,0 +1,114 @@
+"""Tiny models with PEFT's adapters over a frozen base, whole and in 4 bits by bitsandbytes: their loss and the
+adapters' gradients, on a CPU. Writes adapters/<name>/{adapter_config.json,adapter_model.safetensors,
+expected.safetensors} beside this script; the base is transformers_reference.py's, that of 4 bits models/wide's, which
+is written, too. With --check it compares instead of writing.
+
+    python peft_reference.py [--check] [name ...]
+
+Needs torch==2.11.0, transformers==5.23.0, peft==0.21.0, bitsandbytes==0.50.0 and safetensors.
+"""
+
+import json
+import pathlib
+import sys
+
+import bitsandbytes
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+
+from transformers_reference import BATCH, FAMILIES, SEQ, build
+
+HERE = pathlib.Path(__file__).resolve().parent
+# bitsandbytes' CPU kernel takes a block of 64 weights to lie in one row: rows of 32 come out wrong.
+FAMILIES["wide"] = ("Llama", dict(tie_word_embeddings=True, vocab_size=96, hidden_size=64, intermediate_size=64))
+CASES = {
+    "llama": ("llama", 4, None, False),
+    "qwen3": ("qwen3", 8, "all-linear", False),
+    "phi3": ("phi3", 4, ["qkv_proj", "down_proj"], False),
+    "wide_nf4_qv": ("wide", 4, None, True),
+    "wide_nf4": ("wide", 8, "all-linear", True),
+}
+
+
+def quantize(model):
+    """Each linear layer of the blocks becomes bitsandbytes' Linear4bit of its fp32 weight."""
+    kept = {}
+    for path, module in list(model.model.layers.named_modules()):
+        for name, linear in list(module.named_children()):
+            if type(linear) is not torch.nn.Linear:
+                continue
+            made = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=False,
+                                              compute_dtype=torch.bfloat16, compress_statistics=False, quant_type="nf4")
+            packed, state = bitsandbytes.functional.quantize_4bit(linear.weight.detach(), quant_type="nf4")
+            made.weight = bitsandbytes.nn.Params4bit(packed, requires_grad=False, quant_state=state, bnb_quantized=True,
+                                                     quant_type="nf4", compress_statistics=False)
+            made.quant_state = state
+            full = "model.layers." + (path + "." if path else "") + name
+            kept[full + ".codes"] = packed.flatten().clone()
+            kept[full + ".absmax"] = state.absmax.clone()
+            setattr(module, name, made)
+    model.is_loaded_in_4bit = True
+    return kept
+
+
+def write_base(config, model, folder):
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    keep = {k: v for k, v in config.to_dict().items() if v is not None and not k.startswith("_")}
+    (folder / "config.json").write_text(json.dumps(keep, indent=2, sort_keys=True) + "\n")
+    save_file({n: p.detach().clone().contiguous() for n, p in model.named_parameters()}, folder / "model.safetensors")
+
+
+def reference(name):
+    family, rank, targets, quantized = CASES[name]
+    config, model = build(family)
+    if quantized:
+        write_base(config, model, HERE / "models" / family)
+    codes = quantize(model) if quantized else {}
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, task_type="CAUSAL_LM")
+    net = get_peft_model(model, lora)
+    net.train()
+    generator = torch.Generator().manual_seed(5)
+    trained = {n: p for n, p in net.named_parameters() if p.requires_grad}
+    with torch.no_grad():
+        for parameter in trained.values():  # B, too: with B = 0 no gradient reaches A
+            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
+    ids = torch.randint(0, config.vocab_size, (BATCH, SEQ), generator=torch.Generator().manual_seed(11))
+    loss = net(input_ids=ids, labels=ids).loss
+    loss.backward()
+    adapters = {n: p.detach().clone().contiguous() for n, p in get_peft_model_state_dict(net).items()}
+    expected = {"ids": ids, "loss": loss.detach()} | codes
+    expected |= {"grad." + n.replace(".default", ""): p.grad.clone().contiguous() for n, p in trained.items()}
+    return lora, adapters, expected
+
+
+def main():
+    words = sys.argv[1:]
+    check = "--check" in words
+    torch.set_num_threads(1)
+    worst = 0.0
+    for name in [w for w in words if w != "--check"] or CASES:
+        lora, adapters, expected = reference(name)
+        folder = HERE / "adapters" / name
+        if check:
+            written = load_file(folder / "expected.safetensors")
+            for key, value in expected.items():
+                difference = (written[key].double() - value.double()).norm() / max(value.double().norm(), 1e-30)
+                worst = max(worst, float(difference))
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(lora.target_modules, set):
+            lora.target_modules = sorted(lora.target_modules)
+        lora.save_pretrained(folder)
+        save_file(adapters, folder / "adapter_model.safetensors")
+        save_file(expected, folder / "expected.safetensors")
+        print(name, float(expected["loss"]), len(adapters), "adapters")
+    if check:
+        print(f"largest relative difference {worst:.3g}")
+        sys.exit(worst > 1e-5)
+
+
+if __name__ == "__main__":
+    main()

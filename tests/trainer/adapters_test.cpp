@@ -1,0 +1,256 @@
+// LoRA over a frozen base, whole and in 4 bits: against PEFT's and bitsandbytes' own gradients
+// (tests/oracle/adapters, written by tests/oracle/peft_reference.py), and the plan's bytes.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "trainer/kernels/nf4.hpp"
+#include "trainer/run_step.hpp"
+#include "trainer/weights/safetensors.hpp"
+
+namespace ac_advisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
+  const auto& entry = file.entries().at(name);
+  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+  file.read(name, 0, to.numel(), to);
+  return to;
+}
+
+std::string adapters_of(const std::string& name) {
+  return test::source_folder() + "/tests/oracle/adapters/" + name;
+}
+
+/// A folder of its own with the base's weights and an adapter's files, as a user would have it.
+struct Folder {
+  fs::path path;
+  Folder(const std::string& family, const std::string& adapters) {
+    static int made = 0;
+    path = fs::temp_directory_path() / fmt::format("adapters_test.{}.{}", getpid(), made++);
+    fs::create_directory(path);
+    fs::copy(test::source_folder() + "/tests/oracle/models/" + family + "/model.safetensors", path);
+    for (const char* file : {"adapter_model.safetensors", "adapter_config.json"})
+      fs::copy(adapters_of(adapters) + "/" + file, path);
+  }
+  ~Folder() { fs::remove_all(path); }
+};
+
+struct Case {
+  const char *name, *family;
+  OptionList options;
+  double bound;  ///< of ‖Δ‖/‖g‖: fp32; with 4 bits the base's products are rounded to bf16
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"llama", "llama", {{"--lora", "4"}}, 1e-5},
+      {"qwen3", "qwen3", {{"--lora", "8"}, {"--lora-targets", "all-linear"}}, 1e-5},
+      {"phi3", "phi3", {{"--lora", "4"}, {"--lora-targets", "qkv_proj,down_proj"}}, 1e-5},
+      {"wide_nf4_qv", "wide", {{"--lora", "4"}, {"--quantize", "nf4"}}, 2e-2},
+      {"wide_nf4",
+       "wide",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "nf4"}},
+       2e-2}};
+  return all;
+}
+
+void compare(const Case& c, const OptionList& options) {
+  const Folder folder(c.family, c.name);
+  const trainer::Weights weights(folder.path.string());
+  const trainer::SafetensorsFile expected(adapters_of(c.name) + "/expected.safetensors");
+  const at::Tensor ids = read_all(expected, "ids");
+  const StepConfig config = test::trainer_config(test::with(
+      test::with({{"--batch", "2"}, {"--seq", "24"}, {"--attn", "eager"}}, c.options), options));
+  const auto built = trainer::build(test::oracle_model(c.family), config);
+  const trainer::Data data = [&](std::int64_t, at::Tensor to) { to.copy_(ids); };
+  const auto alone = trainer::make_single();
+  trainer::MemoryTracker::install();
+  trainer::Rank rank(*built, *alone, data, 1);
+  rank.load_weights(&weights);
+  std::vector<at::Tensor> gradients;
+  rank.capture_gradients(&gradients);
+  CAPTURE(c.name);
+  CHECK(rank.step().loss ==
+        doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(c.bound / 10));
+  std::size_t adapters = 0;
+  for (const auto& [name, entry] : expected.entries())
+    adapters += name.starts_with("grad.") ? 1 : 0;
+  REQUIRE(gradients.size() == adapters);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const std::string& name = built->parameters[built->trained[i]].name;
+    CAPTURE(name);
+    CHECK(test::largest_difference({gradients[i]}, {read_all(expected, "grad." + name)}) < c.bound);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("PEFT's loss and the gradients of its adapters are met, a base in 4 bits included") {
+  for (const Case& c : cases()) {
+    compare(c, {});
+    compare(c, {{"--ac", "full"}, {"--kernels", "fused"}});
+  }
+}
+
+TEST_CASE("NF4 codes and scales are bitsandbytes' to the bit") {
+  for (const char* name : {"wide_nf4_qv", "wide_nf4"}) {
+    const trainer::SafetensorsFile expected(adapters_of(name) + "/expected.safetensors"),
+        base(test::source_folder() + "/tests/oracle/models/wide/model.safetensors");
+    int compared = 0;
+    for (const auto& [key, entry] : expected.entries()) {
+      if (!key.ends_with(".codes")) continue;
+      const std::string layer = key.substr(0, key.size() - 6);
+      const at::Tensor weight = read_all(base, layer + ".weight"), codes = read_all(expected, key),
+                       scales = read_all(expected, layer + ".absmax");
+      const at::Tensor made = at::empty_like(codes), made_scales = at::empty_like(scales);
+      trainer::nf4::quantize(weight, made, made_scales);
+      CAPTURE(key);
+      CHECK(at::equal(made, codes));
+      CHECK(at::equal(made_scales, scales));
+      const at::Tensor back = at::empty_like(weight);
+      trainer::nf4::dequantize(codes, scales, back);
+      // No weight is farther off than half the widest gap of the code book, of its block's largest.
+      const double widest = (1.0 - 0.6961928009986877) / 2;
+      CHECK((back - weight).abs().max().item<double>() <=
+            widest * weight.abs().max().item<double>());
+      ++compared;
+    }
+    CHECK(compared == 14);
+  }
+}
+
+TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kernel and sharding") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const char* modes[] = {"none", "full", "selective", "attention", "grouped:2", "every:2"};
+  const char* losses[] = {"ce", "lc-ce", "chunked:24"};
+  const char* shards[] = {"none", "ddp", "fsdp2", "hsdp:2"};
+  int index = 0, compared = 0;
+  for (const char* quantize : {"none", "nf4"})
+    for (const char* shard : shards)
+      for (const char* mode : modes) {
+        ++index;
+        OptionList options{{"--seq", "24"},
+                           {"--lora", "4"},
+                           {"--lora-targets", index % 2 == 0 ? "all-linear" : "q_proj,v_proj"},
+                           {"--quantize", quantize},
+                           {"--ac", mode},
+                           {"--loss", losses[index % 3]},
+                           {"--kernels", index % 4 < 2 ? "eager" : "fused"},
+                           {"--optimizer", index % 5 == 0 ? "adamw-foreach" : "adamw"},
+                           {"--grad-accum", index % 3 == 0 ? "2" : "1"},
+                           {"--shard", shard}};
+        if (std::string_view(shard) != "none") options.emplace_back("--world", "4");
+        StepConfig config;
+        try {
+          config = test::trainer_config(options);
+          static_cast<void>(trainer::build(model, config));
+        } catch (const UserError&) {
+          continue;  // what the planner refuses
+        }
+        const std::string label =
+            fmt::format("{} {} {} {} {}", quantize, shard, mode, loss_option(config),
+                        to_option(config.memory.kernels));
+        CAPTURE(label);
+        const profile::Memory predicted = advise::plan(model, config).memory;
+        const test::Outcome run =
+            test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
+        // A base in 4 bits computes in bf16, where oneDNN has scratch of its own.
+        if (config.adapters.quantize == Quantization::none)
+          CHECK(run.peak == predicted.peak_allocated);
+        CHECK(run.declared_peak == predicted.peak_excluding_workspace);
+        ++compared;
+      }
+  CHECK(compared >= 30);
+}
+
+TEST_CASE("adapters: ranks' gradients are those of one rank with the whole batch") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const OptionList lora{{"--seq", "24"}, {"--lora", "4"}, {"--lora-targets", "all-linear"}};
+  const test::Outcome alone =
+      test::run_steps(model, test::trainer_config(test::with(lora, {{"--batch", "4"}})), 2,
+                      test::random_tokens(model.vocab));
+  for (const char* shard : {"ddp", "fsdp2", "hsdp:2"}) {
+    CAPTURE(shard);
+    const test::Outcome ranks =
+        test::run_steps(model,
+                        test::trainer_config(test::with(
+                            lora, {{"--batch", "1"}, {"--shard", shard}, {"--world", "4"}})),
+                        2, test::random_tokens(model.vocab));
+    CHECK(ranks.gradients.size() == alone.gradients.size());
+    CHECK(test::largest_difference(ranks.gradients, alone.gradients) < 1e-5);
+    CHECK(test::largest_difference(ranks.parameters, alone.parameters) < 1e-4);  // AdamW divides
+  }
+}
+
+TEST_CASE("adapters begin as PEFT's, alone are trained, under PEFT's names") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const auto built = trainer::build(
+      model, test::trainer_config({{"--seq", "24"}, {"--lora", "4"}, {"--quantize", "nf4"}}));
+  const auto alone = trainer::make_single();
+  const trainer::Data data = test::random_tokens(model.vocab);
+  trainer::MemoryTracker::install();
+  trainer::Rank rank(*built, *alone, data, 1);
+  rank.load_weights(nullptr);
+  std::vector<at::Tensor> before;
+  for (std::size_t i = 0; i < built->parameters.size(); ++i) before.push_back(rank.parameter(i));
+  const double bound = 1.0 / std::sqrt(static_cast<double>(model.hidden));
+  for (const std::size_t i : built->trained) {
+    const double largest = before[i].abs().max().item<double>();
+    if (built->parameters[i].holds == trainer::Holds::adapter_a)
+      CHECK((largest <= bound && largest > 0.9 * bound));
+    else
+      CHECK(largest == 0.0);
+  }
+  for (int i = 0; i < 2; ++i) static_cast<void>(rank.step());
+  for (std::size_t i = 0; i < built->parameters.size(); ++i) {
+    const bool trained =
+        std::find(built->trained.begin(), built->trained.end(), i) != built->trained.end();
+    CAPTURE(built->parameters[i].name);
+    CHECK(at::equal(rank.parameter(i), before[i]) == !trained);
+  }
+  CHECK(built->trained.size() == 2 * 2 * static_cast<std::size_t>(model.layers));
+  CHECK(built->parameters[built->trained[0]].name ==
+        "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight");
+}
+
+TEST_CASE("adapters that the run has not and settings that it has not are refused by name") {
+  const auto refusal = [](const Folder& folder, const OptionList& options) {
+    try {
+      const trainer::Weights weights(folder.path.string());
+      const auto built = trainer::build(test::oracle_model("llama"), test::trainer_config(options));
+      trainer::check_weights(weights, built->parameters);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const auto contains = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  const Folder folder("llama", "llama");
+  CHECK(refusal(folder, {{"--lora", "4"}}).empty());
+  CHECK(contains(refusal(folder, {}), "is of no adapter of this run; give --lora 4"));
+  CHECK(contains(refusal(folder, {{"--lora", "8"}}), "has shape [4, 32]"));
+  CHECK(contains(refusal(folder, {{"--lora", "4"}, {"--lora-targets", "q_proj"}}),
+                 "v_proj.lora_A.weight\" is of no adapter"));
+  const auto config = [&](const char* text) {
+    std::ofstream(folder.path / "adapter_config.json") << text;
+  };
+  config(R"({"r": 4, "lora_alpha": 4})");
+  CHECK(contains(refusal(folder, {{"--lora", "4"}}), "\"lora_alpha\" is 4 with \"r\" 4"));
+  config(R"({"r": 4, "lora_alpha": 8, "use_rslora": true})");
+  CHECK(contains(refusal(folder, {{"--lora", "4"}}), "\"use_rslora\" is true"));
+  config(R"({"r": "4"})");
+  CHECK(contains(refusal(folder, {{"--lora", "4"}}), "\"r\" must be a number"));
+}
+
+}  // namespace ac_advisor
