@@ -328,6 +328,7 @@ std::string title(const profile::Profile& p) {
   if (c.optimizer.grad_scaler) text += ", loss scaled";
   if (c.layout.world > 1)
     text += fmt::format(", reduction {}", to_option(c.precision.reduce_dtype));
+  if (c.compression.used()) text += ", compressed: " + compression_option(c);
   text += "\n";
   return text;
 }

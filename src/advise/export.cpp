@@ -67,6 +67,10 @@ void check_all(const Setting& s) {
     s.refuse("--no-grad-scaler", "accelerate scales the loss of fp16; drop --no-grad-scaler");
   if (s.c.optimizer.grad_scaler && !half)
     s.refuse("--grad-scaler", "it scales the loss of fp16 alone; drop --grad-scaler");
+  if (s.c.compression.used())
+    s.refuse("--grad-compression " + compression_option(s.c),
+             "a hook is registered in code, DistributedDataParallel.register_comm_hook; drop "
+             "--grad-compression");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",

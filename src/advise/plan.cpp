@@ -175,6 +175,10 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "paged states (of parameters of 100,000 elements and more) are in managed memory, which "
         "moves "
         "between host and device: they are in no figure of allocated or reserved memory");
+  if (c.compression.kind == Compression::powersgd)
+    notes.emplace_back(
+        "PowerSGD's hook runs on 32 side streams in turn: their cuBLAS workspaces are all there "
+        "after some steps, and are planned; what else they reserve is not");
   if (c.optimizer.grad_scaler)
     notes.push_back(
         "the loss is scaled, and the step one whose gradients are finite: one that overflows is "

@@ -48,6 +48,12 @@ std::int64_t trainer_list_launches(const Program& p, const Op& op) {
   return std::max<std::int64_t>(1, (chunks + 319) / 320);
 }
 
+/// powerSGD_hook.py, _orthogonalize_gram_schmidt: a column's norm and division; where columns
+/// follow it, a product, a sum, a product and a subtraction.
+std::int64_t gram_schmidt_launches(const Program& p, const Op& op) {
+  return 6 * p.value(p.input(op, 0)).shape.back() - 4;
+}
+
 std::int64_t trainer_launches(const Program& p, const Op& op) {
   if (op.kind == linear_cross_entropy || op.kind == linear_cross_entropy_backward)
     return cuda_loss_launches(p, op);
@@ -273,6 +279,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return attributes<Captured>(op).launches;
     case generated:
       return attributes<Generated>(op).launches;
+    case orthogonalize:
+      return gram_schmidt_launches(program, op);
     case index_backward:
       return index_backward_launches(program, op);
     case sort:

@@ -70,6 +70,9 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
+constexpr Requirement has_buckets = {
+    [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
+    "only ddp has communication hooks", "use --shard ddp --world N"};
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
@@ -230,6 +233,13 @@ constexpr OptionRow table[] = {
          "or the preset's (none)",
          parallelism},
         shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+    needing(newer(mode<apply_compression, compression_option>(
+                {"--grad-compression", "grad_compression", "HOW",
+                 "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "
+                 "largest elements) or powersgd:RANK (factors); its error is kept (none)",
+                 parallelism},
+                compression_words, "^(none|bf16|fp16|topk:[0-9.e-]+|powersgd:[0-9]+)$")),
+            has_buckets),
     needing(newer(whole<&S::layout, &Layout::optimizer_instances>(
                 {"--optimizer-instances", "optimizer_instances", "N",
                  "with zero1 of Megatron-core: copies of its distributed optimizer, each over a "

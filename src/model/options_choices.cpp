@@ -1,5 +1,7 @@
 #include "options_choices.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -16,6 +18,8 @@ constexpr Whole logits_chunks{"N", 1, 32, "chunked-logits:"};
 constexpr Whole chunk_size{"TOKENS", 1, std::int64_t{1} << 31, "chunked:"};
 constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 
+constexpr Whole factors_rank{"RANK", 1, 4096, "powersgd:"};
+
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
 constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
@@ -28,6 +32,9 @@ constexpr Choice<PipelineSchedule> pp_schedules[] = {
 constexpr Choice<Sharding> shards[] = {
     {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
     {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
+
+constexpr Choice<Compression> plain_compressions[] = {
+    {"none", Compression::none}, {"bf16", Compression::bf16}, {"fp16", Compression::fp16}};
 
 constexpr Choice<LossKind> whole_losses[] = {{"ce", LossKind::ce},
                                              {"ce-no-upcast", LossKind::ce_no_upcast},
@@ -206,6 +213,32 @@ void apply_shard(const Given& given, StepConfig& config) {
   refuse_choice(given, shard_words);
 }
 
+void apply_compression(const Given& given, StepConfig& config) {
+  const auto text = argument(given.value);
+  const std::string_view name = word(given.value);
+  GradCompression made;
+  if (name == "topk") {
+    if (!text) refuse(given, "topk needs the part of a bucket that is sent, such as topk:0.01");
+    made.kind = Compression::topk;
+    made.ratio = parse_decimal({given.option, *text}, "0.01");
+    if (!(made.ratio > 0.0 && made.ratio <= 1.0))
+      refuse(given, "RATIO must be above 0 and at most 1; the nearest is topk:" +
+                        std::string(made.ratio > 1.0 ? "1" : "0.001"));
+  } else if (name == "powersgd") {
+    if (!text) refuse(given, "powersgd needs the factors' rank, such as powersgd:1");
+    made.kind = Compression::powersgd;
+    made.rank = parse_whole(given, *text, factors_rank);
+  } else {
+    const auto* const found =
+        std::find_if(std::begin(plain_compressions), std::end(plain_compressions),
+                     [&](const auto& choice) { return choice.text == name; });
+    if (found == std::end(plain_compressions)) refuse_choice(given, compression_words);
+    if (text) refuse_argument(given);
+    made.kind = found->value;
+  }
+  config.compression = made;
+}
+
 void apply_pp_schedule(const Given& given, StepConfig& config) {
   refuse_unsupported(given);
   const auto text = argument(given.value);
@@ -310,6 +343,18 @@ std::string shard_option(const StepConfig& config) {
   if (config.layout.shard == Sharding::hsdp)
     return "hsdp:" + std::to_string(config.layout.hsdp_shards);
   return options::text_of(options::shards, config.layout.shard);
+}
+
+std::string compression_option(const StepConfig& config) {
+  const GradCompression& c = config.compression;
+  switch (c.kind) {
+    case Compression::topk:
+      return fmt::format("topk:{}", c.ratio);
+    case Compression::powersgd:
+      return "powersgd:" + std::to_string(c.rank);
+    default:
+      return options::text_of(options::plain_compressions, c.kind);
+  }
 }
 
 const char* autocast_option(const StepConfig& config) {

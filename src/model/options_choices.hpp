@@ -81,12 +81,15 @@ inline constexpr std::string_view loss_words[] = {
     "ce", "ce-no-upcast", "ce-compiled", "lc-ce", "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
 inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
+inline constexpr std::string_view compression_words[] = {"none", "bf16", "fp16", "topk:RATIO",
+                                                         "powersgd:RANK"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
 /// These change several fields at once.
 void apply_ac(const Given& given, StepConfig& config);
 void apply_loss(const Given& given, StepConfig& config);
 void apply_shard(const Given& given, StepConfig& config);
+void apply_compression(const Given& given, StepConfig& config);
 void apply_pp_schedule(const Given& given, StepConfig& config);
 /// Whether, and in which compute dtype.
 void apply_autocast(const Given& given, StepConfig& config);

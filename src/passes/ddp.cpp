@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
+#include "grad_compression.hpp"
 #include "gradient_hooks.hpp"
 
 namespace ac_advisor::passes {
@@ -44,6 +45,13 @@ void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& 
         p.make({size / size_of(dtype)}, dtype, Role::gradient, {-1, ir::Module::root}));
     step.resident.push_back(buckets.back());
   }
+  if (config.compression.used()) {
+    std::vector<std::vector<BucketPart>> parts(buckets.size());
+    for (std::size_t i = count; i-- > 0;)
+      parts[bucket_of[i]].push_back({offset[i], p.value(step.parameters[trained[i]].value).shape});
+    for (std::size_t b = 0; b < buckets.size(); ++b)
+      keep_for_compression(step, config, buckets[b], parts[b]);
+  }
   for (const Parameter& parameter : step.parameters) step.resident.push_back(parameter.value);
   for (std::size_t i = 0; i < count; ++i) {
     const Parameter& parameter = step.parameters[trained[i]];
@@ -74,8 +82,13 @@ class Ddp final : public GradientHooks {
       emit(OpKind::div, s_.parameters[parameter].module, {t.gradient},
            {p_.on_storage_of(t.gradient, p_.value(t.gradient).shape, p_.value(t.gradient).dtype,
                              true)});
-    if (--waiting_[bucket_of(t)] == 0)
-      emit(OpKind::all_reduce, {-1, ir::Module::root}, {static_cast<ValueId>(bucket_of(t))}, {});
+    if (--waiting_[bucket_of(t)] == 0) send(static_cast<ValueId>(bucket_of(t)));
+  }
+
+  void send(ValueId bucket) {
+    if (!c_.compression.used()) emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket}, {});
+    for (const CompressedBucket& kept : s_.compressed)
+      if (kept.bucket == bucket) append_compression(s_, c_, kept, next_group_);
   }
 
   [[nodiscard]] bool keeps_gradients() const override {

@@ -30,8 +30,6 @@ class GradientHooks {
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
-
- private:
   std::int32_t next_group_ = -1'000'000'000;
 };
 

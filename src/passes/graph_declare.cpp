@@ -175,6 +175,9 @@ constexpr Exclusion exclusions_of_graph[] = {
      }},
     {"--optimizer-in-backward of an imported graph", "it is not planned for graphs yet",
      "leave it out", [](const ModelSpec&, const StepConfig& c) { return c.optimizer.in_backward; }},
+    {"--grad-compression of an imported graph", "it is not planned for graphs yet",
+     "use --grad-compression none",
+     [](const ModelSpec&, const StepConfig& c) { return c.compression.used(); }},
     {"--ac of an imported graph without blocks", "no module of it was found to repeat",
      "capture it again with --blocks REGEX, which names the modules that --ac recomputes",
      [](const ModelSpec& m, const StepConfig& c) {

@@ -203,6 +203,9 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.optimizer.ema || c.optimizer.in_backward || c.layout.no_sync;
      }},
+    {"--transformer-impl --grad-compression", "its own data parallelism has no hooks",
+     "use --grad-compression none",
+     [](const ModelSpec&, const StepConfig& c) { return c.compression.used(); }},
     {"--transformer-impl --cuda-graph", "its captures are not planned", "use --cuda-graph off",
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.cuda_graph != CudaGraph::off; }},
     {"--transformer-impl, ac-trainer", "the trainer has transformers' layers",

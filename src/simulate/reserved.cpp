@@ -126,6 +126,17 @@ class Steps {
     blocks_.cublas_workspace += allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
   }
 
+  /// PowerSGD's products run in callbacks of futures, each on the next of PyTorch's 32 pooled
+  /// streams (c10/cuda/CUDAStream.cpp, kStreamsPerPool): after some steps all have a workspace.
+  void use_pooled_streams() {
+    constexpr int pooled = 32;
+    if (!m_.workspaces || has_pooled_) return;
+    has_pooled_ = true;
+    for (int i = 0; i < pooled; ++i)
+      blocks_.cublas_workspace +=
+          allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
+  }
+
   /// A linear layer with a bias runs in cuBLASLt, whose workspace is its own: 1 MiB
   /// (_parseChosenWorkspaceSize, aten/src/ATen/cuda/CUDABlas.cpp).
   void use_cublaslt(std::size_t thread) {
@@ -256,6 +267,7 @@ class Steps {
       } else if (!m_.target.trainer) {
         if (has_bias(op)) use_cublaslt(thread);
         if (runs_cublas(op)) use_cublas(thread);
+        if (op.kind == ir::OpKind::orthogonalize) use_pooled_streams();
       }
       if (op.kind == ir::OpKind::all_reduce && reductions_left_ > 0 && --reductions_left_ == 0)
         give_back(first_bucket_, buckets_.front());
@@ -297,7 +309,7 @@ class Steps {
   std::vector<std::int64_t> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
-  bool has_engine_ = false;
+  bool has_engine_ = false, has_pooled_ = false;
   BlockSizes blocks_;
 };
 

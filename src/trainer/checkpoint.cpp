@@ -22,6 +22,7 @@ std::map<std::string, std::string> description(const Built& built) {
   if (c.adapters.used())
     model += fmt::format(" with --lora {} --quantize {}", c.adapters.rank,
                          to_option(c.adapters.quantize));
+  if (c.compression.used()) model += " with --grad-compression " + compression_option(c);
   return {{"format", "ac-advisor/checkpoint/1"},
           {"model", model},
           {"shard", shard_option(c)},

@@ -110,6 +110,7 @@ at::Tensor Executor::output(const ir::Op& op, std::size_t i) {
   if (tensor.defined()) return tensor;
   const StorageId s = p_.value(v).storage;
   if (!alive(s)) return tensor = allocate(v);
+  if (p_.value(v).base != no_id) return this->tensor(v);  // a part of what there is
   // Written over an input (output i over the i-th that the row says it mutates), or over what the
   // storage held.
   std::size_t mutated = 0;

@@ -1,11 +1,14 @@
 #include "trainer/rank.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "advise/budget.hpp"
+#include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/nf4.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/weights/initial.hpp"
@@ -93,6 +96,7 @@ Rank::Rank(const Built& built, Collectives& collectives, const Data& data, std::
   executor_.set_seed(seed);
   executor_.allocate_residents();
   fill_buffers();
+  fill_factors();
   executor_.set_before_optimizer([this] { copy_gradients(); });
 }
 
@@ -111,6 +115,20 @@ void Rank::fill_buffers() {
     const bool local = table / 2 == 1 || local_only;
     buffer.copy_(rotary_frequencies(spec, local ? spec.local_rope_theta : spec.rope_theta, !local));
     ++table;
+  }
+}
+
+/// PowerSGD's right factors begin the same on all ranks, normally distributed.
+void Rank::fill_factors() {
+  std::uint64_t bucket = 0;
+  for (const passes::CompressedBucket& kept : built_.step.compressed) {
+    const std::uint64_t key = combine(mix(seed_), ++bucket);
+    if (kept.q == ir::no_id) continue;
+    const at::Tensor q = executor_.tensor(kept.q);
+    const at::Tensor host = at::empty(q.sizes(), at::kFloat);
+    auto* to = host.mutable_data_ptr<float>();
+    for (std::int64_t i = 0; i < host.numel(); ++i) to[i] = normal(key, i);
+    q.copy_(host);
   }
 }
 
@@ -272,6 +290,13 @@ std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
     out.emplace_back(built_.parameters[i].name, executor_.tensor(step.parameters[i].stored));
   const bool flat = built_.config.layout.zero();
   if (flat) out.emplace_back("master", executor_.tensor(step.optimized.front().parameter));
+  for (std::size_t b = 0; b < step.compressed.size(); ++b) {
+    const passes::CompressedBucket& kept = step.compressed[b];
+    for (const auto& [name, value] :
+         {std::pair("error", kept.error), std::pair("p", kept.p), std::pair("q", kept.q)})
+      if (value != ir::no_id)
+        out.emplace_back(fmt::format("compression.{}.{}", b, name), executor_.tensor(value));
+  }
   static constexpr const char* kinds[] = {"step.", "exp_avg.", "exp_avg_sq."};
   for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
     out.emplace_back(kinds[i % 3] + (flat ? std::string("master")

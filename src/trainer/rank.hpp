@@ -66,6 +66,7 @@ class Rank {
  private:
   void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
   void fill_buffers();
+  void fill_factors();
   void read_parameter(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
                       const at::Tensor& to) const;
   void load_quantized(const Weights* file, std::size_t index);

@@ -123,6 +123,11 @@ TEST_CASE("what no framework has is refused by all") {
     c = plain(target);
     c.optimizer.in_backward = true;
     CHECK(says(error(target, llama_8b(), c), {"--optimizer-in-backward"}));
+    c = plain(target);
+    c.layout.world = 8;
+    c.layout.shard = Sharding::ddp;
+    c.compression.kind = Compression::bf16;
+    CHECK(says(error(target, llama_8b(), c), {"--grad-compression bf16", "register_comm_hook"}));
   }
 }
 

@@ -31,7 +31,8 @@ bool contains(const std::string& text, std::string_view part) {
 std::string example(std::string_view word) {
   const std::size_t colon = word.find(':');
   if (colon == std::string_view::npos || word.starts_with("expandable")) return std::string(word);
-  const char* argument = word.ends_with("SIZE") ? ":1GiB" : word.ends_with(":F") ? ":0.5" : ":2";
+  const bool part = word.ends_with(":F") || word.ends_with(":RATIO");
+  const char* argument = word.ends_with("SIZE") ? ":1GiB" : part ? ":0.5" : ":2";
   return std::string(word.substr(0, colon)) + argument;
 }
 
@@ -63,6 +64,7 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name.starts_with("--pp-")) list.emplace_back("--pp", "2");
   if (row.name != "--world") list.emplace_back("--world", "8");
   if (row.name == "--world" && text != "1") list.emplace_back("--shard", "fsdp2");
+  if (row.name == "--grad-compression") list.emplace_back("--shard", "ddp");
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
   if (row.name == "--transformer-impl") list.emplace_back("--framework", "megatron");

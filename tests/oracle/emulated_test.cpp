@@ -154,6 +154,13 @@ TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated d
   CHECK(all.launches.worst() <= 2);
 }
 
+TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
+  const Compared all = compared("compression_peaks.json");
+  CHECK(all.allocated.count() >= 29);
+  CHECK(all.allocated.worst() <= 0.5);
+  CHECK(all.launches.worst() <= 2);
+}
+
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
   CHECK(all.allocated.count() >= 250);

@@ -208,6 +208,12 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "leave them out"},
+    {"--transformer-impl --grad-compression",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.compression.kind = Compression::bf16;
+     },
+     "has no hooks"},
     {"--transformer-impl --cuda-graph",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -556,6 +562,14 @@ const Case cases[] = {
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.optimizer.in_backward = true;
+     },
+     "not planned for graphs yet"},
+    {"--grad-compression of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression.kind = Compression::bf16;
      },
      "not planned for graphs yet"},
     {"--ac of an imported graph without blocks",
@@ -1082,6 +1096,48 @@ const Case cases[] = {
        m.mlp_bias = true;
      },
      "the trainer's has none"},
+    {"--grad-compression HOW --grad-accum K",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression = {.kind = Compression::powersgd, .rank = 4};
+       c.run.grad_accum = 2;
+     },
+     "every micro-batch's backward"},
+    {"--grad-compression powersgd:RANK of 3 or more, gradients in fp32",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression = {.kind = Compression::powersgd, .rank = 4};
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "cuSOLVER"},
+    {"--grad-compression HOW --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression = {.kind = Compression::powersgd, .rank = 4};
+       c.optimizer.grad_scaler = true;
+     },
+     "scaled errors"},
+    {"--grad-compression HOW --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression = {.kind = Compression::powersgd, .rank = 4};
+       c.layout.tp = 2;
+       c.layout.world = 4;
+     },
+     "one group of ranks"},
+    {"--grad-compression HOW, ac-trainer on a GPU",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 2;
+       c.compression = {.kind = Compression::powersgd, .rank = 4};
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "h100-80gb";
+     },
+     "the CPU's alone"},
     {"--pp N --world W",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -30,7 +30,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              compiled_unit,
                              autograd_function,
                              captured,
-                             abs,
                              random,
                              mul_of_view,
                              recomputed_gelu,

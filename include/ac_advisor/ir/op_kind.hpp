@@ -140,6 +140,9 @@ enum class OpKind : std::uint8_t {
   convolution_backward,  ///< of its weight, and its bias
   masked_scatter,        ///< rows of the second operand in the first's places that a mask names
   masked_select,         ///< and their gradient
+  orthogonalize,         ///< columns of a matrix, in place (Gram and Schmidt)
+  index_fill,            ///< zero at indices, in place
+  index_add,             ///< adds the third operand at indices, in place
   generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
   autograd_function,  ///< launches nothing: the node of an autograd.Function, which holds what it

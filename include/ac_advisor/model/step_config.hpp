@@ -162,6 +162,23 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+/// How DistributedDataParallel's communication hook makes a bucket smaller before it is sent.
+enum class Compression : std::uint8_t {
+  none,
+  bf16,     ///< cast
+  fp16,     ///< cast
+  topk,     ///< the largest elements; the rest is added to the next step's gradients
+  powersgd  ///< two factors of low rank (Vogels et al. 2019), with error feedback and warm start
+};
+
+struct GradCompression {
+  Compression kind = Compression::none;
+  double ratio = 0;       ///< of topk: of a bucket's elements
+  std::int64_t rank = 0;  ///< of powersgd
+  [[nodiscard]] bool used() const { return kind != Compression::none; }
+  bool operator==(const GradCompression&) const = default;
+};
+
 struct Precision {
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
@@ -228,6 +245,7 @@ struct StepConfig {
   ModelRun run;
   MemoryTechniques memory;
   Layout layout;
+  GradCompression compression;
   Precision precision;
   Adapters adapters;
   OptimizerChoice optimizer;

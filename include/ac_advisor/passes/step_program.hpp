@@ -57,6 +57,21 @@ struct BlockValues {
   ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
 };
 
+/// A gradient as a matrix, and its factors: views of a bucket and of what its hook keeps.
+struct FactoredGradient {
+  std::int64_t rows = 0, columns = 0, rank = 0;
+  std::int64_t in_bucket = 0, in_p = 0, in_q = 0;  ///< elements before it
+};
+
+/// What a communication hook of DistributedDataParallel keeps of a bucket between steps.
+struct CompressedBucket {
+  ir::ValueId bucket = ir::no_id;
+  ir::ValueId error = ir::no_id;                             ///< what was not sent yet
+  ir::ValueId p = ir::no_id, q = ir::no_id;                  ///< PowerSGD's factors; no_id: none
+  std::vector<FactoredGradient> factored;                    ///< in the order of the bucket
+  std::vector<std::pair<std::int64_t, std::int64_t>> whole;  ///< others: begin, elements
+};
+
 /// What one layer of an encoder of images reads.
 struct TowerLayerValues {
   LinearValues k, v, q, o, up, down;
@@ -147,6 +162,7 @@ struct StepProgram {
   std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
   std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
                                            ///< partitioned
+  std::vector<CompressedBucket> compressed;   ///< of --grad-compression, in the order of buckets
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
   ir::ValueId loss = ir::no_id;               ///< of the last one

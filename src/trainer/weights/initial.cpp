@@ -22,14 +22,6 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a
   return h;
 }
 
-/// Box and Muller (1958), a pair of uniforms an element; in fp32, as the weights are at most.
-float normal(std::uint64_t key, std::int64_t index) {
-  const auto i = static_cast<std::uint64_t>(index);
-  const auto u = static_cast<float>(1.0 - uniform(key, 2 * i)),
-             v = static_cast<float>(uniform(key, 2 * i + 1));
-  return std::sqrt(-2.0F * std::log(u)) * std::cos(2.0F * std::numbers::pi_v<float> * v);
-}
-
 template <typename T, typename Draw>
 void fill(T* data, std::int64_t begin, std::int64_t end, const Draw& draw) {
   at::parallel_for(begin, end, 4096, [&](std::int64_t from, std::int64_t until) {
@@ -46,6 +38,14 @@ void fill(const at::Tensor& flat, std::int64_t begin, std::int64_t end, const Dr
 }
 
 }  // namespace
+
+/// Box and Muller (1958), a pair of uniforms an element; in fp32, as the weights are at most.
+float normal(std::uint64_t key, std::int64_t index) {
+  const auto i = static_cast<std::uint64_t>(index);
+  const auto u = static_cast<float>(1.0 - uniform(key, 2 * i)),
+             v = static_cast<float>(uniform(key, 2 * i + 1));
+  return std::sqrt(-2.0F * std::log(u)) * std::cos(2.0F * std::numbers::pi_v<float> * v);
+}
 
 void initial_parameter(const model::ModelSpec& spec, const NamedParameter& parameter,
                        std::uint64_t seed, std::int64_t begin, std::int64_t end, at::Tensor to) {

@@ -9,6 +9,9 @@
 
 namespace ac_advisor::trainer {
 
+/// Standard normal, of element `index` of stream `key`.
+[[nodiscard]] float normal(std::uint64_t key, std::int64_t index);
+
 /// Elements [begin, end) of a parameter, row-major, into `to` (contiguous, any floating type).
 /// Each element depends on (seed, name, index) alone, so any shard of any sharding gets the same.
 /// transformers' _init_weights: normal(0, 0.02) for matrices, 1 for norms (0 for Gemma's offsets),

@@ -57,6 +57,7 @@ void softmax_backward(const Call& c);
 // matmul.cpp
 void mm(const Call& c);
 void mm_quantized(const Call& c);
+void abs(const Call& c);
 void addmm(const Call& c);
 void bmm(const Call& c);
 

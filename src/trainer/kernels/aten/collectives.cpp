@@ -47,6 +47,11 @@ void all_gather_copy_in(const Call& c) {
 void all_gather(const Call& c) {
   Executor& executor = c.executor();
   if (c.op().phase != ir::Phase::optimizer) {
+    if (c.inputs() > 1) {  // from a tensor of its own
+      const at::Tensor all = c.in(0), own = c.in(1);
+      all.narrow(0, executor.collectives().rank() % shards(c) * own.numel(), own.numel())
+          .copy_(own);
+    }
     executor.begin(executor.collectives().all_gather(c.in(0), shards(c)), {storage_in(c, 0)});
     return;
   }

@@ -61,6 +61,11 @@ void div(const Call& c) {
     at::div_out(y, c.in(0), c.in(1));
 }
 
+void abs(const Call& c) {
+  at::Tensor y = c.out();
+  at::abs_out(y, c.in(0));
+}
+
 void neg(const Call& c) {
   at::Tensor y = c.out();
   at::neg_out(y, c.in(0));

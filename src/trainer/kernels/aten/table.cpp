@@ -121,8 +121,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mask_shard, nullptr},
     {vocab_parallel_loss, nullptr},
     {amax, nullptr},
-    {ir::OpKind::abs, nullptr},  // the trainer refuses the families that have these six
-    {ir::OpKind::random, nullptr},
+    {ir::OpKind::abs, aten::abs},
+    {ir::OpKind::random, nullptr},  // the trainer refuses the families that have these
     {mul_of_view, nullptr},
     {recomputed_gelu, nullptr},
     {routing_multiplier, nullptr},
@@ -131,6 +131,9 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {convolution_backward, nullptr},
     {masked_scatter, nullptr},
     {masked_select, nullptr},
+    {orthogonalize, nullptr},
+    {index_fill, nullptr},
+    {index_add, nullptr},
     {generated, nullptr},  // the trainer refuses --kernels compiled
     {compiled_unit, nullptr},
     {autograd_function, nullptr},

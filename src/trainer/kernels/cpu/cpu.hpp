@@ -7,8 +7,11 @@
 namespace ac_advisor::trainer::cpu {
 
 AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_DECLARE_KERNEL)
-/// Of the CPU alone: the trainer refuses 4-bit weights on a GPU.
+// Of the CPU alone: the trainer refuses 4-bit weights and compressed gradients on a GPU.
 AC_ADVISOR_DECLARE_KERNEL(dequantize)
+AC_ADVISOR_DECLARE_KERNEL(orthogonalize)
+AC_ADVISOR_DECLARE_KERNEL(index_fill)
+AC_ADVISOR_DECLARE_KERNEL(index_add)
 
 /// One kernel a kind.
 [[nodiscard]] const KernelTable& kernels();

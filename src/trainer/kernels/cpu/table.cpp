@@ -4,8 +4,9 @@
 namespace ac_advisor::trainer::cpu {
 namespace {
 
-constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW)
-                                 AC_ADVISOR_KERNEL_ROW(dequantize)};
+constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW) AC_ADVISOR_KERNEL_ROW(
+    dequantize) AC_ADVISOR_KERNEL_ROW(orthogonalize) AC_ADVISOR_KERNEL_ROW(index_fill)
+                                 AC_ADVISOR_KERNEL_ROW(index_add)};
 
 }  // namespace
 
