@@ -154,12 +154,12 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   V mask = ir::no_id;
   if (spec_.always_masked) {
     if (shape(k)[1] != s[1]) return math_core(q, k, v);  // no kernel takes them
-    mask = additive_mask(full_mask_);
+    mask = additive_mask(full_mask_, dtype(q));
     leaf_ = Module::attention_core;
   } else if (masks_window(window)) {
     k = repeated_heads(k);
     v = repeated_heads(v);
-    mask = additive_mask(window_mask_);
+    mask = additive_mask(window_mask_, dtype(q));
     leaf_ = Module::attention_core;
   }
   const V y = attended(q, k, v, mask,

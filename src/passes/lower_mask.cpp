@@ -66,17 +66,16 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window) {
   return allowed;
 }
 
-/// 0 where a query may look, the lowest number elsewhere, in the dtype of the computation.
-ir::ValueId Lowering::additive_mask(V allowed) {
-  const V zero = make_int(OpKind::fill, {}, dtype_, {});
-  const double lowest = dtype_ == DType::bf16 ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
-                        : dtype_ == DType::f16
+/// 0 where a query may look, the lowest number elsewhere.
+ir::ValueId Lowering::additive_mask(V allowed, DType type) {
+  const V zero = make_int(OpKind::fill, {}, type, {});
+  const double lowest = type == DType::bf16 ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
+                        : type == DType::f16
                             ? -65504.0
                             : static_cast<double>(std::numeric_limits<float>::lowest());
-  const V least = make_int(OpKind::fill, {}, dtype_, {}, ir::Number{lowest});
+  const V least = make_int(OpKind::fill, {}, type, {}, ir::Number{lowest});
   const std::int64_t s = config_.run.seq;
-  return make_int(OpKind::masked_fill, {config_.run.batch, 1, s, s}, dtype_,
-                  {allowed, zero, least});
+  return make_int(OpKind::masked_fill, {config_.run.batch, 1, s, s}, type, {allowed, zero, least});
 }
 
 /// _ignore_causal_mask_sdpa: a window that is longer than the sequence needs no mask. References
@@ -100,7 +99,7 @@ void Lowering::causal_masks() {
       any_full = true;
   const auto mask = [&](std::int64_t w) {
     if (!spec_.masked_positions && !spec_.no_packed_check) packed_sequence_check();
-    if (eager_attention_) return additive_mask(allowed_positions(w));
+    if (eager_attention_) return additive_mask(allowed_positions(w), dtype_);
     return masks_window(w) || spec_.always_masked ? allowed_positions(w) : ir::no_id;
   };
   if (spec_.window.empty() || any_full) full_mask_ = mask(0);

@@ -74,7 +74,7 @@ ir::ValueId Lowering::alibi_core(V q, V k, V v) {
 /// a head of keys that all queries share: in fp32, q and k each scaled by the root of the scale.
 ir::ValueId Lowering::math_core(V q, V k, V v) {
   const Shape s = shape(q);
-  const V mask = additive_mask(full_mask_);
+  const V mask = additive_mask(full_mask_, dtype_);
   leaf_ = Module::attention_core;
   const V wide_q = cast(q, DType::f32), wide_k = cast(k, DType::f32), wide_v = cast(v, DType::f32);
   const ir::Number root{std::sqrt(spec_.score_scale())};

@@ -165,7 +165,7 @@ class Lowering : private Emission {
   // lower_mask.cpp
   void packed_sequence_check();
   V allowed_positions(std::int64_t window);
-  V additive_mask(V allowed);
+  V additive_mask(V allowed, DType type);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
   void causal_masks();
 
