@@ -112,6 +112,16 @@ void explain_attention(profile::Profile& result) {
     result.assumptions.push_back(
         "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
         "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
+  if (c.run.packing > 0 && c.run.attention == Attention::flash)
+    result.assumptions.push_back(
+        "--packing --attn flash is flash_attn_varlen_func, given cu_seq_lens with the batch (TRL's "
+        "collator, DataCollatorWithFlattening(return_flash_attn_kwargs=True)); without them each "
+        "block infers them from positions: the same memory, 16 launches and a wait for the device "
+        "more");
+  if (c.run.packing > 1 && c.run.attention != Attention::flash && !cudnn)
+    result.assumptions.push_back(
+        "--packing without --attn flash has a mask of documents, which flash attention does not "
+        "take: the memory-efficient kernel that PyTorch then runs is planned without its scratch");
   bool windows = false;
   for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w <= c.run.seq);
   if (windows && (c.run.attention == Attention::flash || !cudnn))
@@ -222,11 +232,13 @@ void compare_with_full(profile::Profile& result) {
 
 std::vector<std::string> model_warnings(const model::ModelSpec& model, const StepConfig& config) {
   std::vector<std::string> all = model::reading_warnings(model);
-  if (model.max_positions > 0 && config.run.seq > model.max_positions)
-    all.push_back(
-        fmt::format("--seq {} is beyond the model's max_position_embeddings, {}: it was not made "
-                    "for such positions; the step is planned all the same",
-                    config.run.seq, model.max_positions));
+  if (model.max_positions > 0 && config.attended_tokens() > model.max_positions)
+    all.push_back(fmt::format(
+        "{} is beyond the model's max_position_embeddings, {}: it was not made "
+        "for such positions; the step is planned all the same",
+        config.run.packing > 0 ? fmt::format("a document of {} tokens", config.attended_tokens())
+                               : fmt::format("--seq {}", config.run.seq),
+        model.max_positions));
   const char* planned = config.precision.param_dtype == DType::bf16  ? "bfloat16"
                         : config.precision.param_dtype == DType::f16 ? "float16"
                                                                      : "float32";

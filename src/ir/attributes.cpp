@@ -20,8 +20,9 @@ std::string text(const LinearCrossEntropy& a) {
 }
 std::string text(const Sdpa& a) {
   constexpr const char* kernels[] = {"", " kernel=flash", " kernel=cudnn"};
-  return fmt::format("scale={} window={}{}{}", a.scale, a.window,
-                     kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false");
+  return fmt::format("scale={} window={}{}{}{}", a.scale, a.window,
+                     kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false",
+                     a.documents > 0 ? fmt::format(" documents={}", a.documents) : "");
 }
 std::string text(const Slice& a) { return fmt::format("start={}", a.start); }
 std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }
@@ -36,7 +37,7 @@ std::string text(const Dropout& a) {
   return fmt::format("probability={} block={}", a.probability, a.block);
 }
 std::string text(const Compare& a) {
-  constexpr const char* names[] = {"not_equal", "less_equal", "greater", "both"};
+  constexpr const char* names[] = {"not_equal", "less_equal", "greater", "both", "equal"};
   return fmt::format("how={} number={}", names[static_cast<std::size_t>(a.how)], a.number);
 }
 std::string text(const NllLoss& a) {

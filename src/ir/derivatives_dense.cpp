@@ -112,7 +112,11 @@ void sdpa(Derivation& d) {
   d.set_permuted(dq, d.permuted(q));
   d.set_permuted(dk, d.permuted(k));
   d.set_permuted(dv, d.permuted(v));
-  if (d.inputs() > 3)
+  if (d.attributes<Sdpa>().documents > 0)  // where they begin, of queries and of keys
+    d.emit_raw(OpKind::sdpa_backward,
+               {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.in(3), d.in(4)}, {dq, dk, dv},
+               d.attributes<Sdpa>());
+  else if (d.inputs() > 3)
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.out(3), d.in(3)}, {dq, dk, dv},
                d.attributes<Sdpa>());

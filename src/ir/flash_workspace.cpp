@@ -61,6 +61,7 @@ std::int64_t flash_forward_workspace(const Program& p, const Op& op,
     const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
     return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
   }
+  if (attributes<Sdpa>(op).documents > 0) return 0;  // mha_varlen_fwd splits when decoding alone
   // set_params_splitkv: the splits' outputs and log-sum-exps, in fp32
   const std::int64_t dim = q[3], block = dim <= 64 ? 256 : dim <= 128 ? 128 : 64;
   const std::int64_t splits =
@@ -78,9 +79,11 @@ std::int64_t flash_backward_workspace(const Program& p, const Op& op,
     return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
   }
   // mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
-  // query's heads.
+  // query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
   const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
-  const std::int64_t rows = checked_mul(q[0] * q[1], rounded(q[2], 128));
+  const std::int64_t documents = attributes<Sdpa>(op).documents;
+  const std::int64_t tokens = documents > 0 ? q[2] + 128 * documents : rounded(q[2], 128);
+  const std::int64_t rows = checked_mul(q[0] * q[1], tokens);
   std::int64_t bytes = allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(q[3])));
   if (k[1] != q[1])
     bytes += 2 * allocated(checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype)));

@@ -334,6 +334,14 @@ double keys_per_query(const Program& program, const Op& op) {
               &k = program.value(program.input(op, at + 1)).shape;
   const std::int64_t tokens = q[2], window = ir::attributes<Sdpa>(op).window;
   if (!ir::attributes<Sdpa>(op).causal) return static_cast<double>(k[2]);
+  if (const std::int64_t documents = ir::attributes<Sdpa>(op).documents; documents > 0) {
+    // lengths n and n + 1, of which (n + 1) / 2 and (n + 2) / 2 keys a query
+    const auto n = static_cast<double>(tokens / documents),
+               longer = static_cast<double>(tokens % documents),
+               shorter = static_cast<double>(documents) - longer;
+    const double pairs = shorter * n * (n + 1) / 2 + longer * (n + 1) * (n + 2) / 2;
+    return pairs / static_cast<double>(tokens);
+  }
   const double s = static_cast<double>(tokens);
   const double w = static_cast<double>(window > 0 ? std::min(window, tokens) : tokens);
   return (w * s - w * (w - 1.0) / 2.0) / s;

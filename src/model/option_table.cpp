@@ -10,7 +10,7 @@ namespace options {
 namespace {
 
 constexpr std::int64_t most_tokens = std::int64_t{1} << 31;
-constexpr std::int64_t most_images = 1 << 16;
+constexpr std::int64_t most_images = 1 << 16, most_documents = 65535;
 constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096, most_stages = 1024;
 
 double parse_dropout(const Given& given) {
@@ -160,6 +160,12 @@ constexpr OptionRow table[] = {
         {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
     whole<&S::run, &ModelRun::seq>(
         {"--seq", "seq", "N", "tokens per sequence; 8k is 8192 (2048)", model}, 1, most_tokens),
+    newer(whole<&S::run, &ModelRun::packing>(
+        {"--packing", "packing", "DOCS",
+         "documents packed into one row of batch * seq tokens, each attending to itself alone: "
+         "with --attn flash by flash_attn_varlen_func, otherwise by a mask (0: not packed)",
+         model},
+        0, most_documents)),
     whole<&S::run, &ModelRun::grad_accum>(
         {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
@@ -437,7 +443,6 @@ constexpr OutOfScope out_of_scope[] = {
     {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
     {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},
-    {"--packing", "packed sequences are not modelled"},
 };
 
 }  // namespace

@@ -184,9 +184,23 @@ void Lowering::declare_inputs() {
   m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
+  if (is_packed()) declare_row();
   if (!piped) return;
   m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
   m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
+}
+
+/// What a collator that flattens its batch gives beside tokens and labels (TRL 1.16's
+/// DataCollatorForLanguageModeling, transformers' DataCollatorWithFlattening).
+void Lowering::declare_row() {
+  const auto given = [&](std::int64_t size, DType type) {
+    const V y = p_.make({size}, type, Role::input, at(Module::root));
+    s_.inputs.push_back(y);
+    return y;
+  };
+  m_.position_ids = given(config_.run.seq, DType::i64);
+  m_.cu_seqlens_q = given(config_.run.packing + 1, DType::i32);
+  m_.cu_seqlens_k = given(config_.run.packing + 1, DType::i32);
 }
 
 /// One kind of rotary table's frequencies and their copy (`original_inv_freq`).
@@ -344,7 +358,8 @@ bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
-  Lowering(spec, config, step).declare();
+  const StepConfig fed = as_fed(config);
+  Lowering(spec, fed, step).declare();
 }
 
 }  // namespace

@@ -174,7 +174,8 @@ void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   if (config.memory.hold_output && !step.outputs.empty())
     step.program.emit(ir::OpKind::hold, ir::Phase::forward, {-1, ir::Module::root}, step.outputs,
                       std::vector<ir::ValueId>{});
-  Lowering(spec, config, step).forward();
+  const StepConfig fed = as_fed(config);
+  Lowering(spec, fed, step).forward();
   if (step.loss == ir::no_id) return;
   step.losses.push_back(step.loss);
   if (config.optimizer.grad_scaler) scale_loss(step);

@@ -152,19 +152,36 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   v = autocast(v), k = autocast(k), q = autocast(q);
   const Shape s = shape(q);
   V mask = ir::no_id;
+  const bool windowed = masks_window(window);
   if (spec_.always_masked) {
     if (shape(k)[1] != s[1]) return math_core(q, k, v);  // no kernel takes them
     mask = additive_mask(full_mask_, dtype(q));
     leaf_ = Module::attention_core;
-  } else if (masks_window(window)) {
+  } else if (windowed || full_mask_ != ir::no_id) {
     k = repeated_heads(k);
     v = repeated_heads(v);
-    mask = additive_mask(window_mask_, dtype(q));
+    mask = additive_mask(windowed ? window_mask_ : full_mask_, dtype(q));
     leaf_ = Module::attention_core;
   }
   const V y = attended(q, k, v, mask,
                        {.scale = spec_.score_scale(), .window = static_cast<std::int32_t>(window)});
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
+}
+
+/// transformers v5.23, modeling_flash_attention_utils.py, _flash_attention_forward: a row of tokens
+/// by flash_attn_varlen_func, q, k and v cast as they are given where q is wider.
+ir::ValueId Lowering::flash_varlen(V q, V k, V v) {
+  leaf_ = Module::attention_core;
+  q = autocast(q), k = autocast(k), v = autocast(v);
+  const Shape s = shape(q);
+  const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), grad(q) || grad(k) || grad(v));
+  p_.value(y).permuted = p_.value(q).permuted;
+  const V lse = out({s[1], s[2]}, DType::f32, false), seed = out({2}, DType::i64, false);
+  emit(OpKind::sdpa, {q, k, v, m_.cu_seqlens_q, m_.cu_seqlens_k}, {y, lse, seed},
+       ir::Sdpa{.scale = spec_.score_scale(),
+                .kernel = ir::SdpaKernel::flash,
+                .documents = static_cast<std::uint16_t>(config_.run.packing)});
+  return p_.value(y).permuted ? y : heads_last(y);
 }
 
 /// By the kernel that is asked for: (B, heads, S, D).
@@ -435,7 +452,8 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
-                     : sdpa(q, k, v, window);
+                 : is_varlen() ? flash_varlen(q, k, v)
+                               : sdpa(q, k, v, window);
   const V merged =
       p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   leaf_ = Module::o_proj;

@@ -1,6 +1,7 @@
-// transformers v5.23, masking_utils.py: how a model finds out that no sequences are packed, and the
-// masks that it makes before its blocks: causal and sliding-window ones, (B, 1, S, S). Eager
-// attention adds them to its scores; SDPA is given those of windows alone, as booleans.
+// transformers v5.23, masking_utils.py: how a model finds out whether sequences are packed, and the
+// masks that it makes before its blocks: causal and sliding-window ones, and those of packed
+// documents, (B, 1, S, S). Eager attention adds them to its scores; SDPA is given those of windows
+// and of documents alone, as booleans; flash attention none.
 #include <limits>
 
 #include "lowering.hpp"
@@ -12,9 +13,9 @@ using ir::Module;
 using ir::OpKind;
 using ir::Shape;
 
-/// find_packed_sequence_indices: positions that do not go up by one begin a new sequence; here
-/// none.
-void Lowering::packed_sequence_check() {
+/// find_packed_sequence_indices: positions that do not go up by one begin a new sequence. The
+/// document of each token, (B, S); no_id: there is but one.
+ir::ValueId Lowering::packed_sequence_check() {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   constexpr std::int32_t last = 1;
@@ -32,11 +33,19 @@ void Lowering::packed_sequence_check() {
                ir::Compare{0.0, Comparison::not_equal});
   make_int(OpKind::sum, {}, DType::u8, {none_packed});
   hold({before, steps});
+  return config_.run.packing > 1 ? packed : ir::no_id;
+}
+
+/// x[batch_idx, token_idx]: the index of the batch, expanded, is copied to strides like the other's
+/// (aten/src/ATen/native/TensorAdvancedIndexing.cpp, v2.11, AdvancedIndex).
+ir::ValueId Lowering::of_tokens(V x, V batch, const Shape& size) {
+  const V copied = make_int(OpKind::clone, size, DType::i64, {batch});
+  return make_int(OpKind::index, size, DType::i64, {x, copied});
 }
 
 /// sdpa_mask: what a query may see, boolean. `window`: tokens that it sees, itself included; 0: all
-/// before it.
-ir::ValueId Lowering::allowed_positions(std::int64_t window) {
+/// before it. `packed`: the document of each token, or no_id.
+ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
@@ -51,7 +60,19 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window) {
   };
   const V queries = tokens(), keys = tokens();
   V allowed{};
-  if (window > 0) {
+  if (packed != ir::no_id) {  // packed_sequence_compatibility_function
+    const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
+    const Shape of_queries{b, 1, s, 1}, of_keys{b, 1, 1, s};
+    const V query_document = of_tokens(packed, batch, of_queries);
+    const V key_document = of_tokens(packed, batch, of_keys);
+    const V together =
+        boolean(Comparison::both, all, boolean(Comparison::equal, query_document, key_document));
+    const V query_position = of_tokens(positions_, batch, of_queries);
+    const V key_position = of_tokens(positions_, batch, of_keys);
+    allowed = boolean(Comparison::both, together,
+                      boolean(Comparison::less_equal, key_position, query_position));
+    hold({packed});
+  } else if (window > 0) {
     const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
     const V oldest = make_int(OpKind::add_scalar, column, DType::i64, {queries},
                               ir::Number{-static_cast<double>(window)});
@@ -98,9 +119,13 @@ void Lowering::causal_masks() {
     else
       any_full = true;
   const auto mask = [&](std::int64_t w) {
-    if (!spec_.masked_positions && !spec_.no_packed_check) packed_sequence_check();
-    if (eager_attention_) return additive_mask(allowed_positions(w), dtype_);
-    return masks_window(w) || spec_.always_masked ? allowed_positions(w) : ir::no_id;
+    V packed = ir::no_id;
+    if (!spec_.masked_positions && !spec_.no_packed_check) packed = packed_sequence_check();
+    if (is_varlen()) return ir::no_id;
+    if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_);
+    return masks_window(w) || spec_.always_masked || packed != ir::no_id
+               ? allowed_positions(w, packed)
+               : ir::no_id;
   };
   if (spec_.window.empty() || any_full) full_mask_ = mask(0);
   if (window > 0) window_mask_ = mask(window);

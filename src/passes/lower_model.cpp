@@ -249,6 +249,8 @@ void Lowering::forward() {
     positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
   } else if (spec_.alibi) {
     positions_ = ir::no_id;
+  } else if (is_packed()) {
+    positions_ = m_.position_ids;
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);
     emit(OpKind::arange, {}, {start});

@@ -52,6 +52,7 @@ class Lowering : private Emission {
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
   void declare_inputs();
+  void declare_row();
   V declare_frequencies();
   void declare_head(std::int64_t words);
   void declare_block(std::int16_t index);
@@ -104,6 +105,7 @@ class Lowering : private Emission {
   V scaled_by_position(V q);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
+  V flash_varlen(V q, V k, V v);
   V eager_core(V q, V k, V v, V mask, V sinks);
   V sink_softmax(V scores, V sinks, std::vector<V>& locals);
   V repeat_kv(V x);
@@ -163,10 +165,16 @@ class Lowering : private Emission {
   [[nodiscard]] std::int64_t kv_heads() const { return part(spec_.kv_heads); }
 
   // lower_mask.cpp
-  void packed_sequence_check();
-  V allowed_positions(std::int64_t window);
+  V packed_sequence_check();
+  V of_tokens(V x, V batch, const ir::Shape& size);
+  V allowed_positions(std::int64_t window, V packed);
   V additive_mask(V allowed, DType type);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
+  [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
+  /// By the kernel for variable lengths, which is given where documents begin and needs no mask.
+  [[nodiscard]] bool is_varlen() const {
+    return is_packed() && config_.run.attention == Attention::flash;
+  }
   void causal_masks();
 
   // lower_mlp.cpp, lower_moe.cpp

@@ -188,6 +188,10 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.hold_output || c.memory.wide_output;
      }},
+    {"--transformer-impl --packing DOCS",
+     "Megatron-core's packed sequences (PackedSeqParams) are not planned yet",
+     "use --transformer-impl hf",
+     [](const ModelSpec&, const StepConfig& c) { return c.run.packing != 0; }},
     {"--transformer-impl --images N", "Megatron-core's models with images are not planned",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) { return c.run.images > 0; }},

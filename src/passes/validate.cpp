@@ -6,7 +6,7 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    cuda_graph_exclusions, trainer_exclusions;
+    cuda_graph_exclusions, packing_exclusions, trainer_exclusions;
 
 namespace {
 
@@ -24,6 +24,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(adapter_exclusions);
+    all.push_back(packing_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);
     all.push_back(cuda_graph_exclusions);

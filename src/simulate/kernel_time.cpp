@@ -98,7 +98,8 @@ bool same_work(const ir::Program& p, const ir::Op& a, const ir::Op& b) {
     return false;
   if (cost == CostClass::matmul && ir::inner_dimension(a) != ir::inner_dimension(b)) return false;
   if (cost == CostClass::attention &&
-      ir::attributes<ir::Sdpa>(a).window != ir::attributes<ir::Sdpa>(b).window)
+      (ir::attributes<ir::Sdpa>(a).window != ir::attributes<ir::Sdpa>(b).window ||
+       ir::attributes<ir::Sdpa>(a).documents != ir::attributes<ir::Sdpa>(b).documents))
     return false;
   for (std::int32_t i = 0; i < a.inputs + a.outputs; ++i) {
     const ir::ValueId va = p.operands[static_cast<std::size_t>(a.first_operand + i)],
@@ -159,7 +160,8 @@ double KernelTimes::attention(const ir::Op& op, double peak) const {
   const ir::Shape q = p_.value(p_.input(op, forward ? 0 : 1)).shape;  // [B, heads, S, D]
   double share = forward ? rate.forward : rate.backward;
   if (q.rank() == 4) {
-    const double tokens = static_cast<double>(q[2]), dim = static_cast<double>(q[3]);
+    const double documents = std::max<int>(1, ir::attributes<ir::Sdpa>(op).documents);
+    const double tokens = static_cast<double>(q[2]) / documents, dim = static_cast<double>(q[3]);
     share *= tokens / (tokens + rate.half_tokens);
     const double narrow = std::clamp((128.0 - dim) / 64.0, 0.0, 1.0);
     share *= 1.0 + (rate.head_64 - 1.0) * narrow;

@@ -57,8 +57,10 @@ Size product_size(const Program& p, const ir::Op& op) {
     case OpKind::sdpa:
     case OpKind::sdpa_backward: {
       const ir::Shape& q = p.value(p.input(op, op.kind == OpKind::sdpa ? 0 : 1)).shape;
-      const auto tokens = static_cast<double>(q[2]);
-      return {static_cast<double>(q[0] * q[1]), tokens, tokens, static_cast<double>(q[3])};
+      const double documents = std::max<int>(1, ir::attributes<ir::Sdpa>(op).documents);
+      const double tokens = static_cast<double>(q[2]) / documents;
+      return {static_cast<double>(q[0] * q[1]) * documents, tokens, tokens,
+              static_cast<double>(q[3])};
     }
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_backward: {

@@ -161,6 +161,20 @@ TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   CHECK(all.launches.worst() <= 2);
 }
 
+TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
+  const Compared all = compared("packing_peaks.json");
+  CHECK(all.allocated.count() >= 125);
+  CHECK(all.allocated.worst() <= 0.05);
+  // Of two a block is found free or not, and of qwen3_moe under checkpoints, as without packing.
+  CHECK(all.reserved.above(1.1) <= 3);
+  CHECK(all.reserved.worst() <= 7.5);
+  CHECK(all.phases.worst() <= 0.05);
+  // A mask's and small experts' sums: one launch more each, as without packing.
+  CHECK(all.launches.median() <= 0.1);
+  CHECK(all.launches.above(2.1) <= 4);
+  CHECK(all.launches.worst() <= 6);
+}
+
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
   CHECK(all.allocated.count() >= 250);

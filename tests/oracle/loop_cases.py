@@ -122,4 +122,13 @@ def sft_trainer():
         yield name, f"--framework trl --batch 3 --seq 1000 --lora 16 {ALL}"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *compiled(), *ranks()]
+def packed():
+    for name in ("llama", "qwen2", "qwen3"):
+        for more in ("--framework trl", "--framework trl --ac none", "--framework trl --lora 16", "--framework hf-trainer",
+                     "--framework hf-trainer --ac full", "--framework hf-trainer --lora 16"):
+            yield name, f"{more} --batch 2 --seq 1024 --packing 8 --attn flash"
+        yield name, "--framework trl --batch 4 --seq 1024 --packing 32 --attn flash --param-dtype bf16"
+        yield name, "--framework trl --batch 2 --seq 512 --packing 4"
+
+
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks()]

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 
+import packed_flash  # noqa: F401  before transformers
 import bitsandbytes
 import torch
 import transformers

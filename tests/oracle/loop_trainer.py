@@ -18,8 +18,10 @@ OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit", "ada
 class Tokens(torch.utils.data.Dataset):
     """Rows of one length."""
 
-    def __init__(self, seq):
+    def __init__(self, seq, packed=False):
         self.row = torch.zeros(seq, dtype=torch.int64)
+        if packed:  # which its collator adds to a list
+            self.row = self.row.tolist()
 
     def __len__(self):
         return 64
@@ -36,12 +38,18 @@ class SecondStep(transformers.TrainerCallback):
             torch.cuda.reset_peak_memory_stats()
 
 
+def document(options):
+    """Tokens of what attends to itself: documents are of one length."""
+    return options.batch * options.seq // options.packing if options.packing else options.seq
+
+
 def arguments(options, folder):
     """What a user sets, and what keeps a short run silent."""
     return {
         "output_dir": folder,
         "max_steps": 2,
-        "per_device_train_batch_size": options.batch,
+        "per_device_train_batch_size": options.batch if options.framework == "trl" or not options.packing
+        else options.packing,
         "gradient_accumulation_steps": options.grad_accum,
         "optim": OPTIMIZERS[options.optimizer],
         "save_strategy": "no",
@@ -56,10 +64,14 @@ def hf_trainer(model, options, folder):
                      "gradient_checkpointing_kwargs": {"use_reentrant": False}}
     if options.lora:
         model = peft.get_peft_model(model, lora_config(options))
+    batch = {}
+    if options.packing:  # which flattens a batch of documents
+        batch["data_collator"] = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=True)
     return transformers.Trainer(
         model=model,
         args=transformers.TrainingArguments(**{options.autocast or "bf16": True}, **checkpointing, **arguments(options, folder)),
-        train_dataset=Tokens(options.seq),
+        train_dataset=Tokens(document(options), options.packing > 0),
+        **batch,
         callbacks=[SecondStep()],
     )
 
@@ -79,12 +91,13 @@ def word_tokenizer():
 
 
 def sft_trainer(model, options, folder):
-    """SFTConfig's own defaults, but for its length."""
-    rows = datasets.Dataset.from_dict({"input_ids": [[2] * options.seq] * 64})
+    """SFTConfig's own defaults, but for its length. Packed, rows of --seq tokens are flattened by the collator."""
+    length = document(options)
+    rows = datasets.Dataset.from_dict({"input_ids": [[2] * length] * (64 * options.seq // length)})
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
     return trl.SFTTrainer(
         model=model,
-        args=trl.SFTConfig(max_length=options.seq, **off, **arguments(options, folder)),
+        args=trl.SFTConfig(max_length=options.seq, packing=options.packing > 0, **off, **arguments(options, folder)),
         train_dataset=rows,
         processing_class=word_tokenizer(),
         peft_config=lora_config(options) if options.lora else None,
@@ -94,7 +107,8 @@ def sft_trainer(model, options, folder):
 
 def build(config, options, dtype):
     config = transformers.AutoConfig.for_model(**config)
-    config._attn_implementation = "sdpa"
+    flash = options.packing and options.attn == "flash"
+    config._attn_implementation = "flash_attention_2" if flash else "sdpa"
     quantized = options.quantize != "none"
     with torch.device("meta" if quantized else "cuda"):
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)

@@ -178,7 +178,7 @@ def torchtitan_policy():
     """Keeps fused attention, tensor parallelism's reduce-scatters and each odd mm of a block; addmm is not mm."""
     counts = defaultdict(int)
     kept = {torch.ops._c10d_functional.reduce_scatter_tensor.default,aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
-                 aten._scaled_dot_product_cudnn_attention.default,
+                 aten._scaled_dot_product_cudnn_attention.default, aten._flash_attention_forward.default,
                  aten._scaled_dot_product_flash_attention_for_cpu.default}
 
     def policy(ctx, func, *args, **kwargs):

@@ -10,7 +10,7 @@ namespace ac_advisor::ir {
 /// gradient of its input), tn is `gᵀ x` (the gradient of its weight).
 enum class Form : std::uint8_t { nt, nn, tn };
 /// How a `compare` op combines its operands.
-enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both };
+enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both, equal };
 /// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
 /// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D].
 enum class SumOver : std::uint8_t { broadcast, experts, groups };
@@ -38,6 +38,9 @@ struct Sdpa {
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it
   SdpaKernel kernel = SdpaKernel::automatic;
   bool causal = true;  ///< a query sees no token after it
+  /// Of a row of tokens, each attended for itself by the kernel for variable lengths; 0: it is not
+  /// that kernel. Lengths differ by at most one token.
+  std::uint16_t documents = 0;
 };
 struct Slice {
   std::int32_t start = 0;  ///< along the last dimension

@@ -101,6 +101,8 @@ struct ModelRun {
   double capacity_factor = 1.0;
   TransformerImpl transformer_impl = TransformerImpl::hf;
   std::int64_t images = 0;  ///< of each sequence; their tokens are among its `seq`
+  /// Documents of one row of batch x seq tokens, each attending to itself alone; 0: not packed.
+  std::int64_t packing = 0;
   bool operator==(const ModelRun&) const = default;
 };
 
@@ -252,12 +254,27 @@ struct StepConfig {
   RuntimeChoice runtime;
   DeviceChoice device;
 
+  /// Of what attends to itself: a sequence, or the longest of a row's packed documents, whose
+  /// lengths differ by at most one token.
+  [[nodiscard]] std::int64_t attended_tokens() const {
+    if (run.packing <= 0) return run.seq;
+    return (run.batch * run.seq + run.packing - 1) / run.packing;
+  }
   /// Tokens of each sequence that one rank of a context-parallel group has.
   [[nodiscard]] std::int64_t local_seq() const { return run.seq / layout.cp; }
   /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
   [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
   bool operator==(const StepConfig&) const = default;
 };
+
+/// What is fed to the model: a packed batch is one sequence of all of its tokens.
+[[nodiscard]] inline StepConfig as_fed(StepConfig config) {
+  if (config.run.packing > 0) {
+    config.run.seq *= config.run.batch;
+    config.run.batch = 1;
+  }
+  return config;
+}
 
 /// Whether the embedding's output is made to require a gradient though its weight is frozen.
 [[nodiscard]] inline bool input_requires_grad(const StepConfig& config) {

@@ -27,6 +27,9 @@ void compare(const Call& c) {
     case ir::Comparison::both:
       at::logical_and_out(flat, a, b);
       return;
+    case ir::Comparison::equal:
+      at::eq_out(flat, a, b);
+      return;
   }
 }
 
