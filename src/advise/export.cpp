@@ -52,6 +52,9 @@ void check_all(const Setting& s) {
     s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
   if (s.c.memory.loss == LossKind::chunked_logits)
     s.refuse("--loss " + loss_option(s.c), "its chunks are torchtune's; use --loss ce");
+  if (s.c.run.packing > 0 && s.target.name != hf.name)
+    s.refuse("--packing " + std::to_string(s.c.run.packing),
+             "its packed rows are not the plan's; export to hf, or use --packing 0");
   if (s.c.run.images > 0 && s.target.name != hf.name)
     s.refuse("--images " + std::to_string(s.c.run.images),
              "what it trains of an encoder is not known here; export to hf");

@@ -92,13 +92,16 @@ const char* mixed(const Setting& s) {
 }
 
 std::string training_arguments(const Setting& s, ExportResult& out) {
+  // A collator that flattens its batch is given documents, SFTTrainer packs them into rows.
+  const bool flattened = s.c.run.packing > 0 && !of_trl(s);
   std::string text = fmt::format(
       "per_device_train_batch_size: {}\ngradient_accumulation_steps: {}\noptim: {}\n{}: {}\n{}{}",
-      s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
+      flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
       s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
       checkpointing(s, out), liger(s));
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
+  if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;
@@ -153,7 +156,7 @@ void note_loading(const Setting& s, ExportResult& out) {
       s.refuse("--attn flash1",
                "PyTorch's flash attention is the second version since 2.2; use --attn flash");
     case Attention::flash:
-      backend = "FLASH_ATTENTION";
+      if (s.c.run.packing == 0) backend = "FLASH_ATTENTION";
       break;
     case Attention::cudnn:
       backend = "CUDNN_ATTENTION";
@@ -172,15 +175,24 @@ void note_loading(const Setting& s, ExportResult& out) {
       s.c.precision.param_dtype == DType::bf16  ? "bfloat16"
       : s.c.precision.param_dtype == DType::f16 ? "float16"
                                                 : "float32",
-      s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager" : "sdpa",
+      s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
+      : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
+                                                                            : "sdpa",
       s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.run.dropout) : ""));
   if (backend != nullptr)
     out.notes.push_back(
         fmt::format("train inside torch.nn.attention.sdpa_kernel("
                     "torch.nn.attention.SDPBackend.{})",
                     backend));
-  out.notes.push_back(
-      fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
+  if (s.c.run.packing > 0)
+    out.notes.push_back(fmt::format(
+        "a row has {} tokens of {} documents{}", s.c.run.batch * s.c.run.seq, s.c.run.packing,
+        of_trl(s) ? ", which SFTTrainer packs into rows of max_length"
+                  : ": data_collator=DataCollatorWithFlattening(return_flash_attn_kwargs=True), a "
+                    "dataset of documents"));
+  else
+    out.notes.push_back(
+        fmt::format("sequences have {} tokens: the data collator's max_length", s.c.run.seq));
 }
 
 void write(const Setting& s, ExportResult& out) {

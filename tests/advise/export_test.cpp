@@ -131,6 +131,25 @@ TEST_CASE("what no framework has is refused by all") {
   }
 }
 
+TEST_CASE("packed documents are exported to transformers and TRL, and refused for others") {
+  for (const std::string& target : advise::export_targets()) {
+    StepConfig c = plain(target);
+    c.run.packing = 8;
+    c.run.attention = Attention::flash;
+    if (target != "hf") {
+      CHECK(says(error(target, llama_8b(), c), {"--packing 8", "export to hf"}));
+      continue;
+    }
+    CHECK(says(exported(target, llama_8b(), c), {"per_device_train_batch_size: 8"}));
+    c.runtime.framework = "trl";
+    c.memory.loss = LossKind::tiled;
+    c.memory.hold_output = false;
+    c.run.batch = 2;
+    CHECK(
+        says(exported(target, llama_8b(), c), {"per_device_train_batch_size: 2", "packing: true"}));
+  }
+}
+
 TEST_CASE("autocast, clipping and optimizers are in each framework's own words") {
   StepConfig c;
   c.precision.autocast = true;
