@@ -108,6 +108,10 @@ void explain_attention(profile::Profile& result) {
   const bool cudnn = ir::runs_cudnn_attention(
       {.kind = ir::OpKind::sdpa, .attributes = ir::Sdpa{}},
       {.cuda = true, .sm_count = device.sm_count, .compute_capability = device.compute_capability});
+  if (c.precision.compute_dtype == DType::f32 && !c.megatron())
+    result.assumptions.push_back(
+        "in fp32 neither flash nor cuDNN's attention runs: which kernel PyTorch then takes is not "
+        "planned, and the plan is too low; --attn eager is near it where queries share keys");
   if (c.run.attention == Attention::automatic && cudnn)
     result.assumptions.push_back(
         "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
@@ -187,8 +191,9 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "between host and device: they are in no figure of allocated or reserved memory");
   if (c.compression.kind == Compression::powersgd)
     notes.emplace_back(
-        "PowerSGD's hook runs on 32 side streams in turn: their cuBLAS workspaces are all there "
-        "after some steps, and are planned; what else they reserve is not");
+        "PowerSGD's hook runs on 32 side streams in turn, each of which keeps a cuBLAS workspace "
+        "and, reserved, a block as large as the largest bucket: planned as they are after some "
+        "steps");
   if (c.optimizer.grad_scaler)
     notes.push_back(
         "the loss is scaled, and the step one whose gradients are finite: one that overflows is "

@@ -253,12 +253,6 @@ constexpr Exclusion of_compression[] = {
        return c.compression.used() && c.optimizer.grad_scaler;
      },
      [](const ModelSpec& m, const StepConfig& c) { return given(m, c) + " --grad-scaler"; }},
-    {"--grad-compression HOW --tp T or --pp N", "the hooks are of one group of ranks",
-     "use --tp 1 --pp 1",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.compression.used() && (c.layout.tp > 1 || c.layout.pp > 1);
-     },
-     given},
     {"--grad-compression HOW, ac-trainer on a GPU",
      "the trainer's kernels for it are the CPU's alone", "use --gpu cpu",
      [](const ModelSpec&, const StepConfig& c) {

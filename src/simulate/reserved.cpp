@@ -126,15 +126,26 @@ class Steps {
     blocks_.cublas_workspace += allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
   }
 
-  /// PowerSGD's products run in callbacks of futures, each on the next of PyTorch's 32 pooled
-  /// streams (c10/cuda/CUDAStream.cpp, kStreamsPerPool): after some steps all have a workspace.
+  /// PowerSGD's callbacks run each on the next of PyTorch's 32 pooled streams
+  /// (c10/cuda/CUDAStream.cpp, kStreamsPerPool), three a bucket. After some steps each of them has
+  /// a cuBLAS workspace, and blocks for the errors that were made on it, which no other stream
+  /// takes.
   void use_pooled_streams() {
-    constexpr int pooled = 32;
-    if (!m_.workspaces || has_pooled_) return;
+    constexpr int pooled = 32, callbacks = 3, first_pooled = 8;
+    if (has_pooled_) return;
     has_pooled_ = true;
-    for (int i = 0; i < pooled; ++i)
+    for (int i = 0; i < pooled && m_.workspaces; ++i)
       blocks_.cublas_workspace +=
           allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
+    const std::size_t count = step_.compressed.size();
+    // The error that is resident stands for the last stream's.
+    for (std::size_t n = 0; n < pooled * count; ++n) {
+      const int stream = static_cast<int>((callbacks * n + callbacks - 1) % pooled);
+      if (stream == 0) continue;
+      const Handle error =
+          allocator_.allocate(p_.bytes(step_.compressed[n % count].bucket), first_pooled + stream);
+      allocator_.free(error);
+    }
   }
 
   /// A linear layer with a bias runs in cuBLASLt, whose workspace is its own: 1 MiB
@@ -200,6 +211,9 @@ class Steps {
   /// Those of DistributedDataParallel: what is all-reduced in backward and stays.
   void find_buckets() {
     if (m_.target.trainer) return;
+    for (const passes::CompressedBucket& kept : step_.compressed)
+      buckets_.push_back(p_.storage_of(kept.bucket));
+    if (!buckets_.empty()) return;
     for (const ir::Op& op : p_.ops) {
       if (op.kind != ir::OpKind::all_reduce || op.phase == ir::Phase::optimizer) continue;
       const ir::StorageId s = p_.storage_of(p_.input(op, 0));

@@ -224,13 +224,16 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
     CAPTURE(std::string(row.name));
     bool refused = false;
     for (const char* loss : {"ce", "lc-ce"})
-      for (const char* ac : {"selective", "full"}) {
+      for (const char* ac : {"selective", "full", "full, sharded"}) {
+        const bool sharded = ac == std::string("full, sharded");
+        if (sharded) ac = "full";
         StepConfig like;
-        like.layout.shard = Sharding::ddp;
+        like.layout.shard = sharded ? Sharding::fsdp2 : Sharding::ddp;
         like.memory.loss = loss == std::string("ce") ? LossKind::ce : LossKind::lc_ce;
         like.memory.ac = ac == std::string("full") ? AcMode::full : AcMode::selective;
         if (row.needs->holds(like)) continue;
-        OptionList list{{"--world", "2"}, {"--shard", "ddp"}, {"--ac", ac}, {"--loss", loss}};
+        OptionList list{
+            {"--world", "2"}, {"--shard", shard_option(like)}, {"--ac", ac}, {"--loss", loss}};
         // Its default may be written: it changes nothing.
         for (const std::string& text : examples(row)) {
           OptionList with = list;

@@ -20,7 +20,7 @@ import emulated_peaks
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples" / "grad_compression"))
 from topk_hook import TopKState, topk_hook  # noqa: E402
 
-WIDE = {"param_dtype": "fp32", "compute_dtype": "fp32", "reduce_dtype": "fp32"}
+WIDE = {"param_dtype": "fp32", "compute_dtype": "fp32", "reduce_dtype": "fp32", "attn": "eager"}
 REAL = ("llama1b_4layers", "qwen3_06b_4layers")
 
 
@@ -67,8 +67,7 @@ def steps(entry, marks, build):
         emulated_peaks.run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
         marks.enter(None)
         found.append(marks.figures)
-        if len(found) == 2:
-            time.sleep(0.3)  # NCCL's watchdog lets go of DDP's first buckets, ten times a second
+        time.sleep(0.3)  # NCCL's watchdog lets go of what a step has sent, ten times a second
     return found
 
 

@@ -157,8 +157,13 @@ TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated d
 TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   const Compared all = compared("compression_peaks.json");
   CHECK(all.allocated.count() >= 29);
-  CHECK(all.allocated.worst() <= 0.5);
-  CHECK(all.launches.worst() <= 2);
+  CHECK(all.allocated.worst() <= 0.3);
+  // The largest elements' blocks, which are found free or not, and PowerSGD's of one model.
+  CHECK(all.reserved.above(3) <= 11);
+  CHECK(all.reserved.worst() <= 11);
+  // torch.topk's own passes are planned as one kernel and what sorts.
+  CHECK(all.launches.above(2) <= 10);
+  CHECK(all.launches.worst() <= 29);
 }
 
 TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {

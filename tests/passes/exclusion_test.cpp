@@ -1225,15 +1225,6 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "scaled errors"},
-    {"--grad-compression HOW --tp T or --pp N",
-     [](auto&, StepConfig& c) {
-       c.layout.shard = Sharding::ddp;
-       c.layout.world = 2;
-       c.compression = {.kind = Compression::powersgd, .rank = 4};
-       c.layout.tp = 2;
-       c.layout.world = 4;
-     },
-     "one group of ranks"},
     {"--grad-compression HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.layout.shard = Sharding::ddp;

@@ -4,12 +4,16 @@
 
 namespace ac_advisor::test {
 
-/// Ops of models and layers that the trainer refuses: it has no kernels for them.
+/// Ops of models and layers that the trainer refuses, on a GPU or everywhere: it has no kernels for
+/// them there.
 inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
-  if (kind >= dequantize && kind <= mm_quantized) return true;
+  if (kind >= dequantize && kind <= mm_int8) return true;
   if (kind >= tp_all_gather && kind <= amax) return true;  // tensor parallelism's
-  for (ir::OpKind refused : {baddbmm,
+  for (ir::OpKind refused : {orthogonalize,  // compressed gradients', which the CPU alone has
+                             index_fill,
+                             index_add,
+                             baddbmm,
                              layer_norm,
                              layer_norm_backward,
                              gelu,
