@@ -70,10 +70,9 @@ void check_all(const Setting& s) {
     s.refuse("--no-grad-scaler", "accelerate scales the loss of fp16; drop --no-grad-scaler");
   if (s.c.optimizer.grad_scaler && !half)
     s.refuse("--grad-scaler", "it scales the loss of fp16 alone; drop --grad-scaler");
-  if (s.c.compression.used())
+  if (s.c.compression.used() && s.target.name != hf.name)
     s.refuse("--grad-compression " + compression_option(s.c),
-             "a hook is registered in code, DistributedDataParallel.register_comm_hook; drop "
-             "--grad-compression");
+             "its loop registers no communication hook; export to hf, or drop --grad-compression");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",
@@ -104,7 +103,28 @@ std::string adapters_note(const Adapters& a) {
   return text;
 }
 
+/// Registered in code; accelerate 1.15, utils/dataclasses.py, DistributedDataParallelKwargs.
+std::string hook_note(const GradCompression& c) {
+  const std::string begin = "the communication hook is registered in code, ";
+  const std::string accelerate =
+      begin + "by accelerate's DistributedDataParallelKwargs(comm_hook=DDPCommunicationHookType.";
+  switch (c.kind) {
+    case Compression::bf16:
+      return accelerate + "BF16)";
+    case Compression::fp16:
+      return accelerate + "FP16)";
+    case Compression::powersgd:
+      return accelerate + "POWER_SGD, comm_state_option={\"matrix_approximation_rank\": " +
+             std::to_string(c.rank) + "})";
+    default:
+      return begin +
+             "by model.register_comm_hook(TopKState(ratio), topk_hook) of "
+             "examples/grad_compression/topk_hook.py";
+  }
+}
+
 void note_all(const Setting& s, ExportResult& out) {
+  if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
   if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.memory.kernels == Kernels::compiled && s.target.name == hf.name)
     out.notes.emplace_back(

@@ -220,7 +220,8 @@ void apply_compression(const Given& given, StepConfig& config) {
   if (name == "topk") {
     if (!text) refuse(given, "topk needs the part of a bucket that is sent, such as topk:0.01");
     made.kind = Compression::topk;
-    made.ratio = parse_decimal({given.option, *text}, "0.01");
+    const std::string option = std::string(given.option) + " topk:RATIO";
+    made.ratio = parse_decimal({option, *text}, "0.01");
     if (!(made.ratio > 0.0 && made.ratio <= 1.0))
       refuse(given, "RATIO must be above 0 and at most 1; the nearest is topk:" +
                         std::string(made.ratio > 1.0 ? "1" : "0.001"));

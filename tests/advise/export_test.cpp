@@ -127,7 +127,8 @@ TEST_CASE("what no framework has is refused by all") {
     c.layout.world = 8;
     c.layout.shard = Sharding::ddp;
     c.compression.kind = Compression::bf16;
-    CHECK(says(error(target, llama_8b(), c), {"--grad-compression bf16", "register_comm_hook"}));
+    if (target != "hf")
+      CHECK(says(error(target, llama_8b(), c), {"--grad-compression bf16", "export to hf"}));
   }
 }
 
@@ -456,6 +457,19 @@ TEST_CASE("hf: Liger's loss chooses its chunk") {
   CHECK(says(error("hf", llama_1b(), c), {"--loss chunked:1024", "chunked:512"}));
   c.memory.loss = LossKind::lc_ce;
   CHECK(says(error("hf", llama_1b(), c), {"--loss lc-ce", "chunked:512"}));
+}
+
+TEST_CASE("hf: a communication hook is registered in code, by accelerate where it has it") {
+  StepConfig c = plain("hf");
+  c.layout.world = 8;
+  c.layout.shard = Sharding::ddp;
+  c.compression = {.kind = Compression::powersgd, .rank = 2};
+  CHECK(says(exported("hf", llama_1b(), c),
+             {"DDPCommunicationHookType.POWER_SGD", "\"matrix_approximation_rank\": 2"}));
+  c.compression = {.kind = Compression::fp16};
+  CHECK(says(exported("hf", llama_1b(), c), {"DDPCommunicationHookType.FP16"}));
+  c.compression = {.kind = Compression::topk, .ratio = 0.01};
+  CHECK(says(exported("hf", llama_1b(), c), {"topk_hook.py"}));
 }
 
 TEST_CASE("hf: what it has not is refused with the way out") {
