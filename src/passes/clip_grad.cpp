@@ -21,6 +21,7 @@ void append_clip_grad(OptimizerOps& ops) {
     norms.push_back(ops.temporary({}, dtype));
   }
   if (gradients.empty()) return;
+  ops.begin_stages(clip_stages);
   const auto count = static_cast<std::int64_t>(gradients.size());
   const auto scalar = [&] { return ops.temporary({}, dtype); };
   OptimizerOps::Values made{ops.temporary({count * chunks}, DType::f32)};

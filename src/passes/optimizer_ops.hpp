@@ -15,6 +15,9 @@ struct TensorLists {
   bool scalars = false;
 };
 
+/// Where the stages of clip_grad_norm_ begin: those of an optimizer, which follow it, at 0.
+inline constexpr std::int32_t clip_stages = 100;
+
 /// What an optimizer is written with: states that stay, temporaries, and ops one after the other at
 /// the step's end. One file an optimizer, one row of optimizer.cpp's table.
 class OptimizerOps {
@@ -54,6 +57,8 @@ class OptimizerOps {
   void kernel(const Values& reads, const Values& makes) { op({&reads}, makes, 1); }
   /// Locals that live until here.
   void hold(const Values& values);
+  /// The next op's stage.
+  void begin_stages(std::int32_t first) { stage_ = first; }
   /// A profiler range: Optimizer.step's.
   void range() { op({}, {}, 0, ir::OpKind::record_function); }
 

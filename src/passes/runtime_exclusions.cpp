@@ -47,15 +47,10 @@ bool of_other_kind(const ModelSpec& m) {
 constexpr Exclusion of_trainer[] = {
     {"--tp", "planned for PyTorch, not run by the trainer", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.layout.tp > 1; }},
-    {"--autocast", "planned for PyTorch, not run by the trainer", "add --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.precision.autocast; }},
-    {"--loss ce-no-upcast, --loss ce-compiled", "planned for PyTorch, not run by the trainer",
-     "use --loss ce",
+    {"--loss ce-compiled", "planned for PyTorch, not run by the trainer", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained(c) &&
-              (c.memory.loss == LossKind::ce_no_upcast || c.memory.loss == LossKind::ce_compiled);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return "--loss " + loss_option(c); }},
+       return trained(c) && c.memory.loss == LossKind::ce_compiled;
+     }},
     {"--loss tiled, --loss chunked-logits:N", "planned for PyTorch, not run by the trainer",
      "use --loss lc-ce",
      [](const ModelSpec&, const StepConfig& c) {
@@ -63,11 +58,11 @@ constexpr Exclusion of_trainer[] = {
               (c.memory.loss == LossKind::tiled || c.memory.loss == LossKind::chunked_logits);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--loss " + loss_option(c); }},
-    {"--output-dtype fp32", "planned for PyTorch, not run by the trainer",
-     "add --output-dtype bf16",
-     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.memory.wide_output; }},
-    {"--clip-grad", "planned for PyTorch, not run by the trainer", "add --clip-grad 0",
-     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.optimizer.clip_grad > 0; }},
+    {"--clip-grad, sharded gradients", "the trainer takes the norm of whole gradients alone",
+     "use --shard none or ddp, or --clip-grad 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.optimizer.clip_grad > 0 && !c.layout.whole();
+     }},
     {"--ema, --optimizer-in-backward", "planned for PyTorch, not run by the trainer",
      "leave them out",
      [](const ModelSpec&, const StepConfig& c) {

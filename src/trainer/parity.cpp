@@ -24,6 +24,7 @@ StepConfig reference_config(const StepConfig& config) {
   c.memory.scope = AcScope::block;
   c.memory.loss = LossKind::ce;
   c.memory.kernels = Kernels::eager;
+  c.precision.autocast = c.memory.wide_output = false;
   c.precision.compute_dtype = c.precision.reduce_dtype = c.precision.param_dtype;
   c.compression = {};
   c.runtime.cuda_graph = CudaGraph::off;

@@ -1,6 +1,7 @@
 """Tiny models of every family with random weights: their logits, loss and gradients by Hugging Face
 transformers, in fp32 on a CPU. Writes models/<family>/{config.json,model.safetensors,
-expected.safetensors} beside this script. With --check it compares instead of writing.
+expected.safetensors} beside this script, and of some under torch.autocast in bf16 (autocast.safetensors). With --check
+it compares instead of writing.
 
     python transformers_reference.py [--check] [family ...]
 
@@ -38,6 +39,8 @@ FAMILIES = {
                                    norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[0])),
 }
 
+AUTOCAST = ("llama", "qwen3")
+
 
 def build(name):
     prefix, changes = FAMILIES[name]
@@ -54,6 +57,15 @@ def build(name):
             offset = parameter.mean() if parameter.dim() == 1 else 0.0
             parameter.copy_(offset + scale * torch.randn_like(parameter))
     return config, model
+
+
+def under_autocast(name):
+    config, model = build(name)
+    ids = torch.randint(0, config.vocab_size, (BATCH, SEQ), generator=torch.Generator().manual_seed(11))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(input_ids=ids, labels=ids).loss
+    loss.backward()
+    return {"loss": loss.detach()} | {"grad." + n: p.grad.clone().contiguous() for n, p in model.named_parameters()}
 
 
 def reference(name):
@@ -76,16 +88,20 @@ def main():
         config, weights, expected = reference(name)
         folder = HERE / "models" / name
         if check:
-            written = load_file(folder / "expected.safetensors")
-            for key, value in expected.items():
-                difference = (written[key].double() - value.double()).norm() / max(value.double().norm(), 1e-30)
-                worst = max(worst, float(difference))
+            made = {"expected": expected} | ({"autocast": under_autocast(name)} if name in AUTOCAST else {})
+            for file, tensors in made.items():
+                written = load_file(folder / (file + ".safetensors"))
+                for key, value in tensors.items():
+                    difference = (written[key].double() - value.double()).norm() / max(value.double().norm(), 1e-30)
+                    worst = max(worst, float(difference))
             continue
         folder.mkdir(parents=True, exist_ok=True)
         keep = {k: v for k, v in config.to_dict().items() if v is not None and not k.startswith("_")}
         (folder / "config.json").write_text(json.dumps(keep, indent=2, sort_keys=True) + "\n")
         save_file(weights, folder / "model.safetensors")
         save_file(expected, folder / "expected.safetensors")
+        if name in AUTOCAST:
+            save_file(under_autocast(name), folder / "autocast.safetensors")
         print(name, float(expected["loss"]), sum(w.numel() for w in weights.values()))
     if check:
         print(f"largest relative difference {worst:.3g}")

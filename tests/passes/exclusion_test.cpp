@@ -893,30 +893,20 @@ const Case cases[] = {
        c.optimizer.kind = Optimizer::sgd;
      },
      "--optimizer sgd"},
-    {"--autocast",
+    {"--loss ce-compiled",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
-       c.precision.autocast = true;
+       c.memory.loss = LossKind::ce_compiled;
      },
      "not run by the trainer"},
-    {"--loss ce-no-upcast, --loss ce-compiled",
-     [](auto&, StepConfig& c) {
-       c.runtime.kind = Runtime::ac_trainer;
-       c.memory.loss = LossKind::ce_no_upcast;
-     },
-     "not run by the trainer"},
-    {"--output-dtype fp32",
-     [](auto&, StepConfig& c) {
-       c.runtime.kind = Runtime::ac_trainer;
-       c.memory.wide_output = true;
-     },
-     "not run by the trainer"},
-    {"--clip-grad",
+    {"--clip-grad, sharded gradients",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.optimizer.clip_grad = 1.0;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
      },
-     "not run by the trainer"},
+     "whole gradients alone"},
     {"--ema, --optimizer-in-backward",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "passes/optimizer_ops.hpp"
 #include "trainer/executor.hpp"
 #include "trainer/kernels/aten/aten.hpp"
 
@@ -40,6 +41,44 @@ void sgd_fused(const Call& c) {
                   /*maximize=*/false, /*is_first_step=*/false);
 }
 
+/// torch.nn.utils.clip_grad_norm_, stage by stage (passes/clip_grad.cpp): a norm a gradient, that
+/// of all, the coefficient in four steps, and the gradients times it.
+void clip(const Call& c) {
+  const auto out = [&](std::size_t i) { return c.out(i); };
+  at::Tensor y = c.outputs() > 0 ? out(0) : at::Tensor();
+  switch (c.attributes<ir::Foreach>().stage - passes::clip_stages) {
+    case 0:  // the first output is the kernel's partial sums
+      for (std::size_t i = 0; i < c.inputs(); ++i) {
+        at::Tensor norm = out(i + 1);
+        at::linalg_vector_norm_out(norm, c.in(i));
+      }
+      return;
+    case 1:
+      for (std::size_t i = 0; i < c.inputs(); ++i)
+        y.select(0, static_cast<std::int64_t>(i)).copy_(c.in(i));
+      return;
+    case 2:
+      at::linalg_vector_norm_out(y, c.in(0));
+      return;
+    case 3:
+      at::add_out(y, c.in(0), number(1e-6, y));
+      return;
+    case 4:
+      at::reciprocal_out(y, c.in(0));
+      return;
+    case 5:
+      at::mul_out(y, c.in(0), number(c.executor().config().optimizer.clip_grad, y));
+      return;
+    case 6:
+      at::clamp_max_out(y, c.in(0), 1.0);
+      return;
+    default:
+      for (const at::Tensor& gradient : optimizer_tensors(c).gradients)
+        gradient.mul_(c.in(c.inputs() - 2));  // the clamped coefficient, then the coefficient
+      return;
+  }
+}
+
 /// _multi_tensor_adamw, stage by stage (passes/optimizer.cpp lists them).
 void foreach (const Call& c) {
   if (c.inputs() == 0) return;                 // step counters of the fused form: with the update
@@ -53,6 +92,7 @@ void foreach (const Call& c) {
     }
     return;
   }
+  if (c.attributes<ir::Foreach>().stage >= passes::clip_stages) return clip(c);
   OptimizerTensors t = optimizer_tensors(c);
   const OptimizerSettings& o = c.executor().optimizer();
   const auto steps = static_cast<double>(c.executor().step_number() + 1);  // with this one
