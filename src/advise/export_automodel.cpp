@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "export_target.hpp"
+#include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
-
-const char* dtype(DType type) { return type == DType::bf16 ? "bfloat16" : "float32"; }
 
 /// Families with an implementation of AutoModel's own: _transformers/registry.py.
 constexpr std::string_view own_implementations[] = {"llama", "qwen2", "qwen3_moe"};
@@ -77,7 +76,7 @@ std::string distributed(const Setting& s) {
   text += fmt::format(
       "  mp_policy:\n    _target_: torch.distributed.fsdp.MixedPrecisionPolicy\n"
       "    param_dtype: {0}\n    reduce_dtype: {1}\n    output_dtype: {0}\n",
-      dtype(s.c.precision.compute_dtype), dtype(s.c.precision.reduce_dtype));
+      torch_dtype(s.c.precision.compute_dtype), torch_dtype(s.c.precision.reduce_dtype));
   return text;
 }
 
@@ -85,7 +84,7 @@ std::string model_section(const Setting& s) {
   std::string text = fmt::format(
       "model:\n  _target_: nemo_automodel.NeMoAutoModelForCausalLM.from_pretrained\n"
       "  pretrained_model_name_or_path: {}\n  torch_dtype: {}\n",
-      s.quoted_name(), dtype(s.c.precision.param_dtype));
+      s.quoted_name(), torch_dtype(s.c.precision.param_dtype));
   if (s.c.memory.scope == AcScope::block || s.c.memory.ac != AcMode::full || !s.gathers())
     text += "  force_hf: true\n";
   text += fmt::format("  use_liger_kernel: {}\n", s.c.memory.kernels == Kernels::fused);

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "export_target.hpp"
+#include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
@@ -172,9 +173,7 @@ void note_loading(const Setting& s, ExportResult& out) {
   }
   out.notes.push_back(fmt::format(
       "load the model with dtype=torch.{}, attn_implementation=\"{}\"{}",
-      s.c.precision.param_dtype == DType::bf16  ? "bfloat16"
-      : s.c.precision.param_dtype == DType::f16 ? "float16"
-                                                : "float32",
+      torch_dtype(s.c.precision.param_dtype),
       s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
       : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
                                                                             : "sdpa",

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 
 #include "export_target.hpp"
+#include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
-
-const char* dtype(DType type) { return type == DType::bf16 ? "bfloat16" : "float32"; }
 
 /// torchtitan/models/{llama3,qwen3}/__init__.py.
 struct Flavor {
@@ -147,7 +146,7 @@ std::string training(const Setting& s) {
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
       "max_norm = {:.1f}\n",
       s.c.run.batch * (s.c.layout.pp > 1 ? s.c.run.grad_accum : 1), s.global_batch(), s.c.run.seq,
-      dtype(s.c.precision.param_dtype), dtype(s.c.precision.compute_dtype),
+      torch_dtype(s.c.precision.param_dtype), torch_dtype(s.c.precision.compute_dtype),
       // It always clips: 1.0 by default (job_config.py, Training.max_norm).
       s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0);
 }

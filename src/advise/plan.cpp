@@ -13,6 +13,7 @@
 #include "budget.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
+#include "torch_dtype.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -244,9 +245,7 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
         config.run.packing > 0 ? fmt::format("a document of {} tokens", config.attended_tokens())
                                : fmt::format("--seq {}", config.run.seq),
         model.max_positions));
-  const char* planned = config.precision.param_dtype == DType::bf16  ? "bfloat16"
-                        : config.precision.param_dtype == DType::f16 ? "float16"
-                                                                     : "float32";
+  const char* planned = torch_dtype(config.precision.param_dtype);
   const std::string& own = model.reading.dtype;
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
   if (known && own != planned)

@@ -7,12 +7,9 @@ As emulated_peaks.py; a case has its keys, and grad_compression. Buckets are mad
 hook keeps is made in the third; PowerSGD's callbacks run on 32 streams in turn, each of which gets a cuBLAS workspace.
 """
 
-import gc
 import pathlib
 import sys
-import time
 
-import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 import emulated_peaks
@@ -53,26 +50,19 @@ def register(model, how):
         model.register_comm_hook(None, getattr(default_hooks, name + "_compress_hook"))
 
 
-def steps(entry, marks, build):
-    step, trained = build(entry, lambda: marks.enter("loss"))
+def build(entry, on_loss):
+    step, trained = emulated_peaks.build(entry, on_loss)
     register(trained, entry["grad_compression"])
-    optimizer = emulated_peaks.make_optimizer(entry, step)
-    vocabulary = step.m.config.get_text_config().vocab_size
-    ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
-    gc.collect()
-    torch.cuda.empty_cache()
-    kept, found = [], []
-    for _ in range(40 if "powersgd" in entry["grad_compression"] else 5):
-        marks.figures = {}
-        emulated_peaks.run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
-        marks.enter(None)
-        found.append(marks.figures)
-        time.sleep(0.3)  # NCCL's watchdog lets go of what a step has sent, ten times a second
-    return found
+    return step, trained
+
+
+def steps(entry, marks, build):
+    count = 40 if "powersgd" in entry["grad_compression"] else 5
+    return emulated_peaks.steps(entry, marks, build, count, pause=0.3)
 
 
 def measure(entry):
-    return emulated_peaks.measure(entry, steps=steps)
+    return emulated_peaks.measure(entry, build, steps)
 
 
 if __name__ == "__main__":

@@ -180,8 +180,9 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.step()
 
 
-def steps(entry, marks, build):
-    """Steps until they are alike; every step's figures. DDP's second makes the buckets anew."""
+def steps(entry, marks, build, count=None, pause=0.0):
+    """Steps until they are alike, or `count` of them; every step's figures. DDP's second makes the buckets anew. `pause`:
+    seconds after each, in which NCCL's watchdog lets go of what it has sent."""
     step, trained = build(entry, lambda: marks.enter("loss"))
     optimizer = make_optimizer(entry, step)
     vocabulary = step.m.config.get_text_config().vocab_size
@@ -191,11 +192,12 @@ def steps(entry, marks, build):
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []
-    for _ in range(3 if entry["shard"] == "ddp" else 2):
+    for _ in range(count or (3 if entry["shard"] == "ddp" else 2)):
         marks.figures = {}
         run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
         marks.enter(None)
         found.append(marks.figures)
+        time.sleep(pause)
     return found
 
 

@@ -19,13 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
-  const auto& entry = file.entries().at(name);
-  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
-  file.read(name, 0, to.numel(), to);
-  return to;
-}
-
 std::string adapters_of(const std::string& name) {
   return test::source_folder() + "/tests/oracle/adapters/" + name;
 }
@@ -67,7 +60,7 @@ void compare(const Case& c, const OptionList& options) {
   const Folder folder(c.family, c.name);
   const trainer::Weights weights(folder.path.string());
   const trainer::SafetensorsFile expected(adapters_of(c.name) + "/expected.safetensors");
-  const at::Tensor ids = read_all(expected, "ids");
+  const at::Tensor ids = test::read_all(expected, "ids");
   const StepConfig config = test::trainer_config(test::with(
       test::with({{"--batch", "2"}, {"--seq", "24"}, {"--attn", "eager"}}, c.options), options));
   const auto built = trainer::build(test::oracle_model(c.family), config);
@@ -80,7 +73,7 @@ void compare(const Case& c, const OptionList& options) {
   rank.capture_gradients(&gradients);
   CAPTURE(c.name);
   CHECK(rank.step().loss ==
-        doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(c.bound / 10));
+        doctest::Approx(test::read_all(expected, "loss").item<double>()).epsilon(c.bound / 10));
   std::size_t adapters = 0;
   for (const auto& [name, entry] : expected.entries())
     adapters += name.starts_with("grad.") ? 1 : 0;
@@ -88,7 +81,8 @@ void compare(const Case& c, const OptionList& options) {
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const std::string& name = built->parameters[built->trained[i]].name;
     CAPTURE(name);
-    CHECK(test::largest_difference({gradients[i]}, {read_all(expected, "grad." + name)}) < c.bound);
+    CHECK(test::largest_difference({gradients[i]}, {test::read_all(expected, "grad." + name)}) <
+          c.bound);
   }
 }
 
@@ -109,8 +103,9 @@ TEST_CASE("NF4 codes and scales are bitsandbytes' to the bit") {
     for (const auto& [key, entry] : expected.entries()) {
       if (!key.ends_with(".codes")) continue;
       const std::string layer = key.substr(0, key.size() - 6);
-      const at::Tensor weight = read_all(base, layer + ".weight"), codes = read_all(expected, key),
-                       scales = read_all(expected, layer + ".absmax");
+      const at::Tensor weight = test::read_all(base, layer + ".weight"),
+                       codes = test::read_all(expected, key),
+                       scales = test::read_all(expected, layer + ".absmax");
       const at::Tensor made = at::empty_like(codes), made_scales = at::empty_like(scales);
       trainer::nf4::quantize(weight, made, made_scales);
       CAPTURE(key);

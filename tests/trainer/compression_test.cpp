@@ -14,13 +14,6 @@
 namespace ac_advisor {
 namespace {
 
-at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
-  const auto& entry = file.entries().at(name);
-  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
-  file.read(name, 0, to.numel(), to);
-  return to;
-}
-
 OptionList two_ranks(const char* how) {
   return {{"--world", "2"}, {"--shard", "ddp"}, {"--grad-compression", how}};
 }
@@ -39,7 +32,8 @@ void set_factors(trainer::Rank& rank, const trainer::Built& built,
         const ir::ValueId part = p.value(gradient).base;  // of the reshape: the narrowed bucket
         if (p.root(gradient) != kept.bucket || p.value(part).narrow_start != f.in_bucket) continue;
         q.narrow(0, f.in_q, f.columns * f.rank)
-            .copy_(read_all(expected, "q." + built.parameters[built.trained[i]].name).view({-1}));
+            .copy_(test::read_all(expected, "q." + built.parameters[built.trained[i]].name)
+                       .view({-1}));
         ++set;
       }
   }
@@ -52,7 +46,7 @@ void compare(const char* name, const char* how) {
   const std::string oracle = test::source_folder() + "/tests/oracle/";
   const trainer::SafetensorsFile expected(oracle + "compression/" + name + ".safetensors");
   const trainer::Weights weights(oracle + "models/llama");
-  const at::Tensor ids[] = {read_all(expected, "ids.0"), read_all(expected, "ids.1")};
+  const at::Tensor ids[] = {test::read_all(expected, "ids.0"), test::read_all(expected, "ids.1")};
   const StepConfig config = test::trainer_config(
       test::with(two_ranks(how),
                  {{"--batch", "1"}, {"--seq", "24"}, {"--attn", "eager"}, {"--optimizer", "sgd"}}));
@@ -81,7 +75,7 @@ void compare(const char* name, const char* how) {
   for (std::size_t i = 0; i < built->trained.size(); ++i) {
     const std::string& parameter = built->parameters[built->trained[i]].name;
     CAPTURE(parameter);
-    const at::Tensor wanted = read_all(expected, "grad." + parameter);
+    const at::Tensor wanted = test::read_all(expected, "grad." + parameter);
     CHECK(test::largest_difference({gradients[0][i]}, {wanted}) < 1e-4);
   }
 }

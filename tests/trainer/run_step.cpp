@@ -99,6 +99,13 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
   return outcome;
 }
 
+at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
+  const auto& entry = file.entries().at(name);
+  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+  file.read(name, 0, to.numel(), to);
+  return to;
+}
+
 double largest_difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   double worst = a.size() == b.size() ? 0.0 : 1e30;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {

@@ -10,6 +10,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/rank.hpp"
+#include "trainer/weights/safetensors.hpp"
 
 namespace ac_advisor::test {
 
@@ -45,6 +46,9 @@ using MakeBackend = std::function<std::unique_ptr<trainer::Backend>()>;
                                 const trainer::Data& data, bool emulated = false,
                                 const trainer::Weights* weights = nullptr, const Wrap& wrap = {},
                                 const MakeBackend& backend = {});
+
+/// The whole tensor of that name.
+[[nodiscard]] at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name);
 
 /// Largest ‖a - b‖ / ‖b‖ over the tensors.
 [[nodiscard]] double largest_difference(const std::vector<at::Tensor>& a,

@@ -13,19 +13,12 @@
 namespace ac_advisor {
 namespace {
 
-at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {
-  const auto& entry = file.entries().at(name);
-  at::Tensor to = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
-  file.read(name, 0, to.numel(), to);
-  return to;
-}
-
 void compare(const std::string& family, const OptionList& options) {
   const std::string folder = std::string(test::source_dir) + "/tests/oracle/models/" + family;
   const model::ModelSpec model = model::load_model(folder);
   const trainer::Weights weights(folder);
   const trainer::SafetensorsFile expected(folder + "/expected.safetensors");
-  const at::Tensor ids = read_all(expected, "ids");
+  const at::Tensor ids = test::read_all(expected, "ids");
   OptionList all{{"--batch", "2"}, {"--seq", "24"}};
   all.insert(all.end(), options.begin(), options.end());
   const StepConfig config = test::trainer_config(all);
@@ -39,13 +32,13 @@ void compare(const std::string& family, const OptionList& options) {
   rank.capture_gradients(&gradients);
   const double loss = rank.step().loss;
   CAPTURE(family);
-  CHECK(loss == doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(1e-6));
+  CHECK(loss == doctest::Approx(test::read_all(expected, "loss").item<double>()).epsilon(1e-6));
   if (config.memory.loss == LossKind::ce) {
     const at::Tensor logits = rank.executor().tensor(built->step.outputs[0]);
-    CHECK(test::largest_difference({logits}, {read_all(expected, "logits")}) < 1e-5);
+    CHECK(test::largest_difference({logits}, {test::read_all(expected, "logits")}) < 1e-5);
   }
   for (const std::size_t i : built->trained)
-    wanted.push_back(read_all(expected, "grad." + built->parameters[i].name));
+    wanted.push_back(test::read_all(expected, "grad." + built->parameters[i].name));
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     CAPTURE(built->parameters[built->trained[i]].name);
     CHECK(test::largest_difference({gradients[i]}, {wanted[i]}) < 1e-5);
@@ -63,7 +56,7 @@ TEST_CASE("transformers' gradients under torch.autocast are met within bf16's ro
     const trainer::Weights weights(folder);
     const trainer::SafetensorsFile wide(folder + "/expected.safetensors"),
         expected(folder + "/autocast.safetensors");
-    const at::Tensor ids = read_all(wide, "ids");
+    const at::Tensor ids = test::read_all(wide, "ids");
     const auto built = trainer::build(model::load_model(folder),
                                       test::trainer_config({{"--batch", "2"},
                                                             {"--seq", "24"},
@@ -79,17 +72,17 @@ TEST_CASE("transformers' gradients under torch.autocast are met within bf16's ro
     rank.capture_gradients(&gradients);
     CAPTURE(family);
     CHECK(rank.step().loss ==
-          doctest::Approx(read_all(expected, "loss").item<double>()).epsilon(1e-3));
+          doctest::Approx(test::read_all(expected, "loss").item<double>()).epsilon(1e-3));
     // Far nearer to PyTorch's under autocast than either is to fp32's.
     double off = 0, rounding = 0;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const std::string name = "grad." + built->parameters[built->trained[i]].name;
-      const at::Tensor wanted = read_all(expected, name);
+      const at::Tensor wanted = test::read_all(expected, name);
       CAPTURE(name);
       CHECK((gradients[i].scalar_type() == at::kFloat));
       CHECK(test::largest_difference({gradients[i]}, {wanted}) < 2e-2);
       off += test::largest_difference({gradients[i]}, {wanted});
-      rounding += test::largest_difference({read_all(wide, name)}, {wanted});
+      rounding += test::largest_difference({test::read_all(wide, name)}, {wanted});
     }
     CHECK(off < 0.2 * rounding);
   }

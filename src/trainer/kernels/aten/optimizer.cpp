@@ -72,9 +72,8 @@ void clip(const Call& c) {
     case 6:
       at::clamp_max_out(y, c.in(0), 1.0);
       return;
-    default:
-      for (const at::Tensor& gradient : optimizer_tensors(c).gradients)
-        gradient.mul_(c.in(c.inputs() - 2));  // the clamped coefficient, then the coefficient
+    default:  // gradients, the clamped coefficient, the coefficient
+      for (std::size_t i = 0; i + 2 < c.inputs(); ++i) c.in(i).mul_(c.in(c.inputs() - 2));
       return;
   }
 }
