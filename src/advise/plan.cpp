@@ -109,11 +109,17 @@ void explain_attention(profile::Profile& result) {
   const bool cudnn = ir::runs_cudnn_attention(
       {.kind = ir::OpKind::sdpa, .attributes = ir::Sdpa{}},
       {.cuda = true, .sm_count = device.sm_count, .compute_capability = device.compute_capability});
-  if (c.precision.compute_dtype == DType::f32 && !c.megatron())
+  if (c.precision.compute_dtype == DType::f32 && !c.megatron() &&
+      c.run.attention != Attention::math)
     result.assumptions.push_back(
-        "in fp32 neither flash nor cuDNN's attention runs: which kernel PyTorch then takes is not "
-        "planned, and the plan is too low; --attn eager is near it where queries share keys");
-  if (c.run.attention == Attention::automatic && cudnn)
+        result.model.kv_heads == result.model.heads
+            ? "in fp32 neither flash nor cuDNN's attention runs: PyTorch takes its "
+              "memory-efficient "
+              "kernel"
+            : "in fp32 neither flash nor cuDNN's attention runs, and its memory-efficient kernel "
+              "takes no keys that queries share: PyTorch computes attention by plain products, "
+              "whose scores of every head are saved");
+  if (c.run.attention == Attention::automatic && cudnn && c.precision.compute_dtype != DType::f32)
     result.assumptions.push_back(
         "--attn auto is cuDNN's attention: PyTorch 2.11 prefers it on this device; "
         "TORCH_CUDNN_SDPA_DEPRIORITIZED=1 is --attn flash");
@@ -126,13 +132,13 @@ void explain_attention(profile::Profile& result) {
   if (c.run.packing > 1 && c.run.attention != Attention::flash && !cudnn)
     result.assumptions.push_back(
         "--packing without --attn flash has a mask of documents, which flash attention does not "
-        "take: the memory-efficient kernel that PyTorch then runs is planned without its scratch");
+        "take: PyTorch runs its memory-efficient kernel");
   bool windows = false;
   for (std::int64_t w : result.model.window) windows = windows || (w > 0 && w <= c.run.seq);
   if (windows && (c.run.attention == Attention::flash || !cudnn))
     result.assumptions.push_back(
         "a sliding window within --seq has a mask, which flash attention does not take: the "
-        "memory-efficient kernel that PyTorch then runs is planned without its scratch");
+        "memory-efficient kernel runs");
 }
 
 /// What of Megatron-core's step is followed, and what was not compared with a run of it.

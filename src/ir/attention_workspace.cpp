@@ -1,5 +1,6 @@
 #include "attention_workspace.hpp"
 
+#include "efficient_workspace.hpp"
 #include "flash_workspace.hpp"
 
 namespace ac_advisor::ir {
@@ -20,11 +21,20 @@ std::int64_t cudnn_backward(const Program& p, const Op& op) {
   return bytes;
 }
 
+/// What PyTorch falls back to: given a mask, flash attention does not run.
+bool runs_efficient(const Op& op, const WorkspaceTarget& target, std::size_t operands) {
+  const Sdpa& sdpa = attributes<Sdpa>(op);
+  if (!target.cuda || target.trainer || runs_cudnn_attention(op, target)) return false;
+  return sdpa.kernel == SdpaKernel::efficient || (sdpa.documents == 0 && op.inputs > operands);
+}
+
 }  // namespace
 
 bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target) {
   const SdpaKernel kernel = attributes<Sdpa>(op).kernel;
-  if (!target.cuda || target.trainer || kernel == SdpaKernel::flash) return false;
+  if (!target.cuda || target.trainer || kernel == SdpaKernel::flash ||
+      kernel == SdpaKernel::efficient)
+    return false;
   if (kernel == SdpaKernel::cudnn) return true;
   // check_prefer_cudnn_attention (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, v2.11)
   return target.compute_capability == 90 || target.compute_capability == 100;
@@ -32,13 +42,16 @@ bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target) {
 
 std::int64_t attention_forward_workspace(const Program& p, const Op& op,
                                          const WorkspaceTarget& target) {
-  return runs_cudnn_attention(op, target) ? cudnn_base : flash_forward_workspace(p, op, target);
+  if (runs_cudnn_attention(op, target)) return cudnn_base;
+  if (runs_efficient(op, target, 3)) return efficient_forward_workspace(p, op);
+  return flash_forward_workspace(p, op, target);
 }
 
 std::int64_t attention_backward_workspace(const Program& p, const Op& op,
                                           const WorkspaceTarget& target) {
-  return runs_cudnn_attention(op, target) ? cudnn_backward(p, op)
-                                          : flash_backward_workspace(p, op, target);
+  if (runs_cudnn_attention(op, target)) return cudnn_backward(p, op);
+  if (runs_efficient(op, target, 8)) return efficient_backward_workspace(p, op, target);
+  return flash_backward_workspace(p, op, target);
 }
 
 }  // namespace ac_advisor::ir

@@ -112,7 +112,16 @@ void sdpa(Derivation& d) {
   d.set_permuted(dq, d.permuted(q));
   d.set_permuted(dk, d.permuted(k));
   d.set_permuted(dv, d.permuted(v));
-  if (d.attributes<Sdpa>().documents > 0)  // where they begin, of queries and of keys
+  if (d.attributes<Sdpa>().kernel == SdpaKernel::efficient) {
+    // the generator's state is two numbers on the host; gradients are laid out [B, S, heads, D]
+    for (const ValueId gradient : {dq, dk, dv}) d.set_permuted(gradient, true);
+    if (d.inputs() > 3)
+      d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1), d.in(3)},
+                 {dq, dk, dv}, d.attributes<Sdpa>());
+    else
+      d.emit_raw(OpKind::sdpa_backward, {d.grad(), q, k, v, d.out(0), d.out(1)}, {dq, dk, dv},
+                 d.attributes<Sdpa>());
+  } else if (d.attributes<Sdpa>().documents > 0)  // where they begin, of queries and of keys
     d.emit_raw(OpKind::sdpa_backward,
                {d.grad(), q, k, v, d.out(0), d.out(1), d.out(2), d.in(3), d.in(4)}, {dq, dk, dv},
                d.attributes<Sdpa>());

@@ -267,6 +267,10 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case softmax_backward:  // its product by TensorIterator, then a kernel
       return 1 + pieces(program, op);
     case sdpa_backward:  // keys' and values' gradients of each query's head are added up
+      // efficient: zeros, its kernel; in fp32 a row's sum of do * o before it, by a product and a
+      // copy
+      if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
+        return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
       return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0);
     case nll_loss_backward:  // a fill of the logits' size, then its kernel
       return 1 + pieces(program, op);

@@ -127,12 +127,27 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--dropout " + std::to_string(c.run.dropout);
      }},
-    {"--attn efficient, --attn math", "not planned yet, their kernels save other tensors",
-     "use flash, eager or auto",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.run.attention == Attention::efficient || c.run.attention == Attention::math;
+    {"--attn efficient, keys and values that queries share",
+     "PyTorch's memory-efficient kernel does not take them as transformers gives them",
+     "use --attn auto, math or eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.run.attention == Attention::efficient && m.kv_heads != m.heads;
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--attn efficient for " + std::to_string(m.heads) + " heads that share " +
+              std::to_string(m.kv_heads) + " of keys and values";
      }},
-    {"--attn flash or cudnn, where scores are soft-capped, have sinks or a bias, or are in fp32",
+    {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
+     "they are its CUDA kernels, compared as eager PyTorch runs them", "use flash, eager or auto",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return (c.run.attention == Attention::efficient || c.run.attention == Attention::math) &&
+              (c.device.gpu == "cpu" || c.runtime.kind != Runtime::pytorch || c.layout.tp > 1 ||
+               c.memory.kernels == Kernels::compiled || m.graph != nullptr);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention);
+     }},
+    {"--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
      "transformers computes such scores with eager attention only", "use --attn eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return m.eager_attention_only && c.run.attention != Attention::automatic &&

@@ -145,24 +145,38 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
   return both;
 }
 
+/// In fp32 neither flash nor cuDNN's attention runs (aten/src/ATen/native/transformers/cuda/
+/// sdp_utils.cpp, v2.11, check_tensor_dtype).
+bool Lowering::widest_kernels_only(V q) const {
+  return dtype(q) == DType::f32 && config_.runtime.kind == Runtime::pytorch &&
+         !config_.runtime.under_dispatch_mode && config_.device.gpu != "cpu";
+}
+
+/// The memory-efficient kernel takes no keys that queries share, so what else cannot run is done by
+/// plain products.
+bool Lowering::attends_by_products(V q, V k) const {
+  const bool shared = shape(k)[1] != shape(q)[1];
+  return config_.run.attention == Attention::math || (shared && widest_kernels_only(q));
+}
+
 /// sdpa_attention_forward, and what scaled_dot_product_attention makes of a mask: an additive one
 /// for each call, of the batch's width, and keys and values of each query's head.
 ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   v = autocast(v), k = autocast(k), q = autocast(q);
-  const Shape s = shape(q);
   V mask = ir::no_id;
   const bool windowed = masks_window(window);
-  if (spec_.always_masked) {
-    if (shape(k)[1] != s[1]) return math_core(q, k, v);  // no kernel takes them
-    mask = additive_mask(full_mask_, dtype(q));
-    leaf_ = Module::attention_core;
-  } else if (windowed || full_mask_ != ir::no_id) {
-    k = repeated_heads(k);
-    v = repeated_heads(v);
-    mask = additive_mask(windowed ? window_mask_ : full_mask_, dtype(q));
+  if (spec_.always_masked || windowed || full_mask_ != ir::no_id) {
+    if (!spec_.always_masked) {
+      k = repeated_heads(k);
+      v = repeated_heads(v);
+    }
+    mask = additive_mask(windowed ? window_mask_ : full_mask_, dtype(q),
+                         {config_.run.batch, 1, config_.run.seq, config_.run.seq});
     leaf_ = Module::attention_core;
   }
+  if (attends_by_products(q, k) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
+    return math_core(q, k, v, mask);
   const V y = attended(q, k, v, mask,
                        {.scale = spec_.score_scale(), .window = static_cast<std::int32_t>(window)});
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
@@ -187,20 +201,33 @@ ir::ValueId Lowering::flash_varlen(V q, V k, V v) {
 /// By the kernel that is asked for: (B, heads, S, D).
 ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   const Attention asked = config_.run.attention;
-  attributes.kernel = asked == Attention::flash   ? ir::SdpaKernel::flash
+  const bool masked = mask != ir::no_id;
+  // flash attention takes no mask
+  const bool efficient = asked == Attention::efficient || widest_kernels_only(q) ||
+                         (asked == Attention::flash && masked);
+  attributes.kernel = efficient                   ? ir::SdpaKernel::efficient
+                      : asked == Attention::flash ? ir::SdpaKernel::flash
                       : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
                                                   : ir::SdpaKernel::automatic;
   const Shape s = shape(q);
-  // empty_like(q), so in q's layout
   const bool trained = grad(q) || grad(k) || grad(v);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
-  p_.value(y).permuted = p_.value(q).permuted;
+  if (efficient) {  // laid out [B, S, heads, D]; the generator's state is two numbers on the host
+    p_.value(y).permuted = true;
+    const V lse = out({s[0], s[1], (s[2] + 31) / 32 * 32}, DType::f32, false);
+    if (masked)
+      emit(OpKind::sdpa, {q, k, v, mask}, {y, lse}, attributes);
+    else
+      emit(OpKind::sdpa, {q, k, v}, {y, lse}, attributes);
+    return y;
+  }
+  p_.value(y).permuted = p_.value(q).permuted;  // empty_like(q), so in q's layout
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
   const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
-  if (mask == ir::no_id)
-    emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, attributes);
-  else
+  if (masked)
     emit(OpKind::sdpa, {q, k, v, mask}, {y, lse, seed, unused}, attributes);
+  else
+    emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, attributes);
   return y;
 }
 

@@ -88,15 +88,14 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
 }
 
 /// 0 where a query may look, the lowest number elsewhere.
-ir::ValueId Lowering::additive_mask(V allowed, DType type) {
+ir::ValueId Lowering::additive_mask(V allowed, DType type, const Shape& size) {
   const V zero = make_int(OpKind::fill, {}, type, {});
   const double lowest = type == DType::bf16 ? -0x1.FEp127  // torch.finfo(torch.bfloat16).min
                         : type == DType::f16
                             ? -65504.0
                             : static_cast<double>(std::numeric_limits<float>::lowest());
   const V least = make_int(OpKind::fill, {}, type, {}, ir::Number{lowest});
-  const std::int64_t s = config_.run.seq;
-  return make_int(OpKind::masked_fill, {config_.run.batch, 1, s, s}, type, {allowed, zero, least});
+  return make_int(OpKind::masked_fill, size, type, {allowed, zero, least});
 }
 
 /// _ignore_causal_mask_sdpa: a window that is longer than the sequence needs no mask. References
@@ -118,11 +117,12 @@ void Lowering::causal_masks() {
       window = w;
     else
       any_full = true;
+  const Shape square{config_.run.batch, 1, config_.run.seq, config_.run.seq};
   const auto mask = [&](std::int64_t w) {
     V packed = ir::no_id;
     if (!spec_.masked_positions && !spec_.no_packed_check) packed = packed_sequence_check();
     if (is_varlen()) return ir::no_id;
-    if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_);
+    if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_, square);
     return masks_window(w) || spec_.always_masked || packed != ir::no_id
                ? allowed_positions(w, packed)
                : ir::no_id;

@@ -70,17 +70,33 @@ ir::ValueId Lowering::alibi_core(V q, V k, V v) {
   return y;
 }
 
-/// _scaled_dot_product_attention_math (aten/src/ATen/native/transformers/attention.cpp, v2.11), for
-/// a head of keys that all queries share: in fp32, q and k each scaled by the root of the scale.
-ir::ValueId Lowering::math_core(V q, V k, V v) {
+/// scaled_dot_product_attention's own mask where it is told that attention is causal.
+ir::ValueId Lowering::lower_triangle(DType type) {
+  const std::int64_t s = config_.run.seq;
+  const V ones = make_int(OpKind::fill, {s, s}, DType::u8, {});
+  const V allowed = make_int(OpKind::compare, {s, s}, DType::u8, {ones});  // tril
+  return additive_mask(allowed, type, {s, s});
+}
+
+/// _scaled_dot_product_attention_math (aten/src/ATen/native/transformers/attention.cpp, v2.11): in
+/// fp32, q and k each scaled by the root of the scale. Without a mask transformers says enable_gqa:
+/// shared keys and values are repeated first. With one, a head that all queries share is multiplied
+/// as it is.
+ir::ValueId Lowering::math_core(V q, V k, V v, V mask) {
   const Shape s = shape(q);
-  const V mask = additive_mask(full_mask_, dtype_);
   leaf_ = Module::attention_core;
   const V wide_q = cast(q, DType::f32), wide_k = cast(k, DType::f32), wide_v = cast(v, DType::f32);
   const ir::Number root{std::sqrt(spec_.score_scale())};
-  const V scaled_q = unary(OpKind::mul_scalar, wide_q, root),
-          scaled_k = unary(OpKind::mul_scalar, wide_k, root);
-  const auto for_all = [&](V x) { return s[0] == 1 ? repeated_heads(x) : repeat_kv(x); };
+  const V scaled_q = unary(OpKind::mul_scalar, wide_q, root);
+  const bool given = mask != ir::no_id;
+  if (!given) mask = lower_triangle(DType::f32);
+  leaf_ = Module::attention_core;
+  const V keys = given ? wide_k : repeat_kv(wide_k), values = given ? wide_v : repeat_kv(wide_v);
+  const V scaled_k = unary(OpKind::mul_scalar, keys, root);
+  const auto for_all = [&](V x) {
+    if (shape(x)[1] == s[1]) return folded(x);
+    return s[0] == 1 ? repeated_heads(x) : repeat_kv(x);
+  };
   const V query = folded(scaled_q), key = for_all(scaled_k);
   const Shape square{s[0], s[1], s[2], s[2]};
   const V product = out(square, DType::f32, grad(q) || grad(k));
@@ -98,9 +114,10 @@ ir::ValueId Lowering::math_core(V q, V k, V v) {
   p_.value(weights).requires_grad = grad(scores);
   emit(OpKind::safe_softmax, {some, rows, scores}, {weights});
   hold({scores, infinity, masked, rows});
-  const V narrow = cast(weights, dtype(q));  // returned, and thrown away
-  const V y = cast(weighted(weights, for_all(wide_v)), dtype(q));
-  hold({wide_q, wide_k, wide_v, scaled_q, weights, narrow, mask});
+  const V kept = dropped(weights, dropout_);
+  const V y = cast(weighted(kept, for_all(values)), dtype(q));
+  const V narrow = cast(kept, dtype(q));  // returned, and thrown away
+  hold({wide_q, wide_k, wide_v, scaled_q, keys, values, kept, narrow, mask});
   return heads_last(y);
 }
 

@@ -103,6 +103,8 @@ class Lowering : private Emission {
   std::array<V, 3> split_in_three(V x);
   V by_head(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
+  [[nodiscard]] bool widest_kernels_only(V q) const;
+  [[nodiscard]] bool attends_by_products(V q, V k) const;
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V flash_varlen(V q, V k, V v);
@@ -129,7 +131,8 @@ class Lowering : private Emission {
   // lower_scores.cpp
   V fp32_core(V q, V k, V v);
   V alibi_core(V q, V k, V v);
-  V math_core(V q, V k, V v);
+  V lower_triangle(DType type);
+  V math_core(V q, V k, V v, V mask);
   V alibi_bias();
   V head_by_index(V from, const ir::Shape& size);
   std::array<V, 3> one_pair_heads(V qkv);
@@ -168,7 +171,7 @@ class Lowering : private Emission {
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);
   V allowed_positions(std::int64_t window, V packed);
-  V additive_mask(V allowed, DType type);
+  V additive_mask(V allowed, DType type, const ir::Shape& size);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
   [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
   /// By the kernel for variable lengths, which is given where documents begin and needs no mask.

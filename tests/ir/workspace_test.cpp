@@ -2,9 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "passes/small_model.hpp"
+#include "test_paths.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -67,6 +71,64 @@ TEST_CASE("flash attention's backward has a sum a row and dq in fp32") {
   const std::int64_t bytes = rounded(4 * 2 * 256) + rounded(4 * 2 * 256 * 64);
   CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads()) == bytes);
   CHECK(workspace(ir::OpKind::sdpa_backward, sequences(1, 130), two_heads(), true) == bytes + 512);
+}
+
+namespace {
+
+/// An attention by the memory-efficient kernel, and its backward.
+struct Efficient {
+  ir::Program program;
+  ir::OpId forward = 0, backward = 0;
+  ir::ValueId log_sums = 0;
+};
+
+Efficient efficient(const nlohmann::json& sizes) {
+  Efficient made;
+  ir::Program& p = made.program;
+  const auto number = [&](const char* key) { return sizes.at(key).get<std::int64_t>(); };
+  const DType dtype = sizes.at("dtype") == "fp32" ? DType::f32 : DType::bf16;
+  const auto tensor = [&] {
+    return p.make({number("batch"), number("heads"), number("seq"), number("dim")}, dtype,
+                  ir::Role::activation, {});
+  };
+  const ir::ValueId q = tensor(), k = tensor(), v = tensor(), y = tensor(), g = tensor(),
+                    dq = tensor(), dk = tensor(), dv = tensor();
+  made.log_sums = p.make({number("batch"), number("heads"), (number("seq") + 31) / 32 * 32},
+                         DType::f32, ir::Role::activation, {});
+  ir::Sdpa attributes;
+  attributes.kernel = ir::SdpaKernel::efficient;
+  made.forward =
+      p.emit(ir::OpKind::sdpa, ir::Phase::forward, {}, {q, k, v}, {y, made.log_sums}, attributes);
+  made.backward = p.emit(ir::OpKind::sdpa_backward, ir::Phase::backward, {},
+                         {g, q, k, v, y, made.log_sums}, {dq, dk, dv}, attributes);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("the memory-efficient kernel's scratch is what PyTorch asks for on five devices") {
+  std::ifstream file(std::string(source_dir) + "/tests/oracle/efficient_scratch.json");
+  REQUIRE(file);
+  const nlohmann::json measured = nlohmann::json::parse(file);
+  CHECK(measured.size() == 5);
+  for (const auto& [gpu, cases] : measured.items()) {
+    ir::WorkspaceTarget target;
+    target.compute_capability = simulate::find_device(gpu).compute_capability;
+    for (const nlohmann::json& sizes : cases) {
+      CAPTURE(gpu);
+      CAPTURE(sizes.dump());
+      const Efficient made = efficient(sizes);
+      const ir::Program& p = made.program;
+      // What is planned is in the allocator's units of 512: up to three tensors of backward.
+      const auto above = [&](ir::OpId op, const char* what) {
+        return ir::workspace_bytes(p, p.op(op), target) - sizes.at(what).get<std::int64_t>();
+      };
+      CHECK(above(made.forward, "forward") == 0);
+      CHECK(above(made.backward, "backward") >= 0);
+      CHECK(above(made.backward, "backward") < 3 * 512);
+      CHECK(p.bytes(made.log_sums) == sizes.at("kept").get<std::int64_t>());
+    }
+  }
 }
 
 }  // namespace ac_advisor::test

@@ -180,9 +180,9 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.step()
 
 
-def steps(entry, marks, build, count=None, pause=0.0):
+def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     """Steps until they are alike, or `count` of them; every step's figures. DDP's second makes the buckets anew. `pause`:
-    seconds after each, in which NCCL's watchdog lets go of what it has sent."""
+    seconds after so many steps, in which NCCL's watchdog lets go of what it has sent."""
     step, trained = build(entry, lambda: marks.enter("loss"))
     optimizer = make_optimizer(entry, step)
     vocabulary = step.m.config.get_text_config().vocab_size
@@ -197,7 +197,7 @@ def steps(entry, marks, build, count=None, pause=0.0):
         run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
         marks.enter(None)
         found.append(marks.figures)
-        time.sleep(pause)
+        time.sleep(pause(len(found)))
     return found
 
 

@@ -154,6 +154,15 @@ TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated d
   CHECK(all.launches.worst() <= 2);
 }
 
+TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the emulated device") {
+  const Compared all = compared("attention_peaks.json");
+  CHECK(all.allocated.count() >= 110);
+  CHECK(all.allocated.worst() <= 0.03);
+  CHECK(all.reserved.worst() <= 1);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.worst() <= 2);
+}
+
 TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   const Compared all = compared("compression_peaks.json");
   CHECK(all.allocated.count() >= 29);

@@ -724,15 +724,26 @@ const Case cases[] = {
      },
      "--output-dtype fp32 --loss lc-ce"},
     {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
-    {"--attn efficient, --attn math",
-     [](auto&, StepConfig& c) { c.run.attention = Attention::math; }, "use flash, eager or auto"},
+    {"--attn efficient, keys and values that queries share",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.heads = 8;
+       m.kv_heads = 2;
+       c.run.attention = Attention::efficient;
+     },
+     "8 heads that share 2"},
+    {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
+     [](auto&, StepConfig& c) {
+       c.device.gpu = "cpu";
+       c.run.attention = Attention::math;
+     },
+     "use flash, eager or auto"},
     {"--attn flash, latent attention",
      [](model::ModelSpec& m, StepConfig& c) {
        m.latent.emplace();
        c.run.attention = Attention::flash;
      },
      "use auto or eager"},
-    {"--attn flash or cudnn, where scores are soft-capped, have sinks or a bias, or are in fp32",
+    {"--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
      [](model::ModelSpec& m, StepConfig& c) {
        m.eager_attention_only = true;
        c.run.attention = Attention::flash;
@@ -1468,6 +1479,12 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "use --attn auto"},
+{"--kernels compiled --compute-dtype fp32 on a GPU",
+     [](auto&, StepConfig& c) {
+       c.memory.kernels = Kernels::compiled;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "use --kernels eager"},
     {"--kernels compiled, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        m.window.assign(static_cast<std::size_t>(m.layers), 4);

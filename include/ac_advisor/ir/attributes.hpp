@@ -32,7 +32,7 @@ struct LinearCrossEntropy {
   std::int32_t hidden = 0;
 };
 /// What PyTorch runs scaled_dot_product_attention with; automatic: what the device prefers.
-enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn };
+enum class SdpaKernel : std::uint8_t { automatic, flash, cudnn, efficient };
 struct Sdpa {
   double scale = 1;         ///< of the scores
   std::int32_t window = 0;  ///< tokens that a query sees, itself included; 0: all before it

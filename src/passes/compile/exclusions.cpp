@@ -48,6 +48,12 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled with eager attention of " + m.family;
      }},
+    {"--kernels compiled --compute-dtype fp32 on a GPU",
+     "neither flash nor cuDNN's attention takes it, and what then runs is not planned compiled yet",
+     "use --kernels eager, or bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
+     }},
     {"--kernels compiled, a sliding window within --seq", "its mask is not planned compiled yet",
      "use --kernels eager, or a --seq below the window",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && masked_window(m, c) > 0; },
