@@ -148,6 +148,10 @@ const char* optimizer(const Setting& s) {
              "  scale_parameter: false\n  relative_step: false\n";
     case Optimizer::lion:
       return "optimizer:\n  _target_: bitsandbytes.optim.Lion\n";
+    case Optimizer::muon:
+      s.refuse("--optimizer muon",
+               "a recipe has one optimizer, torch.optim.Muon takes matrices alone; use --optimizer "
+               "adamw");
   }
   return "";
 }

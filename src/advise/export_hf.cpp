@@ -84,6 +84,8 @@ const char* optimizer(const Setting& s) {
       return "adafactor";
     case Optimizer::lion:
       return "lion_32bit";
+    case Optimizer::muon:
+      s.refuse("--optimizer muon", "TrainingArguments(optim=…) names none; use --optimizer adamw");
   }
   return "";
 }

@@ -319,8 +319,9 @@ constexpr OptionRow table[] = {
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
          "adamw (fused), adamw-foreach, sgd, sgd-momentum, adamw-8bit, paged-adamw, "
-         "paged-adamw-8bit or lion (bitsandbytes'), adamw-8bit-torchao, or adafactor "
-         "(transformers') (adamw)",
+         "paged-adamw-8bit or lion (bitsandbytes'), adamw-8bit-torchao, adafactor "
+         "(transformers'), or muon (torch.optim.Muon of the blocks' matrices, adamw of all else) "
+         "(adamw)",
          memory}),
     newer(flag<&S::optimizer, &OptimizerChoice::wide_embedding_states>(
         {"--fp32-embedding-states", "fp32_embedding_states", "",

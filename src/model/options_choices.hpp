@@ -20,7 +20,8 @@ inline constexpr Choice<Optimizer> optimizers[] = {
     {"paged-adamw-8bit", Optimizer::paged_adamw_8bit},
     {"adamw-8bit-torchao", Optimizer::adamw_8bit_torchao},
     {"adafactor", Optimizer::adafactor},
-    {"lion", Optimizer::lion}};
+    {"lion", Optimizer::lion},
+    {"muon", Optimizer::muon}};
 inline constexpr Choice<CudaGraph> cuda_graphs[] = {
     {"off", CudaGraph::off}, {"step", CudaGraph::step}, {"segments", CudaGraph::segments}};
 inline constexpr Choice<Attention> attentions[] = {

@@ -43,6 +43,22 @@ void OptimizerOps::op(std::initializer_list<const Values*> reads, const Values& 
   p_.op(id).group = ++group_;
 }
 
+ValueId OptimizerOps::product(V a, V b, const ir::Shape& shape, std::int64_t inner) {
+  const ir::ModulePath module{-1, ir::Module::optimizer};
+  const V y = temporary(shape, dtype(a));
+  const ir::OpId id = p_.emit(OpKind::mm, ir::Phase::optimizer, module, {a, b}, {y},
+                              ir::Product{static_cast<std::int32_t>(inner), ir::Form::nt});
+  p_.op(id).group = ++group_;
+  return y;
+}
+
+ValueId OptimizerOps::product_added_to(V addend, V a, V b, const ir::Shape& shape,
+                                       std::int64_t inner) {
+  const V y = product(a, b, shape, inner);
+  kernel({addend, y}, {});
+  return y;
+}
+
 void OptimizerOps::hold(const Values& values) { op({&values}, {}, 0, OpKind::hold); }
 
 namespace {
@@ -62,6 +78,7 @@ constexpr Row rows[] = {
     {Optimizer::lion, append_bitsandbytes},
     {Optimizer::adamw_8bit_torchao, append_torchao_adamw_8bit},
     {Optimizer::adafactor, append_adafactor},
+    {Optimizer::muon, append_muon},
 };
 
 }  // namespace
@@ -115,6 +132,18 @@ constexpr Exclusion exclusions_of_optimizer[] = {
        return c.layout.gathers() && of_bitsandbytes(c.optimizer.kind);
      },
      with_shard},
+    {"--optimizer muon, --shard fsdp2 or hsdp:N",
+     "torch.optim.Muon multiplies whole matrices; what DTensor makes of shards is not planned yet",
+     "use --shard ddp, or --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.gathers() && c.optimizer.kind == Optimizer::muon;
+     },
+     with_shard},
+    {"--optimizer muon --grad-scaler", "two optimizers under one scaler are not planned yet",
+     "use --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.optimizer.grad_scaler && c.optimizer.kind == Optimizer::muon;
+     }},
     {"--optimizer adafactor, --shard fsdp2 or hsdp:N",
      "transformers' Adafactor takes means over rows and columns, which a shard cuts",
      "use adamw-8bit-torchao, or --shard ddp",

@@ -55,6 +55,10 @@ class OptimizerOps {
   }
   /// One kernel on these.
   void kernel(const Values& reads, const Values& makes) { op({&reads}, makes, 1); }
+  /// a · bᵀ or a · b in bf16: `inner` multiply-adds an element.
+  V product(V a, V b, const ir::Shape& shape, std::int64_t inner);
+  /// addend + a · b by addmm, which copies a matrix that is added to its output first.
+  V product_added_to(V addend, V a, V b, const ir::Shape& shape, std::int64_t inner);
   /// Locals that live until here.
   void hold(const Values& values);
   /// The next op's stage.
@@ -71,6 +75,10 @@ class OptimizerOps {
 };
 
 void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice);
+/// Of these alone.
+void append_adamw_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors,
+                     const OptimizerChoice& choice);
+void append_muon(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_sgd(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice& choice);

@@ -11,9 +11,9 @@ struct Lists {
   Values parameters, gradients;
 };
 
-Lists lists_of(const OptimizerOps& ops) {
+Lists lists_of(const std::vector<OptimizedTensor>& tensors) {
   Lists lists;
-  for (const OptimizedTensor& t : ops.tensors()) {
+  for (const OptimizedTensor& t : tensors) {
     lists.parameters.push_back(t.parameter);
     if (t.gradient != ir::no_id) lists.gradients.push_back(t.gradient);
   }
@@ -21,9 +21,9 @@ Lists lists_of(const OptimizerOps& ops) {
 }
 
 /// Three a tensor: its step counter (a scalar) unless that is on the host, exp_avg and exp_avg_sq.
-Values add_moments(OptimizerOps& ops) {
+Values add_moments(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors) {
   Values states;
-  for (const OptimizedTensor& t : ops.tensors()) {
+  for (const OptimizedTensor& t : tensors) {
     if (!ops.counters_on_host()) states.push_back(ops.state({}, DType::f32, t.parameter));
     for (int moment = 0; moment < 2; ++moment)
       states.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
@@ -33,9 +33,10 @@ Values add_moments(OptimizerOps& ops) {
 
 }  // namespace
 
-void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice) {
-  const Values states = add_moments(ops);
-  const Lists lists = lists_of(ops);
+void append_adamw_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors,
+                     const OptimizerChoice& choice) {
+  const Values states = add_moments(ops, tensors);
+  const Lists lists = lists_of(tensors);
   ops.range();
   ops.op({}, {});  // _foreach_add_ on the step counters
   ops.op({&lists.parameters, &lists.gradients, &states}, {}, 0, OpKind::adamw_fused);
@@ -47,8 +48,12 @@ void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice) {
   ops.stage({&counters, &found}, {}, 2);
 }
 
+void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice) {
+  append_adamw_of(ops, ops.tensors(), choice);
+}
+
 void append_sgd(OptimizerOps& ops, const OptimizerChoice&) {
-  const Lists lists = lists_of(ops);
+  const Lists lists = lists_of(ops.tensors());
   ops.range();
   ops.op({&lists.parameters, &lists.gradients}, {}, 0, OpKind::sgd_fused);
 }
@@ -58,7 +63,7 @@ void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice&) {
   Values buffers;
   for (const OptimizedTensor& t : ops.tensors())
     buffers.push_back(ops.state(ops.shape(t.parameter), ops.dtype(t.parameter), t.parameter));
-  const Lists lists = lists_of(ops);
+  const Lists lists = lists_of(ops.tensors());
   ops.range();
   ops.stage({&buffers}, {}, 1);
   ops.stage({&buffers, &lists.gradients}, {}, 2);
@@ -66,8 +71,8 @@ void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice&) {
 }
 
 void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice&) {
-  const Values states = add_moments(ops);
-  const Lists lists = lists_of(ops);
+  const Values states = add_moments(ops, ops.tensors());
+  const Lists lists = lists_of(ops.tensors());
   ops.range();
   // _multi_tensor_adamw: step += 1, p *= 1 - lr * wd, exp_avg.lerp_, exp_avg_sq *=, addcmul_,
   // sqrt -> one temporary a parameter, /= bias correction, += eps, addcdiv_

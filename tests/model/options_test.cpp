@@ -93,7 +93,7 @@ TEST_CASE("what is printed is read back") {
     CHECK(std::string(to_option(resolve({{"--kernels", kernels}}).memory.kernels)) == kernels);
   for (const char* optimizer :
        {"adamw", "adamw-foreach", "sgd", "sgd-momentum", "adamw-8bit", "paged-adamw",
-        "paged-adamw-8bit", "adamw-8bit-torchao", "adafactor", "lion"})
+        "paged-adamw-8bit", "adamw-8bit-torchao", "adafactor", "lion", "muon"})
     CHECK(std::string(to_option(resolve({{"--optimizer", optimizer}}).optimizer.kind)) ==
           optimizer);
   for (const char* attn : {"auto", "flash", "cudnn", "efficient", "math", "eager"})

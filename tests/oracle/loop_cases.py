@@ -24,7 +24,7 @@ MODELS = {
 }
 FAMILIES = [name for name in MODELS if name != "llama"]
 OPTIMIZERS = ["adamw-foreach", "sgd", "sgd-momentum", "adamw-8bit", "paged-adamw", "paged-adamw-8bit", "lion",
-              "adafactor"]
+              "adafactor", "muon"]
 
 
 def shape(name):

@@ -56,6 +56,24 @@ def checkpoint_blocks(model, ac):
         for i, block in enumerate(model.layers))
 
 
+class MuonBesideAdamW:
+    """torch.optim.Muon takes matrices; embedding, head and norms are another's, as its documentation has it."""
+
+    def __init__(self, model):
+        named = dict(model.named_parameters())
+        matrices = [name for name, p in named.items() if ".layers." in name and p.ndim == 2]
+        self.each = [torch.optim.Muon([named[name] for name in matrices]),
+                     torch.optim.AdamW([p for name, p in named.items() if name not in matrices], fused=True)]
+
+    def step(self):
+        for optimizer in self.each:
+            optimizer.step()
+
+    def zero_grad(self, set_to_none=True):
+        for optimizer in self.each:
+            optimizer.zero_grad(set_to_none)
+
+
 def make_optimizer(name, parameters):
     if name == "adafactor":
         from transformers.optimization import Adafactor
@@ -143,7 +161,8 @@ def build(config, options):
     if options.optimizer_in_backward:
         run.hooks = step_in_backward(options.optimizer, parameters)
     else:
-        run.optimizer = make_optimizer(options.optimizer, parameters)
+        muon = options.optimizer == "muon"
+        run.optimizer = MuonBesideAdamW(model) if muon else make_optimizer(options.optimizer, parameters)
     run.average = None
     if options.ema:
         run.average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.999))

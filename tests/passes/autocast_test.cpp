@@ -126,6 +126,38 @@ TEST_CASE("SGD with momentum has one buffer in the parameters' dtype") {
         over_parameters([](std::int64_t n) { return 2 * n; }));
 }
 
+TEST_CASE(
+    "Muon has one buffer a matrix of a block, and five times three products; AdamW the rest") {
+  StepConfig c = small_config();
+  c.optimizer.kind = Optimizer::muon;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  const ir::Program& p = step.program;
+  std::int64_t states = 0, matrices = 0;
+  double flops = 0;
+  for (const passes::Parameter& parameter : step.parameters) {
+    const ir::Shape shape = p.value(parameter.value).shape;
+    if (shape.rank() != 2 || parameter.module.block < 0) {
+      states += 2 * 2 * shape.numel() + 4;  // two moments in bf16, a counter
+      continue;
+    }
+    ++matrices;
+    states += 2 * shape.numel();
+    const auto m = static_cast<double>(std::min(shape[0], shape[1])),
+               n = static_cast<double>(std::max(shape[0], shape[1]));
+    flops += 5 * 2 * (m * m * n + m * m * m + m * m * n);
+  }
+  std::int64_t held = 0, products = 0;
+  for (ir::ValueId v : step.optimizer_states) held += p.bytes(v);
+  CHECK(held == states);
+  for (const ir::Op& op : p.ops)
+    if (op.phase == Phase::optimizer && op.kind == OpKind::mm) {
+      ++products;
+      flops -= ir::flops(p, op);
+    }
+  CHECK(products == 15 * matrices);
+  CHECK(flops == 0);
+}
+
 TEST_CASE("an optimizer in backward leaves no gradients, an average one more copy") {
   StepConfig c = small_config();
   c.optimizer.in_backward = true;

@@ -884,6 +884,22 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "--optimizer adamw-8bit --shard fsdp2"},
+    {"--optimizer muon, --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.optimizer.kind = Optimizer::muon;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 2;
+     },
+     "--optimizer muon --shard fsdp2"},
+    {"--optimizer muon --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.optimizer.kind = Optimizer::muon;
+       c.optimizer.grad_scaler = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+       c.precision.compute_dtype = DType::f16;
+     },
+     "two optimizers"},
     {"--optimizer adafactor, --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.optimizer.kind = Optimizer::adafactor;

@@ -65,6 +65,7 @@ enum class Optimizer : std::uint8_t {
   adamw_8bit_torchao,
   adafactor,
   lion,
+  muon,  ///< of the blocks' matrices; adamw of all else
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
