@@ -223,4 +223,16 @@ TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emul
   CHECK(all.reserved.worst() <= 14);
 }
 
+TEST_CASE("Megatron-core's mixtures of experts meet its own steps on the emulated device") {
+  const Compared all = compared("megatron_experts_peaks.json");
+  CHECK(all.allocated.count() >= 55);
+  CHECK(all.allocated.median() <= 0.1);
+  // A first stage of SwiGLU's experts, whose tokens are sent: 14 MB of 1.1 GB.
+  CHECK(all.allocated.above(0.5) <= 2);
+  CHECK(all.allocated.worst() <= 1.5);
+  CHECK(all.reserved.median() <= 6);
+  // Recomputed layers reserve a quarter less than planned.
+  CHECK(all.reserved.above(15) <= 3);
+}
+
 }  // namespace ac_advisor::test
