@@ -225,13 +225,14 @@ TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emul
 
 TEST_CASE("Megatron-core's mixtures of experts meet its own steps on the emulated device") {
   const Compared all = compared("megatron_experts_peaks.json");
-  CHECK(all.allocated.count() >= 55);
+  CHECK(all.allocated.count() >= 59);
   CHECK(all.allocated.median() <= 0.1);
-  // A first stage of SwiGLU's experts, whose tokens are sent: 14 MB of 1.1 GB.
-  CHECK(all.allocated.above(0.5) <= 2);
+  // SwiGLU's experts with two ranks a layer, by blocks that PyTorch does not split: 14 MB of 1.1
+  // GB.
+  CHECK(all.allocated.above(0.5) <= 4);
   CHECK(all.allocated.worst() <= 1.5);
   CHECK(all.reserved.median() <= 6);
-  // Recomputed layers reserve a quarter less than planned.
+  // Recomputed layers reserve a fifth less than planned.
   CHECK(all.reserved.above(15) <= 3);
 }
 
