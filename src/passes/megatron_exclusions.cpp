@@ -60,6 +60,9 @@ std::string ep_with(const StepConfig& c) {
 }
 std::string capacity_text(const StepConfig&) { return "--capacity-factor"; }
 std::string deterministic_text(const StepConfig&) { return "--deterministic"; }
+std::string dtype_text(const StepConfig& c) {
+  return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
+}
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
@@ -316,6 +319,11 @@ constexpr Exclusion all_exclusions[] = {
               m.moe->megatron->grouped;
      },
      with_model},
+    {"--transformer-impl, a mixture of experts in fp16", "not planned yet", "use bf16",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && c.precision.compute_dtype == DType::f16;
+     },
+     with<dtype_text>},
     {"--transformer-impl --capacity-factor F", "its experts are planned with balanced loads",
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) { return m.moe && c.run.capacity_factor != 1.0; },

@@ -340,6 +340,13 @@ const Case cases[] = {
        m.moe->megatron->grouped = true;
      },
      "CUTLASS"},
+    {"--transformer-impl, a mixture of experts in fp16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f16;
+       c.optimizer.grad_scaler = true;
+     },
+     "--param-dtype fp16"},
     {"--transformer-impl --capacity-factor F",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
