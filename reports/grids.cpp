@@ -318,6 +318,9 @@ std::string title(const profile::Profile& p) {
   if (c.layout.cp > 1)
     text += fmt::format("\ncp {} x dp {}: keys and values in a ring", c.layout.cp,
                         c.layout.data_ranks());
+  if (c.layout.ep > 1)
+    text += fmt::format("\nep {} x etp {}: each layer's experts over {} ranks", c.layout.ep,
+                        c.layout.expert_tp(), c.layout.expert_ranks());
   const std::string instances =
       c.layout.optimizer_instances > 1
           ? fmt::format(" in each of {} instances", c.layout.optimizer_instances)

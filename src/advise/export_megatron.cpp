@@ -178,6 +178,11 @@ void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
     flags.push_back(fmt::format("--context-parallel-size {}", layout.cp));
     flags.emplace_back("--cp-comm-type p2p");
   }
+  if (s.model.moe) {
+    flags.push_back(fmt::format("--expert-model-parallel-size {}", layout.ep));
+    flags.push_back(fmt::format("--expert-tensor-parallel-size {}", layout.expert_tp()));
+  }
+  if (s.c.runtime.deterministic) flags.emplace_back("--deterministic-mode");
   if (layout.optimizer_instances > 1)
     flags.push_back(
         fmt::format("--num-distributed-optimizer-instances {}", layout.optimizer_instances));

@@ -189,7 +189,9 @@ void explain_assumptions(profile::Profile& result, bool detail) {
                                    ? "balanced over the experts"
                                    : "at capacity factor " + std::to_string(c.run.capacity_factor);
     notes.push_back("tokens are routed " + factor +
-                    "; without expert parallelism memory does not depend on it, time does");
+                    (c.layout.ep > 1
+                         ? "; what comes to a rank's experts, and so its memory, depends on it"
+                         : "; without expert parallelism memory does not depend on it, time does"));
   }
   if (c.optimizer.kind == Optimizer::paged_adamw || c.optimizer.kind == Optimizer::paged_adamw_8bit)
     notes.push_back(

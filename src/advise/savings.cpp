@@ -55,12 +55,15 @@ void add_savings(Sweep& sweep, const std::optional<OptionList>& hand) {
                                                      {"--world", "1"},
                                                      {"--tp", "1"},
                                                      {"--cp", "1"},
+                                                     {"--ep", "1"},
+                                                     {"--etp", "0"},
                                                      {"--shard", "none"}});
   if (base.layout.tp > 1)
     add(tp_name, {{"--ac", "none"},
                   {"--loss", "ce"},
                   {"--world", std::to_string(base.layout.tp)},
                   {"--cp", "1"},
+                  {"--ep", "1"},
                   {"--shard", "none"}});
   if (base.layout.replica_ranks() > 1) add(sharding_name, {{"--ac", "none"}, {"--loss", "ce"}});
   add([](const StepConfig& c) { return "+ checkpointing (" + ac_option(c) + ")"; },

@@ -9,6 +9,7 @@ std::string split_label(const Layout& layout) {
   std::string text;
   if (layout.tp > 1) text += " tp" + std::to_string(layout.tp);
   if (layout.cp > 1) text += " cp" + std::to_string(layout.cp);
+  if (layout.ep > 1) text += " ep" + std::to_string(layout.ep);
   if (layout.pp == 1) return text;
   text += " pp" + std::to_string(layout.pp);
   if (layout.pp_schedule == PipelineSchedule::gpipe) text += " gpipe";

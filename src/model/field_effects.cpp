@@ -70,7 +70,10 @@ constexpr Group structure[] = {
      "intermediate_size_mlp first_k_dense_replace num_dense_layers moe_layers moe_layer_freq "
      "moe_layer_interval moe_layer_start_index interleave_moe_layer_step decoder_sparse_step "
      "mlp_only_layers expert_layer_period expert_layer_offset enable_moe_block is_moe "
-     "zero_expert_num ffn_config use_expert_bias"},
+     "zero_expert_num ffn_config use_expert_bias moe_router_topk moe_ffn_hidden_size "
+     "moe_grouped_gemm moe_token_dispatcher_type moe_router_load_balancing_type "
+     "moe_aux_loss_coeff moe_shared_expert_intermediate_size moe_router_dtype "
+     "moe_router_pre_softmax moe_router_score_function"},
     {"routing of experts", 1, "",
      "n_group topk_group routed_scaling_factor router_scaling_factor route_scale "
      "moe_routed_scaling_factor"},

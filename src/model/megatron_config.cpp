@@ -9,6 +9,7 @@
 
 #include "count_parameters.hpp"
 #include "fields.hpp"
+#include "megatron_experts.hpp"
 #include "reading.hpp"
 #include "sizes.hpp"
 #include "unread_fields.hpp"
@@ -21,7 +22,6 @@ struct Refused {
   std::string_view why;
 };
 constexpr Refused refused[] = {
-    {"num_experts", "a mixture of experts"},
     {"multi_latent_attention", "latent attention"},
     {"mtp_num_layers", "multi-token prediction"},
     {"hybrid_layer_pattern", "blocks of Mamba"},
@@ -30,7 +30,6 @@ constexpr Refused refused[] = {
     {"fp8_format", "FP8"},
     {"window_size", "sliding windows"},
     {"fp32_residual_connection", "an fp32 residual stream"},
-    {"moe_layer_freq", "a mixture of experts"},
     {"heterogeneous_layers_config_path", "blocks of several kinds"},
 };
 
@@ -126,6 +125,7 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
   spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
   read_positions(fields, spec);
   read_block(fields, spec);
+  read_megatron_experts(fields, spec);
   spec.tied_embeddings = !fields.flag("untie_embeddings_and_output_weights", false);
   spec.attention_dropout = fields.maybe_number("attention_dropout", 0.0, 0.99).value_or(0.1);
   spec.residual_dropout = fields.maybe_number("hidden_dropout", 0.0, 0.99).value_or(0.1);

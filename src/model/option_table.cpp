@@ -203,6 +203,18 @@ constexpr OptionRow table[] = {
                  parallelism},
                 1, most_ranks)),
             of_megatron_core),
+    needing(newer(whole<&S::layout, &Layout::ep>(
+                {"--ep", "ep", "N",
+                 "ranks that share each layer's experts: expert parallelism, tokens going to the "
+                 "ranks that have theirs (1)",
+                 parallelism},
+                1, most_ranks)),
+            of_megatron_core),
+    needing(
+        newer(whole<&S::layout, &Layout::etp>(
+            {"--etp", "etp", "T", "ranks that share each expert (0: as many as --tp)", parallelism},
+            0, most_ranks)),
+        of_megatron_core),
     newer(whole<&S::layout, &Layout::pp>(
         {"--pp", "pp", "N",
          "ranks that have a part of the blocks each: a pipeline by torch.distributed.pipelining; "
@@ -431,6 +443,12 @@ constexpr OptionRow table[] = {
          "(PyTorch's default for the device)",
          device},
         {}, "^((:[0-9]+:[0-9]+)+)?$")),
+    needing(newer(flag<&S::runtime, &RuntimeChoice::deterministic>(
+                {"--deterministic", "deterministic", "",
+                 "Megatron-LM's --deterministic-mode: a mixture of experts puts tokens back in "
+                 "order by another kernel, which keeps more",
+                 device})),
+            of_megatron_core),
     choice<&S::runtime, &RuntimeChoice::kind, runtimes>(
         {"", "runtime", "", "whose step it is: PyTorch's or the trainer's", internal}),
     flag<&S::runtime, &RuntimeChoice::force>(
@@ -441,7 +459,6 @@ constexpr OptionRow table[] = {
 };
 
 constexpr OutOfScope out_of_scope[] = {
-    {"--ep", "expert parallelism moves tokens between ranks, which no pass here does"},
     {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},
 };

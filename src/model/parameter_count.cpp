@@ -76,11 +76,12 @@ ElementSum dense_mlp(const ModelSpec& spec) {
 
 ElementSum expert_mlp(const ModelSpec& spec, const MoeSpec& moe) {
   ElementSum sum;
-  sum.add({moe.experts, spec.hidden});                       // the router
-  sum.add({moe.experts, spec.hidden, moe.intermediate}, 3);  // gate_up and down
+  sum.add({moe.experts, spec.hidden});                   // the router
+  const std::int64_t matrices = spec.plain_mlp ? 2 : 3;  // up, or gate and up, and down
+  sum.add({moe.experts, spec.hidden, moe.intermediate}, matrices);
   if (moe.biased) sum.add({moe.experts, 1 + 2 * moe.intermediate + spec.hidden});
   if (moe.shared_intermediate == 0) return sum;
-  sum.add({spec.hidden, moe.shared_intermediate}, 3);
+  sum.add({spec.hidden, moe.shared_intermediate}, matrices);
   if (moe.shared_gate) sum.add({spec.hidden});
   return sum;
 }

@@ -67,12 +67,14 @@ void MegatronLayers::declare_block(std::int16_t index) {
     declare_norm(b.k_norm, b.k_norm_bias, spec_.head_dim, Module::k_norm);
   }
   declare_norm(b.norm2, b.norm2_bias, spec_.hidden, Module::norm2);
-  const std::int64_t wide = spec_.intermediate;
-  if (spec_.plain_mlp)
-    b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj, Split::columns);
-  else
-    b.up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj, Split::columns);
-  b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj, Split::rows);
+  if (has_experts(index)) declare_experts(b);
+  const std::int64_t wide =
+      has_experts(index) ? spec_.moe->shared_intermediate : spec_.intermediate;
+  if (wide > 0) {
+    const Module first = spec_.plain_mlp ? Module::up_proj : Module::gate_up_proj;
+    b.up = linear_parameters(h, up_width(wide), spec_.mlp_bias, first, Split::columns);
+    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj, Split::rows);
+  }
   m_.blocks[static_cast<std::size_t>(index)] = b;
   block_ = -1;
 }
@@ -81,7 +83,9 @@ void MegatronLayers::declare_block(std::int16_t index) {
 /// sequence and by scores of its own attention.
 void MegatronLayers::declare_memory_buffer() {
   const bool gathers = sequence_ && (!engine() || s_.stages.back().head);
-  const std::int64_t gathered = gathers ? seq_ * batch_ * spec_.hidden : 0;
+  std::int64_t gathered = gathers ? seq_ * batch_ * spec_.hidden : 0;
+  if (spec_.moe && !spec_.moe->megatron->all_to_all && config_.layout.expert_ranks() > 1)
+    gathered = std::max(gathered, own_tokens() * config_.layout.expert_ranks() * spec_.hidden);
   const std::int64_t scores = engine() ? 0 : batch_ * part(spec_.heads) * seq_ * seq_;
   if (gathered + scores == 0) return;
   m_.memory_buffer = p_.make({std::max(gathered, scores)}, dtype_, Role::buffer, at(Module::root));

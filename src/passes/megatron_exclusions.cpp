@@ -50,11 +50,27 @@ std::string instances_text(const StepConfig& c) {
          world_text(c);
 }
 
+std::string ep_text(const StepConfig& c) {
+  return "--ep " + std::to_string(c.layout.ep) +
+         (c.layout.etp > 0 ? " --etp " + std::to_string(c.layout.etp) : "");
+}
+template <auto text>
+std::string ep_with(const StepConfig& c) {
+  return ep_text(c) + " " + text(c);
+}
+std::string capacity_text(const StepConfig&) { return "--capacity-factor"; }
+std::string deterministic_text(const StepConfig&) { return "--deterministic"; }
+std::string dtype_text(const StepConfig& c) {
+  return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
+}
+std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
+
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 
 /// A GPT of Megatron-core: norms before attention and MLP, both added to what they read.
 bool is_gpt(const ModelSpec& m) {
-  if (m.graph != nullptr || m.moe || m.latent || m.tower || m.kv_sharing) return false;
+  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing)
+    return false;
   const bool norms = (m.norm == model::Norm::rms || m.norms_have_bias()) && !m.unit_offset_norm &&
                      !m.sandwich_norms && !m.post_norms_only && !m.qk_norm_whole &&
                      !m.embedding_norm && !m.side_by_side;
@@ -91,8 +107,9 @@ bool stages_fit(const ModelSpec& m, const StepConfig& c) {
 constexpr Exclusion all_exclusions[] = {
     {"--transformer-impl, a model that is no GPT of its",
      "its layers are planned with LayerNorm or RMSNorm before attention and MLP, of GELU, squared "
-     "ReLU or gated SiLU, with learned or rotary positions; experts, latent attention and the rest "
-     "are not yet",
+     "ReLU or gated SiLU, with learned or rotary positions; experts as Megatron-LM's arguments "
+     "have "
+     "them, latent attention and the rest not yet",
      "use --transformer-impl hf", [](const ModelSpec& m, const StepConfig&) { return !is_gpt(m); },
      with_model},
     {"--transformer-impl, a sliding window within --seq", "its masks are not planned yet",
@@ -263,6 +280,74 @@ constexpr Exclusion all_exclusions[] = {
        return c.layout.replica_ranks() % c.layout.optimizer_instances != 0;
      },
      with<instances_text>},
+    {"--ep N or --etp T, a model without experts", "there is nothing to share", "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return !m.moe && (c.layout.ep > 1 || c.layout.etp > 0);
+     },
+     with<ep_text>},
+    {"--ep N --etp T --world W", "N times T times the ranks of the pipeline must divide W",
+     "give a world that is a multiple of it",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && c.layout.world % (c.layout.pp * c.layout.expert_ranks()) != 0;
+     },
+     with<ep_with<world_text>>},
+    {"--ep N that does not divide the experts, or leaves a rank more than 30",
+     "each rank has as many as every other", "give an N that divides them, or a greater one",
+     [](const ModelSpec& m, const StepConfig& c) {
+       constexpr std::int64_t most = 30;  // of a node's inputs and outputs
+       return m.moe && (m.moe->experts % c.layout.ep != 0 || m.moe->experts / c.layout.ep > most);
+     },
+     with<ep_text>},
+    {"--etp T or --tp T that does not divide the experts' or the shared expert's width",
+     "each rank has as much as every other", "give a T that divides it",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && (m.moe->intermediate % c.layout.expert_tp() != 0 ||
+                        m.moe->shared_intermediate % c.layout.tp != 0);
+     },
+     with<ep_with<tp_text>>},
+    {"--transformer-impl --tp T --no-sp, a mixture of experts",
+     "Megatron-core trains experts with sequence parallelism alone", "leave out --no-sp",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && c.layout.tp > 1 && !c.layout.sequence_parallel;
+     },
+     with<no_sp_text>},
+    {"--transformer-impl local, moe_grouped_gemm",
+     "its own grouped products are CUTLASS's, which are not planned",
+     "use --transformer-impl transformer_engine",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.run.transformer_impl == TransformerImpl::local && m.moe && m.moe->megatron &&
+              m.moe->megatron->grouped;
+     },
+     with_model},
+    {"--transformer-impl, a mixture of experts in fp16", "not planned yet", "use bf16",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && c.precision.compute_dtype == DType::f16;
+     },
+     with<dtype_text>},
+    {"--transformer-impl --capacity-factor F", "its experts are planned with balanced loads",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) { return m.moe && c.run.capacity_factor != 1.0; },
+     with<capacity_text>},
+    {"--transformer-impl --batch B --seq S, tokens that do not spread evenly over the experts",
+     "each expert has as many as every other", "give a --batch or --seq that does",
+     [](const ModelSpec& m, const StepConfig& c) {
+       if (!m.moe) return false;
+       const std::int64_t ranks = c.layout.expert_ranks(), parts = c.layout.tp;
+       return (c.run.batch * c.local_seq() / parts * ranks * m.moe->top_k) % m.moe->experts != 0;
+     },
+     with<seq_text>},
+    {"--optimizer-instances N that does not divide the ranks of an expert",
+     "an instance of the optimizer has as many ranks as every other",
+     "give an N that divides world / (pp ep etp)",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.moe && c.layout.ep > 1 &&
+              c.layout.expert_replicas() % c.layout.optimizer_instances != 0;
+     },
+     with<ep_with<instances_text>>},
+    {"--deterministic, a model without experts",
+     "it changes what is planned of a mixture of experts alone", "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) { return c.runtime.deterministic && !m.moe; },
+     with<deterministic_text>},
     {"--transformer-impl --no-loss-parallel",
      "Megatron-core's loss is always on parts of the vocabulary", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return !c.layout.loss_parallel; }},

@@ -188,8 +188,8 @@ ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
   h = attention(b, h);
   const V middle = bias_dropout_add(h, b.o.bias, x);
   h = norm(middle, b.norm2, b.norm2_bias, Module::norm2);
-  h = mlp(b, h);
-  const V y = bias_dropout_add(h, b.down.bias, middle);
+  h = has_experts(index) ? moe(b, h) : mlp(b, h);
+  const V y = bias_dropout_add(h, has_experts(index) ? ir::no_id : b.down.bias, middle);
   block_ = -1;
   return y;
 }

@@ -25,6 +25,11 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+/// Ranks of an instance of the distributed optimizer, of which each has a part of the buffer.
+std::int64_t parts_of(const Layout& layout, bool experts) {
+  return experts ? layout.expert_replicas() / layout.optimizer_instances : layout.instance_ranks();
+}
+
 /// Where each parameter stands in the buffers, which begin with the last one. The distributed
 /// optimizer begins each at a multiple of 64, and the buffer is one of 128 and of its ranks.
 struct Places {
@@ -32,16 +37,18 @@ struct Places {
   std::int64_t elements = 0;
 };
 
-Places places_of(const StepProgram& step, const StepConfig& c) {
+/// Of experts that not all data-parallel ranks have, or of all other parameters.
+Places places_of(const StepProgram& step, const StepConfig& c, bool experts) {
   Places places;
   places.begin.resize(step.parameters.size());
   for (std::size_t i = step.parameters.size(); i-- > 0;) {
+    if (step.parameters[i].expert != experts) continue;
     if (distributed(c)) places.elements = rounded_up(places.elements, 64);
     places.begin[i] = places.elements;
     places.elements += step.program.value(step.parameters[i].value).shape.numel();
   }
   if (distributed(c))
-    places.elements = rounded_up(places.elements, std::lcm(c.layout.instance_ranks(), 128));
+    places.elements = rounded_up(places.elements, std::lcm(parts_of(c.layout, experts), 128));
   return places;
 }
 
@@ -54,18 +61,24 @@ DType main_gradients(const StepConfig& c) {
 
 void make_buffers(StepProgram& step, const ModelSpec&, const StepConfig& c) {
   ir::Program& p = step.program;
-  const Places places = places_of(step, c);
-  const ValueId all =
-      p.make({places.elements}, main_gradients(c), Role::gradient, {-1, ir::Module::root});
-  step.resident.push_back(all);
+  const Places places[] = {places_of(step, c, false), places_of(step, c, true)};
+  ValueId all[] = {no_id, no_id};
+  for (const int kind : {0, 1}) {
+    if (places[kind].elements == 0) continue;
+    all[kind] =
+        p.make({places[kind].elements}, main_gradients(c), Role::gradient, {-1, ir::Module::root});
+    step.resident.push_back(all[kind]);
+  }
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     Parameter& parameter = step.parameters[i];
     parameter.stored = parameter.value;
     parameter.optimized = i;
     step.resident.push_back(parameter.value);
     const ir::Shape shape = p.value(parameter.value).shape;
+    const int kind = parameter.expert ? 1 : 0;
     step.optimized.push_back(
-        {parameter.value, p.reshape(p.narrow(all, 0, places.begin[i], shape.numel()), shape)});
+        {parameter.value,
+         p.reshape(p.narrow(all[kind], 0, places[kind].begin[i], shape.numel()), shape)});
   }
 }
 
@@ -93,10 +106,10 @@ void run_collective(ir::Program& p, OpKind kind, const std::vector<ValueId>& inp
 
 /// finalize_model_grads: sums over the ranks that have the same parameters, in the buffer; with
 /// zero1 each rank's part of it over its instance, then over the instances.
-void reduce_gradients(ir::Program& p, ValueId all, const Layout& layout) {
-  if (layout.replica_ranks() < 2) return;
+void reduce_gradients(ir::Program& p, ValueId all, const Layout& layout, bool experts) {
+  if ((experts ? layout.expert_replicas() : layout.replica_ranks()) < 2) return;
   if (layout.shard != Sharding::zero1) return run_collective(p, OpKind::all_reduce, {all});
-  const std::int64_t ranks = layout.instance_ranks();
+  const std::int64_t ranks = parts_of(layout, experts);
   if (ranks > 1) run_collective(p, OpKind::reduce_scatter, {all});
   if (layout.optimizer_instances > 1)
     run_collective(p, OpKind::all_reduce,
@@ -143,12 +156,18 @@ void optimize(StepProgram& step, const ModelSpec&, const StepConfig& c) {
     masters.push_back({v, gradient});
   };
   for (const Parameter& parameter : step.parameters) parameters.push_back(parameter.value);
-  const ValueId all = p.root(step.optimized.front().gradient);
-  reduce_gradients(p, all, c.layout);
-  if (distributed(c)) {
-    const std::int64_t own = p.value(all).shape.numel() / c.layout.instance_ranks();
+  ValueId buffers[] = {no_id, no_id};  // of experts the second
+  for (std::size_t i = 0; i < step.parameters.size(); ++i)
+    buffers[step.parameters[i].expert ? 1 : 0] = p.root(step.optimized[i].gradient);
+  for (const bool experts : {false, true}) {
+    const ValueId all = buffers[experts ? 1 : 0];
+    if (all == no_id) continue;
+    reduce_gradients(p, all, c.layout, experts);
+    if (!distributed(c)) continue;
+    const std::int64_t own = p.value(all).shape.numel() / parts_of(c.layout, experts);
     master({own}, {-1, ir::Module::optimizer}, p.narrow(all, 0, 0, own));
-  } else {
+  }
+  if (!distributed(c)) {
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
       master(p.value(step.parameters[i].value).shape, step.parameters[i].module,
              step.optimized[i].gradient);

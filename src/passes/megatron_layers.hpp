@@ -26,8 +26,9 @@ class MegatronLayers : private Emission {
  private:
   using Block = BlockValues;
 
-  /// What a layer that is split over tensor-parallel ranks does with its input and output.
-  enum class Split : std::uint8_t { columns, rows };
+  /// What a layer that is split over tensor-parallel ranks does with its input and output; an
+  /// expert's leaves both to those that move tokens.
+  enum class Split : std::uint8_t { columns, rows, none };
 
   // megatron_declare.cpp
   void declare_memory_buffer();
@@ -45,6 +46,39 @@ class MegatronLayers : private Emission {
   V norm(V x, V weight, V bias, ir::Module leaf);
   V bias_dropout_add(V x, V bias, V residual);
   V activate(V x, V bias);
+
+  // megatron_router.cpp
+  /// What the router chose, of this rank's tokens.
+  struct Routing {
+    V weights{};  ///< [tokens, experts]
+    V chosen{};   ///< [tokens, experts], booleans
+  };
+  Routing route(const Block& b, V x);
+  V router_logits(V x, V weight);
+  Routing by_sinkhorn(V logits);
+  Routing by_top_k(V logits);
+  V with_aux_loss(V weights, V logits);
+
+  // megatron_dispatch.cpp
+  void declare_experts(Block& b);
+  V moe(const Block& b, V x);
+  V by_all_gather(const Block& b, V x, const Routing& routing);
+  V by_all_to_all(const Block& b, V x, const Routing& routing);
+  /// Rows in the order of experts, and which of the input's they are.
+  struct Permuted {
+    V rows{}, weights{}, places{};
+  };
+  Permuted permute(V x, V weights, V chosen, std::int64_t rows, std::int64_t experts);
+  V unpermute(V rows, V places, std::int64_t tokens);
+  V exchange(ir::OpKind kind, V x, std::int64_t rows, bool buffered = false);
+  V reordered(V x);
+  V cast(V x, DType type);
+
+  // megatron_experts.cpp
+  V experts(const Block& b, V rows, V weights);
+  V expert_mlp(const LinearValues& up, const LinearValues& down, V rows, V weights);
+  V weighted_activation(V x, V weights);
+  V grouped_linear(V x, const std::vector<LinearValues>& layers);
 
   // megatron_attention.cpp
   V attention(const Block& b, V x);
@@ -81,6 +115,18 @@ class MegatronLayers : private Emission {
   /// `made` of a kernel becomes what an autograd node with `backward` puts out, which is given the
   /// node's inputs first, then the gradient of `made`.
   V node(ir::OpKind kind, const std::vector<V>& inputs, V made, ir::CompiledGraph backward);
+  [[nodiscard]] bool has_experts(std::int64_t block) const {
+    return spec_.moe && spec_.sparse_block[static_cast<std::size_t>(block)];
+  }
+  /// Of this rank's residual stream.
+  [[nodiscard]] std::int64_t own_tokens() const { return seq_ * batch_ / (sequence_ ? tp_ : 1); }
+  [[nodiscard]] std::int64_t local_experts() const {
+    return spec_.moe->experts / config_.layout.ep;
+  }
+  /// Rows of a first layer: gate and up are one.
+  [[nodiscard]] std::int64_t up_width(std::int64_t wide) const {
+    return spec_.plain_mlp ? wide : 2 * wide;
+  }
   [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   [[nodiscard]] bool engine() const {

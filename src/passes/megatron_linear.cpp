@@ -30,7 +30,7 @@ ir::ValueId MegatronLayers::linear(V x, V weight, V bias, Split split, Module le
   const bool gathers = split == Split::columns && sequence_;
   const bool buffered = gathers && gathers_into_buffer(leaf);
   const bool scatters = split == Split::rows && sequence_;
-  const bool sums = tp_ > 1 && !sequence_;
+  const bool sums = tp_ > 1 && !sequence_ && split != Split::none;
   const Shape own = shape(x), whole = gathers ? with(own, 0, own[0] * tp_) : own;
   const std::int64_t in = own.back(), n = shape(weight)[0];
   const auto inner = [](std::int64_t k) { return static_cast<std::int32_t>(k); };

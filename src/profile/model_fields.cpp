@@ -84,6 +84,14 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   if (m.head_bias && m.moe) fields.push_back({"head_bias", m.head_bias});
   if (m.repeats_keys) fields.push_back({"repeats_keys", m.repeats_keys});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});
+  if (moe.megatron) {
+    fields.push_back({"moe.megatron.sinkhorn", moe.megatron->sinkhorn});
+    fields.push_back({"moe.megatron.aux_loss", moe.megatron->aux_loss});
+    fields.push_back({"moe.megatron.pre_softmax", moe.megatron->pre_softmax});
+    fields.push_back({"moe.megatron.wide_router", moe.megatron->wide_router});
+    fields.push_back({"moe.megatron.grouped", moe.megatron->grouped});
+    fields.push_back({"moe.megatron.all_to_all", moe.megatron->all_to_all});
+  }
   if (moe.groups > 1) {
     fields.push_back({"moe.groups", moe.groups});
     fields.push_back({"moe.top_groups", moe.top_groups});

@@ -68,6 +68,16 @@ void visit(Spec& m, Io io) {
   io("sparse_block", m.sparse_block);
 }
 
+template <typename Experts, typename Io>
+void visit_megatron(Experts& m, Io io) {
+  io("sinkhorn", m.sinkhorn);
+  io("aux_loss", m.aux_loss);
+  io("pre_softmax", m.pre_softmax);
+  io("wide_router", m.wide_router);
+  io("grouped", m.grouped);
+  io("all_to_all", m.all_to_all);
+}
+
 /// Later than the first files: there only where a model has another value than the default.
 template <typename Spec, typename Io>
 void visit_later(Spec& m, Io io) {
@@ -123,6 +133,9 @@ Json model_json(const model::ModelSpec& spec) {
     out["moe"]["groups"] = spec.moe->groups;
     out["moe"]["top_groups"] = spec.moe->top_groups;
   }
+  if (spec.moe && spec.moe->megatron)
+    visit_megatron(*spec.moe->megatron,
+                   [&](const char* name, bool value) { out["moe"]["megatron"][name] = value; });
   if (spec.latent)
     visit_latent(*spec.latent, [&](const char* name, auto value) { out["latent"][name] = value; });
   if (spec.moe && spec.moe->input_jitter) out["moe"]["input_jitter"] = true;
@@ -187,6 +200,10 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
         moe.at("top_groups").get_to(spec.moe->top_groups);
       }
       if (moe.contains("input_jitter")) moe["input_jitter"].get_to(spec.moe->input_jitter);
+      if (moe.contains("megatron"))
+        visit_megatron(spec.moe->megatron.emplace(), [&](const char* name, bool& member) {
+          moe["megatron"].at(name).get_to(member);
+        });
       if (moe.contains("scaling")) moe["scaling"].get_to(spec.moe->scaling);
     }
     if (json.contains("latent")) {

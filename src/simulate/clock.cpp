@@ -148,6 +148,7 @@ Run run_of(const StepConfig& config) {
   if (config.layout.optimizer_instances > 1) run.shards = config.layout.instance_ranks();
   run.tp = config.layout.tp;
   run.cp = config.layout.cp;
+  run.expert_ranks = config.layout.expert_ranks();
   run.node_size = config.layout.node_size;
   run.network = config.layout.network_gbps * 1e9 / 8.0;
   run.attention = config.run.attention;
@@ -210,7 +211,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       const bool exchanged = op.kind == OpKind::ring_exchange;  // what is sent may be read
       for (ir::ValueId v : p.inputs(op))
         if (!exchanged) ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
-      if (exchanged || is_tensor_parallel(op.kind))  // the next op reads what it made
+      if (exchanged || is_tensor_parallel(op.kind) ||
+          is_expert_parallel(op.kind))  // the next op reads what it made
         for (ir::ValueId v : p.outputs(op))
           ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;

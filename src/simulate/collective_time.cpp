@@ -28,6 +28,7 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   const std::int64_t node = d.ranks_of_node(run.node_size);
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
+  if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};
   if (run.tp > 1) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
   if (op.kind != OpKind::all_reduce || shards == run.world) return {shards, std::min(shards, node)};
   // Replicas of a shard are `shards` ranks apart.
@@ -40,6 +41,11 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
 bool is_tensor_parallel(OpKind kind) {
   return kind == OpKind::tp_all_gather || kind == OpKind::tp_reduce_scatter ||
          kind == OpKind::tp_all_reduce;
+}
+
+bool is_expert_parallel(OpKind kind) {
+  return kind == OpKind::ep_all_gather || kind == OpKind::ep_reduce_scatter ||
+         kind == OpKind::all_to_all;
 }
 
 double send_seconds(double bytes, bool leaves_node, const Device& d, const Run& run) {
@@ -55,7 +61,8 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   if (op.kind == OpKind::ring_exchange)
     return send_seconds(bytes, run.tp * run.cp > d.ranks_of_node(run.node_size), d, run);
   const Group group = group_of(op, d, run);
-  if (is_tensor_parallel(op.kind))  // of an all-gather, what it makes
+  if (is_tensor_parallel(op.kind) ||
+      is_expert_parallel(op.kind))  // of an all-gather, what it makes
     for (ir::ValueId v : p.outputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
   const bool reduce = is_all_reduce(op.kind);
   const double passes = reduce ? 2.0 : 1.0, ranks = static_cast<double>(group.ranks),

@@ -7,6 +7,8 @@ namespace ac_advisor::simulate {
 
 /// Among the ranks that share a layer, which are neighbours.
 [[nodiscard]] bool is_tensor_parallel(ir::OpKind kind);
+/// A collective between the ranks that share a layer's experts.
+[[nodiscard]] bool is_expert_parallel(ir::OpKind kind);
 /// Seconds of a collective. Ring algorithms: all-gather and reduce-scatter move (W - 1) / W of the
 /// whole buffer through each rank's link, all-reduce twice that (NVIDIA nccl-tests,
 /// doc/PERFORMANCE.md). Between nodes, a node's rings share the networks of its GPUs.

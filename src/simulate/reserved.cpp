@@ -159,11 +159,24 @@ class Steps {
   /// Transformer Engine's products share one workspace (pytorch/cpp_extensions/gemm.py, v2.9,
   /// get_cublas_workspace_size_bytes).
   void use_engine() {
-    constexpr std::int64_t hopper = 90, mib = 1 << 20;
     if (!m_.workspaces || has_engine_) return;
     has_engine_ = true;
+    take_engine_workspaces(1);
+  }
+
+  /// Products of experts run on four streams, each with a workspace of its own (Transformer Engine
+  /// 2.11, pytorch/cpp_extensions/gemm.py, get_cublas_workspace; common/util/multi_stream.cpp).
+  void use_grouped_engine() {
+    constexpr int streams = 4;
+    if (!m_.workspaces || has_grouped_engine_) return;
+    has_grouped_engine_ = true;
+    take_engine_workspaces(streams);
+  }
+  void take_engine_workspaces(int count) {
+    constexpr std::int64_t hopper = 90, mib = 1 << 20;
     const std::int64_t bytes = m_.target.compute_capability >= hopper ? 32 * mib + 1024 : 4 * mib;
-    blocks_.cublas_workspace += allocator_.size(request(bytes, ir::no_id));
+    for (int i = 0; i < count; ++i)
+      blocks_.cublas_workspace += allocator_.size(request(bytes, ir::no_id));
   }
 
   void use_scratch(std::size_t op) {
@@ -278,6 +291,8 @@ class Steps {
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
       if (m_.target.engine && of_engine(op)) {
         use_engine();
+      } else if (m_.target.engine && op.kind == ir::OpKind::grouped_mm) {
+        use_grouped_engine();
       } else if (!m_.target.trainer) {
         if (has_bias(op)) use_cublaslt(thread);
         if (runs_cublas(op)) use_cublas(thread);
@@ -323,7 +338,7 @@ class Steps {
   std::vector<std::int64_t> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
-  bool has_engine_ = false, has_pooled_ = false;
+  bool has_engine_ = false, has_grouped_engine_ = false, has_pooled_ = false;
   BlockSizes blocks_;
 };
 

@@ -357,6 +357,14 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
              {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--global-batch-size 8\n",
               "--cross-entropy-loss-fusion\n", "--cross-entropy-fusion-impl native\n",
               "--num-distributed-optimizer-instances 2\n"}));
+  model::ModelSpec mixture = llama_8b();
+  mixture.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 14336};
+  mixture.moe->megatron.emplace();
+  shared.layout.ep = 2;
+  shared.runtime.deterministic = true;
+  CHECK(says(exported("megatron", mixture, shared),
+             {"--expert-model-parallel-size 2\n", "--expert-tensor-parallel-size 2\n",
+              "--deterministic-mode\n"}));
   model::ModelSpec dropping = llama_8b();
   dropping.residual_dropout = 0.05;
   CHECK(says(exported("megatron", dropping, c), {"--hidden-dropout 0.05\n"}));

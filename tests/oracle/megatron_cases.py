@@ -166,10 +166,55 @@ def fused_losses():
         yield case("larger_4layers", 1, **fused)
 
 
+# Kinds of mixtures, as Megatron-LM's functional tests have them: no biases, and with these no fused GELU.
+EXPERTS = {"num_moe_experts": 8, "add_bias_linear": False}
+SINKHORN = EXPERTS | {"moe_router_topk": 1, "moe_router_load_balancing_type": "sinkhorn"}
+TOP2 = EXPERTS | {"moe_router_topk": 2, "moe_aux_loss_coeff": 0.01, "moe_grouped_gemm": True}
+ALLTOALL = {"moe_token_dispatcher_type": "alltoall"}
+MIXTURES = {
+    "sinkhorn": SINKHORN, "top2": TOP2, "top2_sequential": TOP2 | {"moe_grouped_gemm": False},
+    "sinkhorn_grouped": SINKHORN | {"moe_grouped_gemm": True},
+    "top2_alltoall": TOP2 | ALLTOALL, "top2_alltoall_sequential": TOP2 | ALLTOALL | {"moe_grouped_gemm": False},
+    "top2_shared": EXPERTS | ALLTOALL | {"moe_router_topk": 2, "moe_grouped_gemm": True, "moe_router_dtype": "fp32",
+                                         "moe_ffn_hidden_size": 1024, "moe_shared_expert_intermediate_size": 512},
+    "top2_fp32": TOP2 | {"moe_router_dtype": "fp32", "moe_aux_loss_coeff": 0.0},
+    "mixtral": LLAMA | TOP2 | ALLTOALL | {"ffn_hidden_size": 1792, "num_query_groups": 2},
+}
+MODELS |= {f"golden_{name}_4layers": GOLDEN | {"num_layers": 4} | values for name, values in MIXTURES.items()}
+MODELS |= {f"golden_{name}": GOLDEN | MIXTURES[name] for name in ("sinkhorn", "top2")}
+
+
+def experts():
+    """Mixtures of experts: one rank, expert groups, those with tensor-parallel ranks, stages and rings."""
+    unfused = PLANNED | {"bias_activation_fusion": False}
+    sharded = {"last_rank": True} | SEQUENCE | SHARDED
+    for name in MIXTURES:
+        options = UNFUSED | (PLANNED if name == "mixtral" else unfused)
+        model = f"golden_{name}_4layers"
+        yield case(model, 4, 2, **options)
+        yield case(model, 4, 2, 4, ep=4, last_rank=True, **options)
+        yield case(model, 4, 2, 8, tp=2, ep=2, **sharded, **options)
+        yield case(model, 4, 2, 8, tp=2, ep=4, etp=1, last_rank=True, **SEQUENCE, **options)
+        if name in ("sinkhorn", "top2", "top2_alltoall", "mixtral"):
+            yield case(model, 4, 2, 8, tp=2, ep=2, deterministic=False, **sharded, **options)
+            for rank in (0, 1):
+                yield case(model, 4, 4, 8, tp=2, pp=2, pp_rank=rank, ep=2, **sharded, **options)
+    for options in (LOCAL, FLASH):
+        yield case("golden_sinkhorn", 4, 4, 8, tp=4, pp=2, pp_rank=1, ep=2, etp=2, last_rank=True, **SEQUENCE, **unfused,
+                   **options)
+    for tp in (1, 2):
+        yield case("golden_sinkhorn", 4, 4, 8, tp=tp, cp=2, pp=2, pp_rank=1, ep=2, last_rank=True, sequence_parallel=tp > 1,
+                   **unfused, **FLASH)
+    yield case("golden_sinkhorn", 4, 2, 4, tp=2, optimizer_instances=2, **sharded, **unfused, **UNFUSED)
+    for name in ("sinkhorn", "top2", "top2_alltoall"):
+        for how in ("full:1", "selective"):
+            yield case(f"golden_{name}_4layers", 4, 2, 8, tp=2, ep=2, recompute=how, **sharded, **unfused, **UNFUSED)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
-                  sequences_in_parts(), instances(), fused_losses()):
+                  sequences_in_parts(), instances(), fused_losses(), experts()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -13,8 +13,8 @@ import megatron_cases
 
 SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine 2.11.0, emulated h100-80gb"
 ATTENTION = {"unfused": "eager", "flash": "flash", "fused": "cudnn"}
-NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights"}
-NOT_PLANNED = ("bias_activation_fusion", "bias_dropout_fusion", "masked_softmax_fusion", "deterministic")
+NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights", "num_moe_experts": "num_experts"}
+NOT_PLANNED = ("bias_dropout_fusion", "masked_softmax_fusion")
 
 
 def model(values):
@@ -26,9 +26,15 @@ def replicas(entry):
     return entry["world"] // (entry.get("tp", 1) * entry.get("pp", 1))
 
 
+def experts(entry):
+    return "num_moe_experts" in megatron_cases.config_of(entry["model"])
+
+
 def is_planned(entry):
     sharded_alone = entry.get("use_distributed_optimizer") and replicas(entry) == 1
-    return not sharded_alone and not any(key in entry for key in NOT_PLANNED)
+    # Experts have no biases: their activations are not fused with them. Determinism changes what their tokens go back by.
+    of_dense = not experts(entry) and ("bias_activation_fusion" in entry or "deterministic" in entry)
+    return not sharded_alone and not of_dense and not any(key in entry for key in NOT_PLANNED)
 
 
 def options(entry):
@@ -41,6 +47,12 @@ def options(entry):
         values |= {"tp": entry["tp"], "sp": entry.get("sequence_parallel", False)}
     if entry.get("cp", 1) > 1:
         values["cp"] = entry["cp"]
+    if entry.get("ep", 1) > 1:
+        values["ep"] = entry["ep"]
+    if entry.get("etp"):
+        values["etp"] = entry["etp"]
+    if experts(entry) and entry.get("deterministic", True):
+        values["deterministic"] = True
     if entry.get("optimizer_instances", 1) > 1:
         values["optimizer_instances"] = entry["optimizer_instances"]
     if replicas(entry) > 1:

@@ -25,14 +25,16 @@ if importlib.util.find_spec("transformer_engine_torch"):  # stand-ins, before Me
     import megatron_apex  # noqa: F401
     import megatron_flash  # noqa: F401
 from megatron.core import parallel_state
+from megatron.core.models.common.embeddings.rotary_pos_embedding import RotaryEmbedding
 from megatron.core.optimizer import USING_PYTORCH_OPTIMIZER
+from megatron.core.transformer.moe import moe_utils
 
 import emulated_peaks
 import megatron_cases
 import megatron_step
 
 emulated_peaks.config_of = megatron_cases.config_of
-DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "optimizer_instances": 1, "layers_per_virtual_stage": 0,
+DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "ep": 1, "etp": 0, "optimizer_instances": 1, "layers_per_virtual_stage": 0,
             "sequence_parallel": False, "attn": "auto",
             "optimizer": "fused", "use_distributed_optimizer": False, "overlap_grad_reduce": False,
             "overlap_param_gather": False, "masked_softmax_fusion": True, "bias_dropout_fusion": True,
@@ -64,6 +66,7 @@ def steps(entry, marks, _):
         del reported
     setup, *found = found + [marks.figures]
     marks.figures = {}
+    megatron_step.forget(model)
     return [setup, *found]
 
 
@@ -99,6 +102,9 @@ def let_go():
     parallel_state.destroy_model_parallel()
     torch.use_deterministic_algorithms(False)
     torch._dynamo.reset()
+    RotaryEmbedding.forward.cache_clear()
+    moe_utils.MoEAuxLossAutoScaler.main_loss_backward_scale = None
+    moe_utils.get_moe_layer_wise_logging_tracker().clear()
     for backend in ("FLASH", "FUSED", "UNFUSED"):
         os.environ.pop(f"NVTE_{backend}_ATTN", None)
     if not USING_PYTORCH_OPTIMIZER:

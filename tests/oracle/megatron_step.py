@@ -12,12 +12,17 @@ from megatron.core.fusions.fused_bias_dropout import bias_dropout_add_fused_trai
 from megatron.core.fusions.fused_bias_gelu import bias_gelu
 from megatron.core.fusions.fused_bias_swiglu import bias_swiglu
 from megatron.core.models.gpt import GPTModel
-from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec, get_gpt_layer_with_transformer_engine_spec
+from megatron.core.models.gpt.gpt_layer_specs import (
+    get_gpt_decoder_block_spec,
+    get_gpt_layer_local_spec,
+    get_gpt_layer_with_transformer_engine_spec,
+)
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func, schedules
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.enums import AttnBackend
 from megatron.core.transformer.module import Float16Module
+from megatron.core.transformer.moe.router import TopKRouter
 from megatron.core.utils import get_batch_on_this_cp_rank
 
 OF_MODEL = ("vocab_size", "max_position_embeddings", "position_embedding_type", "untied", "squared_relu")
@@ -31,6 +36,7 @@ def layout(entry):
     parallel_state.initialize_model_parallel(
         tensor_model_parallel_size=entry["tp"], pipeline_model_parallel_size=entry["pp"],
         context_parallel_size=entry["cp"], num_distributed_optimizer_instances=entry["optimizer_instances"],
+        expert_model_parallel_size=entry["ep"], expert_tensor_parallel_size=entry["etp"] or entry["tp"],
         virtual_pipeline_model_parallel_size=chunks)
     tensor_parallel.model_parallel_cuda_manual_seed(1234)
     return chunks
@@ -61,6 +67,7 @@ def config_of(entry, values, chunks):
         **sizes, **recompute, bf16=True, params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
         transformer_impl=entry["impl"], attention_backend=AttnBackend[entry["attn"]],
         tensor_model_parallel_size=entry["tp"], pipeline_model_parallel_size=entry["pp"],
+        expert_model_parallel_size=entry["ep"], expert_tensor_parallel_size=entry["etp"] or entry["tp"],
         context_parallel_size=entry["cp"], virtual_pipeline_model_parallel_size=chunks,
         sequence_parallel=entry["sequence_parallel"], cross_entropy_loss_fusion=entry["cross_entropy_fusion"],
         deallocate_pipeline_outputs=True, overlap_p2p_comm=bool(chunks), batch_p2p_comm=not chunks,
@@ -96,7 +103,9 @@ def padded(vocabulary, ranks):
 
 def make_model(entry, values, config, chunks):
     """get_model: this rank's chunks, each inside Float16Module and DistributedDataParallel."""
-    if entry["impl"] == "local":
+    if "num_moe_experts" in values:
+        spec = get_gpt_decoder_block_spec(config, entry["impl"] != "local", normalization=config.normalization)
+    elif entry["impl"] == "local":
         spec = get_gpt_layer_local_spec(qk_layernorm=config.qk_layernorm, normalization=config.normalization)
     else:
         spec = get_gpt_layer_with_transformer_engine_spec(qk_layernorm=config.qk_layernorm)
@@ -190,6 +199,35 @@ def forward_step(enter, data, model):
 
 
 @contextlib.contextmanager
+def balanced():
+    """Routers choose each expert as often as every other: what they would choose is computed from large float tensors, which
+    the emulated device does not compute."""
+    routing = TopKRouter.routing
+
+    def in_turn(router, *args, **kwargs):
+        probs, chosen = routing(router, *args, **kwargs)
+        tokens, experts = chosen.shape
+        turns = torch.arange(tokens * router.topk).view(tokens, router.topk) % experts
+        chosen.data.copy_(torch.zeros(tokens, experts, dtype=torch.bool).scatter_(1, turns, True))
+        return probs, chosen
+
+    TopKRouter.routing = in_turn
+    try:
+        yield
+    finally:
+        TopKRouter.routing = routing
+
+
+def forget(model):
+    """What dispatchers of tokens keep of the last micro-batch has its graph, and that the model: no collector sees the cycle."""
+    for chunk in model:
+        for module in chunk.modules():
+            kept = vars(getattr(module, "token_dispatcher", None) or object)
+            for name in [name for name, value in kept.items() if isinstance(value, torch.Tensor)]:
+                setattr(module.token_dispatcher, name, None)
+
+
+@contextlib.contextmanager
 def phases(model, enter):
     """Backward of a micro-batch begins a phase; the loss is begun by the output layer's end."""
     backward = schedules.backward_step
@@ -213,7 +251,7 @@ def train_step(entry, model, optimizer, data, enter):
     for chunk in model:
         chunk.zero_grad_buffer()
     optimizer.zero_grad()
-    with phases(model, enter):
+    with phases(model, enter), balanced():
         losses = get_forward_backward_func()(
             forward_step_func=functools.partial(forward_step, enter), data_iterator=data, model=model,
             num_microbatches=entry["micro_batches"], seq_length=entry["seq"], micro_batch_size=entry["batch"],

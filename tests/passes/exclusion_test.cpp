@@ -76,6 +76,20 @@ void by_megatron(model::ModelSpec& m, StepConfig& c) {
   c.memory.hold_output = false;
 }
 
+/// … with four experts in each block, of which a token has two.
+void with_experts(model::ModelSpec& m, StepConfig& c) {
+  by_megatron(m, c);
+  m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+  m.moe->megatron.emplace();
+  m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+}
+void over_experts(StepConfig& c, std::int64_t ep, std::int64_t world) {
+  c.layout.ep = ep;
+  c.layout.world = world;
+  c.layout.shard = Sharding::ddp;
+  c.precision.reduce_dtype = DType::f32;
+}
+
 /// A step with an image a sequence, of an encoder that is planned with them.
 void with_image(model::ModelSpec& m, StepConfig& c) {
   m.tower.emplace();
@@ -98,7 +112,7 @@ const Case cases[] = {
        by_megatron(m, c);
        m.moe.emplace();
      },
-     "experts, latent attention"},
+     "latent attention and the rest not yet"},
     {"--transformer-impl, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -287,6 +301,79 @@ const Case cases[] = {
        c.layout.optimizer_instances = 3;
      },
      "--optimizer-instances 3 --world 4"},
+    {"--ep N or --etp T, a model without experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       over_experts(c, 2, 2);
+     },
+     "--ep 2: there is nothing to share"},
+    {"--ep N --etp T --world W",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       over_experts(c, 2, 3);
+     },
+     "--ep 2 --world 3"},
+    {"--ep N that does not divide the experts, or leaves a rank more than 30",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       over_experts(c, 3, 3);
+     },
+     "--ep 3"},
+    {"--etp T or --tp T that does not divide the experts' or the shared expert's width",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       over_experts(c, 1, 3);
+       c.layout.etp = 3;
+     },
+     "--etp 3"},
+    {"--transformer-impl --tp T --no-sp, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.layout.tp = c.layout.world = 2;
+       c.layout.sequence_parallel = false;
+     },
+     "--tp 2 --no-sp"},
+    {"--transformer-impl local, moe_grouped_gemm",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.run.transformer_impl = TransformerImpl::local;
+       m.moe->megatron->grouped = true;
+     },
+     "CUTLASS"},
+    {"--transformer-impl, a mixture of experts in fp16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f16;
+       c.optimizer.grad_scaler = true;
+     },
+     "--param-dtype fp16"},
+    {"--transformer-impl --capacity-factor F",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.run.capacity_factor = 2.0;
+     },
+     "--capacity-factor"},
+    {"--transformer-impl --batch B --seq S, tokens that do not spread evenly over the experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.run.batch = 1;
+       c.run.seq = 15;
+     },
+     "--seq 15"},
+    {"--optimizer-instances N that does not divide the ranks of an expert",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       over_experts(c, 4, 4);
+       c.layout.shard = Sharding::zero1;
+       c.layout.optimizer_instances = 2;
+     },
+     "--ep 4 --optimizer-instances 2"},
+    {"--deterministic, a model without experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.runtime.deterministic = true;
+     },
+     "--deterministic"},
     {"--transformer-impl --no-loss-parallel",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);

@@ -112,6 +112,104 @@ TEST_CASE("heads of 128 are prepared in one tensor, which queries keep beside th
         34 * sbh + 2 * 2 * sbh + 4 * here + 2 * 16 + norm_statistics(here));
 }
 
+namespace {
+
+/// Four experts of width 4h without biases, and what a layer of dense MLP has in their place.
+const std::string experts = R"(, "num_experts": 4, "disable_bias_linear": true)"
+                            R"(, "hidden_dropout": 0.0, "attention_dropout": 0.0)";
+const std::string dense = R"(, "disable_bias_linear": true, "hidden_dropout": 0.0)"
+                          R"(, "attention_dropout": 0.0)";
+
+}  // namespace
+
+TEST_CASE("an expert saves its input, its activation's input and output, and their product") {
+  const StepConfig c = config();
+  constexpr std::int64_t t = s * b, e = 4, k = 2, rows = k * t;
+  const std::int64_t mlp = saved_by_layer(c, dense);
+  // A dense MLP saves its input (the norm's output), what the activation reads, and its result.
+  const std::int64_t without_mlp = mlp - 2 * t * h - 2 * 2 * t * 4 * h;
+  for (const bool grouped : {false, true}) {
+    CAPTURE(grouped);
+    const std::string more = experts + (grouped ? R"(, "moe_grouped_gemm": true)" : "");
+    const std::int64_t of_experts = 2 * rows * h + 3 * 2 * rows * 4 * h;
+    // The router: the norm's output; softmax and indices of what was chosen. Then where rows were,
+    // by expert and token which were chosen, and the weights of rows.
+    const std::int64_t of_router = 2 * t * h + 4 * t * k + 8 * t * k,
+                       of_rows = 8 * rows + 1 * e * t + 2 * rows;
+    CHECK(saved_by_layer(c, more) == without_mlp + of_experts + of_router + of_rows);
+  }
+}
+
+TEST_CASE("in deterministic mode the experts' output is saved as well") {
+  StepConfig c = config();
+  const std::int64_t without = saved_by_layer(c, experts);
+  c.runtime.deterministic = true;
+  CHECK(saved_by_layer(c, experts) == without + 2 * (2 * s * b) * h);
+}
+
+TEST_CASE("each rank has its experts, and as many rows as if it had all") {
+  StepConfig c = config();
+  const std::int64_t alone = saved_by_layer(c, experts),
+                     whole = bytes_of(gpt(1, experts), c).resident;
+  constexpr std::int64_t expert = 2 * h * 4 * h, e = 4;
+  c.layout.world = c.layout.ep = 4;
+  c.layout.shard = Sharding::ddp;
+  // A matrix of which expert has which token is of all ranks' tokens and one expert.
+  CHECK(saved_by_layer(c, experts) == alone);
+  // Parameter, main gradient, master, two moments: 18 bytes of each of the three that are
+  // elsewhere. The buffer that tokens are gathered into stays.
+  const std::int64_t buffer = 2 * 4 * s * b * h;
+  CHECK(bytes_of(gpt(1, experts), c).resident == whole - (e - 1) * expert * 18 + buffer);
+  SUBCASE("the distributed optimizer has a part for each rank that has the same experts") {
+    c.layout.world = 8;
+    c.layout.shard = Sharding::zero1;
+    const std::int64_t before = bytes_of(gpt(1, experts), c).resident,
+                       after = bytes_of(gpt(2, experts), c).resident;
+    // Attention, norms and router over 8 ranks, the rank's expert over 2: 6 + 12 / ranks bytes.
+    const std::int64_t others = h * 3 * h + h * h + 2 * 2 * h + e * h;
+    CHECK(after - before == 6 * (others + expert) + 12 * others / 8 + 12 * expert / 2);
+  }
+}
+
+TEST_CASE("tokens that are sent save what came back in deterministic mode, not what they were") {
+  StepConfig c = config();
+  const std::string sent = experts + R"(, "moe_token_dispatcher_type": "alltoall")";
+  const std::int64_t alone = saved_by_layer(c, sent);
+  CHECK(alone == saved_by_layer(c, experts));
+  c.layout.world = c.layout.ep = 2;
+  c.layout.shard = Sharding::ddp;
+  CHECK(saved_by_layer(c, sent) == alone);
+}
+
+TEST_CASE("arguments of experts that are not planned are refused by name") {
+  const auto error = [](const std::string& more) -> std::string {
+    try {
+      gpt(2, more);
+      return "accepted";
+    } catch (const UserError& e) {
+      return e.what();
+    }
+  };
+  CHECK(error(experts) == "accepted");
+  CHECK(error(experts + R"(, "moe_layer_freq": [0, 1])") == "accepted");
+  for (const auto& [field, value] : {std::pair{"moe_z_loss_coeff", "0.001"},
+                                     {"moe_expert_capacity_factor", "1.0"},
+                                     {"moe_router_enable_expert_bias", "true"},
+                                     {"moe_permute_fusion", "true"},
+                                     {"moe_token_dispatcher_type", "\"flex\""},
+                                     {"moe_router_load_balancing_type", "\"seq_aux_loss\""},
+                                     {"moe_router_score_function", "\"sigmoid\""},
+                                     {"moe_router_dtype", "\"fp64\""},
+                                     {"moe_router_topk", "1"},
+                                     {"moe_router_topk", "5"},
+                                     {"moe_layer_freq", "[1]"}}) {
+    CAPTURE(field);
+    const std::string said = error(experts + ", \"" + field + "\": " + value);
+    CHECK(said.find(field) != std::string::npos);
+  }
+  CHECK(error(R"(, "num_experts": 4)").find("disable_bias_linear") != std::string::npos);
+}
+
 TEST_CASE("the fused loss holds one fp32 tensor of the logits more than Megatron-core's own") {
   StepConfig c = config();
   const std::int64_t own = bytes_of(gpt(2), c).at_loss;

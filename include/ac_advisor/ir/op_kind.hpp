@@ -125,6 +125,10 @@ enum class OpKind : std::uint8_t {
   tp_all_gather,
   tp_reduce_scatter,
   tp_all_reduce,
+  // Expert parallelism: between the ranks that share a layer's experts.
+  ep_all_gather,
+  ep_reduce_scatter,
+  all_to_all,           ///< each rank's rows to the ranks that have their experts
   send_recv,            ///< a batch of messages between pipeline stages: one kernel
   ring_exchange,        ///< to the next rank of a context-parallel ring, from the one before
   mask_shard,           ///< zero where a token's row is on another rank, in place

@@ -64,6 +64,17 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+/// What Megatron-core's arguments choose of a mixture of experts.
+struct MegatronExperts {
+  bool sinkhorn = false;     ///< moe_router_load_balancing_type: Sinkhorn's algorithm chooses
+  bool aux_loss = false;     ///< … and the loss that balances loads is computed
+  bool pre_softmax = false;  ///< moe_router_pre_softmax: scores are of all experts
+  bool wide_router = false;  ///< moe_router_dtype fp32
+  bool grouped = false;      ///< moe_grouped_gemm: all experts' products in one call
+  bool all_to_all = false;   ///< moe_token_dispatcher_type; otherwise all-gather
+  bool operator==(const MegatronExperts&) const = default;
+};
+
 /// Mixture-of-experts MLP (Hugging Face: mixtral, qwen3_moe).
 struct MoeSpec {
   std::int64_t experts = 0;
@@ -84,6 +95,7 @@ struct MoeSpec {
   bool clamped_gate = false;    ///< (up + 1) * gate * sigmoid(a * gate), both clamped (gpt_oss)
   bool sparse_mixer = false;    ///< two experts by sampling, one after the other (phimoe)
   bool input_jitter = false;    ///< what router and experts read is multiplied by noise (phimoe)
+  std::optional<MegatronExperts> megatron;
   bool operator==(const MoeSpec&) const = default;
 };
 

@@ -130,6 +130,8 @@ struct Layout {
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   std::int64_t cp = 1;            ///< ranks that share each sequence: context parallelism
+  std::int64_t ep = 1;            ///< ranks that share a layer's experts: expert parallelism
+  std::int64_t etp = 0;           ///< ranks that share each expert; 0: as many as tp
   std::int64_t pp = 1;            ///< ranks that share the model's blocks: pipeline parallelism
   PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
   std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
@@ -156,6 +158,11 @@ struct Layout {
   [[nodiscard]] std::int64_t instance_ranks() const {
     return replica_ranks() / optimizer_instances;
   }
+  [[nodiscard]] std::int64_t expert_tp() const { return etp > 0 ? etp : tp; }
+  /// Ranks that exchange a layer's tokens, to have all of its experts between them.
+  [[nodiscard]] std::int64_t expert_ranks() const { return ep * expert_tp(); }
+  /// Ranks that have the same experts, whose gradients are averaged.
+  [[nodiscard]] std::int64_t expert_replicas() const { return world / (pp * expert_ranks()); }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
   /// DeepSpeed's ZeRO 1 or 2.
@@ -229,6 +236,7 @@ struct RuntimeChoice {
   bool expandable_segments = false;
   std::string cublas_workspace;  ///< CUBLAS_WORKSPACE_CONFIG, ":4096:8"; empty: PyTorch's default
   bool force = false;
+  bool deterministic = false;  ///< Megatron-LM's --deterministic-mode
   /// Under a TorchDispatchMode PyTorch's engine adds gradients out of place, and a few formulas
   /// write out of place. Only the comparison with references taken that way sets this.
   bool under_dispatch_mode = false;

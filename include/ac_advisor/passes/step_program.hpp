@@ -18,6 +18,7 @@ struct Parameter {
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
   bool partial = false;              ///< tensor parallelism: its gradient is of this rank's tokens
   bool trained = true;               ///< has a gradient and is optimized
+  bool expert = false;               ///< of an expert that not every data-parallel rank has
   std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
   // fsdp2, over micro-batches:
@@ -55,6 +56,7 @@ struct BlockValues {
   ir::ValueId score_correction = ir::no_id;
   ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
   ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
+  std::vector<LinearValues> first_of_expert, second_of_expert;  ///< Megatron-core: on this rank
 };
 
 /// A gradient as a matrix, and its factors: views of a bucket and of what its hook keeps.

@@ -11,11 +11,12 @@ namespace ac_advisor::simulate {
 /// What the clock knows of a run beside its program and its device.
 struct Run {
   std::int64_t world = 1;
-  std::int64_t tp = 1;         ///< ranks that share each layer
-  std::int64_t cp = 1;         ///< ranks that share each sequence
-  std::int64_t shards = 0;     ///< ranks of an all-gather and a reduce-scatter; 0: all
-  std::int64_t node_size = 0;  ///< 0: the device's
-  double network = 0;          ///< bytes/s of one rank to other nodes; 0: the device's
+  std::int64_t tp = 1;            ///< ranks that share each layer
+  std::int64_t cp = 1;            ///< ranks that share each sequence
+  std::int64_t expert_ranks = 1;  ///< ranks that share each layer's experts
+  std::int64_t shards = 0;        ///< ranks of an all-gather and a reduce-scatter; 0: all
+  std::int64_t node_size = 0;     ///< 0: the device's
+  double network = 0;             ///< bytes/s of one rank to other nodes; 0: the device's
   Attention attention = Attention::automatic;
 
   Run() = default;

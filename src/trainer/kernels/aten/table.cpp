@@ -116,6 +116,9 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {tp_all_gather, nullptr},  // the trainer refuses tensor parallelism
     {tp_reduce_scatter, nullptr},
     {tp_all_reduce, nullptr},
+    {ep_all_gather, nullptr},
+    {ep_reduce_scatter, nullptr},
+    {all_to_all, nullptr},
     {send_recv, nullptr},
     {ring_exchange, nullptr},
     {mask_shard, nullptr},
