@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
 #include "small_model.hpp"
