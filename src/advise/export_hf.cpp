@@ -85,7 +85,7 @@ const char* optimizer(const Setting& s) {
     case Optimizer::lion:
       return "lion_32bit";
     case Optimizer::muon:
-      s.refuse("--optimizer muon", "TrainingArguments(optim=…) names none; use --optimizer adamw");
+      return "adamw_torch_fused";  // of what Muon leaves; a note says who makes both
   }
   return "";
 }
@@ -102,6 +102,11 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
       flattened ? s.c.run.packing : s.c.run.batch, s.c.run.grad_accum, optimizer(s), mixed(s),
       s.c.precision.param_dtype != s.c.precision.compute_dtype || s.c.precision.autocast,
       checkpointing(s, out), liger(s));
+  if (s.c.optimizer.kind == Optimizer::muon)
+    out.notes.emplace_back(
+        "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
+        "whose step() is that of torch.optim.Muon over the blocks' matrices, then fused AdamW's "
+        "over all other parameters");
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";

@@ -480,6 +480,14 @@ TEST_CASE("hf: a communication hook is registered in code, by accelerate where i
   CHECK(says(exported("hf", llama_1b(), c), {"topk_hook.py"}));
 }
 
+TEST_CASE("muon: hf's Trainer is told to make both optimizers, recipes of one refuse it") {
+  StepConfig c = plain("hf");
+  c.optimizer.kind = Optimizer::muon;
+  CHECK(says(exported("hf", llama_1b(), c), {"create_optimizer", "torch.optim.Muon"}));
+  for (const char* target : {"automodel", "torchtitan", "deepspeed"})
+    CHECK(says(error(target, llama_8b(), c), {"--optimizer muon"}));
+}
+
 TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(
       says(error("hf", llama_1b(), with_ac(AcMode::grouped, 4)), {"--ac grouped:4", "--ac full"}));
