@@ -9,6 +9,7 @@
 
 #include "count_parameters.hpp"
 #include "fields.hpp"
+#include "megatron_arguments.hpp"
 #include "megatron_experts.hpp"
 #include "reading.hpp"
 #include "sizes.hpp"
@@ -17,11 +18,7 @@
 namespace ac_advisor::model {
 namespace {
 
-struct Refused {
-  std::string_view field;
-  std::string_view why;
-};
-constexpr Refused refused[] = {
+constexpr UnplannedArgument unplanned[] = {
     {"multi_latent_attention", "latent attention"},
     {"mtp_num_layers", "multi-token prediction"},
     {"hybrid_layer_pattern", "blocks of Mamba"},
@@ -32,12 +29,6 @@ constexpr Refused refused[] = {
     {"fp32_residual_connection", "an fp32 residual stream"},
     {"heterogeneous_layers_config_path", "blocks of several kinds"},
 };
-
-bool given(const JsonValue* value) {
-  if (value == nullptr || value->is_null()) return false;
-  const bool* flag = std::get_if<bool>(&value->data);
-  return flag == nullptr || *flag;
-}
 
 /// arguments.py: 4 h, or with a gate 8 h / 3 in steps of 64.
 std::int64_t default_width(std::int64_t hidden, bool gated) {
@@ -103,9 +94,7 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
   spec.name = name;
   spec.family = "megatron";
   static_cast<void>(fields.find("model_type"));
-  for (const Refused& one : refused)
-    if (given(fields.find(one.field)))
-      fields.fail(one.field, fmt::format("is not planned yet: {}; leave it out", one.why));
+  refuse_unplanned(fields, unplanned);
   spec.hidden = fields.size("hidden_size", sizes::hidden, 0);
   spec.layers = fields.size("num_layers", sizes::layers, 0);
   spec.heads = fields.size("num_attention_heads", sizes::heads, 0);

@@ -6,16 +6,13 @@
 
 #include <algorithm>
 
+#include "megatron_arguments.hpp"
 #include "sizes.hpp"
 
 namespace ac_advisor::model {
 namespace {
 
-struct Refused {
-  std::string_view field;
-  std::string_view why;
-};
-constexpr Refused refused[] = {
+constexpr UnplannedArgument unplanned[] = {
     {"moe_z_loss_coeff", "the loss of the router's logits"},
     {"moe_expert_capacity_factor", "tokens that are dropped"},
     {"moe_pad_expert_input_to_capacity", "experts' inputs of one size"},
@@ -34,12 +31,6 @@ constexpr Refused refused[] = {
     {"overlap_moe_expert_parallel_comm", "two micro-batches at a time"},
     {"use_fused_weighted_squared_relu", "the fused squared ReLU"},
 };
-
-bool given(const JsonValue* value) {
-  if (value == nullptr || value->is_null()) return false;
-  const bool* flag = std::get_if<bool>(&value->data);
-  return flag == nullptr || *flag;
-}
 
 /// moe_layer_freq: every how many blocks one has experts, the first of them; or a list of 0 and 1.
 std::vector<bool> sparse_blocks(const Fields& fields, std::int64_t layers) {
@@ -95,11 +86,9 @@ MegatronExperts read_router(const Fields& fields, const MoeSpec& moe) {
 
 void read_megatron_experts(const Fields& fields, ModelSpec& spec) {
   const auto count = fields.maybe_size("num_experts", sizes::experts);
-  for (const Refused& one : refused)
-    if (given(fields.find(one.field)))
-      fields.fail(one.field, fmt::format("is not planned yet: {}; leave it out", one.why));
+  refuse_unplanned(fields, unplanned);
   if (!count) {
-    if (given(fields.find("moe_layer_freq")) && fields.maybe_integer("moe_layer_freq") != 1)
+    if (is_given(fields, "moe_layer_freq") && fields.maybe_integer("moe_layer_freq") != 1)
       fields.fail("moe_layer_freq", "is of experts; give \"num_experts\" too");
     return;
   }
