@@ -127,8 +127,7 @@ TEST_CASE("SGD with momentum has one buffer in the parameters' dtype") {
         over_parameters([](std::int64_t n) { return 2 * n; }));
 }
 
-TEST_CASE(
-    "Muon has one buffer a matrix of a block, and five times three products; AdamW the rest") {
+TEST_CASE("Muon has one buffer and fifteen products a matrix of a block") {
   StepConfig c = small_config();
   c.optimizer.kind = Optimizer::muon;
   const passes::StepProgram step = passes::build_step(small_model(), c);
