@@ -48,6 +48,7 @@ void read_positions(const Fields& fields, ModelSpec& spec) {
     if (spec.rotary_dim < 2 || spec.rotary_dim % 2 != 0)
       fields.fail("rotary_percent", "must leave an even number of a head's elements");
     spec.rope_theta = fields.maybe_number("rotary_base", 1.0, 1e12).value_or(10000.0);
+    spec.unfused_rotary = !fields.flag("apply_rope_fusion", !fields.flag("no_rope_fusion", false));
   } else if (kind != "none") {
     fields.fail("position_embedding_type",
                 "is not planned; expected \"learned_absolute\", \"rope\" or \"none\"");

@@ -12,6 +12,7 @@ using ir::Shape;
 
 /// fused_apply_rotary_pos_emb: a new tensor of each; the angles are saved, not what is rotated.
 ir::ValueId MegatronLayers::rotated(V x) {
+  if (spec_.unfused_rotary) return rotated_by_parts(x);
   leaf_ = Module::rope;
   const V y = plain(shape(x), dtype_), angles = m_.inv_freq.front();
   emit(OpKind::generated, {x, angles}, {y}, ir::Generated{});
@@ -20,6 +21,53 @@ ir::ValueId MegatronLayers::rotated(V x) {
   g.launches = {{OpKind::generated, ir::Generated{}, leaf_, {2, 1}, {3}}};
   g.results = {3, -1};
   return node(OpKind::autograd_function, {x, angles}, y, std::move(g));
+}
+
+/// _apply_rotary_pos_emb_bshd (models/common/embeddings/rope_utils.py): cosines and sines of the
+/// angles for each tensor, saved; what passes is joined again though nothing passes.
+ir::ValueId MegatronLayers::rotated_by_parts(V x) {
+  leaf_ = Module::rope;
+  const Shape whole = shape(x);
+  const std::int64_t width = whole.back(), rotated = spec_.rotary_dim;
+  const auto columns = [&](V from, std::int64_t size, std::int64_t start) {
+    Shape narrow = shape(from);
+    narrow.set(narrow.rank() - 1, size);
+    const V y = p_.on_storage_of(from, narrow, dtype_, false);
+    p_.value(y).requires_grad = true;
+    emit(OpKind::slice, {from}, {y}, ir::Slice{static_cast<std::int32_t>(start)});
+    return y;
+  };
+  const V angles = m_.inv_freq.front();
+  const auto table = [&](OpKind kind) {
+    const V wide = plain(shape(angles), DType::f32), scaled = plain(shape(angles), DType::f32);
+    emit(kind, {angles}, {wide});
+    emit(OpKind::mul_scalar, {wide}, {scaled}, ir::Number{1.0});
+    const V narrow = plain(shape(angles), dtype_);
+    emit(OpKind::cast, {scaled}, {narrow});
+    return narrow;
+  };
+  const V t = rotated < width ? columns(x, rotated, 0) : x;
+  const V passing = columns(x, width - rotated, rotated);
+  const V cosines = table(OpKind::cos), sines = table(OpKind::sin);
+  const auto times = [&](V a, V b) {
+    const V y = bf16(shape(t));
+    emit(OpKind::mul, {a, b}, {y});
+    return y;
+  };
+  const V straight = times(t, cosines);
+  Shape half = shape(t);
+  half.set(half.rank() - 1, rotated / 2);
+  const V first = p_.on_storage_of(t, half, dtype_, false),
+          second = p_.on_storage_of(t, half, dtype_, false), minus = bf16(half),
+          crossed = bf16(shape(t));
+  p_.value(first).requires_grad = p_.value(second).requires_grad = true;
+  emit(OpKind::split, {t}, {first, second});
+  emit(OpKind::neg, {second}, {minus});
+  emit(OpKind::cat, {minus, first}, {crossed});
+  const V across = times(crossed, sines), sum = bf16(shape(t)), y = bf16(whole);
+  emit(OpKind::add, {straight, across}, {sum}, ir::Add{});
+  emit(OpKind::cat, {sum, passing}, {y});
+  return y;
 }
 
 /// scaled_upper_triang_masked_softmax: saves its result; its gradient is written over the one that

@@ -83,6 +83,7 @@ class MegatronLayers : private Emission {
   // megatron_attention.cpp
   V attention(const Block& b, V x);
   V rotated(V x);
+  V rotated_by_parts(V x);
   V unfused_core(V q, V k, V v);
   /// Queries, keys and values; whether they are no views of the projection's output.
   struct Heads {

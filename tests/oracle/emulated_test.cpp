@@ -216,7 +216,7 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
 
 TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emulated device") {
   const Compared all = compared("megatron_peaks.json");
-  CHECK(all.allocated.count() >= 140);
+  CHECK(all.allocated.count() >= 146);
   CHECK(all.allocated.median() <= 0.12);
   // Middle stages, by tensors of one message; blocks that PyTorch does not split; recomputed
   // layers, of which Megatron-core's function holds the output and its gradient to the end: 44 MiB

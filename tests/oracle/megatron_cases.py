@@ -11,6 +11,8 @@ VARIANTS = {
     "untied": {"untied": True},
     "without_bias": {"add_bias_linear": False},
     "rope": {"position_embedding_type": "rope"},
+    "rope_unfused": {"position_embedding_type": "rope", "no_rope_fusion": True},
+    "rope_half_unfused": {"position_embedding_type": "rope", "no_rope_fusion": True, "rotary_percent": 0.5},
     "qk_layernorm": {"qk_layernorm": True},
     "gqa": {"num_query_groups": 2},
     "squared_relu": {"squared_relu": True, "add_bias_linear": False},

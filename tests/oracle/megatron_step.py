@@ -25,7 +25,8 @@ from megatron.core.transformer.module import Float16Module
 from megatron.core.transformer.moe.router import TopKRouter
 from megatron.core.utils import get_batch_on_this_cp_rank
 
-OF_MODEL = ("vocab_size", "max_position_embeddings", "position_embedding_type", "untied", "squared_relu")
+OF_MODEL = ("vocab_size", "max_position_embeddings", "position_embedding_type", "untied", "squared_relu", "no_rope_fusion",
+            "rotary_percent")
 
 
 def layout(entry):
@@ -74,7 +75,8 @@ def config_of(entry, values, chunks):
         gradient_accumulation_fusion=False, attention_softmax_in_fp32=True, persist_layer_norm=persists(entry, values),
         masked_softmax_fusion=entry["masked_softmax_fusion"], bias_dropout_fusion=entry["bias_dropout_fusion"],
         bias_activation_fusion=entry["bias_activation_fusion"] and not values.get("squared_relu") and (swiglu or biased),
-        apply_rope_fusion=rotated and entry["impl"] == "transformer_engine", deterministic_mode=entry["deterministic"])
+        apply_rope_fusion=rotated and entry["impl"] == "transformer_engine" and not values.get("no_rope_fusion"),
+        deterministic_mode=entry["deterministic"])
 
 
 def warm_up(entry, config):
@@ -118,6 +120,7 @@ def make_model(entry, values, config, chunks):
             post_process=parallel_state.is_pipeline_last_stage(**stage),
             share_embeddings_and_output_weights=not values.get("untied", False),
             position_embedding_type=values.get("position_embedding_type", "learned_absolute"),
+            rotary_percent=values.get("rotary_percent", 1.0),
             vp_stage=stage["vp_stage"]))
     for module in made:
         module.cuda()

@@ -97,6 +97,20 @@ TEST_CASE("with FlashAttention a layer saves its output once more, and sums a ro
   }
 }
 
+TEST_CASE("rotated by parts, queries and keys save a bf16 table of cosines and one of sines each") {
+  const StepConfig c = config();
+  for (const std::int64_t of_a_hundred : {50, 100}) {
+    CAPTURE(of_a_hundred);
+    const std::string rope = R"(, "position_embedding_type": "rope", "rotary_percent": )" +
+                             std::to_string(static_cast<double>(of_a_hundred) / 100);
+    const std::int64_t rotated = h / heads * of_a_hundred / 100;
+    CHECK(saved_by_layer(c, rope + R"(, "no_rope_fusion": true)") - saved_by_layer(c, rope) ==
+          2 * 2 * 2 * s * rotated);
+    CHECK(saved_by_layer(c, rope + R"(, "apply_rope_fusion": false)") ==
+          saved_by_layer(c, rope + R"(, "no_rope_fusion": true)"));
+  }
+}
+
 TEST_CASE("heads of 128 are prepared in one tensor, which queries keep beside the ring's keys") {
   StepConfig c = config();
   c.run.attention = Attention::flash;

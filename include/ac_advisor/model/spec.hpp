@@ -220,6 +220,7 @@ struct ModelSpec {
   bool masked_positions = false;    ///< positions are counted along a mask of ones (opt)
   bool interleaved_rotary = false;  ///< pairs are neighbours (cohere, glm4),
   bool rotary_in_block = false;     ///< whose cos and sin each block interleaves (glm4)
+  bool unfused_rotary = false;      ///< Megatron-core's --no-rope-fusion
   bool widened_rotary = false;      ///< q and k are cast to fp32 for the rotation (cohere)
   bool own_layer_names = false;     ///< linear layers have other names than Llama's (gpt2)
   std::int64_t position_table = 0;  ///< rows of learned positions; 0: rotary ones
