@@ -5,12 +5,10 @@
 
 #include <algorithm>
 
+#include "whole_units.hpp"
+
 namespace ac_advisor::ir {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-/// CUDA's caching allocator gives out whole units of 512 bytes.
-std::int64_t allocated(std::int64_t bytes) { return ceil_div(bytes, 512) * 512; }
 
 /// The backward kernel that is launched: queries and keys a block, and whether the gradients of
 /// keys and values stay in registers until they are whole.
@@ -59,7 +57,7 @@ std::int64_t efficient_backward_workspace(const Program& p, const Op& op,
     else if (keys <= 2 * kernel.keys)
       splits = 1;
     for (const std::int64_t width : {dim, v[3]})
-      elements += splits * kernel.keys * ceil_div(width, kernel.queries) * kernel.queries;
+      elements += splits * kernel.keys * rounded(width, kernel.queries);
   }
   const std::int64_t rows = allocated(checked_mul(heads, 4 * q[2]));
   const std::int64_t scratch = rows + allocated(checked_mul(heads, ceil_div(elements, 4) * 16));

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "whole_units.hpp"
+
 namespace ac_advisor::ir {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t rounded(std::int64_t n, std::int64_t unit) { return ceil_div(n, unit) * unit; }
-/// CUDA's caching allocator gives out whole units of 512 bytes.
-std::int64_t allocated(std::int64_t bytes) { return rounded(bytes, 512); }
 
 // Tiles of flash attention on a CPU, PyTorch 2.11, aten/src/ATen/native/cpu/
 // FlashAttentionKernel.cpp: fp32 scratch for each thread, in bf16 also a narrow copy. What oneDNN
