@@ -297,6 +297,8 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {generated, "triton", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Generated{}},
   {compiled_unit, "CompiledFunction", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
   {autograd_function, "Function", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
+  {copy_to_host, "copy_", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
+  {copy_from_host, "copy_", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

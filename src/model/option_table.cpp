@@ -328,6 +328,11 @@ constexpr OptionRow table[] = {
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
         {"--kernels", "kernels", "KIND",
          "eager, fused, or compiled: each block by torch.compile (eager)", memory}),
+    newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
+        {"--offload", "offload", "WHAT",
+         "activations: what autograd saves waits in pinned host memory, as TRL's "
+         "activation_offloading has it; parameters and optimizer are refused so far (none)",
+         memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
          "adamw (fused), adamw-foreach, sgd, sgd-momentum, adamw-8bit, paged-adamw, "
@@ -459,7 +464,6 @@ constexpr OptionRow table[] = {
 };
 
 constexpr OutOfScope out_of_scope[] = {
-    {"--offload", "copies to the host and back are not modelled"},
     {"--fp8", "the scales and casts of FP8 are not modelled"},
 };
 

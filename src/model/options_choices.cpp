@@ -376,6 +376,7 @@ const char* to_option(TransformerImpl value) {
 }
 const char* to_option(Attention value) { return options::text_of(options::attentions, value); }
 const char* to_option(CudaGraph value) { return options::text_of(options::cuda_graphs, value); }
+const char* to_option(Offload value) { return options::text_of(options::offloads, value); }
 const char* to_option(FsdpUnit unit) { return options::text_of(options::fsdp_units, unit); }
 
 const char* to_option(DType dtype) {

@@ -24,6 +24,10 @@ inline constexpr Choice<Optimizer> optimizers[] = {
     {"muon", Optimizer::muon}};
 inline constexpr Choice<CudaGraph> cuda_graphs[] = {
     {"off", CudaGraph::off}, {"step", CudaGraph::step}, {"segments", CudaGraph::segments}};
+inline constexpr Choice<Offload> offloads[] = {{"none", Offload::none},
+                                               {"activations", Offload::activations},
+                                               {"parameters", Offload::parameters},
+                                               {"optimizer", Offload::optimizer}};
 inline constexpr Choice<Attention> attentions[] = {
     {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
     {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager},

@@ -13,7 +13,7 @@ extern const Pass declare_pass, tower_pass, fsdp2_shards_pass, ddp_buckets_pass,
 extern const Pass megatron_declare_pass, megatron_buffers_pass, megatron_lower_pass,
     megatron_gradients_pass, megatron_optimizer_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentiate_pass,
-    recompute_pass;
+    recompute_pass, offload_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass optimizer_in_backward_pass;
 extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
@@ -44,6 +44,7 @@ constexpr std::array table{
     &compile_pass,
     &differentiate_pass,
     &recompute_pass,
+    &offload_pass,
     &fsdp2_pass,
     &ddp_pass,
     &zero_pass,

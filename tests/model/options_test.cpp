@@ -454,7 +454,6 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),
              {"--shard ddp --optimizer-instances 2", "--shard zero1"}));
   CHECK(says(error({{"--ep", "8"}}), {"--ep 8", "--transformer-impl transformer_engine"}));
-  CHECK(says(error({{"--offload", ""}}), {"--offload", "out of scope"}));
   CHECK(says(error({{"--fp8", ""}}), {"--fp8", "out of scope"}));
   CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8 is out of scope"}));
 }

@@ -180,18 +180,20 @@ def build(config, options):
     return run
 
 
-def train_step(run, options, close):
-    """`close` ends a phase. What the loop holds lives until the next forward."""
+def train_step(run, options, close, around=contextlib.nullcontext()):
+    """`close` ends a phase. What the loop holds lives until the next forward. `around` a micro-batch's forward and
+    backward."""
     for _ in range(options.grad_accum):
         run.kept.clear()
-        with run.autocast:
-            out = run.net(input_ids=run.ids, labels=run.labels, use_cache=False)
-        loss = out.loss
-        if not options.no_hold_output:
-            run.kept.append(out)
-        del out
-        close("forward")
-        loss.backward()
+        with around:
+            with run.autocast:
+                out = run.net(input_ids=run.ids, labels=run.labels, use_cache=False)
+            loss = out.loss
+            if not options.no_hold_output:
+                run.kept.append(out)
+            del out
+            close("forward")
+            loss.backward()
         run.kept.append(loss.detach())
         del loss
         close("backward")

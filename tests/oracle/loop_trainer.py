@@ -90,14 +90,14 @@ def word_tokenizer():
                                                 unk_token="<unk>")
 
 
-def sft_trainer(model, options, folder):
+def sft_trainer(model, options, folder, **more):
     """SFTConfig's own defaults, but for its length. Packed, rows of --seq tokens are flattened by the collator."""
     length = document(options)
     rows = datasets.Dataset.from_dict({"input_ids": [[2] * length] * (64 * options.seq // length)})
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
     return trl.SFTTrainer(
         model=model,
-        args=trl.SFTConfig(max_length=options.seq, packing=options.packing > 0, **off, **arguments(options, folder)),
+        args=trl.SFTConfig(max_length=options.seq, packing=options.packing > 0, **off, **more, **arguments(options, folder)),
         train_dataset=rows,
         processing_class=word_tokenizer(),
         peft_config=lora_config(options) if options.lora else None,
@@ -118,11 +118,12 @@ def build(config, options, dtype):
     return model.train()
 
 
-def measure_trainer(config, options, dtype):
+def measure_trainer(config, options, dtype, **more):
+    """`more`: of SFTConfig."""
     model = build(config, options, dtype)
     torch.cuda.empty_cache()
     make = sft_trainer if options.framework == "trl" else hf_trainer
     with tempfile.TemporaryDirectory() as folder:
-        trainer = make(model, options, folder)
+        trainer = make(model, options, folder, **more)
         trainer.train()
     return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.memory_reserved()}

@@ -12,6 +12,8 @@ inline bool refused_by_trainer(ir::OpKind kind) {
   if (kind >= tp_all_gather && kind <= amax) return true;  // tensor parallelism's
   for (ir::OpKind refused : {orthogonalize,  // compressed gradients', which the CPU alone has
                              index_fill,
+                             copy_to_host,
+                             copy_from_host,
                              index_add,
                              baddbmm,
                              layer_norm,

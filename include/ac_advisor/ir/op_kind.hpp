@@ -151,6 +151,8 @@ enum class OpKind : std::uint8_t {
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
   autograd_function,  ///< launches nothing: the node of an autograd.Function, which holds what it
                       ///< was given and what it makes to its end
+  copy_to_host,       ///< into pinned memory, on a stream of its own: launches no kernel
+  copy_from_host,     ///< and back, into what it makes
   captured,           ///< an op of an imported graph that has no row of its own
   count_              // number of kinds
 };

@@ -68,6 +68,9 @@ enum class Optimizer : std::uint8_t {
   muon,  ///< of the blocks' matrices; adamw of all else
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
+/// What is kept on the host between its uses: nothing, what autograd saves, or what is refused by
+/// name so far.
+enum class Offload : std::uint8_t { none, activations, parameters, optimizer };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
 /// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
 /// 2025).
@@ -120,6 +123,7 @@ struct MemoryTechniques {
   bool hold_output = true;
   bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
+  Offload offload = Offload::none;
   bool operator==(const MemoryTechniques&) const = default;
 };
 

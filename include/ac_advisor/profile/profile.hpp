@@ -73,6 +73,7 @@ struct Memory {
   std::int64_t peak_excluding_workspace = 0;
   std::int64_t first_step_peak = 0;  ///< the step that has no optimizer moments yet
   std::int64_t resident = 0;         ///< alive between steps
+  std::int64_t host_pinned = 0;      ///< pinned host memory that tensors wait in; 0: none
   std::string peak_phase;
   std::int64_t peak_step = 0;  ///< index into the schedule
   std::string peak_op, peak_module;

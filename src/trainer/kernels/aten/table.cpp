@@ -140,6 +140,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {generated, nullptr},  // the trainer refuses --kernels compiled
     {compiled_unit, nullptr},
     {autograd_function, nullptr},
+    {copy_to_host, nullptr},
+    {copy_from_host, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 
