@@ -82,6 +82,7 @@ class Memory:
     largest: List[Tensor]
     timeline: List[List[Any]] = field(repr=False)
     ranks: Optional[List[PipelineRank]] = None
+    host_pinned_bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ void check_all(const Setting& s) {
     s.refuse("--grad-compression " + compression_option(s.c),
              "its loop registers no communication hook; export to hf, or drop --grad-compression");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
+  if (s.c.memory.offload != Offload::none && s.target.name != hf.name)
+    s.refuse("--offload activations", "it is TRL's; export to hf with --framework trl");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",
              "its optimizer steps after backward; drop --optimizer-in-backward");

@@ -110,6 +110,12 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
+  if (s.c.memory.offload == Offload::activations) {
+    if (!of_trl(s))
+      s.refuse("--offload activations",
+               "transformers.Trainer has none; use --framework trl, whose SFTConfig has");
+    text += "activation_offloading: true\n";
+  }
   if (s.c.run.grad_accum > 1 && !s.c.layout.no_sync)
     text += "accelerator_config:\n  gradient_accumulation_kwargs:\n    sync_each_batch: true\n";
   return text;

@@ -44,6 +44,33 @@ simulate::MemoryModel memory_model(const passes::StepProgram& step,
   return model;
 }
 
+namespace {
+
+/// What the largest micro-batch copies to the host, and what a plan with copies does not have.
+std::int64_t pinned_bytes(const passes::StepProgram& step, std::vector<std::string>& assumptions) {
+  const ir::Program& p = step.program;
+  std::int64_t largest = 0, sum = 0;
+  std::size_t micro = 0;
+  for (std::size_t i = 0; i < p.ops.size(); ++i) {
+    if (micro < step.micro_begin.size() && static_cast<std::size_t>(step.micro_begin[micro]) == i) {
+      sum = 0;
+      ++micro;
+    }
+    if (p.ops[i].kind != ir::OpKind::copy_to_host) continue;
+    sum += p.bytes(p.input(p.ops[i], 0));
+    largest = std::max(largest, sum);
+  }
+  if (largest > 0)
+    assumptions.push_back(fmt::format(
+        "--offload activations: {:.3f} GiB go to pinned host memory in forward and come back in "
+        "backward, but for the last few; the copies' time is not planned, so times are those of "
+        "copies that are hidden altogether, and PyTorch's host allocator may round each tensor up",
+        static_cast<double>(largest) / (1 << 30)));
+  return largest;
+}
+
+}  // namespace
+
 profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
                                const simulate::Device& device, const StepConfig& config,
                                bool detail, std::vector<std::string>& assumptions) {
@@ -67,6 +94,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
+  m.host_pinned = pinned_bytes(step, assumptions);
   if (walk.rebuilding_peak > m.peak_allocated)
     assumptions.push_back(fmt::format(
         "ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the old one "

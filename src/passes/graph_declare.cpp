@@ -194,6 +194,8 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"an imported graph, run by ac-trainer", "the trainer runs models of a configuration alone",
      "plan it, or run the program itself: ac-advisor dryrun",
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }},
+    {"--offload of an imported graph", "what its nodes save was not compared", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--cuda-graph of an imported graph", "its memory pool is not planned for graphs yet",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.cuda_graph != CudaGraph::off; }},

@@ -279,7 +279,7 @@ class Offloader {
   std::vector<Op> old_;
   std::vector<OpId> moved_;  ///< where the ops from first_ on stand now
   std::set<StorageId> parameters_;
-  std::vector<std::vector<ValueId>> saved_;          ///< by forward op
+  std::vector<std::vector<ValueId>> saved_;            ///< by forward op
   std::map<std::int32_t, std::int64_t> region_input_;  ///< a root and one; 0: not met yet
   std::int32_t region_ = no_id;
   std::int64_t last_id_ = 0;
@@ -288,7 +288,7 @@ class Offloader {
   std::vector<Offloaded> stash_;
   std::map<std::pair<OpId, StorageId>, Offloaded> offloaded_;  ///< by the op, or the region
   std::map<std::pair<OpId, StorageId>, ValueId> twins_;
-  std::vector<ValueId> fetched_;  ///< the backward stash
+  std::vector<ValueId> fetched_;              ///< the backward stash
   std::int32_t next_group_ = -1'000'000'000;  ///< each a group of its own
 };
 
@@ -304,9 +304,7 @@ using model::ModelSpec;
 
 constexpr Exclusion exclusions_of_offload[] = {
     {"--offload parameters", "FSDP2's CPUOffloadPolicy is not planned yet", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.offload == Offload::parameters;
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return c.memory.offload == Offload::parameters; }},
     {"--offload optimizer", "DeepSpeed's optimizer on the host is not planned yet",
      "leave it out, or use --optimizer paged-adamw",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload == Offload::optimizer; }},
@@ -326,21 +324,21 @@ constexpr Exclusion exclusions_of_offload[] = {
        return applies(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::full;
      }},
     {"--offload activations --kernels fused or compiled",
-     "a fused kernel's or a compiled unit's saved tensors were not compared",
-     "use --kernels eager",
+     "a fused kernel's or a compiled unit's saved tensors were not compared", "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.memory.kernels != Kernels::eager;
      }},
     {"--offload activations --lora", "adapters were not compared", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.adapters.used(); }},
-    {"--offload activations --autocast",
-     "the casts of weights that it saves by transposed copies were not compared",
-     "use --param-dtype bf16 --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.precision.autocast && c.memory.ac == AcMode::none; }},
+    {"--offload activations --autocast --ac none",
+     "the weights' casts, which it saves by transposed copies, were not compared", "use --ac full",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) && c.precision.autocast && c.memory.ac == AcMode::none;
+     }},
     {"--offload activations --packing", "packed rows were not compared", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.run.packing > 0; }},
-    {"--offload activations --loss other than ce", "other losses were not compared",
-     "use --loss ce",
+    {"--offload activations --loss other than ce and tiled", "other losses were not compared",
+     "use --loss ce, or tiled with --framework trl",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::tiled;
      }},
@@ -364,6 +362,7 @@ const Pass offload_pass{"offload",
                         "what autograd saves to the host and back",
                         applies,
                         run,
-                        exclusions_of_offload};
+                        exclusions_of_offload,
+                        Of::transformers};
 
 }  // namespace ac_advisor::passes

@@ -64,6 +64,7 @@ TimelinePoint read_point(const Reader& reader) {
 Json memory_json(const Memory& m) {
   Json out;
   visit_peaks(m, Writing{out});
+  if (m.host_pinned > 0) out["host_pinned_bytes"] = m.host_pinned;
   out["at_peak"] = Json::object();
   for (std::size_t i = 0; i < category_count; ++i)
     if (static_cast<Category>(i) != Category::unknown || m.at_peak[i] != 0)
@@ -85,6 +86,7 @@ Json memory_json(const Memory& m) {
 
 void read_memory(const Reader& r, Memory& m) {
   visit_peaks(m, Reading{r});
+  if (r.has("host_pinned_bytes")) r.at("host_pinned_bytes") >> m.host_pinned;
   const Reader categories = r.at("at_peak");
   for (std::size_t i = 0; i < category_count; ++i)
     if (static_cast<Category>(i) != Category::unknown || categories.has("unknown"))

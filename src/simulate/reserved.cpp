@@ -221,7 +221,8 @@ class Steps {
     }
     for (const ir::Op& op : p_.ops)  // --offload activations: TRL's s1
       if (op.kind == ir::OpKind::copy_from_host)
-        for (ir::ValueId v : p_.outputs(op)) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 3;
+        for (ir::ValueId v : p_.outputs(op))
+          stream_[static_cast<std::size_t>(p_.storage_of(v))] = 3;
     for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;
   }
   /// Those of DistributedDataParallel: what is all-reduced in backward and stays.

@@ -564,6 +564,14 @@ TEST_CASE("SFTTrainer's settings are exported with its LM head alone, adapters a
   CHECK(text.find("LoraConfig(r=16, lora_alpha=32, target_modules=[\"q_proj\", \"v_proj\"])") !=
         std::string::npos);
   CHECK(text.find("load_in_4bit=True") != std::string::npos);
+  CHECK(text.find("activation_offloading") == std::string::npos);
+  c.adapters = {};
+  c.memory.offload = Offload::activations;
+  CHECK(exported("hf", llama_1b(), c).find("activation_offloading: true") != std::string::npos);
+  c.runtime.framework = "hf";
+  CHECK_THROWS_AS(exported("hf", llama_1b(), c), UserError);
+  c.memory.offload = Offload::none;
+  c.runtime.framework = "trl";
   c.memory.loss = LossKind::ce;
   CHECK_THROWS_AS(exported("hf", llama_1b(), c), UserError);
   c.memory.loss = LossKind::tiled;

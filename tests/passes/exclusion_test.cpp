@@ -240,6 +240,12 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "--cuda-graph off"},
+    {"--transformer-impl --offload",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.memory.offload = Offload::activations;
+     },
+     "cpu_offloading"},
     {"--transformer-impl, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -411,6 +417,85 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
+    {"--offload parameters",
+     [](auto&, StepConfig& c) { c.memory.offload = Offload::parameters; }, "CPUOffloadPolicy"},
+    {"--offload of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.memory.offload = Offload::activations;
+     },
+     "what its nodes save"},
+    {"--offload optimizer", [](auto&, StepConfig& c) { c.memory.offload = Offload::optimizer; },
+     "--optimizer paged-adamw"},
+    {"--offload activations, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "leave it out"},
+    {"--offload activations --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.device.gpu = "cpu";
+     },
+     "choose a GPU"},
+    {"--offload activations --world N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       sharded(c, Sharding::ddp);
+     },
+     "--world 1"},
+    {"--offload activations --ac of another mode than none and full",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.memory.ac = AcMode::selective;
+     },
+     "--ac none or full"},
+    {"--offload activations --kernels fused or compiled",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.memory.kernels = Kernels::fused;
+     },
+     "--kernels eager"},
+    {"--offload activations --lora",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+     },
+     "adapters were not compared"},
+    {"--offload activations --autocast --ac none",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--ac full"},
+    {"--offload activations --packing",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.run.packing = 4;
+     },
+     "packed rows"},
+    {"--offload activations --loss other than ce and tiled",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "other losses"},
+    {"--offload activations, experts or an encoder of images",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
+     },
+     "their layers"},
+    {"--offload activations --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "not captured"},
     {"--packing DOCS", [](auto&, StepConfig& c) { c.run.packing = 65536; }, "from 0 (not packed)"},
     {"--packing DOCS, more documents than tokens",
      [](auto&, StepConfig& c) { c.run.packing = 65; }, "--packing 65 --batch 2 --seq 32"},

@@ -1,0 +1,60 @@
+// What --offload activations adds to a step.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ac_advisor/passes/passes.hpp"
+#include "small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using ir::OpKind;
+
+std::int64_t count(const passes::StepProgram& step, OpKind kind) {
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(),
+                       [&](const ir::Op& op) { return op.kind == kind; });
+}
+
+passes::StepProgram offloaded(AcMode ac) {
+  StepConfig c = small_config();
+  c.memory.ac = ac;
+  c.memory.offload = Offload::activations;
+  return passes::build_step(small_model(), c);
+}
+
+}  // namespace
+
+TEST_CASE("without --offload nothing is copied to the host") {
+  const passes::StepProgram step = passes::build_step(small_model(), small_config());
+  CHECK(count(step, OpKind::copy_to_host) == 0);
+  CHECK(count(step, OpKind::copy_from_host) == 0);
+}
+
+TEST_CASE("--offload activations copies a checkpoint's input once a block, and brings each back") {
+  const passes::StepProgram step = offloaded(AcMode::full);
+  const ir::Program& p = step.program;
+  std::int64_t inputs = 0;
+  for (const ir::Op& op : p.ops)
+    if (op.kind == OpKind::copy_from_host && p.value(p.output(op, 0)).dtype == DType::bf16 &&
+        p.value(p.output(op, 0)).shape.rank() == 3 &&
+        p.storage(p.storage_of(p.output(op, 0))).role == ir::Role::activation)
+      ++inputs;
+  CHECK(inputs >= small_model().layers);
+  // What is still in the forward stash when backward begins is not copied back.
+  CHECK(count(step, OpKind::copy_from_host) <= count(step, OpKind::copy_to_host));
+  CHECK(count(offloaded(AcMode::none), OpKind::copy_to_host) > count(step, OpKind::copy_to_host));
+}
+
+TEST_CASE("--offload activations launches no kernel more but contiguous copies") {
+  const passes::StepProgram plain = [] {
+    StepConfig c = small_config();
+    c.memory.ac = AcMode::full;
+    return passes::build_step(small_model(), c);
+  }();
+  const passes::StepProgram step = offloaded(AcMode::full);
+  CHECK(count(step, OpKind::mm) == count(plain, OpKind::mm));
+  CHECK(count(step, OpKind::clone) == count(plain, OpKind::clone));
+}
+
+}  // namespace ac_advisor::test
