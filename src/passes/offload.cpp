@@ -323,6 +323,11 @@ constexpr Exclusion exclusions_of_offload[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::full;
      }},
+    {"--offload activations --ac-scope submodule", "checkpoints within blocks were not compared",
+     "use --ac-scope block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) && c.memory.ac == AcMode::full && c.memory.scope == AcScope::submodule;
+     }},
     {"--offload activations --kernels fused or compiled",
      "a fused kernel's or a compiled unit's saved tensors were not compared", "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {

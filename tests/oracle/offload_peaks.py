@@ -16,25 +16,34 @@ import time
 import loop_peaks
 import torch
 import trl
-from loop_cases import MODELS
+from loop_cases import MODELS, of
 from loop_step import DTYPES, build, parse, train_step
 from loop_trainer import measure_trainer
 from trl.models.activation_offloading import get_act_offloading_ctx_manager
 
 
+# Small vocabularies: blocks, not the loss, make the peak.
+MODELS["narrow"] = of("llama", 1024, 3072, 8, 16, 16, 64, 2048, False)
+MODELS["shared"] = of("qwen3", 1024, 3072, 8, 16, 8, 128, 2048, True)
+
+
 def cases():
+    for name in ("narrow", "shared"):
+        for ac in ("none", "full"):
+            yield name, f"--attn flash --batch 4 --seq 2048 --ac {ac} --offload activations"
+        yield name, "--attn flash --batch 3 --seq 1000 --offload activations"
     for name in ("llama", "untied", "mistral", "qwen2", "qwen3"):
         for ac in ("none", "full"):
-            yield name, f"--batch 2 --seq 2048 --ac {ac} --offload activations"
-        yield name, "--batch 3 --seq 1000 --ac full --offload activations"
+            yield name, f"--attn flash --batch 2 --seq 2048 --ac {ac} --offload activations"
+        yield name, "--attn flash --batch 3 --seq 1000 --ac full --offload activations"
     for name in ("llama", "untied", "phi3", "olmo2", "granite", "smollm3"):
-        yield name, "--batch 2 --seq 1024 --ac full --no-hold-output --offload activations"
+        yield name, "--attn flash --batch 2 --seq 1024 --ac full --no-hold-output --offload activations"
     for name in ("llama", "qwen2"):
-        yield name, "--batch 1 --seq 777 --ac full --offload activations"
-        yield name, "--batch 2 --seq 1024 --grad-accum 2 --ac full --offload activations"
+        yield name, "--attn flash --batch 1 --seq 777 --ac full --offload activations"
+        yield name, "--attn flash --batch 2 --seq 1024 --grad-accum 2 --ac full --offload activations"
     for name in ("llama", "untied", "qwen2", "qwen3"):
-        yield name, "--framework trl --batch 2 --seq 1024 --offload activations"
-        yield name, "--framework trl --batch 2 --seq 1024 --param-dtype bf16 --offload activations"
+        yield name, "--framework trl --attn flash --batch 2 --seq 1024 --offload activations"
+        yield name, "--framework trl --attn flash --batch 2 --seq 1024 --param-dtype bf16 --offload activations"
 
 
 def measure(model, words):

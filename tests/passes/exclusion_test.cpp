@@ -451,6 +451,13 @@ const Case cases[] = {
        c.memory.ac = AcMode::selective;
      },
      "--ac none or full"},
+    {"--offload activations --ac-scope submodule",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.memory.ac = AcMode::full;
+       c.memory.scope = AcScope::submodule;
+     },
+     "within blocks"},
     {"--offload activations --kernels fused or compiled",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
