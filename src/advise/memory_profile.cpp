@@ -94,7 +94,8 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
-  m.host_pinned = pinned_bytes(step, assumptions);
+  if (config.memory.offload == Offload::activations)
+    m.host_pinned = pinned_bytes(step, assumptions);
   if (walk.rebuilding_peak > m.peak_allocated)
     assumptions.push_back(fmt::format(
         "ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the old one "

@@ -26,6 +26,7 @@ constexpr std::int64_t max_fwd_stash_size = 5;   // of tensors packed last, offl
 /// One saved tensor that is on the host.
 struct Offloaded {
   ValueId on_device = no_id;  ///< what the forward stash holds: the tensor, or its contiguous copy
+  StorageId saved = no_id;    ///< the tensor's
   std::int64_t id = 0;        ///< OffloadActivations counts every tensor that it is asked about
 };
 
@@ -45,6 +46,7 @@ class Offloader {
     for (; i < old_.size() && old_[i].phase < Phase::backward; ++i) forward(i);
     while (i < old_.size()) i = node(i);
     hold(fetched_, Phase::backward);  // the engine's callback at the end of backward
+    renumber();
   }
 
  private:
@@ -94,10 +96,7 @@ class Offloader {
       ++last_id_;  // the checkpoint's empty tensor, saved before its arguments
       region_ = op.region;
       for (ValueId v : p_.inputs(op))
-        if (enters_region(op, v) && region_input_[region_] == 0) {
-          region_input_[region_] = p_.root(v) + 1;
-          pack(-1 - region_, v);
-        }
+        if (enters_region(op, v) && entered_.insert(region_).second) pack(-1 - region_, v);
     }
     if (op.region == no_id) region_ = no_id;
     std::vector<ValueId> saved = saved_[i], made;
@@ -143,9 +142,8 @@ class Offloader {
     }
     leave_stash(id - max_fwd_stash_size);
     emit(OpKind::copy_to_host, Phase::forward, {source}, {});
-    offloaded_[{by, storage}] = {source, id};
-    stash_.push_back({source, id});
-    keys_[id] = storage;
+    stash_.push_back({source, storage, id});
+    offloaded_[{by, storage}] = stash_.back();
     tracked_[storage] = id;
   }
 
@@ -154,7 +152,7 @@ class Offloader {
       const Offloaded old = stash_.front();
       stash_.erase(stash_.begin());
       hold({old.on_device}, Phase::forward);
-      if (tracked_[keys_[old.id]] == old.id) tracked_.erase(keys_[old.id]);
+      if (tracked_[old.saved] == old.id) tracked_.erase(old.saved);
     }
   }
 
@@ -185,6 +183,10 @@ class Offloader {
     return end;
   }
 
+  /// Whether the op is of backward, or of a recomputation, of some forward op.
+  [[nodiscard]] static bool of_node(const Op& op) {
+    return op.phase >= Phase::backward && op.phase != Phase::optimizer && op.forward != no_id;
+  }
   [[nodiscard]] std::pair<OpId, StorageId> key_of(const Op& op, ValueId v) const {
     const bool of_region = op.region != no_id;
     return {of_region ? -1 - op.region : op.forward - first_, p_.storage_of(v)};
@@ -192,13 +194,11 @@ class Offloader {
 
   /// Brings back what the op's node saved on the host; whether there was any.
   bool unpack(const Op& op) {
-    if (op.phase < Phase::backward || op.phase == Phase::optimizer || op.forward == no_id)
-      return false;
+    if (!of_node(op) || (op.region == no_id && op.kind == OpKind::hold)) return false;
     bool any = false;
     for (ValueId v : p_.inputs(op)) {
       const auto found = offloaded_.find(key_of(op, v));
       if (found == offloaded_.end() || twins_.contains(found->first)) continue;
-      if (op.region == no_id && op.kind == OpKind::hold) continue;
       any = true;
       const Offloaded at = found->second;
       const bool stashed = std::any_of(stash_.begin(), stash_.end(),
@@ -219,7 +219,7 @@ class Offloader {
   }
 
   void substitute(Op& op) {
-    if (op.phase < Phase::backward || op.phase == Phase::optimizer || op.forward == no_id) return;
+    if (!of_node(op)) return;
     std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
     const std::vector<ValueId> out(p_.outputs(op).begin(), p_.outputs(op).end());
     bool any = false;
@@ -265,26 +265,23 @@ class Offloader {
     p_.ops.push_back(op);
   }
 
- public:
   /// Producers, once all ops stand where they will.
   void renumber() {
     for (auto id = static_cast<std::size_t>(first_); id < p_.ops.size(); ++id)
       for (ValueId v : p_.outputs(p_.ops[id])) p_.value(v).producer = static_cast<OpId>(id);
   }
 
- private:
   StepProgram& s_;
   ir::Program& p_;
   OpId first_ = 0;
   std::vector<Op> old_;
   std::vector<OpId> moved_;  ///< where the ops from first_ on stand now
   std::set<StorageId> parameters_;
-  std::vector<std::vector<ValueId>> saved_;            ///< by forward op
-  std::map<std::int32_t, std::int64_t> region_input_;  ///< a root and one; 0: not met yet
+  std::vector<std::vector<ValueId>> saved_;  ///< by forward op
+  std::set<std::int32_t> entered_;           ///< regions whose input is packed
   std::int32_t region_ = no_id;
   std::int64_t last_id_ = 0;
   std::map<StorageId, std::int64_t> tracked_;  ///< storages that are not copied twice
-  std::map<std::int64_t, StorageId> keys_;
   std::vector<Offloaded> stash_;
   std::map<std::pair<OpId, StorageId>, Offloaded> offloaded_;  ///< by the op, or the region
   std::map<std::pair<OpId, StorageId>, ValueId> twins_;
@@ -294,11 +291,7 @@ class Offloader {
 
 bool applies(const StepConfig& config) { return config.memory.offload == Offload::activations; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
-  Offloader offloader(step);
-  offloader.run();
-  offloader.renumber();
-}
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) { Offloader(step).run(); }
 
 using model::ModelSpec;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,21 @@
 
 namespace ac_advisor::simulate {
 namespace {
+
+/// The stream that such an op's outputs are allocated on, where it is not their storage's: FSDP2's
+/// reductions, and TRL's s1, on which --offload activations brings tensors back.
+std::optional<int> output_stream(ir::OpKind kind) {
+  switch (kind) {
+    case ir::OpKind::reduce_scatter_copy_in:
+      return 0;
+    case ir::OpKind::reduce_scatter:
+      return 2;
+    case ir::OpKind::copy_from_host:
+      return 3;
+    default:
+      return std::nullopt;
+  }
+}
 
 using Handle = CachingAllocator::Handle;
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
@@ -212,17 +228,10 @@ class Steps {
                    : storage.role == ir::Role::communication ? 1
                                                              : 0;
     }
-    for (const ir::Op& op : p_.ops) {
-      if (op.kind != ir::OpKind::reduce_scatter_copy_in && op.kind != ir::OpKind::reduce_scatter)
-        continue;
-      for (ir::ValueId v : p_.outputs(op))
-        stream_[static_cast<std::size_t>(p_.storage_of(v))] =
-            op.kind == ir::OpKind::reduce_scatter ? 2 : 0;
-    }
-    for (const ir::Op& op : p_.ops)  // --offload activations: TRL's s1
-      if (op.kind == ir::OpKind::copy_from_host)
+    for (const ir::Op& op : p_.ops)
+      if (const auto stream = output_stream(op.kind))
         for (ir::ValueId v : p_.outputs(op))
-          stream_[static_cast<std::size_t>(p_.storage_of(v))] = 3;
+          stream_[static_cast<std::size_t>(p_.storage_of(v))] = *stream;
     for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;
   }
   /// Those of DistributedDataParallel: what is all-reduced in backward and stays.

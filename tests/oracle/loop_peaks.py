@@ -8,6 +8,7 @@ they say. Cases of the other world, and those that --only leaves out, keep the f
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -22,6 +23,7 @@ import transformers
 from loop_cases import CASES, MODELS
 from loop_step import DTYPES, build, parse, train_step
 from loop_trainer import measure_trainer
+from trl.models.activation_offloading import get_act_offloading_ctx_manager
 
 WORKSPACES = torch._C._cuda_clearCublasWorkspaces
 
@@ -35,9 +37,12 @@ def take(peaks, phase):
 def measure(model, words):
     """Figures of the second step, which has moments; reserved memory is that of both."""
     options = parse(words)
+    offloads = options.offload == "activations"
     if options.framework in ("hf-trainer", "trl"):
-        return measure_trainer(MODELS[model], options, DTYPES[options.param_dtype])
+        more = {"activation_offloading": True} if offloads else {}
+        return measure_trainer(MODELS[model], options, DTYPES[options.param_dtype], **more)
     run = build(MODELS[model], options)
+    around = get_act_offloading_ctx_manager(run.model) if offloads else contextlib.nullcontext()
     gc.collect()
     torch.cuda.empty_cache()
     peaks = {}
@@ -46,7 +51,7 @@ def measure(model, words):
         peaks = {}
         run.model.zero_grad(set_to_none=True)
         torch.cuda.reset_peak_memory_stats()
-        train_step(run, options, lambda phase: take(peaks, phase))
+        train_step(run, options, lambda phase: take(peaks, phase), around)
         reserved = max(reserved, torch.cuda.memory_reserved())
     for hook in run.hooks:  # they would keep the model alive
         hook.remove()
@@ -63,8 +68,8 @@ def clear():
         raise SystemExit(f"{left} bytes are left of the case before")
 
 
-def write(path, cases):
-    source = (f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated H100, "
+def write(path, cases, libraries):
+    source = (f"PyTorch {torch.__version__}, transformers {transformers.__version__}, {libraries}emulated H100, "
               "flash attention (TORCH_CUDNN_SDPA_DEPRIORITIZED=1)")
     with open(path, "w") as file:
         file.write('{"source": ' + json.dumps(source) + ',\n "models": {\n')
@@ -78,8 +83,9 @@ def label(model, words):
     return f"{model} {words}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(cases, description, libraries=""):
+    """`libraries`: named in the file beside PyTorch and transformers, "name version, " each."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
@@ -89,7 +95,7 @@ def main():
             kept = {label(c["model"], c["options"]): c for c in json.load(file)["cases"]}
     world = int(os.environ.get("WORLD_SIZE", "1"))
     done = []
-    for model, words in CASES:
+    for model, words in cases:
         name = label(model, words)
         if arguments.only not in name or parse(words).world != world:
             if name in kept:
@@ -104,10 +110,10 @@ def main():
             continue
         done.append({"model": model, "options": words} | figures)
         print(f"{name}  {figures['peak_allocated']}  {time.time() - start:.1f} s", flush=True)
-        write(arguments.output, done)  # what was measured stays if a later case ends the program
-    write(arguments.output, done)
+        write(arguments.output, done, libraries)  # what was measured stays if a later case ends the program
+    write(arguments.output, done, libraries)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(CASES, __doc__))

@@ -35,6 +35,7 @@ def parse(words):
     parser.add_argument("--clip-grad", type=float, default=0)
     parser.add_argument("--loss", default="ce")
     parser.add_argument("--output-dtype", default="bf16")
+    parser.add_argument("--offload", default="none")
     for flag in ("no-hold-output", "ema", "optimizer-in-backward"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
