@@ -53,6 +53,10 @@ class Offloader {
   [[nodiscard]] const Op& forward_of(const Op& op) const {
     return old_[static_cast<std::size_t>(op.forward - first_)];
   }
+  /// A copy: what is emitted meanwhile may move the program's own list.
+  [[nodiscard]] std::vector<ValueId> inputs_of(const Op& op) const {
+    return {p_.inputs(op).begin(), p_.inputs(op).end()};
+  }
   [[nodiscard]] bool made_before_backward(ValueId v) const {
     const OpId producer = p_.value(p_.root(v)).producer;
     if (producer == no_id) return true;
@@ -95,7 +99,7 @@ class Offloader {
     if (op.region != no_id && op.region != region_) {
       ++last_id_;  // the checkpoint's empty tensor, saved before its arguments
       region_ = op.region;
-      for (ValueId v : p_.inputs(op))
+      for (ValueId v : inputs_of(op))
         if (enters_region(op, v) && entered_.insert(region_).second) pack(-1 - region_, v);
     }
     if (op.region == no_id) region_ = no_id;
@@ -196,7 +200,7 @@ class Offloader {
   bool unpack(const Op& op) {
     if (!of_node(op) || (op.region == no_id && op.kind == OpKind::hold)) return false;
     bool any = false;
-    for (ValueId v : p_.inputs(op)) {
+    for (ValueId v : inputs_of(op)) {
       const auto found = offloaded_.find(key_of(op, v));
       if (found == offloaded_.end() || twins_.contains(found->first)) continue;
       any = true;
@@ -220,7 +224,7 @@ class Offloader {
 
   void substitute(Op& op) {
     if (!of_node(op)) return;
-    std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
+    std::vector<ValueId> in = inputs_of(op);
     const std::vector<ValueId> out(p_.outputs(op).begin(), p_.outputs(op).end());
     bool any = false;
     for (ValueId& v : in) {
