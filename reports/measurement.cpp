@@ -36,6 +36,21 @@ Grid totals(const Measurement& m) {
   return grid;
 }
 
+/// Of several ranks, those that are alike together.
+Grid rank_peaks(const Measurement& m) {
+  Grid grid({"peak allocated of", "ranks", "predicted", "measured", "difference"});
+  for (const profile::RankMemory& rank : m.measured.memory.ranks) {
+    std::int64_t predicted = m.predicted.memory.peak_allocated;
+    for (const profile::RankMemory& stage : m.predicted.memory.ranks)
+      if (stage.pp_rank == rank.pp_rank) predicted = stage.peak_allocated;
+    const bool stages = m.measured.config.layout.pp > 1;
+    grid.row({stages ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", ")) : "all stages",
+              grouped(rank.count), grouped(predicted), grouped(rank.peak_allocated),
+              signed_bytes(rank.peak_allocated - predicted)});
+  }
+  return grid;
+}
+
 Grid categories(const Measurement& m) {
   Grid grid({"at the peak", "predicted", "measured", "difference"});
   for (std::size_t i = 0; i < profile::category_count; ++i)
@@ -211,8 +226,9 @@ std::string table(const Measurement& m, const Style& style) {
   text += bold((emulated ? "on an emulated " : "measured on ") + printable(m.measured.device_name) +
                    ": " + verdict(m) + "\n\n",
                style.color);
-  text += totals(m).text(style.color, style.width) + "\n" +
-          categories(m).text(style.color, style.width) + "\n" +
+  text += totals(m).text(style.color, style.width) + "\n";
+  if (!m.measured.memory.ranks.empty()) text += rank_peaks(m).text(style.color, style.width) + "\n";
+  text += categories(m).text(style.color, style.width) + "\n" +
           phases(m).text(style.color, style.width) + "\n";
   if (timed(m.measured))
     text += fmt::format("step {} ms measured, {} tokens/s\n", milliseconds(m.measured.time.step),
@@ -235,8 +251,9 @@ std::string table(const Measurement& m, const Style& style) {
 }
 
 std::string markdown(const Measurement& m) {
-  std::string text = "**" + verdict(m) + "**\n\n" + totals(m).markdown() + "\n" +
-                     categories(m).markdown() + "\n" + phases(m).markdown() + "\n";
+  std::string text = "**" + verdict(m) + "**\n\n" + totals(m).markdown() + "\n";
+  if (!m.measured.memory.ranks.empty()) text += rank_peaks(m).markdown() + "\n";
+  text += categories(m).markdown() + "\n" + phases(m).markdown() + "\n";
   if (m.measured.instruments)
     text += instruments_grid(m.measured).markdown() + "\n" +
             escape_markdown(instrument_runs(*m.measured.instruments)) + "\n\n" +

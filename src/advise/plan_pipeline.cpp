@@ -110,6 +110,10 @@ void explain(profile::Profile& result, std::size_t shown) {
       shown, c.layout.pp,
       c.layout.pp_rank == Layout::highest_rank ? ", whose allocated peak is the highest" : "",
       100.0 * *result.time.bubble_share));
+  if (result.model.tied_embeddings && !c.megatron())
+    result.assumptions.push_back(
+        "the first and the last stage have a copy each of the tied embedding, whose gradients are "
+        "added after the schedule, in place: PyTorch's schedules leave that to the training loop");
 }
 
 }  // namespace

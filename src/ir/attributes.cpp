@@ -7,6 +7,11 @@
 namespace ac_advisor::ir {
 namespace {
 
+std::string place(std::int32_t ranks, std::int32_t rank) {
+  return fmt::format("ranks={}", ranks) +
+         (rank == 0 ? std::string() : fmt::format(" rank={}", rank));
+}
+
 // A row for each struct: its fields by name, in the order in which a dump has them.
 
 std::string text(std::monostate) { return {}; }
@@ -37,7 +42,8 @@ std::string text(const Dropout& a) {
   return fmt::format("probability={} block={}", a.probability, a.block);
 }
 std::string text(const Compare& a) {
-  constexpr const char* names[] = {"not_equal", "less_equal", "greater", "both", "equal"};
+  constexpr const char* names[] = {"not_equal", "less_equal", "greater", "both",
+                                   "either",    "equal",      "below",   "at_least"};
   return fmt::format("how={} number={}", names[static_cast<std::size_t>(a.how)], a.number);
 }
 std::string text(const NllLoss& a) {
@@ -67,13 +73,22 @@ std::string text(const TiledHead& a) {
   return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);
 }
 std::string text(const TpGather& a) {
-  return fmt::format("parts={} ranks={}", a.parts == Joined::tokens ? "tokens" : "vocabulary",
-                     a.ranks);
+  return fmt::format("parts={} ", a.parts == Joined::tokens ? "tokens" : "vocabulary") +
+         place(a.ranks, a.rank);
 }
-std::string text(const TpScatter& a) { return fmt::format("ranks={}", a.ranks); }
+std::string text(const TpScatter& a) { return place(a.ranks, a.rank); }
+std::string text(const TpReduce& a) {
+  return a.maximum ? "maximum=true" : a.ends ? "over=ends" : std::string();
+}
 std::string text(const Embedding& a) {
-  return a.ranks == 1 ? std::string() : fmt::format("ranks={}", a.ranks);
+  return a.ranks == 1 ? std::string() : place(a.ranks, a.rank);
 }
+std::string text(const Rearrange& a) {
+  constexpr const char* names[] = {"", "moved=tokens_apart", "moved=tokens_together",
+                                   "moved=words_together"};
+  return names[static_cast<std::size_t>(a.what)];
+}
+std::string text(const SendReceive&) { return {}; }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 std::string text(const Generated& a) { return "launches=" + std::to_string(a.launches); }
 std::string text(const CompiledUnit& a) { return "backward=" + std::to_string(a.backward); }

@@ -12,7 +12,7 @@ std::int64_t last(const Derivation& d, ValueId v) { return d.shape(v).back(); }
 void embedding(Derivation& d) {
   // inputs: weight [V, H], ids
   if (!d.needs(0)) return;
-  const auto ranks = d.attributes<Embedding>().ranks;
+  const auto [ranks, rank] = d.attributes<Embedding>();
   Shape table = d.shape(d.in(0));
   const std::int64_t rows = table[0];
   table.set(0, rows * ranks);
@@ -20,7 +20,7 @@ void embedding(Derivation& d) {
       d.emit(OpKind::embedding_backward, {d.grad(), d.in(1)}, table, d.dtype(d.in(0)));
   // DTensor's is of the whole table on every rank (v2.11, tensor/_ops/_embedding_ops.py): its part
   // is taken where the gradient is next needed as a shard.
-  d.give(0, ranks == 1 ? whole : d.part(whole, 0, 0, rows));
+  d.give(0, ranks == 1 ? whole : d.part(whole, 0, rank * rows, rows));
 }
 
 void mm(Derivation& d) {

@@ -10,13 +10,15 @@ void tp_all_gather(Derivation& d) {
   const auto gather = d.attributes<TpGather>();
   if (gather.parts == Joined::vocabulary) {
     // Replicate to Shard: the own part, copied
-    d.give(0, d.emit(OpKind::clone, {d.part(g, 0, 0, d.shape(x)[0])}, d.shape(x), d.dtype(g)));
+    d.give(0, d.emit(OpKind::clone, {d.part(g, 0, gather.rank * d.shape(x)[0], d.shape(x)[0])},
+                     d.shape(x), d.dtype(g)));
     return;
   }
   // Partial to Shard: chunks along the tokens are laid one after another, then reduce-scattered
-  const ValueId in_turn = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  const ValueId in_turn = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g),
+                                 Rearrange{Moved::tokens_apart, gather.ranks});
   d.give(0, d.emit(OpKind::tp_reduce_scatter, {in_turn}, d.shape(x), d.dtype(g),
-                   TpScatter{gather.ranks}));
+                   TpScatter{gather.ranks, gather.rank}));
 }
 
 void tp_reduce_scatter(Derivation& d) {
@@ -24,10 +26,13 @@ void tp_reduce_scatter(Derivation& d) {
   // all-gather along dim 0, whose parts are joined along the tokens; of one sequence by a view.
   const ValueId g = d.grad();
   const Shape whole = d.shape(d.in(0));
+  const auto of = d.attributes<TpScatter>();
   const ValueId parts = d.emit(OpKind::tp_all_gather, {g}, whole, d.dtype(g),
-                               TpGather{Joined::tokens, d.attributes<TpScatter>().ranks});
+                               TpGather{Joined::tokens, of.ranks, of.rank});
   const bool one = d.shape(g)[0] == 1;
-  d.give(0, one ? parts : d.emit(OpKind::clone, {parts}, whole, d.dtype(g)));
+  d.give(0, one ? parts
+                : d.emit(OpKind::clone, {parts}, whole, d.dtype(g),
+                         Rearrange{Moved::tokens_together, of.ranks}));
 }
 
 void vocab_parallel_loss(Derivation& d) {
@@ -49,12 +54,16 @@ void vocab_parallel_loss(Derivation& d) {
   const ValueId share = make(OpKind::div, {d.grad(), counted}, {}, wide);
   const ValueId safe = kept_or_zero(targets, rows, DType::i64);
   const ValueId zeros = make(OpKind::fill, {}, logits, wide);
-  const ValueId below = make(OpKind::compare, {safe}, rows, DType::u8);
-  const ValueId above = make(OpKind::compare, {safe}, rows, DType::u8);
-  const ValueId elsewhere =
-      make(OpKind::compare, {below, above}, rows, DType::u8, Compare{0.0, Comparison::both});
+  const auto first = static_cast<double>(d.attributes<TpScatter>().rank * logits[1]);
+  const auto compared = [&](std::initializer_list<ValueId> in, double number, Comparison how) {
+    return make(OpKind::compare, in, rows, DType::u8, Compare{number, how});
+  };
+  const ValueId before = compared({safe}, first, Comparison::below);
+  const ValueId after =
+      compared({safe}, first + static_cast<double>(logits[1]), Comparison::at_least);
+  const ValueId elsewhere = compared({before, after}, 0.0, Comparison::either);
   const ValueId copy = make(OpKind::clone, {safe}, rows, DType::i64);
-  const ValueId own = make(OpKind::add_scalar, {copy}, rows, DType::i64);
+  const ValueId own = make(OpKind::add_scalar, {copy}, rows, DType::i64, Number{-first});
   d.emit_raw(OpKind::mask_shard, {own, elsewhere}, {d.overwrite(own)});
   const ValueId masked = make(OpKind::cast, {elsewhere}, rows, wide);
   const ValueId update = make(OpKind::add_scalar, {masked}, rows, wide, Number{-1.0});

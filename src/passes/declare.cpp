@@ -246,7 +246,10 @@ void Lowering::declare() {
 void Lowering::declare_head(std::int64_t words) {
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
   if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
-  m_.lm_head = spec_.tied_embeddings ? m_.embed : parameter({words, spec_.hidden}, Module::lm_head);
+  // A pipeline's last stage has a copy of a tied embedding.
+  m_.lm_head = spec_.tied_embeddings && m_.embed != ir::no_id
+                   ? m_.embed
+                   : parameter({words, spec_.hidden}, Module::lm_head);
   if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
 }
 
@@ -357,7 +360,9 @@ constexpr Exclusion exclusions_of_declare[] = {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
-  step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
+  // torch.distributed.pipelining divides gradients instead (pipeline.cpp, scale).
+  if (!config.scales_gradients())
+    step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
   const StepConfig fed = as_fed(config);
   Lowering(spec, fed, step).declare();
 }

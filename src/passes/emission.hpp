@@ -38,7 +38,7 @@ class Emission {
   struct OwnRows {
     V rows{}, elsewhere{};
   };
-  OwnRows own_rows(V indices);
+  OwnRows own_rows(V indices, std::int64_t rows, std::int64_t rank);
   void zero_elsewhere(V x, V elsewhere);
 
   StepProgram& s_;

@@ -200,7 +200,8 @@ void Fsdp2Buffers::redistribute(ParamGroup& group) {
     Parameter& parameter = s_.parameters[i];
     if (parameter.gradient == no_id) continue;
     const ValueId given = parameter.gradient;
-    parameter.gradient = redistributed(s_, parameter, given, phase_, Role::activation_grad);
+    parameter.gradient =
+        redistributed(s_, parameter, given, c_.layout.tp_rank, phase_, Role::activation_grad);
     if (parameter.gradient != given) p_.ops.back().group = next_group_--;
   }
 }

@@ -17,13 +17,13 @@ ir::ValueId Lowering::gathered(V x) {
   if (tp_ == 1) return x;
   const Shape part = shape(x);
   const V all = out({part[0] * tp_, part[1], part[2]}, dtype(x), grad(x));
-  emit(OpKind::tp_all_gather, {x}, {all}, ir::TpGather{ir::Joined::tokens, ranks()});
+  emit(OpKind::tp_all_gather, {x}, {all}, ir::TpGather{ir::Joined::tokens, ranks(), tp_rank()});
   const Shape whole{part[0], part[1] * tp_, part[2]};
   p_.value(all).distributed = true;
   if (part[0] == 1) return p_.reshape(all, whole);
   const V joined = out(whole, dtype(x), grad(x));
   p_.value(joined).distributed = true;
-  emit(OpKind::clone, {all}, {joined});
+  emit(OpKind::clone, {all}, {joined}, ir::Rearrange{ir::Moved::tokens_together, ranks()});
   return joined;
 }
 
@@ -34,9 +34,9 @@ ir::ValueId Lowering::scattered(V x) {
   if (tp_ == 1) return x;
   const Shape whole = shape(x);
   const V in_turn = out({whole[0] * tp_, whole[1] / tp_, whole[2]}, dtype(x), grad(x));
-  emit(OpKind::clone, {x}, {in_turn});
+  emit(OpKind::clone, {x}, {in_turn}, ir::Rearrange{ir::Moved::tokens_apart, ranks()});
   const V part = out({whole[0], whole[1] / tp_, whole[2]}, dtype(x), grad(x));
-  emit(OpKind::tp_reduce_scatter, {in_turn}, {part}, ir::TpScatter{ranks()});
+  emit(OpKind::tp_reduce_scatter, {in_turn}, {part}, ir::TpScatter{ranks(), tp_rank()});
   hold({x});
   in_flight_ = in_turn;
   return part;
@@ -51,18 +51,19 @@ void Lowering::wait() {
 ir::ValueId Lowering::whole_vocabulary(V logits) {
   const Shape part = shape(logits);
   const V all = out({part[0] * tp_, part[1], part[2]}, dtype(logits), grad(logits));
-  emit(OpKind::tp_all_gather, {logits}, {all}, ir::TpGather{ir::Joined::vocabulary, ranks()});
+  emit(OpKind::tp_all_gather, {logits}, {all},
+       ir::TpGather{ir::Joined::vocabulary, ranks(), tp_rank()});
   const V joined = out({part[0], part[1], part[2] * tp_}, dtype(logits), grad(logits));
-  emit(OpKind::clone, {all}, {joined});
+  emit(OpKind::clone, {all}, {joined}, ir::Rearrange{ir::Moved::words_together, ranks()});
   hold({logits});
   return joined;
 }
 
 /// RowwiseParallel of nn.Embedding: looked up where the row is, zero elsewhere, summed over ranks.
 ir::ValueId Lowering::parallel_embedding() {
-  const OwnRows own = own_rows(m_.ids);
+  const OwnRows own = own_rows(m_.ids, part(spec_.vocab), tp_rank());
   const V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
-  emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks()});
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks(), tp_rank()});
   zero_elsewhere(x, own.elsewhere);
   hold({own.rows, own.elsewhere});
   return scattered(x);
@@ -89,7 +90,8 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
                         const ir::Attributes& a = {}) {
     return make_int(kind, size, DType::f32, in, a);
   };
-  const V largest = made(OpKind::tp_all_reduce, column, {made(OpKind::amax, column, {logits})});
+  const V largest = made(OpKind::tp_all_reduce, column, {made(OpKind::amax, column, {logits})},
+                         ir::TpReduce{true});
   const V shifted = made(OpKind::add, s, {logits, largest}, ir::Add{-1.0});
   const V exponentials = made(OpKind::exp, s, {shifted});
   const V sums = made(OpKind::tp_all_reduce, column, {made(OpKind::sum, column, {exponentials})});
@@ -99,7 +101,7 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
 
   const V targets = p_.reshape(labels, row);
   const V safe = where_counted(targets, targets);
-  const OwnRows own = own_rows(safe);
+  const OwnRows own = own_rows(safe, s[1], tp_rank());
   const V found = made(OpKind::gather, column, {log_probabilities, own.rows});
   zero_elsewhere(found, own.elsewhere);
   const V all = made(OpKind::tp_all_reduce, column, {found});
@@ -114,7 +116,7 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
   const V loss = p_.on_storage_of(mean, {}, DType::f32, false);
   p_.value(loss).requires_grad = true;
   emit(OpKind::vocab_parallel_loss, {logits, log_probabilities, targets, count}, {loss},
-       ir::TpScatter{ranks()});
+       ir::TpScatter{ranks(), tp_rank()});
   return loss;
 }
 

@@ -162,6 +162,9 @@ class Lowering : private Emission {
   V where_counted(V targets, V value);
   V vocab_parallel_loss(V logits, V labels);
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
+  [[nodiscard]] std::int32_t tp_rank() const {
+    return static_cast<std::int32_t>(config_.layout.tp_rank);
+  }
   /// This rank's part of what is split over tensor-parallel ranks.
   [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
   [[nodiscard]] std::int64_t heads() const { return part(spec_.heads); }

@@ -19,7 +19,7 @@ ir::ValueId MegatronLayers::vocab_parallel_cross_entropy(V logits, V labels) {
   hold({places});
   if (tp_ > 1) emit(OpKind::tp_all_reduce, {most}, {});
   const V shifted = in_place(OpKind::add, wide, {wide, most}, ir::Add{-1.0});
-  const auto [rows, elsewhere] = own_rows(labels);
+  const auto [rows, elsewhere] = own_rows(labels, part(spec_.vocab), 0);
   const V order = plain(row, DType::i64);
   emit(OpKind::arange, {}, {order});
   const V found = plain(row, DType::f32), predicted = plain(row, DType::f32);

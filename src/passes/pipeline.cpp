@@ -83,9 +83,14 @@ void make_buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& co
   Buffers(step, spec, config).make();
 }
 
-/// What this micro-batch of this stage receives.
-void receive(StepProgram& step, const ModelSpec&, const StepConfig&) {
+/// What this micro-batch of this stage receives, and its rows of the tokens.
+void receive(StepProgram& step, const ModelSpec&, const StepConfig& config) {
   const std::size_t micro = step.ends.size() / step.stages.size();
+  if (micro > 0 && !config.megatron())
+    for (ValueId* tokens : {&step.model.ids, &step.model.labels})
+      *tokens = step.program.narrow(step.program.root(*tokens), 0,
+                                    static_cast<std::int64_t>(micro) * config.run.batch,
+                                    config.run.batch);
   const std::vector<StageEnds>& received = step.received[step.chunk];
   step.ends.push_back(received.empty() ? StageEnds{} : received[micro]);
 }
@@ -93,8 +98,12 @@ void receive(StepProgram& step, const ModelSpec&, const StepConfig&) {
 /// The ops of micro-batches that were written one after another, in the order of a rank's schedule.
 class Ordered {
  public:
-  Ordered(StepProgram& step, const StepConfig& config)
-      : s_(step), p_(step.program), c_(config), old_(std::move(step.program.ops)) {}
+  Ordered(StepProgram& step, const ModelSpec& spec, const StepConfig& config)
+      : s_(step),
+        p_(step.program),
+        c_(config),
+        tied_(spec.tied_embeddings),
+        old_(std::move(step.program.ops)) {}
 
   void rewrite() {
     WrittenSchedule schedule = written_schedule(pipeline_rank(c_));
@@ -113,6 +122,8 @@ class Ordered {
       if (action.kind == Kind::backward && action.micro == 1) hold(copies_);
     }
     hold(kept_);
+    if (tied_ && c_.layout.pp > 1 && !c_.megatron())
+      for (const StageBlocks& stage : s_.stages) add_tied(stage);
     for (Op& op : p_.ops)
       if (op.forward != no_id) op.forward = moved_[static_cast<std::size_t>(op.forward)];
     s_.micro_begin = std::move(begins);
@@ -161,7 +172,12 @@ class Ordered {
   /// Megatron-core's tensors come with the message; what was sent is then replaced by a scalar
   /// (schedules.py, deallocate_output_tensor).
   void exchange(const std::vector<Message>& messages) {
-    if (!c_.megatron()) return emit(OpKind::send_recv, values(messages));
+    if (!c_.megatron()) {
+      const ir::SendReceive which{static_cast<std::int32_t>(s_.exchanges.size())};
+      s_.exchanges.push_back(messages);
+      std::erase_if(s_.exchanges.back(), [&](const Message& m) { return values({m}).empty(); });
+      return emit(OpKind::send_recv, values(messages), {}, which);
+    }
     std::vector<Message> sent, received;
     for (const Message& m : messages) {
       const bool comes = m.what == Message::What::input || m.what == Message::What::output_gradient;
@@ -217,10 +233,12 @@ class Ordered {
     return all;
   }
 
-  void emit(OpKind kind, const std::vector<ValueId>& in, const std::vector<ValueId>& out = {}) {
+  void emit(OpKind kind, const std::vector<ValueId>& in, const std::vector<ValueId>& out = {},
+            const ir::Attributes& attributes = {}) {
     const Phase phase = p_.ops.empty() ? Phase::forward : p_.ops.back().phase;
-    p_.op(p_.emit(kind, phase == Phase::recompute ? Phase::backward : phase, root, in, out)).group =
-        next_group_++;
+    p_.op(p_.emit(kind, phase == Phase::recompute ? Phase::backward : phase, root, in, out,
+                  attributes))
+        .group = next_group_++;
   }
   void hold(const std::vector<ValueId>& all) {
     if (!all.empty()) emit(OpKind::hold, all);
@@ -237,8 +255,7 @@ class Ordered {
 
   /// _PipelineStageBase.scale_grads: p.grad.div_(n), each by itself.
   void scale() {
-    // TorchTitan 0.2.2 builds its schedules with scale_grads=False: its loss is a sum.
-    if (c_.runtime.framework == "torchtitan" || c_.run.grad_accum == 1) return;
+    if (!c_.scales_gradients() || c_.run.grad_accum == 1) return;
     for (Parameter& parameter : s_.parameters) {
       ValueId& gradient =
           c_.layout.gathers() ? s_.optimized[parameter.optimized].gradient : parameter.gradient;
@@ -249,6 +266,25 @@ class Ordered {
                     ir::Number{static_cast<double>(c_.run.grad_accum)}))
           .group = next_group_++;
       gradient = divided;
+    }
+  }
+
+  /// The gradients of the copies of a tied embedding that the first and the last stage have are
+  /// added, in place. Schedules leave that to the training loop; Megatron-core has it
+  /// (distributed/finalize_model_grads.py, v0.16).
+  void add_tied(const StageBlocks& stage) {
+    for (const Parameter& parameter : s_.parameters) {
+      const ir::Module leaf = parameter.module.leaf;
+      const bool copy = (stage.embedding && leaf == ir::Module::embed) ||
+                        (stage.head && leaf == ir::Module::lm_head);
+      if (!copy || !parameter.trained) continue;
+      ValueId gradient =
+          c_.layout.gathers() ? s_.optimized[parameter.optimized].gradient : parameter.gradient;
+      const ir::Shape own = p_.value(parameter.value).shape;
+      // A DTensor that looks tokens up has whole gradients, a head has its own rows'.
+      if (!c_.layout.gathers() && p_.value(gradient).shape.numel() > own.numel())
+        gradient = p_.narrow(gradient, 0, c_.layout.tp_rank * own[0], own[0]);
+      emit(OpKind::tp_all_reduce, {gradient}, {}, ir::TpReduce{false, true});
     }
   }
 
@@ -281,6 +317,7 @@ class Ordered {
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
+  bool tied_;
   std::vector<Op> old_;
   std::vector<OpId> moved_;
   std::int32_t next_group_ = 0;
@@ -288,8 +325,8 @@ class Ordered {
   std::vector<ValueId> kept_;  ///< Megatron-core: gradients that the schedule's locals name
 };
 
-void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  Ordered(step, config).rewrite();
+void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  Ordered(step, spec, config).rewrite();
 }
 
 }  // namespace

@@ -94,11 +94,12 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return pp_option(c) + " --pp-rank " + std::to_string(c.layout.pp_rank);
      }},
-    {"--pp, a model with tied embeddings",
-     "the first and the last stage would train a copy of the weight each, and PyTorch's schedules "
-     "do not add their gradients (TorchTitan refuses it too)",
-     "use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return piped(c) && m.tied_embeddings; },
+    {"--pp --framework torchtitan, a model with tied embeddings",
+     "the first and the last stage would train a copy of the weight each: TorchTitan refuses it",
+     "use --framework hf, where the gradients of the copies are added, or --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return piped(c) && m.tied_embeddings && c.runtime.framework == "torchtitan";
+     },
      with_model},
     {"--pp, a model whose blocks need more than hidden states",
      "stages hand on hidden states alone: learned positions, keys and values shared between "
@@ -156,11 +157,6 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
-    {"--pp, ac-trainer", "the trainer has no pipeline", "plan it, or measure without --pp",
-     [](const ModelSpec&, const StepConfig& c) {
-       return piped(c) && c.runtime.kind == Runtime::ac_trainer;
-     },
-     [](const ModelSpec&, const StepConfig& c) { return pp_option(c); }},
     // Last: a preset that is in the way of another row is not taken for this one.
     {"--pp --hold-output",
      "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "

@@ -192,6 +192,11 @@ std::vector<PipelineAction> pipeline_actions(const PipelineRank& rank) {
 
 WrittenSchedule written_schedule(const PipelineRank& rank) {
   WrittenSchedule written;
+  if (rank.written_whole) {
+    written.actions = pipeline_actions(rank);
+    written.micro_batches = rank.micro_batches;
+    return written;
+  }
   PipelineRank fewer = rank;
   switch (rank.schedule) {
     case PipelineSchedule::one_f_one_b:

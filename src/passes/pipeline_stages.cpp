@@ -62,9 +62,12 @@ bool blocks_are_alike(const model::ModelSpec& spec) {
 }
 
 PipelineRank pipeline_rank(const StepConfig& config) {
-  return {config.layout.pp_schedule, config.layout.pp,
-          std::max<std::int64_t>(config.layout.pp_rank, 0), config.layout.pp_chunks,
-          config.run.grad_accum};
+  return {config.layout.pp_schedule,
+          config.layout.pp,
+          std::max<std::int64_t>(config.layout.pp_rank, 0),
+          config.layout.pp_chunks,
+          config.run.grad_accum,
+          config.runtime.kind == Runtime::ac_trainer};
 }
 
 }  // namespace ac_advisor::passes

@@ -45,8 +45,17 @@ bool of_other_kind(const ModelSpec& m) {
 }
 
 constexpr Exclusion of_trainer[] = {
-    {"--tp", "planned for PyTorch, not run by the trainer", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return trained(c) && c.layout.tp > 1; }},
+    {"--tp --no-loss-parallel", "planned for PyTorch, not run by the trainer",
+     "leave --no-loss-parallel out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.layout.tp > 1 && !c.layout.loss_parallel;
+     }},
+    {"--tp or --pp, dropout", "ranks that share a layer would have to drop the same elements",
+     "leave dropout out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained(c) && (c.layout.tp > 1 || c.layout.pp > 1) &&
+              (c.run.dropout > 0.0 || m.attention_dropout > 0.0);
+     }},
     {"--loss ce-compiled", "planned for PyTorch, not run by the trainer", "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.memory.loss == LossKind::ce_compiled;

@@ -17,13 +17,13 @@ using ir::OpKind;
 using ir::ValueId;
 
 ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gradient,
-                      ir::Phase phase, ir::Role role) {
+                      std::int64_t tp_rank, ir::Phase phase, ir::Role role) {
   ir::Program& p = step.program;
   const ir::Shape shape = p.value(parameter.value).shape;
   const bool whole = p.value(gradient).shape.numel() > shape.numel();
   if (!whole && !parameter.partial) return gradient;
   const ValueId own = p.make(shape, p.value(gradient).dtype, role, parameter.module);
-  const ValueId from = whole ? p.narrow(gradient, 0, 0, shape[0]) : gradient;
+  const ValueId from = whole ? p.narrow(gradient, 0, tp_rank * shape[0], shape[0]) : gradient;
   const std::int32_t last = p.ops.empty() ? 0 : p.ops.back().group;
   const ir::OpId op =
       p.emit(whole ? OpKind::clone : OpKind::tp_all_reduce, phase, parameter.module, {from}, {own});
@@ -39,12 +39,13 @@ bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
 /// The optimizer's step needs its gradients like its parameters, for its length.
-void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
+void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
   std::size_t i = 0;
   for (const Parameter& parameter : step.parameters) {
     if (!parameter.trained) continue;
     ValueId& gradient = step.optimized[i++].gradient;
-    gradient = redistributed(step, parameter, gradient, ir::Phase::optimizer, ir::Role::temporary);
+    gradient = redistributed(step, parameter, gradient, config.layout.tp_rank, ir::Phase::optimizer,
+                             ir::Role::temporary);
   }
 }
 
@@ -175,11 +176,6 @@ constexpr Exclusion exclusions_of_tp[] = {
     {"--tp --output-dtype fp32", "the cast of a DTensor's logits is not planned yet",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.memory.wide_output; }},
-    {"--tp --compute-dtype fp32", "norms that need no cast are not planned as DTensors yet",
-     "use --compute-dtype bf16",
-     [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.precision.compute_dtype == DType::f32;
-     }},
     {"--tp --lora", "adapters of split layers are not planned yet", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.adapters.used(); }},
     {"--tp, an optimizer other than adamw", "its temporaries of DTensors are not planned yet",

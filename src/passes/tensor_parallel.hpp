@@ -8,6 +8,7 @@ namespace ac_advisor::passes {
 /// parameter is (torch/distributed/tensor/_redistribute.py, v2.11): a new value that an op of
 /// `phase` makes, of `role`; `gradient` itself where it is one already.
 [[nodiscard]] ir::ValueId redistributed(StepProgram& step, const Parameter& parameter,
-                                        ir::ValueId gradient, ir::Phase phase, ir::Role role);
+                                        ir::ValueId gradient, std::int64_t tp_rank, ir::Phase phase,
+                                        ir::Role role);
 
 }  // namespace ac_advisor::passes

@@ -26,6 +26,9 @@ bool is_all_reduce(OpKind kind) {
 Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   const std::int64_t shards = run.shards > 0 ? run.shards : run.world / run.tp;
   const std::int64_t node = d.ranks_of_node(run.node_size);
+  // Stages are farthest apart.
+  if (const auto* reduce = std::get_if<ir::TpReduce>(&op.attributes); reduce && reduce->ends)
+    return {2, node < run.world ? 1 : 2};
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
   if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};

@@ -23,9 +23,13 @@ std::map<std::string, std::string> description(const Built& built) {
     model += fmt::format(" with --lora {} --quantize {}", c.adapters.rank,
                          to_option(c.adapters.quantize));
   if (c.compression.used()) model += " with --grad-compression " + compression_option(c);
+  std::string layout = shard_option(c);
+  if (c.layout.tp > 1) layout += fmt::format(" --tp {}", c.layout.tp);
+  if (c.layout.pp > 1)
+    layout += fmt::format(" --pp {} --pp-schedule {}", c.layout.pp, pp_schedule_option(c));
   return {{"format", "ac-advisor/checkpoint/1"},
           {"model", model},
-          {"shard", shard_option(c)},
+          {"shard", layout},
           {"world", std::to_string(c.layout.world)},
           {"batch", std::to_string(c.run.batch)},
           {"seq", std::to_string(c.run.seq)},

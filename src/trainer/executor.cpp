@@ -45,6 +45,7 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
       backend_(backend),
       tracker_(tracker),
       collectives_(collectives),
+      mesh_(config.layout, collectives.rank()),
       tensors_(p_.values.size()),
       whole_(p_.storages.size()),
       alive_(p_.storages.size(), false),
@@ -63,8 +64,9 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
     values_of_[at_index(next[storage(v)]++)] = static_cast<ValueId>(v);
   staged_.resize(static_cast<std::size_t>(config.run.grad_accum));
   for (auto& inputs : staged_)
-    for (ValueId v : step.inputs)
-      inputs.push_back(backend.staging(sizes(p_.value(v).shape), scalar_type(p_.value(v).dtype)));
+    for (ValueId v : tokens())
+      inputs.push_back(backend.staging({config.run.batch, p_.value(v).shape.back()},
+                                       scalar_type(p_.value(v).dtype)));
   if (!step.losses.empty())
     losses_ =
         backend.staging({config.run.grad_accum}, scalar_type(p_.value(step.losses.front()).dtype));
@@ -106,8 +108,10 @@ void Executor::run_ops(OpId begin, OpId end) {
     kernels[static_cast<std::size_t>(op.kind)](call);
     for (std::size_t i = 0; i < op.outputs; ++i)  // what the kernel had no need to touch
       static_cast<void>(output(op, i));
-    for (ValueId v : step_.losses)
-      if (p_.value(v).producer == id) losses_[micro_].copy_(tensor(v), /*non_blocking=*/true);
+    for (std::size_t i = 0; i < step_.losses.size(); ++i)
+      if (p_.value(step_.losses[i]).producer == id)
+        losses_[piped() ? static_cast<std::int64_t>(i) : micro_].copy_(tensor(step_.losses[i]),
+                                                                       /*non_blocking=*/true);
     count_launches(op);
     tracker_.end_op();
     const std::size_t at = at_index(id);
@@ -160,6 +164,25 @@ void Executor::run_segments(OpId begin, OpId end) {
   }
 }
 
+std::span<const ValueId> Executor::tokens() const {
+  // Those of a pipeline are followed by what it receives into.
+  return std::span(step_.inputs).first(std::min<std::size_t>(step_.inputs.size(), 2));
+}
+
+/// The micro-batches of a pipeline's rank, as its schedule mixes them.
+void Executor::issue_pipeline(OpId end) {
+  part(ir::Phase::forward, [this] {
+    micro_ = 0;
+    const auto all = tokens();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t micro = 0; micro < staged_.size(); ++micro)
+        tensor(all[i])
+            .narrow(0, static_cast<std::int64_t>(micro) * config_.run.batch, config_.run.batch)
+            .copy_(staged_[micro][i], /*non_blocking=*/true);
+  });
+  run_segments(0, end);
+}
+
 /// The step from its inputs on the host to its losses there.
 void Executor::issue() {
   part(ir::Phase::forward, [this] {
@@ -172,8 +195,9 @@ void Executor::issue() {
   const auto end = static_cast<OpId>(p_.ops.size());
   OpId optimizer = end;
   while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
+  if (piped()) issue_pipeline(optimizer);
   const std::size_t written = step_.micro_begin.size();
-  for (std::int64_t micro = 0; micro < config_.run.grad_accum; ++micro) {
+  for (std::int64_t micro = 0; !piped() && micro < config_.run.grad_accum; ++micro) {
     const std::size_t index = passes::written_micro_batch(micro, written, config_.run.grad_accum);
     const OpId begin = step_.micro_begin[index];
     const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "ac_advisor/model/step_config.hpp"
@@ -15,6 +16,7 @@
 #include "trainer/collectives/collectives.hpp"
 #include "trainer/counters/counters.hpp"
 #include "trainer/memory_tracker.hpp"
+#include "trainer/mesh.hpp"
 
 namespace ac_advisor::trainer {
 
@@ -57,6 +59,9 @@ class Executor {
   [[nodiscard]] const passes::StepProgram& step() const { return step_; }
   [[nodiscard]] const StepConfig& config() const { return config_; }
   [[nodiscard]] Collectives& collectives() { return collectives_; }
+  [[nodiscard]] const Mesh& mesh() const { return mesh_; }
+  /// Of the step's inputs, ids and labels.
+  [[nodiscard]] std::span<const ir::ValueId> tokens() const;
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   [[nodiscard]] Backend& backend() { return backend_; }
   OptimizerSettings& optimizer() { return optimizer_; }
@@ -89,7 +94,7 @@ class Executor {
   void adopt(ir::ValueId v, const at::Tensor& tensor);
   /// A collective that is under way (null: it is done): what next reads, writes or frees one of
   /// `storages` waits for it first.
-  void begin(std::unique_ptr<Pending> collective, std::initializer_list<ir::StorageId> storages);
+  void begin(std::unique_ptr<Pending> collective, const std::vector<ir::StorageId>& storages);
 
  private:
   /// Where a phase begins in the issued work: the backend's mark.
@@ -98,6 +103,8 @@ class Executor {
     std::size_t mark;
   };
   void issue();
+  void issue_pipeline(ir::OpId end);
+  [[nodiscard]] bool piped() const { return config_.layout.pp > 1; }
   void capture();
   void part(ir::Phase phase, const std::function<void()>& work);
   void run_segments(ir::OpId begin, ir::OpId end);
@@ -121,6 +128,7 @@ class Executor {
   Backend& backend_;
   MemoryTracker& tracker_;
   Collectives& collectives_;
+  Mesh mesh_;
   OptimizerSettings optimizer_;
   std::uint64_t seed_ = 0;
   std::int64_t step_number_ = 0, micro_ = 0;

@@ -69,9 +69,16 @@ const ir::Value& Call::out_value(std::size_t i) const {
   const ir::Program& p = executor_.step().program;
   return p.value(p.output(op_, i));
 }
-std::int64_t Call::out_bytes(std::size_t i) const {
+ir::StorageId Call::in_storage(std::size_t i) const {
   const ir::Program& p = executor_.step().program;
-  return p.storage(p.storage_of(p.output(op_, i))).bytes;
+  return p.storage_of(p.input(op_, i));
+}
+ir::StorageId Call::out_storage(std::size_t i) const {
+  const ir::Program& p = executor_.step().program;
+  return p.storage_of(p.output(op_, i));
+}
+std::int64_t Call::out_bytes(std::size_t i) const {
+  return executor_.step().program.storage(out_storage(i)).bytes;
 }
 std::uint64_t Call::dropout_key() const {
   std::uint64_t key = executor_.step_key();
@@ -120,7 +127,13 @@ at::Tensor Executor::output(const ir::Op& op, std::size_t i) {
     if (p_.storage_of(in) == s && p_.value(in).shape == p_.value(v).shape)
       return tensor = this->tensor(in);
   }
-  return tensor = whole_[at_index(s)].view(sizes(p_.value(v).shape));
+  const at::Tensor& whole = whole_[at_index(s)];
+  for (std::size_t k = 0; k < op.inputs && whole.numel() != p_.value(v).shape.numel(); ++k) {
+    const ValueId in = p_.input(op, k);  // a part of it that the op writes over
+    if (p_.storage_of(in) == s && p_.value(in).shape == p_.value(v).shape)
+      return tensor = this->tensor(in);
+  }
+  return tensor = whole.view(sizes(p_.value(v).shape));
 }
 
 void Executor::bind(ValueId v, const at::Tensor& tensor) { tensors_[at_index(v)] = tensor; }
@@ -180,8 +193,7 @@ void Executor::release(StorageId s) {
   tracker_.let_go(s);
 }
 
-void Executor::begin(std::unique_ptr<Pending> collective,
-                     std::initializer_list<StorageId> storages) {
+void Executor::begin(std::unique_ptr<Pending> collective, const std::vector<StorageId>& storages) {
   if (!collective) return;
   const std::shared_ptr<Pending> shared = std::move(collective);
   for (const StorageId s : storages) {

@@ -222,7 +222,7 @@ profile::Profile measured_profile(const Built& built, const Observed& observed,
   result.time.by_phase = timing.by_phase;
   result.time.recompute = timing.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
   result.time.tokens_per_second =
-      static_cast<double>(c.run.batch * c.run.seq * c.run.grad_accum * c.layout.world) /
+      static_cast<double>(c.run.batch * c.run.seq * c.run.grad_accum * c.layout.data_ranks()) /
       timing.seconds;
   result.time.basis = profile::TimeBasis::measured;
   result.kernels.launches = timing.launches;

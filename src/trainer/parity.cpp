@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace ac_advisor::trainer {
 namespace {
@@ -13,11 +15,8 @@ constexpr double fp32_bound = 1e-4, bf16_bound = 0.1;
 
 StepConfig reference_config(const StepConfig& config) {
   StepConfig c = config;
-  c.run.batch = config.run.batch * config.layout.world;
-  c.layout.world = 1;
-  c.layout.shard = Sharding::none;
-  c.layout.hsdp_shards = 0;
-  c.layout.keep_last_block = c.layout.no_sync = false;
+  c.run.batch = config.run.batch * config.layout.data_ranks();
+  c.layout = Layout{};
   c.memory.ac = AcMode::none;
   c.memory.ac_arg = 0;
   c.memory.block_modes.clear();
@@ -33,10 +32,10 @@ StepConfig reference_config(const StepConfig& config) {
 
 }  // namespace
 
-std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
+std::string gradient_digest(const std::vector<NamedGradient>& gradients) {
   std::uint64_t h = 0xCBF29CE484222325ULL;
-  for (const at::Tensor& gradient : gradients) {
-    const at::Tensor dense = gradient.contiguous();
+  for (const NamedGradient& gradient : gradients) {
+    const at::Tensor dense = gradient.tensor.contiguous();
     const auto* bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
     for (std::size_t i = 0; i < dense.nbytes(); ++i) h = (h ^ bytes[i]) * 0x100000001B3ULL;
   }
@@ -44,7 +43,7 @@ std::string gradient_digest(const std::vector<at::Tensor>& gradients) {
 }
 
 void compare_gradients(profile::Numerics& numerics, const Built& built,
-                       const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
+                       const std::vector<NamedGradient>& gradients, const profile::RunSpec& spec,
                        const Weights* weights, std::unique_ptr<Backend> backend) {
   numerics.gradient_digest = gradient_digest(gradients);
   const bool draws = built.config.run.dropout > 0.0 || built.spec.attention_dropout > 0.0;
@@ -66,14 +65,18 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
   std::string worst_name;
   bool same = true;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const at::Tensor a = gradients[i].to(at::kDouble), b = wanted[i].to(at::kDouble);
-    same = same && at::equal(gradients[i].to(wanted[i].scalar_type()), wanted[i]);
+    const std::string& name = reference->parameters[reference->trained[i]].name;
+    const auto found = std::find_if(gradients.begin(), gradients.end(),
+                                    [&](const NamedGradient& g) { return g.name == name; });
+    if (found == gradients.end()) throw std::logic_error(name + ": no rank has its gradient");
+    const at::Tensor a = found->tensor.to(at::kDouble), b = wanted[i].to(at::kDouble);
+    same = same && at::equal(found->tensor.to(wanted[i].scalar_type()), wanted[i]);
     const double norm = b.norm().item<double>(), difference = (a - b).norm().item<double>();
     double error = norm > 0 ? difference / norm : difference;
     if (!std::isfinite(error)) error = HUGE_VAL;
     if (error > numerics.parity_error || worst_name.empty()) {
       numerics.parity_error = std::max(numerics.parity_error, error);
-      worst_name = built.parameters[built.trained[i]].name;
+      worst_name = name;
     }
   }
   const double bound = built.config.precision.compute_dtype == DType::f32 ? fp32_bound : bf16_bound;

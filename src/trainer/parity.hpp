@@ -6,6 +6,7 @@
 
 #include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/profile/run_spec.hpp"
+#include "trainer/between_ranks.hpp"
 #include "trainer/rank.hpp"
 
 namespace ac_advisor::trainer {
@@ -14,10 +15,10 @@ namespace ac_advisor::trainer {
 /// checkpointing, by eager kernels and plain cross-entropy: fills digest, error and verdict.
 /// `backend`: where the reference runs.
 void compare_gradients(profile::Numerics& numerics, const Built& built,
-                       const std::vector<at::Tensor>& gradients, const profile::RunSpec& spec,
+                       const std::vector<NamedGradient>& gradients, const profile::RunSpec& spec,
                        const Weights* weights, std::unique_ptr<Backend> backend);
 
 /// FNV-1a over every gradient's bytes: the same digest is the same gradients, bit for bit.
-[[nodiscard]] std::string gradient_digest(const std::vector<at::Tensor>& gradients);
+[[nodiscard]] std::string gradient_digest(const std::vector<NamedGradient>& gradients);
 
 }  // namespace ac_advisor::trainer

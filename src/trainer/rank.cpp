@@ -16,10 +16,6 @@
 namespace ac_advisor::trainer {
 namespace {
 
-std::int64_t shards(const StepConfig& c) {
-  return c.layout.shard == Sharding::hsdp ? c.layout.hsdp_shards : c.layout.world;
-}
-
 /// transformers v5.23, modeling_rope_utils.py: default, linear and llama3 frequencies.
 at::Tensor rotary_frequencies(const model::ModelSpec& spec, double theta, bool scaled) {
   const std::int64_t half = spec.rotary_dim / 2;
@@ -64,7 +60,7 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   built->cuda = device.cuda;
   built->step = advise::solve(spec, config, device).step;
   built->schedule = passes::make_schedule(built->step);
-  built->parameters = named_parameters(spec, built->step);
+  built->parameters = named_parameters(spec, built->step, config.layout.tp);
   for (std::size_t i = 0; i < built->step.parameters.size(); ++i)
     if (built->step.parameters[i].trained) built->trained.push_back(i);
   return built;
@@ -105,14 +101,15 @@ void Rank::fill_buffers() {
   const bool local_only = !spec.window.empty() && spec.rotary_tables == 1 &&
                           spec.local_rope_theta != spec.rope_theta && spec.window.front() > 0 &&
                           spec.unit_offset_norm && spec.qk_norm;
-  std::int64_t table = 0;
+  std::int64_t table = 0;  // two buffers each, of each stage
   for (std::size_t i = 0; i < built_.step.buffers.size(); ++i) {
     const at::Tensor buffer = executor_.tensor(built_.step.buffers[i]);
     if (buffer.dim() == 0) {  // the embedding's scale, rounded to the weights' dtype as there
       buffer.fill_(std::sqrt(static_cast<double>(spec.hidden)));
       continue;
     }
-    const bool local = table / 2 == 1 || local_only;
+    const bool local =
+        (spec.rotary_tables > 1 && table / 2 % spec.rotary_tables == 1) || local_only;
     buffer.copy_(rotary_frequencies(spec, local ? spec.local_rope_theta : spec.rope_theta, !local));
     ++table;
   }
@@ -148,6 +145,25 @@ void Rank::read_parameter(const Weights* file, std::size_t index, std::int64_t b
   }
 }
 
+/// The same of elements [begin, end) of this rank's part of the parameter.
+void Rank::read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
+                    const at::Tensor& to) const {
+  const NamedParameter& parameter = built_.parameters[index];
+  if (parameter.split < 0) return read_parameter(file, index, begin, end, to);
+  const std::int64_t tp = built_.config.layout.tp, own = mesh().tp_rank();
+  std::int64_t run = 1;  // elements that lie together, before the split dimension goes on
+  for (std::size_t d = static_cast<std::size_t>(parameter.split); d < parameter.shape.size(); ++d)
+    run *= parameter.shape[d];
+  run /= tp;
+  const at::Tensor flat = to.view({-1});
+  for (std::int64_t at = begin; at < end;) {
+    const std::int64_t row = at / run, until = std::min(end, (row + 1) * run);
+    const std::int64_t whole = (row * tp + own) * run + (at - row * run);
+    read_parameter(file, index, whole, whole + until - at, flat.narrow(0, at - begin, until - at));
+    at = until;
+  }
+}
+
 /// The weight whose codes parameter `index` holds, into them, the code book and the scales. It is
 /// quantized from the dtype that other parameters have.
 void Rank::load_quantized(const Weights* file, std::size_t index) {
@@ -173,14 +189,13 @@ void Rank::load_weights(const Weights* file) {
     const ir::Shape& shape = built_.step.program.value(parameter.value).shape;
     const at::Tensor stored = executor_.tensor(parameter.stored);
     if (!c.layout.gathers()) {
-      read_parameter(file, i, 0, shape.numel(), stored);
+      read_own(file, i, 0, shape.numel(), stored);
       continue;
     }
-    const std::int64_t row = shape.numel() / shape[0],
-                       first = collectives_.rank() % shards(c) * stored.numel();
+    const std::int64_t row = shape.numel() / shape[0], first = mesh().shard() * stored.numel();
     const std::int64_t end = std::min(first + stored.numel(), shape[0] * row);
     stored.zero_();
-    if (first < end) read_parameter(file, i, first, end, stored);
+    if (first < end) read_own(file, i, first, end, stored);
   }
   if (!c.layout.zero()) return;
   const at::Tensor master = executor_.tensor(built_.step.optimized.front().parameter);
@@ -200,34 +215,45 @@ void Rank::load_weights(const Weights* file) {
 void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs) {
   const StepConfig& c = built_.config;
   const std::int64_t global =
-      (steps_done_ * c.run.grad_accum + micro) * c.layout.world * c.run.batch;
-  data_(global + collectives_.rank() * c.run.batch, inputs[0]);
+      (steps_done_ * c.run.grad_accum + micro) * c.layout.data_ranks() * c.run.batch;
+  data_(global + mesh().data_rank() * c.run.batch, inputs[0]);
   inputs[1].copy_(inputs[0]);  // labels
 }
 
 void Rank::load_first_batch() {
   std::vector<at::Tensor> staged;
-  for (const ir::ValueId v : built_.step.inputs)
-    staged.push_back(at::empty_like(executor_.tensor(v), at::TensorOptions().device(at::kCPU)));
+  const auto inputs = executor_.tokens();
+  const std::int64_t batch = built_.config.run.batch;
+  for (const ir::ValueId v : inputs)
+    staged.push_back(at::empty_like(executor_.tensor(v).narrow(0, 0, batch),
+                                    at::TensorOptions().device(at::kCPU)));
   load_batch(0, staged);
   for (std::size_t i = 0; i < staged.size(); ++i)
-    executor_.tensor(built_.step.inputs[i]).copy_(staged[i]);
+    executor_.tensor(inputs[i]).narrow(0, 0, batch).copy_(staged[i]);
 }
 
 /// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape,
 /// on the host.
 at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const StepConfig& c = built_.config;
-  const auto sizes = built_.step.program.value(built_.step.parameters[index].value).shape.sizes();
-  const at::IntArrayRef shape(sizes.data(), sizes.size());
-  if (!c.layout.gathers()) return on_host(stored.view(shape));
-  const std::int64_t group = shards(c), part = stored.numel();
-  const at::Tensor all = at::empty({group * part}, stored.options());
-  all.narrow(0, collectives_.rank() % group * part, part).copy_(stored);
-  complete(collectives_.all_gather(all, group));
-  std::int64_t elements = 1;
-  for (std::int64_t size : shape) elements *= size;
-  return on_host(all.narrow(0, 0, elements).view(shape));
+  const ir::Shape& own = built_.step.program.value(built_.step.parameters[index].value).shape;
+  // Each rank of the group has a part of a tensor; rank after rank.
+  const auto gathered = [&](const at::Tensor& part, std::int64_t place, const Group& group) {
+    const at::Tensor all = at::empty({group.size, part.numel()}, part.options());
+    all[place].copy_(part.reshape({-1}));
+    complete(collectives_.all_gather(all, group));
+    return all;
+  };
+  at::Tensor mine = stored;
+  if (c.layout.gathers())
+    mine = gathered(stored, mesh().shard(), mesh().sharded()).view({-1}).narrow(0, 0, own.numel());
+  mine = mine.reshape(sizes(own));
+  const std::int64_t split = built_.parameters[index].split;
+  if (split < 0) return on_host(mine);
+  const at::Tensor parts = gathered(mine, mesh().tp_rank(), mesh().tensor_parallel());
+  std::vector<at::Tensor> list;
+  for (const at::Tensor& part : parts.unbind(0)) list.push_back(part.view(sizes(own)));
+  return on_host(at::cat(list, split));
 }
 
 at::Tensor Rank::parameter(std::size_t index) {
@@ -250,7 +276,7 @@ void Rank::copy_gradients() {
   const at::Tensor mine = executor_.tensor(step.optimized.front().gradient);
   const at::Tensor all = at::zeros({c.layout.world * mine.numel()}, mine.options());
   all.narrow(0, collectives_.rank() * mine.numel(), mine.numel()).copy_(mine);
-  complete(collectives_.all_gather(all, c.layout.world));
+  complete(collectives_.all_gather(all, collectives_.all()));
   std::int64_t start = 0;
   for (const std::size_t i : built_.trained) {
     const ir::Shape& shape = step.program.value(step.parameters[i].value).shape;
@@ -273,7 +299,10 @@ Rank::Result Rank::step() {
       executor_.run([this](std::int64_t micro,
                            const std::vector<at::Tensor>& inputs) { load_batch(micro, inputs); },
                     [&](std::int64_t, double loss) { sum += loss; });
-  result.loss = collectives_.average(sum / static_cast<double>(built_.config.run.grad_accum));
+  // Of a pipeline one stage has losses.
+  const StepConfig& c = built_.config;
+  result.loss = collectives_.average(sum * static_cast<double>(c.layout.pp) /
+                                     static_cast<double>(c.run.grad_accum));
   ++steps_done_;
   return result;
 }

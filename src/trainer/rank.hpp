@@ -14,7 +14,8 @@
 
 namespace ac_advisor::trainer {
 
-/// A configuration's program, shared by the ranks of a process.
+/// The program of a configuration, of one of its stages and parts of a layer; shared by the ranks
+/// of a process that have the same.
 struct Built {
   model::ModelSpec spec;
   StepConfig config;
@@ -46,8 +47,8 @@ class Rank {
   void load_first_batch();
   /// Runs the next step.
   Result step();
-  /// Whole gradients in the order of Built::trained, taken just before the optimizer of the next
-  /// step() runs; every rank must ask for them. Outside of the tracker.
+  /// Whole gradients of its stage in the order of Built::trained, taken just before the optimizer
+  /// of the next step() runs; every rank must ask for them. Outside of the tracker.
   void capture_gradients(std::vector<at::Tensor>* into) { capture_ = into; }
   /// The whole parameter, gathered, on the host; collective.
   [[nodiscard]] at::Tensor parameter(std::size_t index);
@@ -62,6 +63,7 @@ class Rank {
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   [[nodiscard]] const Built& built() const { return built_; }
   [[nodiscard]] std::int64_t rank() const { return collectives_.rank(); }
+  [[nodiscard]] const Mesh& mesh() const { return executor_.mesh(); }
 
  private:
   void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
@@ -69,6 +71,8 @@ class Rank {
   void fill_factors();
   void read_parameter(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
                       const at::Tensor& to) const;
+  void read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
+                const at::Tensor& to) const;
   void load_quantized(const Weights* file, std::size_t index);
   at::Tensor whole(std::size_t index, const at::Tensor& stored);
   void copy_gradients();

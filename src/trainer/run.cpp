@@ -7,11 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/device.hpp"
+#include "advise/plan_rank.hpp"
+#include "trainer/between_ranks.hpp"
 #include "trainer/checkpoint.hpp"
 #include "trainer/instrumented.hpp"
 #include "trainer/measured.hpp"
@@ -120,11 +124,35 @@ std::string name_of(const RankFailure& failure) {
   return failure.rank < 0 ? std::string("?") : std::to_string(failure.rank);
 }
 
+/// What a run is asked for, and the rank whose step its profile is of: of a pipeline the first of
+/// the stage that is chosen, or that is planned to have the highest peak.
+struct Asked {
+  StepConfig config;
+  std::int64_t shown = 0;
+
+  Asked(const model::ModelSpec& model, const StepConfig& given) : config(given) {
+    if (config.layout.pp == 1) return;
+    const std::int64_t stage = config.layout.pp_rank == Layout::highest_rank
+                                   ? advise::highest_rank(model, config)
+                                   : config.layout.pp_rank;
+    shown = Mesh(config.layout, 0).in_stage(stage);
+  }
+  /// The configuration of one rank's program.
+  [[nodiscard]] StepConfig of_rank(std::int64_t rank) const {
+    const Mesh mesh(config.layout, rank);
+    StepConfig own = config;
+    if (own.layout.pp > 1) own.layout.pp_rank = mesh.pp_rank();
+    own.layout.tp_rank = mesh.tp_rank();
+    return own;
+  }
+};
+
 /// One rank's steps; `gradients` receives the first step's.
-std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Built& built,
-                                          Collectives& collectives, const Data& data,
-                                          const Weights* weights, std::int64_t local_rank,
-                                          std::vector<at::Tensor>& gradients) {
+std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Asked& asked,
+                                          const Built& built, Collectives& collectives,
+                                          const Data& data, const Weights* weights,
+                                          std::int64_t local_rank,
+                                          std::vector<NamedGradient>& gradients) {
   // On a GPU the host's threads only fill weights.
   at::set_num_threads(built.cuda ? static_cast<int>(std::thread::hardware_concurrency())
                                  : static_cast<int>(built.config.device.threads));
@@ -138,7 +166,9 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
     if (!spec.emulated) rank.load_weights(weights);
     if (spec.resume) load_checkpoint(rank, spec.checkpoint);
     const bool instrumented = !spec.instrument.empty();
-    if (spec.parity && !instrumented && collectives.real()) rank.capture_gradients(&gradients);
+    std::vector<at::Tensor> captured;
+    const bool compared = spec.parity && !instrumented && collectives.real();
+    if (compared) rank.capture_gradients(&captured);
     const auto before = [&](std::int64_t step) {
       rank.executor().optimizer().learning_rate = learning_rate(spec, step);
       if (auto* watch = step_watch.load()) watch(step);
@@ -159,19 +189,33 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
     const auto trained = [&] {
       if (!spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
     };
-    const Observed observed = observe(rank, spec.steps, after, before, trained);
+    Observed observed = observe(rank, spec.steps, after, before, trained);
+    if (!stopped && compared)
+      gradients = gradients_of_stages(built, std::move(captured), collectives);
+    if (!stopped && collectives.real() && built.config.layout.world > 1 && !rank.backend().memory())
+      observed.memory.ranks = peaks_of_ranks(built, observed.memory, collectives);
+    std::optional<profile::Profile> profile;
+    if (!stopped && collectives.rank() == asked.shown) {
+      profile = measured_profile(built, observed, rank.backend());
+      profile->config = asked.config;
+      if (spec.emulated) {
+        describe_emulated(*profile);
+      } else if (!collectives.real()) {
+        profile->absent["numerics"] =
+            "emulated ranks have no peers: losses and gradients mean nothing";
+        profile->numerics.reset();
+      }
+    }
+    if (!stopped && asked.shown != 0 && collectives.real() && (first || profile)) {
+      const std::string text =
+          text_to_first(profile ? profile::to_json(*profile, -1) : "", asked.shown, collectives);
+      profile.reset();
+      if (first)
+        profile = profile::from_json(text, fmt::format("the profile of rank {}", asked.shown));
+    }
     collectives.leave();
     if (stopped && !spec.checkpoint.empty()) save_checkpoint(rank, spec.checkpoint);
     if (stopped || stopping()) throw stopped_after(rank);
-    if (!first) return std::nullopt;
-    profile::Profile profile = measured_profile(built, observed, rank.backend());
-    if (spec.emulated) {
-      describe_emulated(profile);
-    } else if (!collectives.real()) {
-      profile.absent["numerics"] =
-          "emulated ranks have no peers: losses and gradients mean nothing";
-      profile.numerics.reset();
-    }
     return profile;
   } catch (const c10::OutOfMemoryError& error) {
     const std::string text =
@@ -191,11 +235,12 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const Bu
 }
 
 /// One rank of one configuration. Its memory is free again when the reference step runs.
-std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Built& built,
-                                         Collectives& collectives, const Data& data,
-                                         const Weights* weights, std::int64_t local_rank) {
-  std::vector<at::Tensor> gradients;
-  auto profile = run_steps(spec, built, collectives, data, weights, local_rank, gradients);
+std::optional<profile::Profile> run_rank(const profile::RunSpec& spec, const Asked& asked,
+                                         const Built& built, Collectives& collectives,
+                                         const Data& data, const Weights* weights,
+                                         std::int64_t local_rank) {
+  std::vector<NamedGradient> gradients;
+  auto profile = run_steps(spec, asked, built, collectives, data, weights, local_rank, gradients);
   if (!profile || !profile->numerics || gradients.empty()) return profile;
   const char* too_large = "not compared: the reference step does not fit the device";
   try {
@@ -213,7 +258,8 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
                             StepConfig config, const Rendezvous& where, const Weights* weights,
                             Collectives* processes) {
   config.runtime.kind = Runtime::ac_trainer;
-  const auto built = build(model, config);
+  const Asked asked(model, config);
+  const bool cuda = simulate::find_device(config.device.gpu).cuda;
   if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)
     throw UserError("--steps " + std::to_string(spec.steps) + " with --cuda-graph " +
                     to_option(config.runtime.cuda_graph) + ": two steps warm up; give 3 or more");
@@ -223,30 +269,45 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
     throw UserError(fmt::format("--world {}: {} has started {} processes", config.layout.world,
                                 where.launcher, where.world));
   if (processes != nullptr) {
-    auto result = run_rank(spec, *built, *processes, data, weights, where.local_rank);
+    if (cuda && config.layout.pp > 1)
+      throw UserError("--pp with --gpu " + config.device.gpu +
+                      " and real peers: stages send each other nothing through NCCL yet; give "
+                      "--collectives emulate, or measure without --gpu");
+    const auto built = build(model, asked.of_rank(where.rank));
+    auto result = run_rank(spec, asked, *built, *processes, data, weights, where.local_rank);
     return result ? *result : profile::Profile();
   }
   if (config.layout.world == 1) {
     const auto alone = make_single();
-    return *run_rank(spec, *built, *alone, data, weights, 0);
+    const auto built = build(model, config);
+    return *run_rank(spec, asked, *built, *alone, data, weights, 0);
   }
-  if (built->cuda && spec.collectives == "local")
+  if (cuda && spec.collectives == "local")
     throw UserError(
         "--collectives local with --gpu " + config.device.gpu +
         ": ranks that are threads would share one GPU's memory; give --collectives emulate, or "
         "start a process a GPU with torchrun, srun or mpirun");
-  if (spec.collectives == "emulate" || built->cuda) {
-    const auto emulated = make_emulated(config.layout.world);
-    return *run_rank(spec, *built, *emulated, data, weights, 0);
+  if (spec.collectives == "emulate" || cuda) {
+    const auto emulated = make_emulated(config.layout.world, asked.shown);
+    const auto built = build(model, asked.of_rank(asked.shown));
+    return *run_rank(spec, asked, *built, *emulated, data, weights, 0);
   }
+  // Ranks of the same stage and part of a layer have one program.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Built>> programs;
+  const auto built_of = [&](std::int64_t rank) -> const Built& {
+    const StepConfig own = asked.of_rank(rank);
+    auto& built = programs[{own.layout.pp_rank, own.layout.tp_rank}];
+    if (!built) built = build(model, own);
+    return *built;
+  };
   auto ranks = make_local(config.layout.world, spec.timeout_seconds);
   std::vector<std::thread> threads;
   std::vector<std::exception_ptr> errors(ranks.size());
   std::optional<profile::Profile> result;
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    threads.emplace_back([&, r] {
+    threads.emplace_back([&, r, &built = built_of(static_cast<std::int64_t>(r))] {
       try {
-        auto profile = run_rank(spec, *built, *ranks[r], data, weights, 0);
+        auto profile = run_rank(spec, asked, built, *ranks[r], data, weights, 0);
         if (r == 0) result = std::move(profile);
       } catch (...) {
         errors[r] = std::current_exception();

@@ -105,9 +105,20 @@ def layers_in_parts():
                           **UNITS)
 
 
+def tied():
+    """The first and the last stage have a copy each of the embedding, whose gradients are added."""
+    for ac in (NONE, FULL):
+        yield from every_rank("llama1b_4layers", 2, "1f1b", 4, ac)
+        yield from every_rank("qwen2_05b_4layers", 2, "1f1b", 4, ac, world=4, shard="fsdp2", **MIXED)
+        yield from every_rank("llama1b_4layers", 2, "1f1b", 4, ac, world=4, tp=2)
+        yield from every_rank("llama1b_4layers", 2, "1f1b", 4, ac, world=8, tp=2, shard="fsdp2", **MIXED)
+    yield from every_rank("llama1b", 4, "interleaved:2", 8, FULL, world=8, shard="fsdp2", **MIXED)
+    yield from every_rank("llama1b_4layers", 2, "gpipe", 4)
+
+
 def all_cases():
     seen = set()
-    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts()):
+    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts(), tied()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

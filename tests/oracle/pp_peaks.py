@@ -30,6 +30,7 @@ def steps(entry, marks, _):
     emulated_peaks.on_device(whole)
     schedule, made = pp_step.make_schedule(entry, stages, config, mesh["pp"].get_group())
     pp_step.mark_phases(made, marks.enter)
+    add_tied = pp_step.add_tied(stages, mesh) if config["tie_word_embeddings"] else lambda: None
     optimizer = emulated_peaks.make_optimizer(entry, whole)
     tokens = entry["grad_accum"] * entry["batch"], entry["seq"]
     ids, labels = (torch.randint(config["vocab_size"], tokens).cuda() for _ in range(2))
@@ -44,6 +45,7 @@ def steps(entry, marks, _):
         first, last = made[0].is_first, made[-1].is_last
         kept = [schedule.step(*([ids] if first else []), target=labels if last else None,
                               losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
+        add_tied()
         marks.enter("optimizer")
         optimizer.step()
         marks.enter(None)

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+from torch.distributed.tensor import DTensor
 from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
 from transformers.loss.loss_utils import ForCausalLMLoss
 
@@ -96,6 +97,26 @@ def meshes(entry):
 
 def data_mesh(entry, mesh):
     return mesh["replicate", "shard"] if entry["shard"].startswith("hsdp:") else mesh["shard"]
+
+
+def add_tied(stages, mesh):
+    """A function that adds up the gradients of the first and the last stage's copies of a tied embedding, as a training
+    loop has to: the schedules do not. Collective over the mesh."""
+    ranks = dist.get_process_group_ranks(mesh["pp"].get_group())
+    ends = dist.new_group([ranks[0], ranks[-1]])
+
+    def add():
+        for _, module in stages:
+            copy = module.m.embed_tokens if module.is_first else module.head
+            if copy is None:
+                continue
+            parameter, gradient = copy.weight, copy.weight.grad
+            if isinstance(parameter, DTensor):
+                parameter, gradient = parameter.to_local(), gradient.to_local()
+            if gradient.shape != parameter.shape:  # of all words, though the parameter has some
+                gradient = gradient.narrow(0, mesh["tp"].get_local_rank() * len(parameter), len(parameter))
+            dist.all_reduce(gradient, group=ends)
+    return add
 
 
 def loss_of(vocabulary):

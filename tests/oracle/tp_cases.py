@@ -50,6 +50,18 @@ def families():
             yield case(model, 2, 2048, ac, **sharded(8, 2))
 
 
+def single_precision():
+    """Norms then have nothing to cast."""
+    single = {"param_dtype": "fp32", "compute_dtype": "fp32", "reduce_dtype": "fp32"}
+    for ac in ("none", "full", "selective"):
+        for model in ("smollm17b_untied_4layers", "qwen3_06b_4layers"):
+            yield case(model, 2, 1024, ac, **alone(2), **single)
+            yield case(model, 2, 1024, ac, **sharded(8, 2), **single)
+    yield case("smollm17b_untied_4layers", 1, 1000, "none", **alone(4), **single)
+    yield case("mistral7b_4layers", 1, 2048, "none", **sharded(16, 8), **single)
+    yield case("smollm17b_untied_4layers", 2, 1024, "none", **sharded(8, 2), **single, grad_accum=2)
+
+
 def ends_apart():
     """The embedding, and norm and head, as FSDP2 units of their own."""
     units = {"fsdp_unit": "torchtitan"}
@@ -70,7 +82,7 @@ def whole_models():
 
 def all_cases():
     seen = set()
-    for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart()):
+    for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart(), single_precision()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -1468,10 +1468,11 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "--pp 2 --pp-rank 2: a pipeline's ranks are 0 to N - 1"},
-    {"--pp, a model with tied embeddings",
+    {"--pp --framework torchtitan, a model with tied embeddings",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        m.tied_embeddings = true;
+       c.runtime.framework = "torchtitan";
      },
      "--pp 2 for llama: the first and the last stage"},
     {"--pp, a model whose blocks need more than hidden states",
@@ -1547,12 +1548,6 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "use --cuda-graph off"},
-    {"--pp, ac-trainer",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.runtime.kind = Runtime::ac_trainer;
-     },
-     "--pp 2: the trainer has no pipeline"},
     {"--tp T --world N",
      [](auto&, StepConfig& c) {
        c.layout.tp = 2;
@@ -1637,12 +1632,6 @@ const Case cases[] = {
        c.memory.wide_output = true;
      },
      "the cast of a DTensor's logits"},
-    {"--tp --compute-dtype fp32",
-     [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
-     },
-     "use --compute-dtype bf16"},
     {"--tp --lora",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -1756,12 +1745,20 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "use --kernels fused"},
-    {"--tp",
+    {"--tp --no-loss-parallel",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
+       c.layout.loss_parallel = false;
        c.runtime.kind = Runtime::ac_trainer;
      },
-     "not run by the trainer"},
+     "leave --no-loss-parallel out"},
+    {"--tp or --pp, dropout",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.attention_dropout = 0.1;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "drop the same elements"},
 };
 
 }  // namespace

@@ -266,7 +266,10 @@ class Walker {
         return a.gt(b).to(at::kByte);
       case ir::Comparison::both:
         return a.logical_and(b).to(at::kByte);
-      case ir::Comparison::equal:  // of packed documents, which the trainer refuses
+      case ir::Comparison::equal:   // of packed documents, which the trainer refuses
+      case ir::Comparison::either:  // of ranks that share a layer
+      case ir::Comparison::below:
+      case ir::Comparison::at_least:
         break;
     }
     return a;
@@ -310,6 +313,14 @@ double difference(const model::ModelSpec& model, const OptionList& options,
   return test::largest_difference(gradients, wanted);
 }
 
+/// The chunked loss and 4-bit layers by transformers' and PEFT's gradients, what ranks that share a
+/// layer have by one rank's (layouts_test.cpp).
+bool checked_elsewhere(OpKind kind) {
+  using enum OpKind;
+  return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
+         kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss;
+}
+
 }  // namespace
 
 TEST_CASE("LibTorch's autograd gives the gradients of every family, and of every op that has one") {
@@ -331,11 +342,7 @@ TEST_CASE("LibTorch's autograd gives the gradients of every family, and of every
   CHECK(difference(tiny, {{"--kernels", "fused"}}, seen) < 1e-5);
   CHECK(difference(tiny, {{"--attn", "eager"}, {"--dropout", "0.2"}}, seen) < 1e-5);
   for (const ir::OpRow& row : ir::op_table()) {
-    // Those of the chunked loss and of 4-bit layers are checked by transformers' and PEFT's
-    // gradients.
-    if (row.derive == nullptr || row.kind == OpKind::precomputed_grad ||
-        row.kind == OpKind::mm_quantized)
-      continue;
+    if (row.derive == nullptr || checked_elsewhere(row.kind)) continue;
     if (test::refused_by_trainer(row.kind)) continue;
     const std::string name = row.name;
     CAPTURE(name);

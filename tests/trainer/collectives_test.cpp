@@ -37,13 +37,13 @@ TEST_CASE("all-gather, reduce-scatter and all-reduce among threads are what thei
     const auto value = static_cast<double>(r + 1);
     gathered[r] = at::zeros({4});
     gathered[r].narrow(0, c.rank() % 2 * 2, 2).fill_(value);
-    c.all_gather(gathered[r], 2);  // ranks 0 and 1, 2 and 3
+    complete(c.all_gather(gathered[r], {c.rank() / 2 * 2, 2, 1}));  // ranks 0 and 1, 2 and 3
     scattered[r] = at::zeros({1});
-    c.reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], 4);
+    complete(c.reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], c.all()));
     reduced[r] = at::full({5}, value);
-    c.all_reduce(reduced[r], 1);
+    complete(c.all_reduce(reduced[r], c.all()));
     replicas[r] = at::full({3}, value);
-    c.all_reduce(replicas[r], 2);  // ranks 0 and 2, 1 and 3
+    complete(c.all_reduce(replicas[r], {c.rank() % 2, 2, 2}));  // ranks 0 and 2, 1 and 3
   });
   CHECK(at::equal(gathered[0], at::tensor({1.0F, 1.0F, 2.0F, 2.0F})));
   CHECK(at::equal(gathered[3], at::tensor({3.0F, 3.0F, 4.0F, 4.0F})));
@@ -53,6 +53,58 @@ TEST_CASE("all-gather, reduce-scatter and all-reduce among threads are what thei
   for (const at::Tensor& t : reduced) CHECK(at::equal(t, at::full({5}, 2.5F)));
   CHECK(at::equal(replicas[0], at::full({3}, 2.0F)));  // (1 + 3) / 2
   CHECK(at::equal(replicas[3], at::full({3}, 3.0F)));  // (2 + 4) / 2
+}
+
+TEST_CASE("a reduction adds, or takes the greatest, where it is asked to") {
+  std::vector<at::Tensor> sums(4), greatest(4), scattered(4);
+  const auto failures = on_ranks(4, 20, [&](trainer::Collectives& c) {
+    const auto r = static_cast<std::size_t>(c.rank());
+    const auto value = static_cast<double>(r + 1);
+    const trainer::Group neighbours{c.rank() / 2 * 2, 2, 1};
+    sums[r] = at::full({2}, value);
+    complete(c.all_reduce(sums[r], neighbours, trainer::Combine::sum));
+    greatest[r] = at::full({2}, r == 0 ? 9.0 : -value);
+    complete(c.all_reduce(greatest[r], c.all(), trainer::Combine::maximum));
+    scattered[r] = at::zeros({1});
+    complete(c.reduce_scatter(at::arange(2, at::kFloat) + value, scattered[r], neighbours,
+                              trainer::Combine::sum));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(at::equal(sums[1], at::full({2}, 3.0F)));  // 1 + 2
+  CHECK(at::equal(sums[2], at::full({2}, 7.0F)));  // 3 + 4
+  for (const at::Tensor& t : greatest) CHECK(at::equal(t, at::full({2}, 9.0F)));
+  CHECK(scattered[0].item<float>() == 3.0F);  // (0 + 1) + (0 + 2)
+  CHECK(scattered[3].item<float>() == 9.0F);  // (1 + 3) + (1 + 4)
+}
+
+/// Each rank sends its number to the next, the last to the first, in one batch with what it
+/// receives.
+TEST_CASE("messages between ranks that all send before they receive arrive, each by its tag") {
+  std::vector<at::Tensor> first(3), second(3);
+  const auto failures = on_ranks(3, 20, [&](trainer::Collectives& c) {
+    const auto r = static_cast<std::size_t>(c.rank());
+    const std::int64_t next = (c.rank() + 1) % 3, previous = (c.rank() + 2) % 3;
+    first[r] = at::zeros({2});
+    second[r] = at::zeros({3});
+    const auto value = static_cast<double>(r + 1);
+    complete(c.exchange({{at::full({3}, 10.0 * value), next, 2, true},
+                         {at::full({2}, value), next, 1, true},
+                         {first[r], previous, 1, false},
+                         {second[r], previous, 2, false}}));
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  for (std::size_t r = 0; r < 3; ++r) {
+    const auto sender = static_cast<float>((r + 2) % 3 + 1);
+    CHECK(at::equal(first[r], at::full({2}, sender)));
+    CHECK(at::equal(second[r], at::full({3}, 10 * sender)));
+  }
+}
+
+TEST_CASE("a message whose sender never comes names it when the time is over") {
+  const auto failures = on_ranks(2, 0.5, [](trainer::Collectives& c) {
+    if (c.rank() == 0) complete(c.exchange({{at::zeros({2}), 1, 1, false}}));
+  });
+  CHECK_MESSAGE(failures[0].starts_with("1: "), failures[0]);
 }
 
 TEST_CASE("a rank that gives up ends the others at once, by its name") {

@@ -12,6 +12,8 @@ namespace ac_advisor::test {
 namespace {
 
 using trainer::Collectives;
+using trainer::Combine;
+using trainer::Group;
 using trainer::MemoryTracker;
 using trainer::Pending;
 
@@ -116,24 +118,29 @@ class DelayedCollectives final : public Collectives {
   [[nodiscard]] std::int64_t rank() const override { return inner_->rank(); }
   [[nodiscard]] std::int64_t world() const override { return inner_->world(); }
 
-  std::unique_ptr<Pending> all_gather(at::Tensor buffer, std::int64_t group) override {
+  std::unique_ptr<Pending> all_gather(at::Tensor buffer, const Group& group) override {
     const MemoryTracker::Scope outside(nullptr);
     const at::Tensor result = buffer.clone();
     complete(inner_->all_gather(result, group));
     return std::make_unique<Delayed>(log_, "all_gather", at::Tensor(), buffer, result);
   }
   std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input, at::Tensor output,
-                                          std::int64_t group) override {
+                                          const Group& group, Combine how) override {
     const MemoryTracker::Scope outside(nullptr);
     const at::Tensor result = at::empty_like(output);
-    complete(inner_->reduce_scatter(input, result, group));
+    complete(inner_->reduce_scatter(input, result, group, how));
     return std::make_unique<Delayed>(log_, "reduce_scatter", input, output, result);
   }
-  std::unique_ptr<Pending> all_reduce(at::Tensor buffer, std::int64_t stride) override {
+  std::unique_ptr<Pending> all_reduce(at::Tensor buffer, const Group& group, Combine how) override {
     const MemoryTracker::Scope outside(nullptr);
     const at::Tensor result = buffer.clone();
-    complete(inner_->all_reduce(result, stride));
+    complete(inner_->all_reduce(result, group, how));
     return std::make_unique<Delayed>(log_, "all_reduce", at::Tensor(), buffer, result);
+  }
+  /// A message that is awaited at once: its counterpart waits for it.
+  std::unique_ptr<Pending> exchange(const std::vector<trainer::Transfer>& batch) override {
+    complete(inner_->exchange(batch));
+    return nullptr;
   }
   void barrier() override { inner_->barrier(); }
   void abort(const std::string& why) override { inner_->abort(why); }

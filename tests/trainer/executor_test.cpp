@@ -69,7 +69,8 @@ TEST_CASE("a storage that is freed unread waits for its collective first, and no
   const auto collectives = test::make_delayed(trainer::make_single(), log);
   std::vector<std::int64_t> under_way;  // after each op
   run(program, *collectives, [&](OpId op, trainer::Executor& executor) {
-    if (op == 0) executor.begin(collectives->all_reduce(executor.tensor(0), 1), {0});
+    if (op == 0)
+      executor.begin(collectives->all_reduce(executor.tensor(0), collectives->all()), {0});
     under_way.push_back(log.under_way);
   });
   CHECK(under_way == std::vector<std::int64_t>{1, 1, 0});
@@ -84,8 +85,9 @@ TEST_CASE("a collective of two storages has ended when either of them is freed")
     const auto collectives = test::make_delayed(trainer::make_single(), log);
     run(program, *collectives, [&](OpId op, trainer::Executor& executor) {
       if (op == 1)
-        executor.begin(collectives->reduce_scatter(executor.tensor(0), executor.tensor(1), 1),
-                       {0, 1});
+        executor.begin(
+            collectives->reduce_scatter(executor.tensor(0), executor.tensor(1), collectives->all()),
+            {0, 1});
     });
     CAPTURE(freed);
     CHECK(log.begun == 1);
@@ -101,7 +103,8 @@ TEST_CASE("a step ends when the collectives do that are still under way") {
   run(
       program, *collectives,
       [&](OpId op, trainer::Executor& executor) {
-        if (op == 1) executor.begin(collectives->all_reduce(executor.tensor(1), 1), {1});
+        if (op == 1)
+          executor.begin(collectives->all_reduce(executor.tensor(1), collectives->all()), {1});
       },
       [&](trainer::Executor& executor) {
         CHECK(log.begun == 1);

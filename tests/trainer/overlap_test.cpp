@@ -61,7 +61,8 @@ TEST_CASE(
 TEST_CASE("what is read before its collective has ended is no number") {
   test::DelayedLog log;
   const at::Tensor buffer = at::ones({8});
-  const auto begun = alone(log)->all_reduce(buffer, 1);
+  const auto collectives = alone(log);
+  const auto begun = collectives->all_reduce(buffer, collectives->all());
   CHECK(std::isnan(buffer.sum().item<double>()));
   complete(begun);
   CHECK(buffer.sum().item<double>() == 8.0);
@@ -73,14 +74,14 @@ TEST_CASE("what is written, freed or forgotten while its collective runs is noti
   at::Tensor input = at::ones({4}), output = at::zeros({4});
   const auto collectives = alone(log);
   {
-    const auto begun = collectives->reduce_scatter(input, output, 1);
+    const auto begun = collectives->reduce_scatter(input, output, collectives->all());
     input.fill_(2.0);
     complete(begun);
   }
   CHECK(joined(log.faults) == "reduce_scatter: its input was written while it ran\n");
   log.faults.clear();
   {
-    const auto begun = collectives->reduce_scatter(input, output, 1);
+    const auto begun = collectives->reduce_scatter(input, output, collectives->all());
     input.reset();
     output.reset();
     complete(begun);
@@ -91,13 +92,13 @@ TEST_CASE("what is written, freed or forgotten while its collective runs is noti
   log.faults.clear();
   const at::Tensor buffer = at::ones({4});
   {
-    const auto begun = collectives->all_gather(buffer, 1);
+    const auto begun = collectives->all_gather(buffer, collectives->all());
     at::Tensor(buffer).fill_(1.0);
     complete(begun);
   }
   CHECK(joined(log.faults) == "all_gather: its result was written while it ran\n");
   log.faults.clear();
-  static_cast<void>(collectives->all_gather(buffer, 1));
+  static_cast<void>(collectives->all_gather(buffer, collectives->all()));
   CHECK(joined(log.faults) == "all_gather was never waited for\n");
 }
 

@@ -99,6 +99,27 @@ TEST_CASE("ranks as processes over Gloo take the steps of ranks as threads") {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-6));
 }
 
+TEST_CASE("stages and parts of layers as processes over Gloo have the bytes and bits of threads") {
+  // Interleaved: a message may be received after what its sender frees next.
+  const std::string options =
+      "--tp 2 --pp 2 --pp-schedule interleaved:2 --shard fsdp2 --grad-accum 4 --format json ";
+  const Ran threads = shell(measure(options + "--world 8 2>/dev/null")),
+            processes = shell(measure(options + "--procs 8 2>/dev/null"));
+  REQUIRE(threads.code == 0);
+  REQUIRE(processes.code == 0);
+  const auto a = profile::from_json(threads.out, "threads"),
+             b = profile::from_json(processes.out, "processes");
+  CHECK(a.numerics->gradient_digest == b.numerics->gradient_digest);
+  CHECK(b.numerics->parity_error < 1e-6);
+  REQUIRE(b.memory.ranks.size() == 2);
+  const auto planned = nlohmann::json::parse(processes.out)["predicted"]["memory"]["ranks"];
+  for (std::size_t stage = 0; stage < 2; ++stage) {
+    CHECK(b.memory.ranks[stage].count == 4);
+    CHECK(b.memory.ranks[stage].peak_allocated == a.memory.ranks[stage].peak_allocated);
+    CHECK(b.memory.ranks[stage].peak_allocated == planned[stage]["peak_allocated_bytes"]);
+  }
+}
+
 TEST_CASE("ranks that a launcher starts meet by its variables") {
   const int port = 20000 + getpid() % 20000;
   const std::string one = measure("--shard ddp --format json");

@@ -9,7 +9,7 @@ namespace ac_advisor::test {
 inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
   if (kind >= dequantize && kind <= mm_int8) return true;
-  if (kind >= tp_all_gather && kind <= amax) return true;  // tensor parallelism's
+  if (kind >= ep_all_gather && kind <= all_to_all) return true;
   for (ir::OpKind refused : {orthogonalize,  // compressed gradients', which the CPU alone has
                              index_fill,
                              copy_to_host,
@@ -23,10 +23,9 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              relu_backward,
                              sigmoid,
                              sigmoid_backward,
-                             gather,
+                             ring_exchange,
                              clamp,
                              floor,
-                             log,
                              polar,
                              max,
                              where,

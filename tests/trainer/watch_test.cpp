@@ -14,9 +14,11 @@
 namespace ac_advisor {
 namespace {
 
+using trainer::Combine;
 using trainer::Pending;
 using trainer::RankFailure;
 using trainer::Rendezvous;
+using trainer::Transfer;
 using trainer::Watch;
 using Clock = std::chrono::steady_clock;
 
@@ -94,16 +96,20 @@ class FakeNccl final : public trainer::C10d {
   std::atomic<bool> aborted = false, busy = true;
 
  private:
-  Group make_group(c10::intrusive_ptr<c10d::Store>, int rank, int size) override {
+  Process make_group(c10::intrusive_ptr<c10d::Store>, int rank, int size) override {
     return c10::make_intrusive<Stuck>(rank, size, aborted);
   }
-  std::unique_ptr<Pending> gather(const Group&, at::Tensor, at::Tensor) override {
+  std::unique_ptr<Pending> gather(const Process&, at::Tensor, at::Tensor) override {
     return std::make_unique<OnDevice>();
   }
-  std::unique_ptr<Pending> scatter(const Group&, const at::Tensor&, at::Tensor) override {
+  std::unique_ptr<Pending> scatter(const Process&, const at::Tensor&, at::Tensor,
+                                   Combine) override {
     return std::make_unique<OnDevice>();
   }
-  std::unique_ptr<Pending> reduce(const Group&, at::Tensor) override {
+  std::unique_ptr<Pending> reduce(const Process&, at::Tensor, Combine) override {
+    return std::make_unique<OnDevice>();
+  }
+  std::unique_ptr<Pending> transfer(const Process&, const std::vector<Transfer>&) override {
     return std::make_unique<OnDevice>();
   }
   bool under_way() override { return busy; }
@@ -126,15 +132,21 @@ class LateGroup final : public trainer::C10d {
   ~LateGroup() override { static_cast<void>(stop_watching()); }
 
  private:
-  Group make_group(c10::intrusive_ptr<c10d::Store>, int rank, int size) override {
+  Process make_group(c10::intrusive_ptr<c10d::Store>, int rank, int size) override {
     return c10::make_intrusive<Stuck>(rank, size, aborted_);
   }
-  std::unique_ptr<Pending> gather(const Group&, at::Tensor, at::Tensor) override { return nullptr; }
-  std::unique_ptr<Pending> scatter(const Group&, const at::Tensor&, at::Tensor) override {
+  std::unique_ptr<Pending> gather(const Process&, at::Tensor, at::Tensor) override {
     return nullptr;
   }
-  std::unique_ptr<Pending> reduce(const Group&, at::Tensor) override {
+  std::unique_ptr<Pending> scatter(const Process&, const at::Tensor&, at::Tensor,
+                                   Combine) override {
+    return nullptr;
+  }
+  std::unique_ptr<Pending> reduce(const Process&, at::Tensor, Combine) override {
     finish(c10::make_intrusive<Late>());
+    return nullptr;
+  }
+  std::unique_ptr<Pending> transfer(const Process&, const std::vector<Transfer>&) override {
     return nullptr;
   }
 
@@ -146,7 +158,7 @@ class LateGroup final : public trainer::C10d {
 TEST_CASE("a collective that ends as its wait is given up has not failed") {
   const auto failures = on_ranks(2, [](const Rendezvous& where) {
     LateGroup c(where);
-    complete(c.all_reduce(at::zeros({4}), 1));
+    complete(c.all_reduce(at::zeros({4}), c.all(), Combine::average));
   });
   for (const std::string& failure : failures) CHECK(failure == "");
 }
@@ -160,11 +172,11 @@ TEST_CASE("collectives over c10d are what their names say, in groups of neighbou
     const auto value = static_cast<double>(r + 1);
     gathered[r] = at::zeros({4});
     gathered[r].narrow(0, where.rank % 2 * 2, 2).fill_(value);
-    complete(c->all_gather(gathered[r], 2));  // ranks 0 and 1, 2 and 3
+    complete(c->all_gather(gathered[r], {where.rank / 2 * 2, 2, 1}));  // ranks 0 and 1, 2 and 3
     scattered[r] = at::zeros({1});
-    complete(c->reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], 4));
+    complete(c->reduce_scatter(at::arange(4, at::kFloat) * value, scattered[r], c->all()));
     replicas[r] = at::full({3}, value);
-    complete(c->all_reduce(replicas[r], 2));  // ranks 0 and 2, 1 and 3
+    complete(c->all_reduce(replicas[r], {where.rank % 2, 2, 2}));  // ranks 0 and 2, 1 and 3
     averages[r] = c->average(value);
     c->barrier();
   });
@@ -176,6 +188,36 @@ TEST_CASE("collectives over c10d are what their names say, in groups of neighbou
     CHECK(averages[static_cast<std::size_t>(r)] == 2.5);
   }
   CHECK(at::equal(replicas[1], at::full({3}, 3.0F)));  // (2 + 4) / 2
+}
+
+TEST_CASE("over Gloo, reductions add or take the greatest, and messages arrive by their tags") {
+  std::vector<at::Tensor> sums(4), greatest(4), first(4), second(4);
+  const auto failures = on_ranks(4, [&](const Rendezvous& where) {
+    const auto c = trainer::make_gloo(where, 20);
+    const auto r = static_cast<std::size_t>(where.rank);
+    const auto value = static_cast<double>(r + 1);
+    sums[r] = at::full({2}, value);
+    complete(c->all_reduce(sums[r], {where.rank / 2 * 2, 2, 1}, Combine::sum));
+    greatest[r] = at::full({2}, r == 0 ? 9.0 : -value);
+    complete(c->all_reduce(greatest[r], c->all(), Combine::maximum));
+    first[r] = at::zeros({2});
+    second[r] = at::zeros({3});
+    const std::int64_t next = (where.rank + 1) % 4, previous = (where.rank + 3) % 4;
+    complete(c->exchange({{at::full({3}, 10.0 * value), next, 2, true},
+                          {at::full({2}, value), next, 1, true},
+                          {first[r], previous, 1, false},
+                          {second[r], previous, 2, false}}));
+    c->barrier();  // what is sent is read before its sender is gone
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(at::equal(sums[1], at::full({2}, 3.0F)));  // 1 + 2
+  CHECK(at::equal(sums[2], at::full({2}, 7.0F)));  // 3 + 4
+  for (std::size_t r = 0; r < 4; ++r) {
+    CHECK(at::equal(greatest[r], at::full({2}, 9.0F)));
+    const auto sender = static_cast<float>((r + 3) % 4 + 1);
+    CHECK(at::equal(first[r], at::full({2}, sender)));
+    CHECK(at::equal(second[r], at::full({3}, 10 * sender)));
+  }
 }
 
 TEST_CASE("over Gloo, a rank that does not reach a collective is named by the others") {
@@ -253,13 +295,13 @@ TEST_CASE("a device that waits for a rank that does not come is not waited for f
   const auto failures = on_ranks(3, [](const Rendezvous& where) {
     FakeNccl c(where, 3);
     const at::Tensor buffer = at::zeros({4});
-    complete(c.all_reduce(buffer, 1));
+    complete(c.all_reduce(buffer, c.all(), Combine::average));
     if (where.rank == 1) {  // its host is elsewhere; then it waits for its device, too
       pause(5);
       c.wait_for_device([&] { return c.aborted.load(); });
       return;
     }
-    complete(c.all_reduce(buffer, 1));
+    complete(c.all_reduce(buffer, c.all(), Combine::average));
     // An aborted collective lets the device go on: that is no success.
     c.wait_for_device([&] { return c.aborted.load(); });
   });
@@ -272,14 +314,14 @@ TEST_CASE("a device that ends in time is no failure, nor is a host that is busy 
   const auto failures = on_ranks(2, [](const Rendezvous& where) {
     FakeNccl c(where, 2);
     const at::Tensor buffer = at::zeros({4});
-    complete(c.all_reduce(buffer, 1));
+    complete(c.all_reduce(buffer, c.all(), Combine::average));
     const auto start = Clock::now();
     c.wait_for_device([&] { return since(start) > 1; });
     pause(3);  // nothing is under way: a checkpoint is written, say
-    complete(c.all_reduce(buffer, 1));
+    complete(c.all_reduce(buffer, c.all(), Combine::average));
     c.busy = false;  // not waited for, and ended
     pause(3);
-    complete(c.all_reduce(buffer, 1));
+    complete(c.all_reduce(buffer, c.all(), Combine::average));
     c.wait_for_device([] { return true; });
     CHECK_FALSE(c.aborted);
   });
@@ -289,7 +331,7 @@ TEST_CASE("a device that ends in time is no failure, nor is a host that is busy 
 TEST_CASE("a collective that all have begun and that does not end is nobody's by name") {
   const auto failures = on_ranks(2, [](const Rendezvous& where) {
     FakeNccl c(where, 2);
-    complete(c.all_reduce(at::zeros({4}), 1));
+    complete(c.all_reduce(at::zeros({4}), c.all(), Combine::average));
     c.wait_for_device([] { return false; });
   });
   for (const std::string& failure : failures)

@@ -9,8 +9,17 @@ namespace ac_advisor::ir {
 /// Which operand of a matrix product is transposed: nt is `x wᵀ` (a linear layer), nn is `g w` (the
 /// gradient of its input), tn is `gᵀ x` (the gradient of its weight).
 enum class Form : std::uint8_t { nt, nn, tn };
-/// How a `compare` op combines its operands.
-enum class Comparison : std::uint8_t { not_equal, less_equal, greater, both, equal };
+/// How a `compare` op combines its operands; the last two: one operand and a number.
+enum class Comparison : std::uint8_t {
+  not_equal,
+  less_equal,
+  greater,
+  both,
+  either,
+  equal,
+  below,
+  at_least
+};
 /// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
 /// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D].
 enum class SumOver : std::uint8_t { broadcast, experts, groups };
@@ -116,12 +125,31 @@ enum class Joined : std::uint8_t { tokens, vocabulary };
 struct TpGather {
   Joined parts = Joined::tokens;
   std::int32_t ranks = 1;
+  std::int32_t rank = 0;  ///< this one's place among them
 };
 struct TpScatter {
   std::int32_t ranks = 1;
+  std::int32_t rank = 0;
+};
+/// What a copy of a split tensor moves: a sequence's parts, laid one after another before they are
+/// reduced; such parts joined to a sequence; parts of the vocabulary joined.
+enum class Moved : std::uint8_t { nothing, tokens_apart, tokens_together, words_together };
+struct Rearrange {
+  Moved what = Moved::nothing;
+  std::int32_t ranks = 1;
+};
+/// Of an all-reduce over tensor-parallel ranks.
+struct TpReduce {
+  bool maximum = false;  ///< instead of the sum
+  bool ends = false;     ///< over the first and the last stage of a pipeline instead
 };
 struct Embedding {
   std::int32_t ranks = 1;  ///< that the rows are split over
+  std::int32_t rank = 0;
+};
+/// Of send_recv: which of `StepProgram::exchanges` says what the messages are.
+struct SendReceive {
+  std::int32_t exchange = -1;
 };
 struct BucketCopy {
   /// Whose gradient it is: the trainer's ZeRO copies what of it is the rank's own; -1: all of it.
@@ -145,7 +173,8 @@ using Attributes =
     std::variant<std::monostate, RecordFunction, Product, LinearCrossEntropy, Sdpa, Slice, Add,
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
-                 BucketCopy, TpGather, TpScatter, Embedding, Captured, Generated, CompiledUnit>;
+                 BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
+                 Captured, Generated, CompiledUnit>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -131,6 +131,7 @@ struct MemoryTechniques {
 struct Layout {
   std::int64_t world = 1;         ///< all ranks
   std::int64_t tp = 1;            ///< ranks that share each layer: tensor parallelism
+  std::int64_t tp_rank = 0;       ///< whose part of each layer it is; all parts have one size
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   std::int64_t cp = 1;            ///< ranks that share each sequence: context parallelism
@@ -277,6 +278,11 @@ struct StepConfig {
   [[nodiscard]] std::int64_t local_seq() const { return run.seq / layout.cp; }
   /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
   [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
+  /// torch.distributed.pipelining divides gradients by the number of micro-batches, instead of each
+  /// micro-batch's loss; TorchTitan 0.2.2 builds its schedules with scale_grads=False.
+  [[nodiscard]] bool scales_gradients() const {
+    return layout.pp > 1 && !megatron() && runtime.framework != "torchtitan";
+  }
   bool operator==(const StepConfig&) const = default;
 };
 

@@ -41,6 +41,7 @@ struct PipelineRank {
   std::int64_t ranks = 1, rank = 0;
   std::int64_t chunks = 1;  ///< stages a rank has; stage = chunk * ranks + rank
   std::int64_t micro_batches = 1;
+  bool written_whole = false;  ///< no micro-batch stands for another: the trainer runs them all
 
   [[nodiscard]] std::int64_t stage(std::int64_t chunk) const { return chunk * ranks + rank; }
   [[nodiscard]] std::int64_t stages() const { return chunks * ranks; }

@@ -160,6 +160,8 @@ struct StepProgram {
   std::vector<StageEnds> ends;         ///< beside micro_begin; empty without a pipeline
   /// Of each stage, what it receives of each micro-batch that is written: activation, gradient.
   std::vector<std::vector<StageEnds>> received;
+  /// Of each send_recv, by its attribute: its inputs' messages, in their order.
+  std::vector<std::vector<Message>> exchanges;
   std::vector<Stretch> stretches;          ///< of a pipeline: of each action of its schedule
   std::vector<ir::ValueId> leaves;         ///< activations that are made to require a gradient
   std::vector<ir::ValueId> graph_held;     ///< of this micro-batch: what lives as long as its graph

@@ -10,7 +10,7 @@ namespace ac_advisor::trainer {
 double Collectives::average(double value) {
   const MemoryTracker::Scope outside(nullptr);
   const at::Tensor number = at::full({1}, value, at::kDouble);
-  complete(all_reduce(number, 1));
+  complete(all_reduce(number, all()));
   return number.item<double>();
 }
 

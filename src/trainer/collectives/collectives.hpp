@@ -28,31 +28,53 @@ inline void complete(const std::unique_ptr<Pending>& begun) {
   if (begun) begun->wait();
 }
 
-/// What ranks do together. `emulate` is one process that stands for rank 0 of W: the same buffers,
-/// no peer. `local` runs W ranks as threads of this process. `procs` is one process a rank, `nccl`
-/// one process a GPU. Calls are collective over the whole world, in the same order on every rank;
-/// tensors are contiguous. Reductions average over the group. What is begun may be done already:
-/// then null is returned.
+/// Ranks that act together: first, first + stride, …
+struct Group {
+  std::int64_t first = 0, size = 1, stride = 1;
+
+  [[nodiscard]] std::int64_t member(std::int64_t place) const { return first + place * stride; }
+  [[nodiscard]] std::int64_t place_of(std::int64_t rank) const { return (rank - first) / stride; }
+  auto operator<=>(const Group&) const = default;
+};
+
+/// A message to or from one other rank.
+struct Transfer {
+  at::Tensor tensor;
+  std::int64_t peer = 0;
+  std::int32_t tag = 0;  ///< that no other message under way from the one to the other has
+  bool sends = false;
+};
+
+/// How a reduction combines what the ranks of a group have.
+enum class Combine : std::uint8_t { average, sum, maximum };
+
+/// What ranks do together. `emulate` is one process that stands for one rank of W: the same
+/// buffers, no peer. `local` runs W ranks as threads of this process. `procs` is one process a
+/// rank, `nccl` one process a GPU. A group's calls are collective over it, in the same order on
+/// each of its ranks; tensors are contiguous. What is begun may be done already: then null is
+/// returned.
 class Collectives {
  public:
   virtual ~Collectives() = default;
   [[nodiscard]] virtual std::int64_t rank() const = 0;
   [[nodiscard]] virtual std::int64_t world() const = 0;
+  [[nodiscard]] Group all() const { return {0, world(), 1}; }
   /// Whether peers are real, so that losses and gradients mean something.
   [[nodiscard]] virtual bool real() const { return true; }
 
-  /// `buffer` is `group` parts; this rank's is filled, all are afterwards. Groups are `group`
-  /// consecutive ranks.
+  /// `buffer` is a part for each rank of the group; this rank's is filled, all are afterwards.
   [[nodiscard]] virtual std::unique_ptr<Pending> all_gather(at::Tensor buffer,
-                                                            std::int64_t group) = 0;
-  /// `output` becomes the average over the group of part `rank % group` of each `input`.
+                                                            const Group& group) = 0;
+  /// `output` becomes what the group's inputs have combined at this rank's part.
   [[nodiscard]] virtual std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input,
                                                                 at::Tensor output,
-                                                                std::int64_t group) = 0;
-  /// The average over the ranks that have this rank's place in their groups of `stride`
-  /// consecutive ranks (1: over all of them).
-  [[nodiscard]] virtual std::unique_ptr<Pending> all_reduce(at::Tensor buffer,
-                                                            std::int64_t stride) = 0;
+                                                                const Group& group,
+                                                                Combine how = Combine::average) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Pending> all_reduce(at::Tensor buffer, const Group& group,
+                                                            Combine how = Combine::average) = 0;
+  /// Sends and receives that begin together; each other rank has the counterpart in a batch of its
+  /// own. What is sent may be under way after the call.
+  [[nodiscard]] virtual std::unique_ptr<Pending> exchange(const std::vector<Transfer>& batch) = 0;
   virtual void barrier() = 0;
   /// The average over all ranks of a number that the host has.
   [[nodiscard]] virtual double average(double value);
@@ -67,7 +89,7 @@ class Collectives {
 };
 
 [[nodiscard]] std::unique_ptr<Collectives> make_single();
-[[nodiscard]] std::unique_ptr<Collectives> make_emulated(std::int64_t world);
+[[nodiscard]] std::unique_ptr<Collectives> make_emulated(std::int64_t world, std::int64_t rank = 0);
 /// One for each rank; each is used by one thread. `timeout_seconds`: without a call from every rank
 /// for that long, all fail.
 [[nodiscard]] std::vector<std::unique_ptr<Collectives>> make_local(std::int64_t world,

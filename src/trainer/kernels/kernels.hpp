@@ -31,6 +31,9 @@ class Call {
   void adopt(std::size_t i, const at::Tensor& made) const;
   [[nodiscard]] const ir::Value& in_value(std::size_t i) const;
   [[nodiscard]] const ir::Value& out_value(std::size_t i) const;
+  /// The root's: a pass may have moved it after the view was made.
+  [[nodiscard]] ir::StorageId in_storage(std::size_t i) const;
+  [[nodiscard]] ir::StorageId out_storage(std::size_t i) const;
   /// Of the output's storage.
   [[nodiscard]] std::int64_t out_bytes(std::size_t i) const;
   /// What a dropout op draws with: the same in forward, recomputation and backward.

@@ -88,7 +88,7 @@ class Names {
     else if (module.leaf == ir::Module::final_norm)
       named.name = "model.norm.weight";
     else if (module.leaf == ir::Module::lm_head)
-      named.name = "lm_head.weight";
+      named.name = spec_.tied_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
     else if (module.leaf == ir::Module::experts)  // fused over experts since transformers 5
       named.name = fmt::format("model.layers.{}.mlp.experts.{}", module.block,
                                previous == module ? "down_proj" : "gate_up_proj");
@@ -135,10 +135,16 @@ class Names {
 }  // namespace
 
 std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
-                                             const passes::StepProgram& step) {
+                                             const passes::StepProgram& step, std::int64_t tp) {
   std::vector<NamedParameter> named;
   Names names(spec, step);
-  for (const passes::Parameter& parameter : step.parameters) named.push_back(names.next(parameter));
+  for (const passes::Parameter& parameter : step.parameters) {
+    named.push_back(names.next(parameter));
+    const ir::Module leaf = parameter.module.leaf;
+    if (tp == 1 || is_norm(leaf)) continue;
+    named.back().split = leaf == ir::Module::o_proj || leaf == ir::Module::down_proj ? 1 : 0;
+    named.back().shape[static_cast<std::size_t>(named.back().split)] *= tp;
+  }
   return named;
 }
 

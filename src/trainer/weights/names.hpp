@@ -20,10 +20,14 @@ struct NamedParameter {
   Holds holds = Holds::weight;
   /// Of the tensor of that name in a file; of codes the weight's, which they are made from.
   std::vector<std::int64_t> shape;
+  /// The dimension of `shape` of which each tensor-parallel rank has a part; -1: all of them have
+  /// it whole. As TorchTitan's plan splits them: o and down by rows of the input, else by columns.
+  std::int64_t split = -1;
 };
 
-/// In the order of `step.parameters`.
+/// In the order of `step.parameters`, whose layers are split over `tp` ranks.
 [[nodiscard]] std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
-                                                           const passes::StepProgram& step);
+                                                           const passes::StepProgram& step,
+                                                           std::int64_t tp);
 
 }  // namespace ac_advisor::trainer

@@ -86,22 +86,25 @@ C10d::C10d(const Rendezvous& where, double timeout_seconds)
 
 C10d::~C10d() = default;
 
-std::unique_ptr<Pending> C10d::all_gather(at::Tensor buffer, std::int64_t size) {
+std::unique_ptr<Pending> C10d::all_gather(at::Tensor buffer, const Group& group) {
   return guarded([&] {
-    const std::int64_t part = buffer.numel() / size;
-    return gather(neighbours(size), buffer, buffer.narrow(0, where_.rank % size * part, part));
+    const at::Tensor flat = buffer.view({-1});
+    const std::int64_t part = flat.numel() / group.size;
+    return gather(process(group), flat, flat.narrow(0, group.place_of(where_.rank) * part, part));
   });
 }
 
 std::unique_ptr<Pending> C10d::reduce_scatter(const at::Tensor& input, at::Tensor output,
-                                              std::int64_t size) {
-  return guarded([&] { return scatter(neighbours(size), input, output); });
+                                              const Group& group, Combine how) {
+  return guarded([&] { return scatter(process(group), input.view({-1}), output.view({-1}), how); });
 }
 
-std::unique_ptr<Pending> C10d::all_reduce(at::Tensor buffer, std::int64_t stride) {
-  return guarded([&] {
-    return reduce(stride == 1 ? neighbours(where_.world) : replicas(stride), buffer.view({-1}));
-  });
+std::unique_ptr<Pending> C10d::all_reduce(at::Tensor buffer, const Group& group, Combine how) {
+  return guarded([&] { return reduce(process(group), buffer.view({-1}), how); });
+}
+
+std::unique_ptr<Pending> C10d::exchange(const std::vector<Transfer>& batch) {
+  return guarded([&] { return transfer(process(all()), batch); });
 }
 
 void C10d::barrier() { static_cast<void>(average(0)); }
@@ -165,26 +168,17 @@ void C10d::finish(const Work& work) {
   work->wait();
 }
 
-C10d::Group C10d::group(const std::string& name, std::int64_t rank, std::int64_t size) {
+C10d::Process C10d::process(const Group& group) {
   {
     const std::scoped_lock lock(groups_mutex_);
-    if (const auto found = groups_.find(name); found != groups_.end()) return found->second;
+    if (const auto found = groups_.find(group); found != groups_.end()) return found->second;
   }
-  const Group made = make_group(c10::make_intrusive<c10d::PrefixStore>(name, store_),
-                                static_cast<int>(rank), static_cast<int>(size));
+  const std::string name = fmt::format("g{}.{}.{}", group.first, group.size, group.stride);
+  const Process made =
+      make_group(c10::make_intrusive<c10d::PrefixStore>(name, store_),
+                 static_cast<int>(group.place_of(where_.rank)), static_cast<int>(group.size));
   const std::scoped_lock lock(groups_mutex_);
-  return groups_[name] = made;
-}
-
-/// `size` consecutive ranks with this one among them.
-C10d::Group C10d::neighbours(std::int64_t size) {
-  return group(fmt::format("n{}.{}", size, where_.rank / size), where_.rank % size, size);
-}
-
-/// Every `stride`-th rank, this one among them.
-C10d::Group C10d::replicas(std::int64_t stride) {
-  return group(fmt::format("r{}.{}", stride, where_.rank % stride), where_.rank / stride,
-               where_.world / stride);
+  return groups_[group] = made;
 }
 
 void C10d::each_group(const std::function<void(c10d::Backend&)>& visit) {

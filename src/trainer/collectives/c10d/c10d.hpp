@@ -17,16 +17,17 @@ namespace ac_advisor::trainer {
 /// One process a rank over c10d, met at its TCPStore: what Gloo and NCCL share.
 class C10d : public Collectives {
  public:
-  using Group = c10::intrusive_ptr<c10d::Backend>;
+  using Process = c10::intrusive_ptr<c10d::Backend>;  ///< a group's, of c10d
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   ~C10d() override;
   [[nodiscard]] std::int64_t rank() const final { return where_.rank; }
   [[nodiscard]] std::int64_t world() const final { return where_.world; }
-  std::unique_ptr<Pending> all_gather(at::Tensor buffer, std::int64_t group) final;
+  std::unique_ptr<Pending> all_gather(at::Tensor buffer, const Group& group) final;
   std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input, at::Tensor output,
-                                          std::int64_t group) final;
-  std::unique_ptr<Pending> all_reduce(at::Tensor buffer, std::int64_t stride) final;
+                                          const Group& group, Combine how) final;
+  std::unique_ptr<Pending> all_reduce(at::Tensor buffer, const Group& group, Combine how) final;
+  std::unique_ptr<Pending> exchange(const std::vector<Transfer>& batch) final;
   void barrier() final;
   void wait_for_device(const std::function<bool()>& done) final;
   void leave() final;
@@ -37,13 +38,15 @@ class C10d : public Collectives {
   C10d(const Rendezvous& where, double timeout_seconds);
 
   // What a kind of process group has of its own. Calls may throw what c10d throws.
-  virtual Group make_group(c10::intrusive_ptr<c10d::Store> store, int rank, int size) = 0;
+  virtual Process make_group(c10::intrusive_ptr<c10d::Store> store, int rank, int size) = 0;
   /// `part` is this rank's in `buffer`.
-  virtual std::unique_ptr<Pending> gather(const Group& group, at::Tensor buffer,
+  virtual std::unique_ptr<Pending> gather(const Process& group, at::Tensor buffer,
                                           at::Tensor part) = 0;
-  virtual std::unique_ptr<Pending> scatter(const Group& group, const at::Tensor& input,
-                                           at::Tensor output) = 0;
-  virtual std::unique_ptr<Pending> reduce(const Group& group, at::Tensor buffer) = 0;
+  virtual std::unique_ptr<Pending> scatter(const Process& group, const at::Tensor& input,
+                                           at::Tensor output, Combine how) = 0;
+  virtual std::unique_ptr<Pending> reduce(const Process& group, at::Tensor buffer, Combine how) = 0;
+  virtual std::unique_ptr<Pending> transfer(const Process& group,
+                                            const std::vector<Transfer>& batch) = 0;
   /// Whether collectives are still under way on a device.
   [[nodiscard]] virtual bool under_way() { return true; }
   /// Ends what is under way, from another thread.
@@ -64,15 +67,13 @@ class C10d : public Collectives {
   [[nodiscard]] double timeout() const { return timeout_; }
 
  private:
-  Group group(const std::string& name, std::int64_t rank, std::int64_t size);
-  Group neighbours(std::int64_t size);
-  Group replicas(std::int64_t stride);
+  Process process(const Group& group);
 
   Rendezvous where_;
   double timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::mutex groups_mutex_;
-  std::map<std::string, Group> groups_;
+  std::map<Group, Process> groups_;
   std::unique_ptr<Watch> watch_;
   std::int64_t left_ = 0;  ///< calls of leave()
 };

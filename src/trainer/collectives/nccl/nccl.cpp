@@ -90,7 +90,7 @@ class Nccl final : public C10d {
     const at::Tensor number = at::from_blob(
         number_, {1}, at::TensorOptions().dtype(at::kDouble).device(at::kCUDA, device_));
     number.fill_(value);
-    complete(all_reduce(number, 1));
+    complete(all_reduce(number, all(), Combine::average));
     at::cuda::CUDAEvent reduced;
     reduced.record();
     wait_for_device([&] { return reduced.query(); });
@@ -101,7 +101,7 @@ class Nccl final : public C10d {
   }
 
  private:
-  Group make_group(c10::intrusive_ptr<c10d::Store> store, int rank, int size) override {
+  Process make_group(c10::intrusive_ptr<c10d::Store> store, int rank, int size) override {
     auto options = c10d::ProcessGroupNCCL::Options::create();
     // A little more than this project's own clock has, which knows who is missing.
     options->timeout =
@@ -115,23 +115,41 @@ class Nccl final : public C10d {
     return std::make_unique<OnStream>(std::move(work), last_);
   }
 
-  std::unique_ptr<Pending> gather(const Group& group, at::Tensor buffer, at::Tensor part) override {
+  std::unique_ptr<Pending> gather(const Process& group, at::Tensor buffer,
+                                  at::Tensor part) override {
     return begun(group->_allgather_base(buffer, part));
   }
 
-  std::unique_ptr<Pending> scatter(const Group& group, const at::Tensor& input,
-                                   at::Tensor output) override {
+  std::unique_ptr<Pending> scatter(const Process& group, const at::Tensor& input, at::Tensor output,
+                                   Combine how) override {
     c10d::ReduceScatterOptions options;
-    options.reduceOp = c10d::ReduceOp::AVG;
+    options.reduceOp = reduction(how);
     at::Tensor whole = input;
     return begun(group->_reduce_scatter_base(output, whole, options));
   }
 
-  std::unique_ptr<Pending> reduce(const Group& group, at::Tensor buffer) override {
+  std::unique_ptr<Pending> reduce(const Process& group, at::Tensor buffer, Combine how) override {
     c10d::AllreduceOptions options;
-    options.reduceOp = c10d::ReduceOp::AVG;
+    options.reduceOp = reduction(how);
     std::vector<at::Tensor> tensors{buffer};
     return begun(group->allreduce(tensors, options));
+  }
+
+  /// One kernel for all of them: two ranks that send to each other first would wait for ever.
+  std::unique_ptr<Pending> transfer(const Process& group,
+                                    const std::vector<Transfer>& batch) override {
+    group->startCoalescing();
+    for (const Transfer& t : batch) {
+      std::vector<at::Tensor> tensors{t.tensor};
+      const auto peer = static_cast<int>(t.peer);
+      t.sends ? group->send(tensors, peer, t.tag) : group->recv(tensors, peer, t.tag);
+    }
+    return begun(group->endCoalescing());
+  }
+
+  static c10d::ReduceOp reduction(Combine how) {
+    if (how == Combine::maximum) return c10d::ReduceOp::MAX;
+    return how == Combine::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::AVG;
   }
 
   [[nodiscard]] bool under_way() override { return !last_->done(); }

@@ -25,6 +25,7 @@ void neg(const Call& c);
 void pow(const Call& c);
 void rsqrt(const Call& c);
 void exp(const Call& c);
+void log(const Call& c);
 void cos(const Call& c);
 void sin(const Call& c);
 void silu(const Call& c);
@@ -37,6 +38,17 @@ void fill(const Call& c);
 void copy(const Call& c);
 void accumulate(const Call& c);
 void accumulate_inplace(const Call& c);
+
+// parallel.cpp
+void rearrange(const at::Tensor& x, const at::Tensor& y, const ir::Rearrange& how);
+void tp_all_gather(const Call& c);
+void tp_reduce_scatter(const Call& c);
+void tp_all_reduce(const Call& c);
+void send_recv(const Call& c);
+void mask_shard(const Call& c);
+void amax(const Call& c);
+void gather(const Call& c);
+void put_in_rows(const Call& c);
 
 // views.cpp
 void nothing(const Call& c);

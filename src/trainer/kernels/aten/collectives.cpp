@@ -7,10 +7,7 @@ namespace ac_advisor::trainer::aten {
 namespace {
 
 /// Ranks that a parameter is cut over.
-std::int64_t shards(const Call& c) {
-  const StepConfig& config = c.executor().config();
-  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards : config.layout.world;
-}
+Group sharded(const Call& c) { return c.executor().mesh().sharded(); }
 
 /// The parameter rows that rank r of the group has; fewer, or none, at the end.
 std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int64_t rank,
@@ -20,22 +17,11 @@ std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int6
   return {begin, std::min(begin + rows, whole.size(0))};
 }
 
-/// The root's: a pass may have moved it after the view was made.
-ir::StorageId storage_in(const Call& c, std::size_t i) {
-  const ir::Program& p = c.executor().step().program;
-  return p.storage_of(p.input(c.op(), i));
-}
-ir::StorageId storage_out(const Call& c, std::size_t i) {
-  const ir::Program& p = c.executor().step().program;
-  return p.storage_of(p.output(c.op(), i));
-}
-
 }  // namespace
 
 void all_gather_copy_in(const Call& c) {
   const at::Tensor buffer = c.out();
-  const std::int64_t group = shards(c), mine = c.executor().collectives().rank() % group;
-  std::int64_t start = mine * (buffer.numel() / group);
+  std::int64_t start = c.executor().mesh().shard() * (buffer.numel() / sharded(c).size);
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor shard = c.in(i);
     buffer.narrow(0, start, shard.numel()).copy_(shard);
@@ -49,10 +35,9 @@ void all_gather(const Call& c) {
   if (c.op().phase != ir::Phase::optimizer) {
     if (c.inputs() > 1) {  // from a tensor of its own
       const at::Tensor all = c.in(0), own = c.in(1);
-      all.narrow(0, executor.collectives().rank() % shards(c) * own.numel(), own.numel())
-          .copy_(own);
+      all.narrow(0, executor.mesh().shard() * own.numel(), own.numel()).copy_(own);
     }
-    executor.begin(executor.collectives().all_gather(c.in(0), shards(c)), {storage_in(c, 0)});
+    executor.begin(executor.collectives().all_gather(c.in(0), sharded(c)), {c.in_storage(0)});
     return;
   }
   // A partition is a range of the parameters one after another, so the gathered flat list lies in
@@ -62,7 +47,7 @@ void all_gather(const Call& c) {
                      size = partition.numel();
   const at::Tensor flat = at::empty({world * size}, partition.options());
   flat.narrow(0, rank * size, size).copy_(partition);
-  complete(executor.collectives().all_gather(flat, world));
+  complete(executor.collectives().all_gather(flat, executor.collectives().all()));
   std::int64_t start = 0;
   for (std::size_t i = 1; i < c.inputs(); ++i) {
     const at::Tensor parameter = c.in(i);
@@ -82,7 +67,7 @@ void all_gather(const Call& c) {
 
 void all_gather_copy_out(const Call& c) {
   const at::Tensor buffer = c.in(0);
-  const std::int64_t group = shards(c), part = buffer.numel() / group;
+  const std::int64_t group = sharded(c).size, part = buffer.numel() / group;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.outputs(); ++i) {
     const at::Tensor whole = c.out(i);
@@ -100,7 +85,7 @@ void all_gather_copy_out(const Call& c) {
 
 void reduce_scatter_copy_in(const Call& c) {
   const at::Tensor buffer = c.out();
-  const std::int64_t group = shards(c), part = buffer.numel() / group;
+  const std::int64_t group = sharded(c).size, part = buffer.numel() / group;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor gradient = c.in(i);
@@ -120,8 +105,8 @@ void reduce_scatter_copy_in(const Call& c) {
 
 void reduce_scatter(const Call& c) {
   Executor& executor = c.executor();
-  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), shards(c)),
-                 {storage_in(c, 0), storage_out(c, 0)});
+  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), sharded(c)),
+                 {c.in_storage(0), c.out_storage(0)});
 }
 
 /// A DDP bucket; the shards of a HSDP group; or a part of a ZeRO bucket.
@@ -129,11 +114,12 @@ void all_reduce(const Call& c) {
   Executor& executor = c.executor();
   const StepConfig& config = executor.config();
   const bool hsdp = config.layout.shard == Sharding::hsdp;
-  auto begun = executor.collectives().all_reduce(c.in(0), hsdp ? config.layout.hsdp_shards : 1);
+  auto begun = executor.collectives().all_reduce(
+      c.in(0), hsdp ? executor.mesh().replicas() : executor.mesh().data_parallel());
   if (config.layout.zero())
     complete(begun);  // overlap_comm is off
   else
-    executor.begin(std::move(begun), {storage_in(c, 0)});
+    executor.begin(std::move(begun), {c.in_storage(0)});
 }
 
 /// ZeRO: what of this gradient is in this rank's partition, to its place there.

@@ -1,11 +1,19 @@
 // Lookups: rows by index, and the rows' gradients added back.
+#include "trainer/executor.hpp"
 #include "trainer/kernels/aten/aten.hpp"
 
 namespace ac_advisor::trainer::aten {
 
 void embedding(const Call& c) {
   at::Tensor y = c.out().view({-1, c.out_value(0).shape.back()});
-  at::index_select_out(y, c.in(0), 0, c.in(1).view({-1}));
+  const auto [ranks, rank] = c.attributes<ir::Embedding>();
+  at::Tensor rows = c.in(1).view({-1});
+  if (ranks > 1) {  // rows of other ranks are looked up anywhere, and made zero by the next op
+    const MemoryTracker::Scope outside(nullptr);
+    const std::int64_t count = c.in(0).size(0);
+    rows = (rows - rank * count).clamp(0, count - 1);
+  }
+  at::index_select_out(y, c.in(0), 0, rows);
 }
 
 void embedding_backward(const Call& c) {

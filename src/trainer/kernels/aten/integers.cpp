@@ -27,6 +27,15 @@ void compare(const Call& c) {
     case ir::Comparison::both:
       at::logical_and_out(flat, a, b);
       return;
+    case ir::Comparison::either:
+      at::logical_or_out(flat, a, b);
+      return;
+    case ir::Comparison::below:
+      at::lt_out(flat, a, static_cast<std::int64_t>(c.attributes<ir::Compare>().number));
+      return;
+    case ir::Comparison::at_least:
+      at::ge_out(flat, a, static_cast<std::int64_t>(c.attributes<ir::Compare>().number));
+      return;
     case ir::Comparison::equal:
       at::eq_out(flat, a, b);
       return;
@@ -36,7 +45,9 @@ void compare(const Call& c) {
 /// inputs: which positions may be seen, what is added there, what is added elsewhere
 void masked_fill(const Call& c) {
   at::Tensor y = c.out();
-  at::where_out(y, c.in(0).view(at::kBool).expand_as(y), c.in(1), c.in(2));
+  const at::Tensor allowed = c.in(0).view(at::kBool);
+  at::where_out(y, allowed.numel() == y.numel() ? allowed.view(y.sizes()) : allowed.expand_as(y),
+                c.in(1), c.in(2));
 }
 
 void cumsum(const Call& c) {

@@ -18,7 +18,10 @@ void cast(const Call& c) { c.out().copy_(c.in(0)); }
 /// Also the gradient of a sum over k rows each, [tokens, H], back to [tokens x k, H].
 void clone(const Call& c) {
   const at::Tensor x = c.in(0), y = c.out();
-  if (x.numel() < y.numel())
+  const ir::Rearrange& how = c.attributes<ir::Rearrange>();
+  if (how.what != ir::Moved::nothing)
+    rearrange(x, y, how);
+  else if (x.numel() < y.numel())
     y.view({x.size(0), -1, x.size(1)}).copy_(x.unsqueeze(1));
   else
     y.copy_(x.view_as(y));
@@ -81,6 +84,10 @@ void rsqrt(const Call& c) {
 void exp(const Call& c) {
   at::Tensor y = c.out();
   at::exp_out(y, c.in(0));
+}
+void log(const Call& c) {
+  at::Tensor y = c.out();
+  at::log_out(y, c.in(0));
 }
 void cos(const Call& c) {
   at::Tensor y = c.out();

@@ -29,7 +29,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {neg, aten::neg},
     {clamp, nullptr},  // of models that the trainer refuses, and what follows
     {ir::OpKind::floor, nullptr},
-    {ir::OpKind::log, nullptr},
+    {ir::OpKind::log, aten::log},
     {ir::OpKind::polar, nullptr},
     {max, nullptr},
     {ir::OpKind::pow, aten::pow},
@@ -56,7 +56,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {log_softmax, aten::log_softmax},
     {nll_loss, aten::nll_loss},
     {topk, aten::topk},
-    {gather, nullptr},  // of experts that the trainer refuses
+    {gather, aten::gather},
     {sort, aten::sort},
     {histc, nullptr},
     {cumsum, aten::cumsum},
@@ -113,17 +113,17 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {all_reduce, aten::all_reduce},
     {bucket_copy, aten::bucket_copy},
     {broadcast, aten::nothing},
-    {tp_all_gather, nullptr},  // the trainer refuses tensor parallelism
-    {tp_reduce_scatter, nullptr},
-    {tp_all_reduce, nullptr},
-    {ep_all_gather, nullptr},
+    {tp_all_gather, aten::tp_all_gather},
+    {tp_reduce_scatter, aten::tp_reduce_scatter},
+    {tp_all_reduce, aten::tp_all_reduce},
+    {ep_all_gather, nullptr},  // the trainer refuses what has these
     {ep_reduce_scatter, nullptr},
     {all_to_all, nullptr},
-    {send_recv, nullptr},
+    {send_recv, aten::send_recv},
     {ring_exchange, nullptr},
-    {mask_shard, nullptr},
-    {vocab_parallel_loss, nullptr},
-    {amax, nullptr},
+    {mask_shard, aten::mask_shard},
+    {vocab_parallel_loss, aten::nothing},
+    {amax, aten::amax},
     {ir::OpKind::abs, aten::abs},
     {ir::OpKind::random, nullptr},  // the trainer refuses the families that have these
     {mul_of_view, nullptr},

@@ -1,9 +1,11 @@
 // Writes at computed places, element by element.
+#include "trainer/kernels/aten/aten.hpp"
 #include "trainer/kernels/cpu/cpu.hpp"
 
 namespace ac_advisor::trainer::cpu {
 
 void index_put(const Call& c) {
+  if (c.inputs() == 4) return aten::put_in_rows(c);
   const at::Tensor target = c.in(0), index = c.in(1), values = c.in(2);
   const auto where = index.accessor<std::int64_t, 1>(), what = values.accessor<std::int64_t, 1>();
   auto out = target.accessor<std::int64_t, 1>();

@@ -1,11 +1,13 @@
 // Writes at computed places, and the experts' products, by LibTorch.
 #include <ATen/ops/_grouped_mm.h>
 
+#include "trainer/kernels/aten/aten.hpp"
 #include "trainer/kernels/cuda/cuda.hpp"
 
 namespace ac_advisor::trainer::cuda {
 
 void index_put(const Call& c) {
+  if (c.inputs() == 4) return aten::put_in_rows(c);
   const at::Tensor target = c.in(0);
   target.scatter_(0, c.in(1), c.in(2));
   static_cast<void>(c.out());

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ac_advisor/model/step_config.hpp"
+#include "trainer/collectives/collectives.hpp"
+
+namespace ac_advisor::trainer {
+
+/// Where a rank of the world is among pipeline, data-parallel and tensor-parallel ranks: stages are
+/// farthest apart, tensor-parallel ranks side by side, as TorchTitan 0.2.2 builds its mesh
+/// (distributed/parallel_dims.py).
+class Mesh {
+ public:
+  Mesh(const Layout& layout, std::int64_t rank)
+      : tp_(layout.tp),
+        data_(layout.replica_ranks()),
+        shards_(layout.shard == Sharding::hsdp ? layout.hsdp_shards : layout.replica_ranks()),
+        rank_(rank) {}
+
+  [[nodiscard]] std::int64_t tp_rank() const { return rank_ % tp_; }
+  [[nodiscard]] std::int64_t data_rank() const { return rank_ / tp_ % data_; }
+  [[nodiscard]] std::int64_t pp_rank() const { return rank_ / (tp_ * data_); }
+  /// Which part of a sharded parameter it has.
+  [[nodiscard]] std::int64_t shard() const { return data_rank() % shards_; }
+
+  /// Those that have the other parts of its layers.
+  [[nodiscard]] Group tensor_parallel() const { return {rank_ - tp_rank(), tp_, 1}; }
+  /// Those that see other sequences.
+  [[nodiscard]] Group data_parallel() const { return {rank_ - data_rank() * tp_, data_, tp_}; }
+  /// Those that a parameter is sharded over: all of the above, or of hsdp:N as many as N.
+  [[nodiscard]] Group sharded() const { return {rank_ - shard() * tp_, shards_, tp_}; }
+  /// Those that have the same shard.
+  [[nodiscard]] Group replicas() const {
+    return {rank_ - data_rank() / shards_ * shards_ * tp_, data_ / shards_, shards_ * tp_};
+  }
+  /// Those in this one's place of the first and the last stage.
+  [[nodiscard]] Group ends(std::int64_t stages) const {
+    return {in_stage(0), 2, in_stage(stages - 1) - in_stage(0)};
+  }
+  /// The rank in this one's place of another stage.
+  [[nodiscard]] std::int64_t in_stage(std::int64_t pp_rank) const {
+    return rank_ + (pp_rank - this->pp_rank()) * tp_ * data_;
+  }
+
+ private:
+  std::int64_t tp_, data_, shards_, rank_;
+};
+
+}  // namespace ac_advisor::trainer

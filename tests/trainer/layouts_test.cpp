@@ -1,0 +1,167 @@
+// Ranks that share layers and ranks that have stages: the peak of each is the planned one to the
+// byte, and the gradients together are those of one rank.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "trainer/run.hpp"
+#include "trainer/run_step.hpp"
+
+namespace ac_advisor {
+namespace {
+
+std::string model_name(const std::string& name) {
+  return name == "tiny-llama" ? name : test::source_folder() + "/tests/oracle/models/" + name;
+}
+
+profile::Profile measured(const std::string& model, const OptionList& options,
+                          const char* collectives) {
+  OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},
+                 {"--reduce-dtype", "fp32"}, {"--batch", "2"},          {"--seq", "24"}};
+  profile::RunSpec spec;
+  spec.model = model_name(model);
+  spec.configs = {test::with(all, options)};
+  spec.collectives = collectives;
+  spec.steps = 2;
+  return trainer::run(spec, {}).front();
+}
+
+StepConfig planned_config(const OptionList& options) {
+  return test::trainer_config(test::with({{"--seq", "24"}}, options));
+}
+
+struct Case {
+  const char* model;
+  OptionList options;
+};
+
+std::string label(const Case& one) {
+  std::string text = one.model;
+  for (const auto& [name, value] : one.options) text += " " + name + " " + value;
+  return text;
+}
+
+/// Each value of tp, pp, schedule, sharding and --ac beside each other one at least once, where
+/// they go together; families that differ in norms, biases, windows and tied embeddings.
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"tiny-llama", {{"--tp", "2"}, {"--world", "2"}}},
+      {"tiny-llama", {{"--tp", "2"}, {"--world", "2"}, {"--ac", "full"}, {"--grad-accum", "3"}}},
+      {"tiny-llama",
+       {{"--tp", "2"}, {"--world", "4"}, {"--shard", "fsdp2"}, {"--ac", "selective"}}},
+      {"tiny-llama", {{"--tp", "2"}, {"--world", "8"}, {"--shard", "fsdp2"}, {"--ac", "every:2"}}},
+      {"qwen3", {{"--tp", "2"}, {"--world", "2"}, {"--grad-accum", "2"}}},
+      {"qwen2", {{"--tp", "2"}, {"--world", "4"}, {"--shard", "fsdp2"}, {"--ac", "grouped:2"}}},
+      {"qwen2", {{"--tp", "2"}, {"--world", "2"}, {"--ac", "selective"}}},
+      {"qwen3", {{"--tp", "2"}, {"--world", "4"}, {"--shard", "fsdp2"}, {"--ac", "full"}}},
+      {"tiny-llama", {{"--pp", "2"}, {"--world", "2"}, {"--grad-accum", "4"}}},
+      {"tiny-llama",
+       {{"--pp", "4"}, {"--world", "4"}, {"--grad-accum", "6"}, {"--ac", "selective"}}},
+      {"llama_untied",
+       {{"--pp", "2"}, {"--world", "4"}, {"--grad-accum", "4"}, {"--shard", "fsdp2"}}},
+      {"mistral",
+       {{"--pp", "2"},
+        {"--world", "2"},
+        {"--grad-accum", "2"},
+        {"--ac", "full"},
+        {"--attn", "eager"}}},
+      {"qwen3", {{"--pp", "2"}, {"--world", "8"}, {"--grad-accum", "3"}, {"--shard", "hsdp:2"}}},
+      {"tiny-llama",
+       {{"--pp", "2"},
+        {"--pp-schedule", "gpipe"},
+        {"--world", "2"},
+        {"--grad-accum", "3"},
+        {"--ac", "every:2"}}},
+      {"tiny-llama",
+       {{"--pp", "4"},
+        {"--pp-schedule", "gpipe"},
+        {"--world", "8"},
+        {"--grad-accum", "4"},
+        {"--shard", "fsdp2"},
+        {"--ac", "full"}}},
+      {"tiny-llama",
+       {{"--pp", "2"},
+        {"--pp-schedule", "interleaved:2"},
+        {"--world", "2"},
+        {"--grad-accum", "4"}}},
+      {"tiny-llama",
+       {{"--pp", "2"},
+        {"--pp-schedule", "interleaved:2"},
+        {"--world", "4"},
+        {"--grad-accum", "8"},
+        {"--shard", "fsdp2"},
+        {"--ac", "selective"}}},
+      {"tiny-llama",
+       {{"--pp", "2"}, {"--tp", "2"}, {"--world", "4"}, {"--grad-accum", "4"}, {"--ac", "full"}}},
+      {"qwen2",
+       {{"--pp", "2"},
+        {"--tp", "2"},
+        {"--world", "8"},
+        {"--grad-accum", "2"},
+        {"--shard", "fsdp2"}}},
+      {"tiny-llama",
+       {{"--pp", "2"},
+        {"--pp-schedule", "interleaved:2"},
+        {"--tp", "2"},
+        {"--world", "8"},
+        {"--grad-accum", "4"},
+        {"--shard", "fsdp2"},
+        {"--ac", "every:2"}}},
+  };
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every rank of a layout has the planned peak to the byte, and one rank's gradients") {
+  for (const Case& one : cases()) {
+    INFO(label(one));
+    const model::ModelSpec model = model::load_model(model_name(one.model));
+    const StepConfig config = planned_config(one.options);
+    const profile::Profile run = measured(one.model, one.options, "local");
+    CHECK(run.memory.peak_allocated == advise::plan(model, config).memory.peak_allocated);
+    std::int64_t ranks = 0;
+    for (const profile::RankMemory& rank : run.memory.ranks) {
+      ranks += rank.count;
+      StepConfig own = config;
+      if (own.layout.pp > 1) own.layout.pp_rank = rank.pp_rank;
+      CAPTURE(rank.pp_rank);
+      CHECK(rank.peak_allocated == advise::plan(model, own).memory.peak_allocated);
+    }
+    CHECK(ranks == config.layout.world);
+    REQUIRE(run.numerics);
+    CHECK_MESSAGE(run.numerics->parity_error < 1e-6, run.numerics->parity);
+    CHECK(run.numerics->losses.size() == 2);
+  }
+}
+
+TEST_CASE("a layout trains: losses are those of one rank with the whole batch") {
+  const auto losses = [](const OptionList& options) {
+    return measured("tiny-llama", options, "local").numerics->losses;
+  };
+  const std::vector<double> alone = losses({{"--grad-accum", "8"}});
+  const std::vector<double> shared = losses({{"--pp", "2"},
+                                             {"--tp", "2"},
+                                             {"--world", "8"},
+                                             {"--shard", "fsdp2"},
+                                             {"--grad-accum", "4"}});
+  REQUIRE(alone.size() == 2);
+  REQUIRE(shared.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(shared[i] == doctest::Approx(alone[i]).epsilon(1e-6));
+  CHECK(alone[1] < alone[0]);
+}
+
+TEST_CASE("one process stands for any stage's rank, and has its bytes") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  for (const char* rank : {"0", "1"}) {
+    const OptionList options{{"--pp", "2"},        {"--tp", "2"},    {"--world", "8"},
+                             {"--shard", "fsdp2"}, {"--ac", "full"}, {"--grad-accum", "4"},
+                             {"--pp-rank", rank}};
+    const profile::Profile run = measured("tiny-llama", options, "emulate");
+    CHECK(run.memory.peak_allocated ==
+          advise::plan(model, planned_config(options)).memory.peak_allocated);
+    CHECK(run.absent.contains("numerics"));
+  }
+}
+
+}  // namespace ac_advisor
