@@ -62,7 +62,7 @@ set_target_properties(ac-advisor-core PROPERTIES
 
 set(parts)
 foreach(part report.css sections.html elements.js figures.js charts.js pareto.js ranking.js timeline.js
-    phases.js selected.js compare.js sections.js theme.js)
+    phases.js layout.js selected.js compare.js sections.js theme.js)
   list(APPEND parts "${PROJECT_SOURCE_DIR}/reports/html/${part}")
 endforeach()
 file(GLOB page_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/web/page/*")

@@ -18,8 +18,8 @@ std::string content(std::string_view name, const Page& page) {
     return escape_json(page_data(page).dump(-1, ' ', false, Json::error_handler_t::replace));
   // In the order in which one uses the other.
   return scripts_text({"elements.js", "figures.js", "charts.js", "pareto.js", "ranking.js",
-                       "timeline.js", "phases.js", "selected.js", "compare.js", "sections.js",
-                       "theme.js", "page.js"});
+                       "timeline.js", "phases.js", "layout.js", "selected.js", "compare.js",
+                       "sections.js", "theme.js", "page.js"});
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <cstdlib>
 
 #include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "reports/command_line.hpp"
 
 namespace ac_advisor::reports {
@@ -53,11 +55,34 @@ Json modules(const profile::Memory& m) {
   return out;
 }
 
-Json with_peak(const profile::Memory& m, std::int64_t unit) {
+/// [rank, stage, micro-batch, 1 of a backward, begin, end] in order.
+Json pipeline_slots(const profile::Time& time) {
+  Json out = Json::array();
+  for (const profile::PipelineSlot& slot : time.pipeline)
+    out.push_back({slot.rank, slot.stage, slot.micro, slot.backward ? 1 : 0, rounded(slot.begin),
+                   rounded(slot.end)});
+  return out;
+}
+
+/// Sizes of the mesh of ranks, outermost first, and ranks of a node; 0: not known.
+Json mesh(const StepConfig& c) {
+  const Layout& l = c.layout;
+  std::int64_t node = l.node_size;
+  try {
+    node = simulate::find_device(c.device.gpu).ranks_of_node(l.node_size);
+  } catch (const UserError&) {
+    // A device file of another machine.
+  }
+  return {{"pp", l.pp}, {"dp", l.data_ranks()}, {"cp", l.cp}, {"tp", l.tp}, {"node", node}};
+}
+
+Json with_peak(const profile::Profile& p, std::int64_t unit) {
+  const profile::Memory& m = p.memory;
   Json out;
   out["unit"] = unit;  // bytes a step of the timeline's integers: a 4096th of the peak
   out["largest"] = live_tensors(m);
   out["modules"] = modules(m);
+  if (!p.time.pipeline.empty()) out["pipeline"] = pipeline_slots(p.time);
   return out;
 }
 
@@ -118,6 +143,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   if (p.source != "simulated") out["source"] = p.source;
   if (p.time.basis != profile::TimeBasis::estimate) out["timeWord"] = time_word(p.time.basis);
   if (p.budget) out["budget"] = {p.budget->budget, p.budget->plan, rounded(p.budget->gap)};
+  if (p.config.layout.world > 1) out["mesh"] = mesh(p.config);
   if (const auto options = options_of(p.config)) out["command"] = command_line(*options);
   out["notes"] = Json::array();
   for (const std::string& text : p.warnings) out["notes"].push_back(notes.add("Warning: " + text));
@@ -129,7 +155,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
 
 Json detail_json(const Detail& detail) {
   const std::int64_t unit = unit_of(detail.profile.memory);
-  Json out = with_peak(detail.profile.memory, unit);
+  Json out = with_peak(detail.profile, unit);
   Json ops = Json::array(), categories = Json::object();
   std::string phases;
   for (const advise::CategoryPoint& point : detail.timeline) {
@@ -152,7 +178,7 @@ Json detail_json(const Detail& detail) {
 
 Json detail_json(const profile::Profile& p) {
   const std::int64_t unit = unit_of(p.memory);
-  Json out = with_peak(p.memory, unit);
+  Json out = with_peak(p, unit);
   Json ops = Json::array(), total = Json::array();
   std::string phases;
   // A file may have more points than a screen has columns: stretches of a few, their highest kept.

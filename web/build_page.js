@@ -13,7 +13,7 @@ const built = (name) => fs.readFileSync(path.join(build, name));
 // In the order in which one uses the other.
 const reportScripts = [
   'elements.js', 'figures.js', 'charts.js', 'pareto.js', 'ranking.js', 'timeline.js', 'phases.js',
-  'selected.js', 'compare.js', 'sections.js', 'theme.js'
+  'layout.js', 'selected.js', 'compare.js', 'sections.js', 'theme.js'
 ];
 const pageScripts = ['asker.js', 'link.js', 'controls.js', 'explore.js'];
 

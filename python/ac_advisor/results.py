@@ -109,6 +109,8 @@ class Time:
     mfu: Optional[float]
     basis: Optional[str] = None
     bubble_share: Optional[float] = None
+    pipeline: Optional[List[List[Any]]] = None
+    """Of a pipeline: rank, stage, micro-batch, "forward" or "backward", begin and end in seconds."""
 
 
 @dataclass(frozen=True)

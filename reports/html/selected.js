@@ -179,9 +179,10 @@ function showSelected(holder, row) {
       'div', {class: 'wide-left'}, left,
       element('div', {}, element('h3', {}, 'Figures'), facts(row), peakBars(row))));
   if (row.detail) parts.push(largestTable(row));
+  const pipeline = pipelineParts(row);
   parts.push(
-      element('h3', {}, 'By phase'), phaseCharts(row), element('h3', {}, 'Settings to copy'),
-      ...settings(row));
+      element('h3', {}, 'By phase'), phaseCharts(row), meshPicture(row),
+      pipeline && pipeline.section, element('h3', {}, 'Settings to copy'), ...settings(row));
   if (plan)
     parts.push(element('p', {class: 'muted'}, 'To plan it again:'), snippet(plan, 'plan command'));
   parts.push(optionList(row));
@@ -189,6 +190,7 @@ function showSelected(holder, row) {
     parts.push(
         element('ul', {class: 'muted'}, row.notes.map((i) => element('li', {}, data.notes[i]))));
   holder.replaceChildren(...parts.filter(Boolean));
+  if (pipeline) pipeline.draw();
   if (!row.detail || !row.detail.ops.length) return;
   timelinePlot(plot, row);
   plot.after(...belowTimeline(row));

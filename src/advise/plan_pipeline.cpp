@@ -71,8 +71,12 @@ Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool e
   return ranks;
 }
 
+/// Forwards and backwards of a schedule that a picture can show.
+constexpr std::int64_t most_slots = 2048;
+
 /// The pipeline's step in place of the rank's own.
-void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Device& device) {
+void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Device& device,
+              bool detail) {
   const StepConfig& c = result.config;
   std::vector<simulate::RankSeconds> seconds;
   double model_flops = 0;
@@ -83,8 +87,11 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
   }
   const std::int64_t message = c.run.batch * (c.local_seq() / c.layout.tp) * result.model.hidden *
                                size_of(c.precision.compute_dtype);
-  const simulate::PipelineTime time = simulate::pipeline_time(
-      passes::pipeline_rank(c), seconds, simulate::message_seconds(message, c, device));
+  const passes::PipelineRank shape = passes::pipeline_rank(c);
+  const std::vector<double> messages = simulate::message_seconds(message, c, device);
+  const simulate::PipelineTime time = simulate::pipeline_time(shape, seconds, messages);
+  if (detail && 2 * shape.stages() * shape.micro_batches <= most_slots)
+    result.time.pipeline = simulate::pipeline_slots(shape, seconds, messages);
   const double shorter = result.time.step / time.step;
   result.time.step = time.step;
   result.time.bubble_share = time.bubble;
@@ -137,7 +144,7 @@ profile::Profile plan_pipeline(const model::ModelSpec& model, const StepConfig& 
     for (std::size_t r = 0; r < ranks.of.size(); ++r)
       result.memory.ranks.push_back(
           memory_of(at_rank(config, static_cast<std::int64_t>(r)), ranks[r].profile.memory));
-  set_time(result, ranks, simulate::find_device(config.device.gpu));
+  set_time(result, ranks, simulate::find_device(config.device.gpu), detail);
   set_fit(result, ranks);
   explain(result, static_cast<std::size_t>(shown));
   return result;

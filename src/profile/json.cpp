@@ -11,6 +11,8 @@
 namespace ac_advisor::profile {
 namespace {
 
+constexpr std::array<const char*, 2> pass_names{"forward", "backward"};
+
 Json to_json(const FieldValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
 }
@@ -131,6 +133,9 @@ std::string to_json(const Profile& p, int indent) {
                  {"basis", to_string(p.time.basis)}};
   visit_time(p.time, Writing{out["time"]});
   if (p.time.bubble_share) out["time"]["bubble_share"] = *p.time.bubble_share;
+  for (const PipelineSlot& slot : p.time.pipeline)
+    out["time"]["pipeline"].push_back({slot.rank, slot.stage, slot.micro,
+                                       pass_names[slot.backward ? 1 : 0], slot.begin, slot.end});
   visit_fit(p.fit, Writing{out["fit"]});
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -146,6 +151,23 @@ std::string to_json(const Profile& p, int indent) {
   // Names come from files: what is not UTF-8 is replaced, not refused.
   return out.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
+
+namespace {
+
+PipelineSlot read_slot(const Reader& reader) {
+  const std::vector<Reader> parts = reader.list();
+  if (parts.size() != 6) reader.node().fail("must be a list of six");
+  PipelineSlot slot;
+  parts[0] >> slot.rank;
+  parts[1] >> slot.stage;
+  parts[2] >> slot.micro;
+  slot.backward = parts[3].node().one_of(pass_names) == 1;
+  parts[4] >> slot.begin;
+  parts[5] >> slot.end;
+  return slot;
+}
+
+}  // namespace
 
 Profile from_json(const std::string& text, const std::string& origin) {
   const Json root = Json::parse(text, nullptr, false);
@@ -173,6 +195,9 @@ Profile from_json(const std::string& text, const std::string& origin) {
   visit_time(p.time, Reading{r.at("time")});
   if (r.at("time").has("bubble_share"))
     r.at("time").at("bubble_share") >> p.time.bubble_share.emplace();
+  if (r.at("time").has("pipeline"))
+    for (const Reader& slot : r.at("time").at("pipeline").list())
+      p.time.pipeline.push_back(read_slot(slot));
   visit_fit(p.fit, Reading{r.at("fit")});
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };

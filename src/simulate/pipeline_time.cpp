@@ -27,6 +27,7 @@ class Timeline {
     made_.assign(stages, std::vector<double>(micro_batches, -1.0));
     returned_ = made_;
     free_.assign(ranks.size(), 0.0);
+    slots_.resize(ranks.size());
   }
 
   /// When the last rank is done.
@@ -44,6 +45,13 @@ class Timeline {
         while (next[r] < todo[r].size() && ran(r, todo[r][next[r]])) ++next[r], moved = true;
     }
     return *std::max_element(free_.begin(), free_.end());
+  }
+
+  /// What they did, by rank.
+  [[nodiscard]] std::vector<profile::PipelineSlot> slots() const {
+    std::vector<profile::PipelineSlot> all;
+    for (const auto& of_rank : slots_) all.insert(all.end(), of_rank.begin(), of_rank.end());
+    return all;
   }
 
  private:
@@ -72,6 +80,8 @@ class Timeline {
     }
     const RankSeconds::Stage& seconds = ranks_[r].stages[chunk];
     free_[r] = begin + (forward ? seconds.forward : seconds.backward);
+    slots_[r].push_back({static_cast<std::int64_t>(r), static_cast<std::int64_t>(stage),
+                         action.micro, !forward, begin, free_[r]});
     (forward ? made_ : returned_)[stage][micro] = free_[r];
     return true;
   }
@@ -81,6 +91,7 @@ class Timeline {
   std::span<const double> messages_;
   std::vector<std::vector<double>> made_, returned_;  ///< by stage and micro-batch; -1: not yet
   std::vector<double> free_;                          ///< by rank: when it has nothing to do
+  std::vector<std::vector<profile::PipelineSlot>> slots_;
 };
 
 }  // namespace
@@ -143,6 +154,14 @@ PipelineTime pipeline_time(const PipelineRank& shape, std::span<const RankSecond
   time.step = end + after;
   if (end > 0) time.bubble = 1.0 - busy / (end * static_cast<double>(ranks.size()));
   return time;
+}
+
+std::vector<profile::PipelineSlot> pipeline_slots(const PipelineRank& shape,
+                                                  std::span<const RankSeconds> ranks,
+                                                  std::span<const double> messages) {
+  Timeline timeline(shape, ranks, messages);
+  timeline.run();
+  return timeline.slots();
 }
 
 }  // namespace ac_advisor::simulate

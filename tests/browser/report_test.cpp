@@ -121,6 +121,40 @@ TEST_CASE("filters and search leave the rows they name") {
   check_quiet(browser);
 }
 
+TEST_CASE("a pipeline's schedule and the mesh of its ranks are drawn") {
+  const reports::Page page = test::page_of("mistral-7b", {{"--batch", "1"},
+                                                          {"--seq", "1024"},
+                                                          {"--world", "32"},
+                                                          {"--tp", "2"},
+                                                          {"--pp", "4"},
+                                                          {"--shard", "fsdp2"},
+                                                          {"--grad-accum", "8"},
+                                                          {"--no-hold-output", ""}});
+  test::Chromium browser;
+  browser.open(test::written("pipeline.html", page));
+  browser.show_as(1400, 1000, "light");
+  const auto count = [&](const std::string& selector) {
+    return browser.evaluate("document.querySelectorAll('" + selector + "').length").get<int>();
+  };
+  CHECK(count("rect.slot.forward") == 4 * 8);
+  CHECK(count("rect.slot.backward") == 4 * 8);
+  // A rank's slots lie one after another, within the plot.
+  CHECK(browser.evaluate(
+            "(() => { const lines = {}; for (const r of document.querySelectorAll('rect.slot')) {"
+            " const y = r.getAttribute('y'); (lines[y] = lines[y] || []).push("
+            "[Number(r.getAttribute('x')), Number(r.getAttribute('width'))]); }"
+            " return Object.keys(lines).length === 4 && Object.values(lines).every((line) =>"
+            " line.every(([x, w], i) => i === 0 || x >= line[i - 1][0] + line[i - 1][1] - 0.01));"
+            " })()") == true);
+  CHECK(count("#selected-body svg rect title") == 32);
+  const auto text =
+      browser.evaluate("document.getElementById('selected-body').textContent").get<std::string>();
+  CHECK(text.find("pipeline stages48across nodes") != std::string::npos);
+  CHECK(text.find("see other data42in a node") != std::string::npos);
+  CHECK(text.find("share a layer21in a node") != std::string::npos);
+  check_quiet(browser);
+}
+
 TEST_CASE("a configuration is selected in the table, in the plot and by keys") {
   const advise::Sweep sweep = test::sweep_of_500();
   test::Chromium browser;

@@ -271,6 +271,40 @@ TEST_CASE("a plan tells what each rank holds, and shows the highest") {
   CHECK(advise::plan(untied(4), c).memory.peak_allocated == ranks[1].peak_allocated);
   const profile::Profile read = profile::from_json(profile::to_json(plan), "plan");
   CHECK(profile::to_json(read) == profile::to_json(plan));
+  CHECK(read.time.pipeline.size() == plan.time.pipeline.size());
+}
+
+/// Two ranks, three micro-batches, forwards of 1 s, backwards of 2 s, nothing on the wire.
+TEST_CASE("a schedule's forwards and backwards are told, rank by rank") {
+  const std::vector<simulate::RankSeconds> ranks(2, {{{1.0, 2.0}}, 0.0});
+  const std::vector<double> messages(2, 0.0);
+  const passes::PipelineRank shape{PipelineSchedule::one_f_one_b, 2, 0, 1, 3};
+  const auto slots = simulate::pipeline_slots(shape, ranks, messages);
+  struct Wanted {
+    std::int64_t rank, micro;
+    bool backward;
+    double begin, end;
+  };
+  // Rank 1 takes each micro-batch forward and back as it comes; rank 0 waits for what comes back.
+  const std::vector<Wanted> wanted{{0, 0, false, 0, 1}, {0, 1, false, 1, 2}, {0, 0, true, 4, 6},
+                                   {0, 2, false, 6, 7}, {0, 1, true, 7, 9},  {0, 2, true, 10, 12},
+                                   {1, 0, false, 1, 2}, {1, 0, true, 2, 4},  {1, 1, false, 4, 5},
+                                   {1, 1, true, 5, 7},  {1, 2, false, 7, 8}, {1, 2, true, 8, 10}};
+  REQUIRE(slots.size() == wanted.size());
+  double busy = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    CAPTURE(i);
+    CHECK(slots[i].rank == wanted[i].rank);
+    CHECK(slots[i].stage == wanted[i].rank);
+    CHECK(slots[i].micro == wanted[i].micro);
+    CHECK(slots[i].backward == wanted[i].backward);
+    CHECK(slots[i].begin == wanted[i].begin);
+    CHECK(slots[i].end == wanted[i].end);
+    busy += slots[i].end - slots[i].begin;
+  }
+  const auto time = simulate::pipeline_time(shape, ranks, messages);
+  CHECK(time.step == 12.0);
+  CHECK(time.bubble == doctest::Approx(1 - busy / 24));
 }
 
 }  // namespace ac_advisor::test

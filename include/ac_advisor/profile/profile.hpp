@@ -82,7 +82,7 @@ struct Memory {
   std::array<std::int64_t, 5> peak_by_phase_excluding_workspace{};
   std::map<std::string, std::int64_t> at_peak_by_module;  ///< top-level modules: blocks, lm_head, …
   std::vector<LiveTensor> largest;      ///< at the peak, largest first, at most ten
-  std::vector<RankMemory> ranks;        ///< of a pipeline: by pp_rank
+  std::vector<RankMemory> ranks;        ///< of a pipeline, or measured: by pp_rank
   std::vector<TimelinePoint> timeline;  ///< thinned to at most 400 points, extremes kept
 };
 
@@ -103,6 +103,13 @@ enum class TimeBasis : std::uint8_t {
 [[nodiscard]] const char* time_word(TimeBasis basis);  ///< "estimated", "calibrated", "measured"
 
 /// Seconds.
+/// A micro-batch's forward or backward on a rank of a pipeline, in seconds from the step's begin.
+struct PipelineSlot {
+  std::int64_t rank = 0, stage = 0, micro = 0;
+  bool backward = false;
+  double begin = 0, end = 0;
+};
+
 struct Time {
   TimeBasis basis = TimeBasis::estimate;
   double step = 0;
@@ -114,6 +121,9 @@ struct Time {
   double mfu = 0;                ///< model FLOPs over peak FLOP/s
   /// Of a pipeline: share of the schedule that ranks wait, a mean over them.
   std::optional<double> bubble_share;
+  /// Of a pipeline that was planned in detail: what its ranks compute when, by rank. Empty where
+  /// that is more than a few thousand.
+  std::vector<PipelineSlot> pipeline;
 };
 
 /// Whether it fits the device: peak reserved + context + communication buffers + margin ≤ usable.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/pipeline.hpp"
+#include "ac_advisor/profile/profile.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 
 namespace ac_advisor::simulate {
@@ -37,5 +38,10 @@ struct PipelineTime {
 [[nodiscard]] PipelineTime pipeline_time(const passes::PipelineRank& shape,
                                          std::span<const RankSeconds> ranks,
                                          std::span<const double> messages);
+
+/// What each rank computes when, by rank and in its order: nothing extrapolated.
+[[nodiscard]] std::vector<profile::PipelineSlot> pipeline_slots(const passes::PipelineRank& shape,
+                                                                std::span<const RankSeconds> ranks,
+                                                                std::span<const double> messages);
 
 }  // namespace ac_advisor::simulate
