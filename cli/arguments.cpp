@@ -52,14 +52,6 @@ void declare_step_options(CLI::App& app, Arguments& arguments) {
     declare(app, row.name, row.metavar, keep(row.name));
     if (!row.off.empty()) declare(app, row.off, {}, keep(row.off));
   }
-  // Known to option resolution, which refuses them with the reason, with or without a value.
-  for (const OutOfScope& option : options_out_of_scope())
-    app.add_option_function<std::vector<std::string>>(
-           std::string(option.name),
-           [set = keep(option.name)](const std::vector<std::string>& values) {
-             set(values.empty() ? "" : values.front());
-           })
-        ->expected(0, 1);
 }
 
 void declare_command(CLI::App& app, const CommandRow& command, Arguments& arguments) {

@@ -13,6 +13,12 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
     throw UserError(std::string("--cuda-graph ") + to_option(config.runtime.cuda_graph) +
                     " with --gpu " + config.device.gpu +
                     ": a CPU has no CUDA graphs; leave it out, or name a GPU");
+  // torch._scaled_mm (aten/src/ATen/native/cuda/ScaledBlas.cpp, v2.11): compute capability 8.9
+  if (config.precision.float8() && device.fp8_flops <= 0)
+    throw UserError(std::string("--fp8 ") + to_option(config.precision.fp8) + " on " + device.name +
+                    ": its file has no peak_flops_per_second.fp8; torch._scaled_mm needs an NVIDIA "
+                    "GPU of compute capability 8.9 or later, such as l40s, h100-80gb or b200; name "
+                    "one of these, or leave it out");
   const bool eager = config.run.attention == Attention::eager ||
                      (config.run.attention == Attention::automatic && model.eager_attention_only);
   // aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, v2.11: check_tensor_dtype

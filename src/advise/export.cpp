@@ -76,6 +76,10 @@ void check_all(const Setting& s) {
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
   if (s.c.memory.offload != Offload::none && s.target.name != hf.name)
     s.refuse("--offload activations", "it is TRL's; export to hf with --framework trl");
+  if (s.c.precision.float8() && s.target.name != hf.name && s.target.name != torchtitan.name)
+    s.refuse(
+        std::string("--fp8 ") + to_option(s.c.precision.fp8),
+        "its layers in FP8 are not torchao's of the plan; export to torchtitan, or drop --fp8");
   if (s.c.optimizer.in_backward)
     s.refuse("--optimizer-in-backward",
              "its optimizer steps after backward; drop --optimizer-in-backward");
@@ -125,7 +129,27 @@ std::string hook_note(const GradCompression& c) {
   }
 }
 
+/// TorchTitan has keys for it.
+std::string float8_note(const Precision& p) {
+  const std::string config =
+      p.fp8 == Fp8Recipe::rowwise
+          ? "Float8LinearConfig.from_recipe_name(\"rowwise\")"
+          : std::string("Float8LinearConfig(enable_fsdp_float8_all_gather=") +
+                (p.fp8_all_gather ? "True)" : "False)");
+  return "layers are converted in code, before training, by torchao's "
+         "convert_to_float8_training(model, config=" +
+         config +
+         ", module_filter_fn=lambda module, name: \"lm_head\" not in name and all(n % 16 == 0 for "
+         "n "
+         "in module.weight.shape))" +
+         (p.fp8_all_gather ? ", and after each optimizer step "
+                             "precompute_float8_dynamic_scale_for_fsdp(model) is called"
+                           : "");
+}
+
 void note_all(const Setting& s, ExportResult& out) {
+  if (s.c.precision.float8() && s.target.name == hf.name)
+    out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
   if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.memory.kernels == Kernels::compiled && s.target.name == hf.name)

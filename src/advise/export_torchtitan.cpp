@@ -28,13 +28,18 @@ constexpr Flavor flavors[] = {
     {"qwen3_moe", "qwen3", "235B-A22B", 94, 4096},
 };
 
+std::string_view converters(const Setting& s) {
+  return s.c.precision.float8() ? "converters = [\"quantize.linear.float8\"]\n" : "";
+}
+
 std::string model_section(const Setting& s, ExportResult& out) {
   std::string_view name;
   for (const Flavor& f : flavors) {
     if (f.family != s.model.family) continue;
     name = f.name;
     if (f.layers == s.model.layers && f.hidden == s.model.hidden)
-      return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n", name, f.flavor);
+      return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}", name, f.flavor,
+                         converters(s));
   }
   if (name.empty())
     s.refuse("model family " + s.model.family,
@@ -43,7 +48,8 @@ std::string model_section(const Setting& s, ExportResult& out) {
       "there is no flavor of {} layers and width {}: register one in torchtitan/models/{}/"
       "__init__.py and name it under [model]",
       s.model.layers, s.model.hidden, name));
-  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n", name, s.quoted_name());
+  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n{}", name, s.quoted_name(),
+                     converters(s));
 }
 
 std::string checkpointing(const Setting& s, ExportResult& out) {
@@ -159,6 +165,17 @@ std::string compilation(const Setting& s) {
                      blocks && loss ? ", " : "", loss ? "\"loss\"" : "");
 }
 
+/// Recipes have no all-gather of their own there: tensorwise is what is taken without one.
+std::string quantization(const Setting& s) {
+  const Precision& p = s.c.precision;
+  if (!p.float8()) return {};
+  return fmt::format("\n[quantize.linear.float8]\nfilter_fqns = [\"output\"]\n{}{}",
+                     p.fp8 == Fp8Recipe::rowwise ? "recipe_name = \"rowwise\"\n" : "",
+                     p.fp8_all_gather ? "enable_fsdp_float8_all_gather = true\n"
+                                        "precompute_float8_dynamic_scale_for_fsdp = true\n"
+                                      : "");
+}
+
 void check(const Setting& s) {
   if (s.c.memory.loss != LossKind::ce && s.c.memory.loss != LossKind::ce_compiled)
     s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
@@ -182,9 +199,9 @@ void write(const Setting& s, ExportResult& out) {
   check(s);
   out.text = fmt::format(
       "# {}\n{}\n[optimizer]\nname = \"AdamW\"\nimplementation = \"{}\"\n\n{}\n{}\n{}\n"
-      "[compile]\n{}\n",
+      "[compile]\n{}\n{}",
       s.target.version, model, s.c.optimizer.kind == Optimizer::adamw ? "fused" : "foreach",
-      training(s), parallelism(s, out), checkpointing(s, out), compilation(s));
+      training(s), parallelism(s, out), checkpointing(s, out), compilation(s), quantization(s));
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
   if (s.c.memory.hold_output)

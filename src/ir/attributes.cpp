@@ -59,6 +59,10 @@ std::string text(const LayerNorm& a) { return fmt::format("epsilon={}", a.epsilo
 std::string text(const SwiGlu& a) {
   return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
 }
+std::string text(const Float8& a) {
+  return fmt::format("scaling={}{}", a.rowwise ? "rowwise" : "tensorwise",
+                     a.transposed ? " transposed=true" : "");
+}
 std::string text(const Foreach& a) {
   return fmt::format("stage={}", a.stage) +
          (a.launches == 0 ? "" : fmt::format(" launches={}", a.launches));

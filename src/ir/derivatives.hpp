@@ -63,5 +63,6 @@ void vocab_parallel_loss(Derivation& d);
 void convolution(Derivation& d);
 void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
+void float8_linear(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

@@ -1,4 +1,5 @@
 // Derivatives of lookups, matrix products, attention and losses.
+#include "ac_advisor/ir/float8.hpp"
 #include "derivatives.hpp"
 
 namespace ac_advisor::ir::derive {
@@ -56,6 +57,35 @@ void mm_quantized(Derivation& d) {
   const ValueId w = d.emit(OpKind::dequantize, {d.in(codes), d.in(codes + 1)},
                            {columns, last(d, x)}, d.dtype(x), d.attributes<QuantizedProduct>().of);
   d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
+}
+
+/// matmul_with_hp_or_float8_args.backward: three casts for the first product, of the gradient and
+/// the weight, two more for the second, of the gradient again and the input. What it makes lives in
+/// its frame to its end.
+void float8_linear(Derivation& d) {
+  // inputs: x [.., K], w [N, K], their product; of a weight that was gathered in fp8 its scale
+  using Along = Float8Writer::Along;
+  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  const auto how = d.attributes<Float8>();
+  Float8Writer f(d.program(), Phase::backward, d.op().module, how.rowwise);
+  f.set_node(d.group(), d.forward());
+  const Float8Operand rows = f.cast(g, false, Along::rows);
+  const bool gathered = d.inputs() > 3;
+  const Float8Operand weight =
+      gathered ? Float8Operand{w, d.in(3)} : f.cast(w, true, Along::columns);
+  const ValueId of_input =
+      f.product(rows, f.copied(weight), d.shape(x), d.dtype(x), {columns, Form::nn}, false);
+  const Float8Operand across = f.cast(g, false, Along::columns);
+  const Float8Operand input = f.cast(x, false, Along::columns);
+  const Float8Operand turned = f.copied(across);
+  const ValueId of_weight =
+      f.product(turned, f.copied(input), d.shape(w), d.dtype(x), {tokens, Form::tn}, false);
+  f.hold({rows.data, rows.scale, weight.data, weight.scale, across.data, across.scale, input.data,
+          input.scale, g, x, w});
+  d.give(0, of_input);
+  d.give(1, of_weight);
 }
 
 void bmm(Derivation& d) {

@@ -175,6 +175,25 @@ std::int64_t row_sum_launches(const Program& p, const Op& op) {
   return in.numel() / out.numel() >= rows_of_block * shared_from ? 2 : 1;
 }
 
+/// The same for the largest of a tensor, or of its columns: max_all copies what is not contiguous,
+/// and semaphores are cleared where blocks share an output.
+std::int64_t amax_launches(const Program& p, const Op& op) {
+  constexpr std::int64_t threads = 512, rows_of_block = 4, shared_from = 256;
+  const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
+  const std::int64_t copies = op.outputs > 1 ? 1 : 0;
+  if (out.rank() > 0 && out.back() == 1) return 1;
+  const std::int64_t together = out.rank() == 0 ? threads : rows_of_block;
+  return 1 + copies + (in.numel() / out.numel() >= together * shared_from ? 1 : 0);
+}
+
+/// Reciprocals of both scales, and the product; scales of rows and columns that multiply it
+/// afterwards are ones in it, which are filled.
+std::int64_t scaled_product_launches(const Op& op) { return op.inputs > 4 ? 6 : 3; }
+
+/// To fp64, a clamp, a reciprocal, a product, to fp32; those of rows are rounded to powers of two
+/// by log2, floor and exp2.
+std::int64_t scale_launches(const Op& op) { return attributes<Float8>(op).rowwise ? 8 : 5; }
+
 /// TensorIterator: a pointwise kernel indexes with 32 bits; larger operands are halved until they
 /// can be.
 std::int64_t pieces(const Program& p, const Op& op) {
@@ -279,6 +298,12 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case topk:        // what is found is sorted
     case grouped_mm:  // one kernel makes the arguments of the other
       return 2;
+    case fp8_amax:
+      return amax_launches(program, op);
+    case fp8_scale:
+      return scale_launches(op);
+    case scaled_mm:
+      return scaled_product_launches(op);
     case captured:
       return attributes<Captured>(op).launches;
     case generated:

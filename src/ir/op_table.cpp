@@ -104,22 +104,23 @@ std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarg
 // are four reads and three writes; parameter and gradient two reads and one write.
 constexpr double adamw_traffic = 7.0 / 4.0, sgd_traffic = 3.0 / 2.0;
 
-// A sum over rows whose threads would add 256 values or more is shared by several blocks: partial
-// sums in fp32, of each thread that has an output, and a semaphore a column of blocks
-// (aten/src/ATen/native/cuda/Reduce.cuh, v2.11: setReduceConfig, global_memory_size).
-std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  constexpr std::int64_t warp = 32, most_threads = 512, threads_of_sm = 2048, few = 16, many = 256;
-  const Shape in = p.value(p.input(op, 0)).shape, to = p.value(p.output(op, 0)).shape;
-  if (!target.cuda || target.trainer || ir::attributes<Sum>(op).over != SumOver::broadcast ||
-      to.rank() == 0 || to.back() == 1)
-    return 0;
+// Threads of a block that reduces, and of a multiprocessor; values a thread from which several
+// blocks share an output, and that each then has at least (aten/src/ATen/native/cuda/Reduce.cuh,
+// v2.11: setReduceConfig).
+constexpr std::int64_t most_threads = 512, threads_of_sm = 2048, few = 16, many = 256;
+
+// A reduction over rows whose threads would take 256 values or more is shared by several blocks:
+// partial results of `element` bytes, of each thread that has an output, and a semaphore a column
+// of blocks (Reduce.cuh: global_memory_size).
+std::int64_t shared_rows(std::int64_t outputs, std::int64_t rows, std::int64_t element,
+                         const WorkspaceTarget& target) {
+  constexpr std::int64_t warp = 32;
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const auto power = [](std::int64_t n, std::int64_t most) {
     std::int64_t below = 1;
     while (2 * below <= std::min(n, most)) below *= 2;
     return below;
   };
-  const std::int64_t outputs = to.numel(), rows = in.numel() / outputs;
   const std::int64_t vector = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
   const std::int64_t most = most_threads / vector, widest = power(outputs / vector, most);
   const std::int64_t height = std::min(power(rows, most), most / std::min(widest, warp));
@@ -131,7 +132,38 @@ std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarg
   const std::int64_t shared =
       std::max(std::min(up(blocks, grid), up(values, few)), up(values, many));
   if (shared <= 1) return 0;
-  return scratch_of({checked_mul(4 * outputs * shared, width * vector), 4 * grid});
+  return scratch_of({checked_mul(element * outputs * shared, width * vector), 4 * grid});
+}
+
+// Partial sums are in fp32.
+std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const Shape in = p.value(p.input(op, 0)).shape, to = p.value(p.output(op, 0)).shape;
+  if (!target.cuda || target.trainer || ir::attributes<Sum>(op).over != SumOver::broadcast ||
+      to.rank() == 0 || to.back() == 1)
+    return 0;
+  return shared_rows(to.numel(), in.numel() / to.numel(), 4, target);
+}
+
+// Partial maxima are of the operand's type: of all of it, or of its columns; rows are short.
+std::int64_t shared_amax(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const Shape in = p.value(p.input(op, 0)).shape, to = p.value(p.output(op, 0)).shape;
+  if (!target.cuda) return 0;
+  const std::int64_t element = size_of(p.value(p.input(op, 0)).dtype);
+  if (to.rank() > 0)
+    return to.back() == 1 ? 0 : shared_rows(to.numel(), in.numel() / to.numel(), element, target);
+  const std::int64_t values = (in.numel() + most_threads - 1) / most_threads;
+  if (values < many) return 0;
+  const std::int64_t blocks = target.sm_count * (threads_of_sm / most_threads);
+  const std::int64_t shared =
+      std::max(std::min(blocks, (values + few - 1) / few), (values + many - 1) / many);
+  return scratch_of({element * shared, 4});
+}
+
+// torchao's addmm_float8_unwrapped: both scales' reciprocals; a product that rows' and columns'
+// scales multiply afterwards is given two ones in their place.
+std::int64_t inverse_scales(const Program& p, const Op& op, const WorkspaceTarget&) {
+  if (op.inputs > 4) return scratch_of({4, 4});
+  return scratch_of({p.bytes(p.input(op, 2)), p.bytes(p.input(op, 3))});
 }
 
 // masked_scatter__cuda and launch_masked_scatter_kernel (aten/src/ATen/native/cuda/
@@ -299,6 +331,10 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {autograd_function, "Function", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
   {copy_to_host, "copy_", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
   {copy_from_host, "copy_", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
+  {fp8_amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, shared_amax, Float8{}},
+  {fp8_scale, "amax_to_scale", nullptr, C::pointwise, 5, 1, 5, 5, 0, nullptr, Float8{}},
+  {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
+  {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

@@ -422,6 +422,16 @@ constexpr OptionRow table[] = {
                                "none, bf16 or fp16 (alone: bf16): torch.autocast around forward "
                                "and loss; parameters are fp32 unless given (none)",
                                precision})),
+    newer(choice<&S::precision, &Precision::fp8, fp8_recipes>(
+        {"--fp8", "fp8", "RECIPE",
+         "tensorwise or rowwise: the blocks' linear layers are torchao's Float8Linear; delayed and "
+         "mx are refused so far (none)",
+         precision})),
+    newer(flag<&S::precision, &Precision::fp8_all_gather>(
+        {"--fp8-all-gather", "fp8_all_gather", "",
+         "with --fp8 tensorwise --shard fsdp2: their weights are gathered in 8 bits, by scales "
+         "that are computed after the optimizer's step",
+         precision})),
     newer(flag<&S::optimizer, &OptimizerChoice::grad_scaler>(
         {"--grad-scaler", "grad_scaler", "",
          "torch.amp.GradScaler: the loss is scaled, gradients are checked and unscaled (default "
@@ -463,10 +473,6 @@ constexpr OptionRow table[] = {
          internal}),
 };
 
-constexpr OutOfScope out_of_scope[] = {
-    {"--fp8", "the scales and casts of FP8 are not modelled"},
-};
-
 }  // namespace
 }  // namespace options
 
@@ -497,7 +503,5 @@ const OptionRow* find_option_key(std::string_view key) {
     if (row.key == key) return &row;
   return nullptr;
 }
-
-std::span<const OutOfScope> options_out_of_scope() { return options::out_of_scope; }
 
 }  // namespace ac_advisor

@@ -12,10 +12,6 @@ namespace options {
 namespace {
 
 [[noreturn]] void refuse_unknown(const Given& given) {
-  for (const OutOfScope& option : options_out_of_scope())
-    if (option.name == given.option)
-      refuse(given, "out of scope for now: " + std::string(option.because) +
-                        "; drop the option to plan without it");
   std::vector<std::string_view> names;
   for (const OptionRow& row : option_table())
     if (row.on_command_line()) names.push_back(row.name);

@@ -69,14 +69,15 @@ struct Unsupported {
   const char* because;
 };
 constexpr Unsupported unsupported[] = {
-    {"-dtype", "fp8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+    {"-dtype", "fp8", "FP8 is of matrix products alone: use --fp8 tensorwise or rowwise with bf16"},
     {"--pp-schedule", "zb",
      "zero-bubble schedules run a backward in two parts, for inputs and for weights, which is not "
      "planned yet; use 1f1b or interleaved:V"},
     {"--pp-schedule", "dualpipe",
      "DualPipeV runs a backward in two parts, for inputs and for weights, which is not planned "
      "yet; use 1f1b or interleaved:V"},
-    {"-dtype", "float8", "FP8 is out of scope: its scales and casts are not modelled; use bf16"},
+    {"-dtype", "float8",
+     "FP8 is of matrix products alone: use --fp8 tensorwise or rowwise with bf16"},
 };
 
 }  // namespace
@@ -376,6 +377,7 @@ const char* to_option(TransformerImpl value) {
 }
 const char* to_option(Attention value) { return options::text_of(options::attentions, value); }
 const char* to_option(CudaGraph value) { return options::text_of(options::cuda_graphs, value); }
+const char* to_option(Fp8Recipe value) { return options::text_of(options::fp8_recipes, value); }
 const char* to_option(Offload value) { return options::text_of(options::offloads, value); }
 const char* to_option(FsdpUnit unit) { return options::text_of(options::fsdp_units, unit); }
 
@@ -393,6 +395,8 @@ const char* to_option(DType dtype) {
       return "uint8";
     case DType::f16:
       return "fp16";
+    case DType::f8:
+      return "fp8";
   }
   return "unknown";
 }

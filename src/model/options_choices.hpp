@@ -28,6 +28,11 @@ inline constexpr Choice<Offload> offloads[] = {{"none", Offload::none},
                                                {"activations", Offload::activations},
                                                {"parameters", Offload::parameters},
                                                {"optimizer", Offload::optimizer}};
+inline constexpr Choice<Fp8Recipe> fp8_recipes[] = {{"none", Fp8Recipe::none},
+                                                    {"tensorwise", Fp8Recipe::tensorwise},
+                                                    {"rowwise", Fp8Recipe::rowwise},
+                                                    {"delayed", Fp8Recipe::delayed},
+                                                    {"mx", Fp8Recipe::mx}};
 inline constexpr Choice<Attention> attentions[] = {
     {"auto", Attention::automatic},      {"flash", Attention::flash}, {"cudnn", Attention::cudnn},
     {"efficient", Attention::efficient}, {"math", Attention::math},   {"eager", Attention::eager},

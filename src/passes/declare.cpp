@@ -59,6 +59,7 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
   else
     l.weight = parameter(spec_.input_first ? Shape{in, out} : Shape{out, in}, leaf);
   l.input_first = spec_.input_first;
+  if (config_.precision.fp8_all_gather && is_float8(l)) gathered_in_fp8(l);
   // Linear4bit.forward stores its bias in the compute dtype from the first step on.
   if (bias)
     l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)

@@ -102,7 +102,8 @@ class Backward {
       const ValueId input = p_.input(p_.op(id), i);
       if (p_.value(given[i]).shape.numel() != p_.value(input).shape.numel())
         given[i] = d.emit(OpKind::sum, {given[i]}, p_.value(input).shape, p_.value(given[i]).dtype);
-      if (p_.value(given[i]).dtype != p_.value(input).dtype)
+      // A weight that was gathered in fp8 passes for one of its own dtype.
+      if (p_.value(given[i]).dtype != p_.value(input).dtype && p_.value(input).dtype != DType::f8)
         given[i] = d.emit(OpKind::cast, {given[i]}, p_.value(input).shape, p_.value(input).dtype);
     }
     for (std::size_t i = 0; i < given_to; ++i)
@@ -159,8 +160,8 @@ class Backward {
     const OpKind kind = p_.op(from).kind;
     if (kind == OpKind::mm_quantized)
       return ir::attributes<ir::QuantizedProduct>(p_.op(from)).inner == 0;
-    return kind == OpKind::mm || kind == OpKind::addmm || p_.value(input).base != no_id ||
-           p_.value(g).base != no_id;
+    return kind == OpKind::mm || kind == OpKind::addmm || kind == OpKind::float8_linear ||
+           p_.value(input).base != no_id || p_.value(g).base != no_id;
   }
   void mark_viewed(ValueId g) {
     if (viewed_.size() <= static_cast<std::size_t>(g))

@@ -130,21 +130,48 @@ ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::Mod
   return p_.make({numel}, dtype, role, module);
 }
 
+/// torchao's fsdp_pre_all_gather, on the copy-in's stream: this rank's shard in fp8, by a scale
+/// that is known already.
+ValueId Fsdp2Buffers::scaled_shard(std::size_t parameter, ir::ModulePath module) {
+  const std::int64_t numel = p_.value(shard(parameter)).shape[0];
+  const auto next = [&](OpKind kind, ValueId from, DType dtype) {
+    const ValueId in[] = {from}, out[] = {buffer(numel, dtype, Role::communication, module)};
+    emit(kind, module, in, out);
+    return out[0];
+  };
+  ValueId wide = shard(parameter);
+  if (p_.value(wide).dtype != DType::f32) wide = next(OpKind::cast, wide, DType::f32);
+  const ValueId scaled = next(OpKind::mul_scalar, wide, DType::f32);
+  const ValueId data = next(OpKind::cast, next(OpKind::clamp, scaled, DType::f32), DType::f8);
+  hold(scaled);
+  return data;
+}
+
 void Fsdp2Buffers::unshard(ParamGroup& group) {
   if (group.unsharded || group.all_gather_output != no_id) return;
   const ir::ModulePath module = module_of(group);
   record(1);  // FSDP::all_gather
-  std::vector<ValueId> inputs;
-  for (std::size_t i : group.parameters) inputs.push_back(shard(i));
-  if (c_.precision.param_dtype !=
-      c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
-    const ValueId flat[] = {buffer(group.shard_bytes / size_of(c_.precision.compute_dtype),
+  std::vector<ValueId> inputs, scaled;
+  std::int64_t bytes = group.shard_bytes;
+  for (std::size_t i : group.parameters) {
+    if (p_.value(s_.parameters[i].value).dtype != DType::f8) {
+      inputs.push_back(shard(i));
+      continue;
+    }
+    scaled.push_back(scaled_shard(i, module));
+    bytes -= p_.bytes(scaled.back());
+  }
+  if (!inputs.empty() && c_.precision.param_dtype !=
+                             c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
+    const ValueId flat[] = {buffer(bytes / size_of(c_.precision.compute_dtype),
                                    c_.precision.compute_dtype, Role::communication, module)};
     emit(OpKind::foreach, module, inputs, flat);
     inputs.assign(flat, flat + 1);
   }
-  // Of one dtype its elements, of several (bf16 and fp32 adapters) bytes: the sizes are the same.
-  const DType dtype = c_.precision.compute_dtype;
+  inputs.insert(inputs.end(), scaled.begin(), scaled.end());
+  // Of one dtype its elements, of several (bf16 and fp32 adapters, fp8) bytes: the sizes are the
+  // same.
+  const DType dtype = scaled.empty() ? c_.precision.compute_dtype : DType::u8;
   group.all_gather_output = buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), shards_),
                                    dtype, Role::communication, module);
   const ValueId out[] = {group.all_gather_output};

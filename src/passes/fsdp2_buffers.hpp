@@ -88,6 +88,7 @@ class Fsdp2Buffers {
   void add_to_widened(const ParamGroup& group, Parameter& parameter);
   /// Tensor parallelism: the group's gradients as their parameters are split.
   void redistribute(ParamGroup& group);
+  ir::ValueId scaled_shard(std::size_t parameter, ir::ModulePath module);
   ir::ValueId divided(ir::ValueId v, ir::ModulePath module, bool before);
   void reduce(ParamGroup& group);
   void store(ParamGroup& group, ir::ValueId sharded);

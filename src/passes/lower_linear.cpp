@@ -1,5 +1,6 @@
 // torch.nn.Linear, and what PEFT v0.21 (tuners/lora/layer.py, bnb.py) and bitsandbytes v0.50
-// (nn/modules.py, autograd/_functions.py) put in its place.
+// (nn/modules.py, autograd/_functions.py), and torchao v0.18 put in its place.
+#include "ac_advisor/ir/float8.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -23,6 +24,7 @@ ir::ValueId Lowering::linear(V x, const Linear& l) {
 }
 
 ir::ValueId Lowering::base_linear(V x, const Linear& l) {
+  if (is_float8(l)) return float8_linear(x, l);
   if (l.scales != ir::no_id)
     return config_.adapters.quantize == Quantization::int8 ? int8_linear(x, l) : nf4_linear(x, l);
   // autocast casts operands from the last to the first
@@ -129,6 +131,51 @@ ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
   hold({row_codes, row_scales, product});
   if (grad(x)) s_.graph_held.push_back(x);
   return y;
+}
+
+/// TorchTitan's filter (components/quantization/utils.py, v0.2.2, filter_fqns = ["output"]): linear
+/// layers of blocks whose sizes are multiples of 16.
+bool Lowering::is_float8(const Linear& l) const {
+  constexpr std::int64_t multiple = 16;
+  return config_.precision.float8() && block_ >= 0 && l.in > 0 && l.in % multiple == 0 &&
+         l.out % multiple == 0;
+}
+
+/// WeightWithDynamicFloat8CastTensor (torchao 0.18, float8/fsdp_utils.py): what FSDP2 gathers of
+/// the weight, and the scale that it was cast by.
+void Lowering::gathered_in_fp8(Linear& l) {
+  constexpr std::int64_t of_block = 7;  // more than a block's
+  if (float8_scales_ == ir::no_id) {
+    float8_scales_ = p_.make({of_block * spec_.layers}, DType::f32, ir::Role::buffer, {});
+    s_.buffers.push_back(float8_scales_);
+  }
+  p_.value(l.weight).dtype = DType::f8;
+  l.scales = p_.narrow(float8_scales_, 0, float8_weights_++, 1);
+}
+
+/// torchao 0.18, float8/float8_linear.py: Float8Linear.forward. Its function saves what it is given
+/// as it is, when its frame with all casts is gone.
+ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
+  using ir::Float8Writer;
+  const bool rowwise = config_.precision.fp8 == Fp8Recipe::rowwise;
+  Float8Writer f(p_, phase_, at(leaf_), rowwise);
+  const bool gathered = l.scales != ir::no_id;
+  const ir::Float8Operand a = f.cast(x, false, Float8Writer::Along::rows),
+                          b = gathered ? ir::Float8Operand{l.weight, l.scales}
+                                       : f.cast(l.weight, true, Float8Writer::Along::rows);
+  const V product = f.product(a, b, with_columns(shape(x), l.out), dtype(x),
+                              {columns(shape(x)), ir::Form::nt}, true);
+  if (gathered)
+    f.hold({a.data, a.scale});
+  else
+    f.hold({a.data, a.scale, b.data, b.scale});
+  const V y = p_.on_storage_of(product, shape(product), dtype(product), false);
+  p_.value(y).requires_grad = grad(x) || grad(l.weight);
+  if (gathered)
+    emit(OpKind::float8_linear, {x, l.weight, product, l.scales}, {y}, ir::Float8{rowwise});
+  else
+    emit(OpKind::float8_linear, {x, l.weight, product}, {y}, ir::Float8{rowwise});
+  return l.bias == ir::no_id ? y : binary(OpKind::add, y, l.bias);
 }
 
 }  // namespace ac_advisor::passes

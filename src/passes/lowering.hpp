@@ -77,6 +77,9 @@ class Lowering : private Emission {
   V adapted_quantized(V x, const Linear& l);
   V nf4_linear(V x, const Linear& l);
   V int8_linear(V x, const Linear& l);
+  [[nodiscard]] bool is_float8(const Linear& l) const;
+  V float8_linear(V x, const Linear& l);
+  void gathered_in_fp8(Linear& l);
 
   // lower_dora.cpp
   [[nodiscard]] bool drops_saved() const;
@@ -256,6 +259,9 @@ class Lowering : private Emission {
   std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;
+  /// fp32, one a weight: torchao's precompute_float8_dynamic_scale_for_fsdp.
+  V float8_scales_ = ir::no_id;
+  std::int64_t float8_weights_ = 0;
   V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too

@@ -229,6 +229,8 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) { return c.compression.used(); }},
     {"--transformer-impl --cuda-graph", "its captures are not planned", "use --cuda-graph off",
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.cuda_graph != CudaGraph::off; }},
+    {"--transformer-impl --fp8", "Transformer Engine's --fp8-format is not planned",
+     "leave --fp8 out", [](const ModelSpec&, const StepConfig& c) { return c.precision.float8(); }},
     {"--transformer-impl --offload", "its cpu_offloading is not planned", "leave --offload out",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--transformer-impl, ac-trainer", "the trainer has transformers' layers",

@@ -17,7 +17,7 @@ extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentia
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
 extern const Pass optimizer_in_backward_pass;
 extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
-    zero_gather_pass, survivors_pass;
+    zero_gather_pass, float8_scales_pass, survivors_pass;
 extern const Pass grad_scaler_pass, unscale_pass, update_scale_pass;
 
 namespace {
@@ -60,6 +60,7 @@ constexpr std::array table{
     &update_scale_pass,
     &megatron_optimizer_pass,
     &ema_pass,
+    &float8_scales_pass,
     &zero_gather_pass,
     &survivors_pass,
 };

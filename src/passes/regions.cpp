@@ -105,11 +105,14 @@ constexpr std::string_view attention_ops[] = {"aten::_scaled_dot_product_cudnn_a
                                               "aten::_scaled_dot_product_efficient_attention",
                                               "aten::_scaled_dot_product_flash_attention"};
 
-/// TorchTitan's policy keeps fused attention, reduce-scatters' results, and matrix products 1, 3,
-/// 5, … of each region; `addmm` is not `mm`.
+/// TorchTitan's policy keeps fused attention, reduce-scatters' results, aten.max of a whole tensor,
+/// and matrix products 1, 3, 5, … of each region; `addmm` is not `mm`.
 bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products) {
   const std::string_view name = captured_name(p, op);
   if (op.kind == ir::OpKind::mm || name == "aten::mm") return ++products % 2 == 1;
+  // torch.mm of two Float8TrainingTensors: what the policy sees is aten.mm
+  if (op.kind == ir::OpKind::scaled_mm) return ++products % 2 == 1;
+  if (op.kind == ir::OpKind::fp8_amax) return !ir::attributes<ir::Float8>(op).rowwise;
   return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter ||
          std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
              std::end(attention_ops);

@@ -141,6 +141,7 @@ Device read_device(const json& root, const std::string& origin) {
   const auto optional = [&](const char* path, const Range& range, double& figure) {
     figure = f.number_or(path, range, figure);
   };
+  optional("peak_flops_per_second.fp8", per_second, d.fp8_flops);
   optional("host.region_seconds", seconds_of_one, d.region_seconds);
   optional("host.saved_hook_seconds", seconds_of_one, d.saved_hook_seconds);
   optional("host.gather_seconds", seconds_of_one, d.gather_seconds);

@@ -35,7 +35,7 @@ bool runs_cublas(const ir::Op& op) {
   if (op.kind == ir::OpKind::mm_quantized)
     return ir::attributes<ir::QuantizedProduct>(op).inner > 0;
   return op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm || op.kind == ir::OpKind::bmm ||
-         op.kind == ir::OpKind::baddbmm;
+         op.kind == ir::OpKind::baddbmm || op.kind == ir::OpKind::scaled_mm;
 }
 
 /// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's.
@@ -164,7 +164,7 @@ class Steps {
     }
   }
 
-  /// A linear layer with a bias runs in cuBLASLt, whose workspace is its own: 1 MiB
+  /// A linear layer with a bias, or in fp8, runs in cuBLASLt, whose workspace is its own: 1 MiB
   /// (_parseChosenWorkspaceSize, aten/src/ATen/cuda/CUDABlas.cpp).
   void use_cublaslt(std::size_t thread) {
     if (!m_.workspaces || has_cublaslt_[thread]) return;
@@ -307,7 +307,7 @@ class Steps {
       } else if (m_.target.engine && op.kind == ir::OpKind::grouped_mm) {
         use_grouped_engine();
       } else if (!m_.target.trainer) {
-        if (has_bias(op)) use_cublaslt(thread);
+        if (has_bias(op) || op.kind == ir::OpKind::scaled_mm) use_cublaslt(thread);
         if (runs_cublas(op)) use_cublas(thread);
         if (op.kind == ir::OpKind::orthogonalize) use_pooled_streams();
       }

@@ -41,6 +41,8 @@ at::ScalarType scalar_type(DType dtype) {
       return at::kByte;
     case DType::f16:
       return at::kHalf;
+    case DType::f8:
+      return at::kFloat8_e4m3fn;
   }
   return at::kFloat;
 }

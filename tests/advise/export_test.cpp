@@ -265,6 +265,30 @@ TEST_CASE("torchtitan: selective per op, FSDP2 with fp32 masters, a known flavor
               "local_batch_size = 8", "global_batch_size = 64", "implementation = \"fused\""}));
 }
 
+TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, nowhere else") {
+  StepConfig c = eight_ranks(Sharding::fsdp2);
+  c.precision.param_dtype = DType::f32;
+  c.precision.reduce_dtype = DType::f32;
+  c.precision.fp8 = Fp8Recipe::tensorwise;
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"converters = [\"quantize.linear.float8\"]", "[quantize.linear.float8]",
+              "filter_fqns = [\"output\"]"}));
+  CHECK(exported("torchtitan", llama_8b(), c).find("recipe_name") == std::string::npos);
+  c.precision.fp8_all_gather = true;
+  CHECK(says(
+      exported("torchtitan", llama_8b(), c),
+      {"enable_fsdp_float8_all_gather = true", "precompute_float8_dynamic_scale_for_fsdp = true"}));
+  c.precision.fp8_all_gather = false;
+  c.precision.fp8 = Fp8Recipe::rowwise;
+  CHECK(says(exported("torchtitan", llama_8b(), c), {"recipe_name = \"rowwise\""}));
+  CHECK(says(error("automodel", llama_8b(), c), {"--fp8 rowwise", "export to torchtitan"}));
+  CHECK(says(error("deepspeed", llama_8b(), c), {"--fp8 rowwise"}));
+  StepConfig alone = plain("hf");
+  alone.precision.fp8 = Fp8Recipe::rowwise;
+  CHECK(says(exported("hf", llama_1b(), alone),
+             {"convert_to_float8_training", "from_recipe_name(\"rowwise\")"}));
+}
+
 TEST_CASE("torchtitan: stages, and what of them is sharded") {
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.precision.reduce_dtype = DType::f32;

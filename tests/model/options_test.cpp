@@ -454,8 +454,8 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),
              {"--shard ddp --optimizer-instances 2", "--shard zero1"}));
   CHECK(says(error({{"--ep", "8"}}), {"--ep 8", "--transformer-impl transformer_engine"}));
-  CHECK(says(error({{"--fp8", ""}}), {"--fp8", "out of scope"}));
-  CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8 is out of scope"}));
+  CHECK(says(error({{"--fp8", "int8"}}), {"--fp8 int8", "tensorwise"}));
+  CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8", "--fp8 tensorwise"}));
 }
 
 TEST_CASE("a hostile value is shortened and escaped in the message") {

@@ -154,6 +154,18 @@ TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated d
   CHECK(all.launches.worst() <= 2);
 }
 
+TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated device") {
+  const Compared all = compared("float8_peaks.json");
+  CHECK(all.allocated.count() >= 144);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.worst() <= 0.01);  // starcoder2's, by a block of 512 KiB
+  CHECK(all.reserved.above(0.1) <= 1);
+  CHECK(all.reserved.worst() <= 0.6);
+  CHECK(all.phases.worst() <= 0.1);
+  CHECK(all.launches.median() <= 0.01);
+  CHECK(all.launches.worst() <= 0.5);
+}
+
 TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the emulated device") {
   const Compared all = compared("attention_peaks.json");
   CHECK(all.allocated.count() >= 115);

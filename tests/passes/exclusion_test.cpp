@@ -425,6 +425,159 @@ const Case cases[] = {
        c.memory.offload = Offload::activations;
      },
      "what its nodes save"},
+    {"--transformer-impl --fp8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "--fp8-format"},
+    {"--fp8 of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "before it is captured"},
+    {"--fp8 delayed",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::delayed;
+     },
+     "no delayed scaling"},
+    {"--fp8 mx",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::mx;
+     },
+     "blocks of 32"},
+    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8_all_gather = true;
+     },
+     "FSDP2's"},
+    {"--fp8-all-gather --optimizer other than adamw or adamw-foreach",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8_all_gather = true;
+       sharded(c, Sharding::fsdp2);
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "other optimizers"},
+    {"--fp8-all-gather --ema",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8_all_gather = true;
+       sharded(c, Sharding::fsdp2);
+       c.optimizer.ema = true;
+     },
+     "an average"},
+    {"--fp8 RECIPE, batch x seq no multiple of 16",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.run.batch = 1;
+       c.run.seq = 40;
+     },
+     "--batch 1 --seq 40"},
+    {"--fp8 RECIPE --autocast",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "cast of its input"},
+    {"--fp8 RECIPE --compute-dtype fp32 or fp16",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--fp8 RECIPE --lora",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+     },
+     "adapters beside"},
+    {"--fp8 RECIPE --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "Inductor"},
+    {"--fp8 RECIPE --kernels fused",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.kernels = Kernels::fused;
+     },
+     "fused kernels"},
+    {"--fp8 RECIPE --tp",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.layout.tp = c.layout.world = 2;
+     },
+     "Float8ColwiseParallel"},
+    {"--fp8 RECIPE --pp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.tied_embeddings = false;
+       c.memory.hold_output = false;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.layout.pp = c.layout.world = 2;
+       c.run.grad_accum = 2;
+     },
+     "stages of such"},
+    {"--fp8 RECIPE --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       sharded(c, Sharding::zero1);
+     },
+     "--shard zero1"},
+    {"--fp8 RECIPE --ac attention, budget:SIZE or memory-budget:F",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.ac = AcMode::attention;
+     },
+     "--ac attention"},
+    {"--fp8 RECIPE --ac-scope submodule",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.ac = AcMode::full;
+       c.memory.scope = AcScope::submodule;
+     },
+     "within blocks"},
+    {"--fp8 RECIPE --offload",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.offload = Offload::activations;
+     },
+     "such layers save"},
+    {"--fp8 RECIPE --packing DOCS",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.run.packing = 4;
+     },
+     "packed rows"},
+    {"--fp8 RECIPE --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.optimizer.in_backward = true;
+     },
+     "order of its frees"},
+    {"--fp8 RECIPE --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "captures"},
+    {"--fp8 RECIPE, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+    {"--fp8 RECIPE, experts, an encoder of images, or another family",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.family = "gptj";
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "of gptj"},
     {"--offload optimizer", [](auto&, StepConfig& c) { c.memory.offload = Offload::optimizer; },
      "--optimizer paged-adamw"},
     {"--offload activations, ac-trainer",

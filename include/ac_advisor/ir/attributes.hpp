@@ -108,6 +108,10 @@ struct QuantizedProduct {
   std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
   Dequantize of;
 };
+struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear
+  bool rowwise = false;     ///< a scale for each row or column, else one for all
+  bool transposed = false;  ///< fp8_amax: the operand is a transposed view
+};
 struct TiledHead {
   std::int32_t tokens = 0, words = 0;  ///< of the largest tile of logits
   bool narrow = true;                  ///< its products are in bf16
@@ -174,7 +178,7 @@ using Attributes =
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
                  BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
-                 Captured, Generated, CompiledUnit>;
+                 Captured, Generated, CompiledUnit, Float8>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

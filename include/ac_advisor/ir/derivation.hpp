@@ -68,6 +68,11 @@ class Derivation {
   /// Emits a backward op with a new output from as many inputs as there are.
   ValueId emit_list(OpKind kind, std::span<const ValueId> inputs, const Shape& shape, DType dtype);
 
+  /// Of this node, for what writes several ops.
+  [[nodiscard]] Program& program() { return p_; }
+  [[nodiscard]] std::int32_t group() const { return group_; }
+  [[nodiscard]] OpId forward() const { return forward_; }
+
   void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
   [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
 

@@ -153,8 +153,12 @@ enum class OpKind : std::uint8_t {
                       ///< was given and what it makes to its end
   copy_to_host,       ///< into pinned memory, on a stream of its own: launches no kernel
   copy_from_host,     ///< and back, into what it makes
-  captured,           ///< an op of an imported graph that has no row of its own
-  count_              // number of kinds
+  fp8_amax,       ///< the largest of an operand's magnitudes, or of each row's or column's of it
+  fp8_scale,      ///< what it is multiplied by, in fp32
+  scaled_mm,      ///< of operands in fp8 with their scales
+  float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
+  captured,       ///< an op of an imported graph that has no row of its own
+  count_          // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

@@ -71,10 +71,4 @@ struct OptionRow {
 [[nodiscard]] const OptionRow* find_option(std::string_view name);
 [[nodiscard]] const OptionRow* find_option_key(std::string_view key);
 
-/// What is asked for often enough to deserve its own reason.
-struct OutOfScope {
-  std::string_view name, because;
-};
-[[nodiscard]] std::span<const OutOfScope> options_out_of_scope();
-
 }  // namespace ac_advisor

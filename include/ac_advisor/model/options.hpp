@@ -45,6 +45,7 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] const char* to_option(Attention attention);
 [[nodiscard]] const char* to_option(CudaGraph graph);
 [[nodiscard]] const char* to_option(Offload offload);
+[[nodiscard]] const char* to_option(Fp8Recipe recipe);
 [[nodiscard]] const char* to_option(DType dtype);
 [[nodiscard]] const char* to_option(FsdpUnit unit);
 /// "40GiB", "16GB", "1.5TiB", "123456" → bytes.

@@ -6,7 +6,8 @@
 
 namespace ac_advisor {
 
-enum class DType : std::uint8_t { bf16, f32, i64, i32, u8, f16 };
+/// f8: e4m3 or e5m2, which differ in values alone.
+enum class DType : std::uint8_t { bf16, f32, i64, i32, u8, f16, f8 };
 /// Of 16 bits: what matrix products are fast in.
 [[nodiscard]] constexpr bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
 [[nodiscard]] constexpr std::int64_t size_of(DType t) {
@@ -21,6 +22,7 @@ enum class DType : std::uint8_t { bf16, f32, i64, i32, u8, f16 };
     case DType::i32:
       return 4;
     case DType::u8:
+    case DType::f8:
       return 1;
   }
   return 0;
@@ -194,12 +196,19 @@ struct GradCompression {
   bool operator==(const GradCompression&) const = default;
 };
 
+/// How torchao's Float8Linear scales what its products read: each tensor by one number, or rows and
+/// columns by one each; or what is refused by name so far.
+enum class Fp8Recipe : std::uint8_t { none, tensorwise, rowwise, delayed, mx };
+
 struct Precision {
   DType param_dtype = DType::bf16;
   DType compute_dtype = DType::bf16;
   DType reduce_dtype = DType::bf16;
   bool autocast = false;  ///< torch.autocast: parameters as stored, matrix products in the
                           ///< compute dtype
+  Fp8Recipe fp8 = Fp8Recipe::none;
+  bool fp8_all_gather = false;  ///< fsdp2 gathers the weights of such layers in 8 bits
+  [[nodiscard]] bool float8() const { return fp8 != Fp8Recipe::none; }
   bool operator==(const Precision&) const = default;
 };
 

@@ -30,6 +30,7 @@ struct Device {
   std::int64_t cublas_workspace_bytes = 0;  ///< per handle and stream
   double bandwidth = 0;                     ///< device memory, bytes/s
   double bf16_flops = 0, fp32_flops = 0;    ///< dense, FLOP/s
+  double fp8_flops = 0;                     ///< likewise; 0: the device has no FP8
   std::int64_t l2_bytes = 0;
   std::int64_t sm_count = 0;
   std::int64_t compute_capability = 0;  ///< 90 for 9.0

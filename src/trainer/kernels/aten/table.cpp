@@ -142,6 +142,10 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {autograd_function, nullptr},
     {copy_to_host, nullptr},
     {copy_from_host, nullptr},
+    {fp8_amax, nullptr},  // the trainer refuses --fp8
+    {fp8_scale, nullptr},
+    {scaled_mm, nullptr},
+    {float8_linear, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 
