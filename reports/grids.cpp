@@ -329,6 +329,9 @@ std::string title(const profile::Profile& p) {
                       shard_option(c), c.layout.instance_ranks(), instances, c.runtime.framework,
                       to_option(c.precision.param_dtype), to_option(c.precision.compute_dtype),
                       c.precision.autocast ? " by autocast" : "");
+  if (c.precision.float8())
+    text += fmt::format(", blocks' linear layers in fp8 {}{}", to_option(c.precision.fp8),
+                        c.precision.fp8_all_gather ? " (gathered in fp8)" : "");
   if (c.optimizer.grad_scaler) text += ", loss scaled";
   if (c.layout.world > 1)
     text += fmt::format(", reduction {}", to_option(c.precision.reduce_dtype));

@@ -73,7 +73,7 @@ constexpr Exclusion of_float8[] = {
        return fp8(c) + " --lora " + std::to_string(c.adapters.rank);
      }},
     {"--fp8 RECIPE --kernels compiled",
-     "what Inductor fuses of the casts is not planned yet: it keeps far less than the eager step",
+     "what the partitioner saves and Inductor fuses of the casts is not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.memory.kernels == Kernels::compiled;

@@ -76,20 +76,26 @@ std::string slug(const std::string& name) {
 class Figures {
  public:
   Figures(Json& root, std::string source) : root_(root), source_(std::move(source)) {}
-  void set(const std::string& path, const Json& value, const std::string& note) {
+  void set(const std::string& path, const Json& value, const std::string& note,
+           bool estimate = false) {
     Json* node = &root_;
     for (std::size_t begin = 0; begin <= path.size();) {
       const std::size_t end = std::min(path.find('.', begin), path.size());
       node = &(*node)[path.substr(begin, end - begin)];
       begin = end + 1;
     }
-    *node = {{"value", value}, {"source", source_ + ": " + note}, {"estimate", false}};
+    *node = {{"value", value}, {"source", source_ + ": " + note}, {"estimate", estimate}};
+  }
+  void estimated(const std::string& path, double value, const std::string& note) {
+    if (value > 0) set(path, rounded(value), note, true);
   }
   void measured(const std::string& path, double value, const std::string& note) {
-    if (value > 0) set(path, std::stod(fmt::format("{:.4g}", value)), note);
+    if (value > 0) set(path, rounded(value), note);
   }
 
  private:
+  static double rounded(double value) { return std::stod(fmt::format("{:.4g}", value)); }
+
   Json& root_;
   std::string source_;
 };
@@ -138,6 +144,14 @@ std::string calibrated_device_file(const std::string& base, const Measurements& 
         std::pair{"efficiency.embedding.bandwidth_fraction", CostClass::embedding}})
     if (bandwidth > 0)
       f.measured(path, large_rate(m, cost) / bandwidth, "median over its kinds at their largest");
+  Json& peaks = root["peak_flops_per_second"];
+  if (const double published = peaks.contains("fp8") ? peaks["fp8"]["value"].get<double>() : 0;
+      published > 0) {  // nothing runs in FP8: as much of its peak as of that in bf16
+    const double half = best_flops(m, CostClass::matmul, DType::bf16, OpKind::mm);
+    f.estimated("peak_flops_per_second.fp8",
+                half * published / peaks["bf16"]["value"].get<double>(),
+                "the fastest product in bf16, times the ratio of the published peaks");
+  }
   for (const auto& [name, dtype] : {std::pair{"fp32", DType::f32}, std::pair{"bf16", DType::bf16}})
     f.measured(std::string("peak_flops_per_second.") + name,
                best_flops(m, CostClass::matmul, dtype, OpKind::mm), "the fastest matrix product");

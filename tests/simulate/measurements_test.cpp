@@ -161,6 +161,18 @@ TEST_CASE("on a measured GPU the host issues what it was measured to take") {
   CHECK(simulate::walk_time(step, d, 1, 1).step == Approx(3 * 1e-4 + 1e-6));
 }
 
+TEST_CASE(
+    "of products in FP8, which nothing measures, a calibrated file has bf16's share of the peak") {
+  Measurements m = small_measurements();
+  m.series.front().in = m.series.front().out = DType::bf16;
+  const std::string text =
+      simulate::calibrated_device_file(simulate::device_file("h100-80gb"), m, 0);
+  const simulate::Device d = simulate::parse_device(text, "d.json");
+  // 2 x 256^3 FLOP in 16 us; 1978.9 TFLOP/s in FP8 for 989.4 in bf16
+  CHECK(d.bf16_flops == Approx(2.097e12));
+  CHECK(d.fp8_flops == Approx(d.bf16_flops * 1978.9 / 989.4).epsilon(0.001));
+}
+
 TEST_CASE("what is wrong in a device file is named") {
   const std::string good = device_text();
   CHECK(error_of(good) == "no error");
