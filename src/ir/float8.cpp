@@ -41,7 +41,7 @@ Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along) {
   } else {
     emit(OpKind::fp8_amax, {magnitudes}, {largest}, Float8{rowwise_});
   }
-  // amax_to_scale: in fp64, of which 8 bytes an element stand at a time four tensors
+  // amax_to_scale: four tensors of fp64, which has the size of int64, and what they end in
   const ValueId scale = make(scales, DType::f32);
   const ValueId wide = make(scales, DType::i64, true), clamped = make(scales, DType::i64, true),
                 inverse = make(scales, DType::i64, true), times = make(scales, DType::i64, true);

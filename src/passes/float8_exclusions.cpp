@@ -29,12 +29,12 @@ constexpr Exclusion of_float8[] = {
     {"--fp8 mx", "torchao's prototype of MX formats is not planned: blocks of 32 with a scale each",
      "use --fp8 tensorwise or rowwise",
      [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::mx; }},
-    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2",
+    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2 or hsdp:N",
      "enable_fsdp_float8_all_gather is FSDP2's, of weights with one scale each",
-     "use --fp8 tensorwise --shard fsdp2, or leave it out",
+     "use --fp8 tensorwise --shard fsdp2 or hsdp:N, or leave it out",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather &&
-              (c.precision.fp8 != Fp8Recipe::tensorwise || c.layout.shard != Sharding::fsdp2);
+              (c.precision.fp8 != Fp8Recipe::tensorwise || !c.layout.gathers());
      }},
     {"--fp8-all-gather --optimizer other than adamw or adamw-foreach",
      "other optimizers were not compared with torchao's weights", "use one of these",

@@ -144,7 +144,7 @@ bool Lowering::is_float8(const Linear& l) const {
 /// WeightWithDynamicFloat8CastTensor (torchao 0.18, float8/fsdp_utils.py): what FSDP2 gathers of
 /// the weight, and the scale that it was cast by.
 void Lowering::gathered_in_fp8(Linear& l) {
-  constexpr std::int64_t of_block = 7;  // more than a block's
+  constexpr std::int64_t of_block = 7;  // a block has no more
   if (float8_scales_ == ir::no_id) {
     float8_scales_ = p_.make({of_block * spec_.layers}, DType::f32, ir::Role::buffer, {});
     s_.buffers.push_back(float8_scales_);

@@ -156,7 +156,7 @@ TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated d
 
 TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated device") {
   const Compared all = compared("float8_peaks.json");
-  CHECK(all.allocated.count() >= 144);
+  CHECK(all.allocated.count() >= 148);
   CHECK(all.allocated.median() <= 0.0001);
   CHECK(all.allocated.worst() <= 0.01);  // starcoder2's, by a block of 512 KiB
   CHECK(all.reserved.above(0.1) <= 1);

@@ -58,6 +58,8 @@ def cases():
         yield shape(model, 2, 2048, "full", alloc_conf="expandable_segments:True")
         yield shape(model, 2, 2048, "full", optimizer="adamw-foreach")
         yield shape(model, 2, 2048, "full", shard="hsdp:4", world=8)
+        yield shape(model, 2, 2048, "full", shard="hsdp:4", world=8, **GATHERED)
+        yield shape(model, 2, 2048, "full", keep_last_block=True, optimizer="adamw-foreach", **FSDP, **GATHERED)
     for model in ("small_llama", "llama1b_4layers", BLOCKS):
         for ac in ("none", "full", "selective"):
             yield shape(model, 2, 2048, ac, **FSDP)

@@ -447,7 +447,7 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::mx;
      },
      "blocks of 32"},
-    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2",
+    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
        c.precision.fp8_all_gather = true;
