@@ -47,7 +47,7 @@ Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along) {
                 inverse = make(scales, DType::i64, true), times = make(scales, DType::i64, true);
   emit(OpKind::fp8_scale, {largest}, {scale, wide, clamped, inverse, times}, Float8{rowwise_});
   // _ToFloat8ConstrFunc, whose frame has the scaled tensor until to_fp8_saturated returns
-  const ValueId f32 = pointwise(OpKind::cast, {x}, DType::f32);
+  const ValueId f32 = type == DType::f32 ? x : pointwise(OpKind::cast, {x}, DType::f32);
   const ValueId scaled = pointwise(OpKind::mul, {f32, scale}, DType::f32);
   const ValueId saturated = pointwise(OpKind::clamp, {scaled}, DType::f32);
   const ValueId data = pointwise(OpKind::cast, {saturated}, DType::f8);

@@ -430,8 +430,7 @@ constexpr OptionRow table[] = {
     newer(flag<&S::precision, &Precision::fp8_all_gather>(
         {"--fp8-all-gather", "fp8_all_gather", "",
          "with --fp8 tensorwise and fsdp2 or hsdp:N: their weights are gathered in 8 bits, by "
-         "scales "
-         "that are computed after the optimizer's step",
+         "scales that are computed after the optimizer's step",
          precision})),
     newer(flag<&S::optimizer, &OptimizerChoice::grad_scaler>(
         {"--grad-scaler", "grad_scaler", "",

@@ -57,10 +57,6 @@ constexpr Exclusion of_float8[] = {
        return fp8(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--fp8 RECIPE --autocast", "Float8Linear's cast of its input was not compared",
-     "use --param-dtype bf16 --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.autocast; },
-     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --autocast"; }},
     {"--fp8 RECIPE --compute-dtype fp32 or fp16", "layers were compared in bf16 alone",
      "use --compute-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) {

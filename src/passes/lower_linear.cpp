@@ -157,6 +157,8 @@ void Lowering::gathered_in_fp8(Linear& l) {
 /// as it is, when its frame with all casts is gone.
 ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   using ir::Float8Writer;
+  const V given = x;  // under autocast it is cast here, for this layer alone
+  if (config_.precision.autocast) x = cast(x, config_.precision.compute_dtype);
   const bool rowwise = config_.precision.fp8 == Fp8Recipe::rowwise;
   Float8Writer f(p_, phase_, at(leaf_), rowwise);
   const bool gathered = l.scales != ir::no_id;
@@ -175,7 +177,8 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
     emit(OpKind::float8_linear, {x, l.weight, product, l.scales}, {y}, ir::Float8{rowwise});
   else
     emit(OpKind::float8_linear, {x, l.weight, product}, {y}, ir::Float8{rowwise});
-  return l.bias == ir::no_id ? y : binary(OpKind::add, y, l.bias);
+  if (given != x) hold({given});  // the caller's argument
+  return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
 }
 
 }  // namespace ac_advisor::passes

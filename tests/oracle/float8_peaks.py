@@ -14,11 +14,13 @@ from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint
 from torchao.float8 import Float8LinearConfig, convert_to_float8_training, precompute_float8_dynamic_scale_for_fsdp
 
 import emulated_peaks
+import fp16_peaks
 import training_step
 
 aten = torch.ops.aten
 FSDP = {"shard": "fsdp2", "world": 8}
 MIXED = FSDP | {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
+AUTOCAST = {"param_dtype": "fp32", "autocast": "bf16"}
 GATHERED = {"fp8_all_gather": True}
 BLOCKS = "smollm17b_untied_4layers"
 FAMILIES = ("mistral7b_4layers", "phi3_mini_4layers", "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers",
@@ -60,6 +62,12 @@ def cases():
         yield shape(model, 2, 2048, "full", shard="hsdp:4", world=8)
         yield shape(model, 2, 2048, "full", shard="hsdp:4", world=8, **GATHERED)
         yield shape(model, 2, 2048, "full", keep_last_block=True, optimizer="adamw-foreach", **FSDP, **GATHERED)
+    for model in ("small_llama", "qwen2_05b_4layers", "qwen3_06b_4layers", BLOCKS):
+        for ac in ("none", "full", "selective"):
+            yield shape(model, 2, 2048, ac, **AUTOCAST)
+        yield shape(model, 2, 2048, "full", "rowwise", **AUTOCAST)
+        yield shape(model, 2, 1024, grad_accum=2, **AUTOCAST)
+    yield shape("qwen2_05b_4layers", 2, 2048, shard="ddp", world=8, **AUTOCAST)
     for model in ("small_llama", "llama1b_4layers", BLOCKS):
         for ac in ("none", "full", "selective"):
             yield shape(model, 2, 2048, ac, **FSDP)
@@ -119,6 +127,8 @@ def measure(entry):
     emulated_peaks.model_of = lambda entry: convert_to_float8_training(
         plain(entry), config=config_of(entry), module_filter_fn=converted)
     try:
+        if "autocast" in entry:
+            return fp16_peaks.measure(entry)
         return emulated_peaks.measure(entry)
     finally:
         emulated_peaks.model_of, emulated_peaks.make_optimizer = plain, make_optimizer

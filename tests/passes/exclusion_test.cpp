@@ -476,13 +476,6 @@ const Case cases[] = {
        c.run.seq = 40;
      },
      "--batch 1 --seq 40"},
-    {"--fp8 RECIPE --autocast",
-     [](auto&, StepConfig& c) {
-       c.precision.fp8 = Fp8Recipe::tensorwise;
-       c.precision.autocast = true;
-       c.precision.param_dtype = DType::f32;
-     },
-     "cast of its input"},
     {"--fp8 RECIPE --compute-dtype fp32 or fp16",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
