@@ -60,6 +60,13 @@ function(ac_advisor_test_binary label)
 endfunction()
 
 file(GLOB_RECURSE unit_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
+# A list of CMake's ends at a semicolon, and with it a test's name: CTest would run none of that name.
+foreach(source ${unit_sources})
+  file(STRINGS "${source}" cut REGEX "TEST_CASE\\(\"[^\"]*;")
+  if(cut)
+    message(FATAL_ERROR "${source}: a TEST_CASE has a semicolon in its name; leave it out")
+  endif()
+endforeach()
 # Compiled against PyTorch's headers by the script beside it, never here.
 set(not_a_test "${PROJECT_SOURCE_DIR}/tests/oracle/counting_allocator.cpp")
 list(REMOVE_ITEM unit_sources "${not_a_test}")

@@ -306,6 +306,8 @@ std::string title(const profile::Profile& p) {
                       c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
+  if (c.memory.offload != Offload::none)
+    text += fmt::format(", offload {}", to_option(c.memory.offload));
   if (c.layout.tp > 1)
     text += fmt::format("\ntp {} x dp {}: {}{}", c.layout.tp, c.layout.data_ranks(),
                         c.layout.sequence_parallel ? "sequence parallel, " : "",

@@ -63,8 +63,8 @@ std::int64_t pinned_bytes(const passes::StepProgram& step, std::vector<std::stri
   if (largest > 0)
     assumptions.push_back(fmt::format(
         "--offload activations: {:.3f} GiB go to pinned host memory in forward and come back in "
-        "backward, but for the last few; the copies' time is not planned, so times are those of "
-        "copies that are hidden altogether, and PyTorch's host allocator may round each tensor up",
+        "backward, but for the last few; the copies' time is an estimate from the device file's "
+        "rate to the host, alone on it, and PyTorch's host allocator may round each tensor up",
         static_cast<double>(largest) / (1 << 30)));
   return largest;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -125,6 +126,59 @@ class Collectives {
   std::size_t next_ = 0;
 };
 
+/// Copies between the device and pinned host memory, on a stream of their own: TRL 1.16's
+/// OffloadActivations (trl/models/activation_offloading.py).
+class HostCopies {
+ public:
+  HostCopies(const ir::Program& p, const Device& d)
+      : p_(p),
+        bandwidth_(d.host_bandwidth * d.host_copy_bandwidth),
+        left_(p.storages.size(), 0.0),
+        read_(p.storages.size(), -1.0) {}
+
+  /// After what the compute stream has been given: s1.wait_stream(s0).
+  void to_host(const ir::Op& op, double issued, double compute) {
+    const ir::ValueId v = p_.input(op, 0);
+    end_ = std::max({issued, end_, compute}) + seconds(v);
+    left_[at(v)] = end_;
+  }
+  /// When it is there.
+  double from_host(const ir::Op& op, double issued) {
+    const ir::ValueId v = p_.output(op, 0);
+    read_[at(v)] = 0;
+    return end_ = std::max(issued, end_) + seconds(v);
+  }
+  /// A `hold` in front of a free. What was copied to the host goes when the copy is done, and the
+  /// compute stream waits for that; further copies wait until a tensor that came back was read.
+  /// Returns what the compute stream waits for.
+  double freed(const ir::Op& op) {
+    double wait = 0;
+    for (const ir::ValueId v : p_.inputs(op)) {
+      wait = std::max(wait, std::exchange(left_[at(v)], 0.0));
+      if (read_[at(v)] >= 0) end_ = std::max(end_, read_[at(v)]);
+    }
+    return wait;
+  }
+  void read(const ir::Op& op, double compute) {
+    for (const ir::ValueId v : p_.inputs(op))
+      if (read_[at(v)] >= 0) read_[at(v)] = compute;
+  }
+
+ private:
+  [[nodiscard]] std::size_t at(ir::ValueId v) const {
+    return static_cast<std::size_t>(p_.storage_of(v));
+  }
+  [[nodiscard]] double seconds(ir::ValueId v) const {
+    return static_cast<double>(p_.bytes(v)) / bandwidth_;
+  }
+
+  const ir::Program& p_;
+  double bandwidth_;
+  double end_ = 0;            ///< of the last copy, or of what the next one waits for
+  std::vector<double> left_;  ///< by storage: when its copy to the host is done; 0: not under way
+  std::vector<double> read_;  ///< by storage that came back: when it was last read; -1: others
+};
+
 struct Clocks {
   double host = 0, compute = 0, communication = 0;
   double gathered = 0;  ///< when the last all-gather's output had been copied out
@@ -165,10 +219,13 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   GraphLaunches launches(device, graph);
   OpTimes times(p, device, run);
   Collectives collectives;
+  HostCopies copies(p, device);
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
+  const bool offloads = std::any_of(
+      p.ops.begin(), p.ops.end(), [](const ir::Op& op) { return op.kind == OpKind::copy_to_host; });
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
   double weight = 1.0;
@@ -194,6 +251,15 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       continue;
     }
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
+    if (op.kind == OpKind::copy_to_host) {
+      copies.to_host(op, t.host, t.compute);
+      continue;
+    }
+    if (op.kind == OpKind::copy_from_host) {
+      ready[static_cast<std::size_t>(p.storage_of(p.output(op, 0)))] = copies.from_host(op, t.host);
+      continue;
+    }
+    if (offloads && op.kind == OpKind::hold) wait = std::max(wait, copies.freed(op));
     if (collective) {
       // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
@@ -232,6 +298,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.alone += cost.device.alone;
       t.since.beside += cost.device.beside;
     }
+    if (offloads && op.kind != OpKind::hold) copies.read(op, t.compute);
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

@@ -142,6 +142,10 @@ Device read_device(const json& root, const std::string& origin) {
     figure = f.number_or(path, range, figure);
   };
   optional("peak_flops_per_second.fp8", per_second, d.fp8_flops);
+  if (d.cuda) {
+    optional("pcie_bytes_per_second", per_second, d.host_bandwidth);
+    optional("efficiency.host_copy.bandwidth_fraction", fraction, d.host_copy_bandwidth);
+  }
   optional("host.region_seconds", seconds_of_one, d.region_seconds);
   optional("host.saved_hook_seconds", seconds_of_one, d.saved_hook_seconds);
   optional("host.gather_seconds", seconds_of_one, d.gather_seconds);

@@ -59,6 +59,9 @@ double IssueTimes::operator()(const ir::Op& op) {
   double issue = is_fused(op.kind) ? d_.fused_op_seconds : one * ir::dispatches(op);
   if (begins_region(op)) issue += d_.region_seconds / 2;
   if (d_.saved_hook_seconds <= 0 || ir::dispatches(op) == 0) return issue;
+  // Its pack or unpack hook is Python, too; what it does beside is not known better.
+  if (op.kind == OpKind::copy_to_host || op.kind == OpKind::copy_from_host)
+    return issue + d_.saved_hook_seconds;
   return issue + d_.saved_hook_seconds * hooked_tensors(p_, op);
 }
 

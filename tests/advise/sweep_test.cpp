@@ -474,4 +474,31 @@ TEST_CASE("what lives at the peak, by category, sums to the peak on every sample
   }
 }
 
+TEST_CASE("with TRL on one GPU offload is ranked beside recomputation, with its copies' time") {
+  const model::ModelSpec model = model::load_model("llama-3.2-1b");
+  const StepConfig base = resolve_options({{"--framework", "trl"},
+                                           {"--autocast", "none"},
+                                           {"--batch", "4"},
+                                           {"--seq", "2048"},
+                                           {"--loss", "ce"}});
+  const advise::Sweep sweep = advise::sweep(model, base, advise::default_space(model, base));
+  std::size_t offloaded = 0;
+  for (const advise::Row& row : sweep.rows) {
+    if (row.profile.config.memory.offload == Offload::none) continue;
+    ++offloaded;
+    CHECK(row.label.find(" offload") != std::string::npos);
+    StepConfig kept = row.profile.config;
+    kept.memory.offload = Offload::none;
+    const profile::Profile without = advise::plan(model, kept);
+    CHECK(row.profile.memory.peak_allocated < without.memory.peak_allocated);
+    CHECK(row.profile.time.step >= without.time.step);
+    // All of it goes to the host, at most at the rate of PCIe 5.
+    CHECK(row.profile.time.step > static_cast<double>(row.profile.memory.host_pinned) / 63e9);
+  }
+  CHECK(offloaded >= 2);
+  const StepConfig eight = resolve_options({{"--framework", "trl"}, {"--world", "8"}});
+  for (const advise::Axis& axis : advise::default_space(model, eight).axes)
+    CHECK(axis.option != "--offload");
+}
+
 }  // namespace ac_advisor::test

@@ -97,7 +97,7 @@ TEST_CASE("an amax over all of a tensor is shared by up to four blocks a multipr
   CHECK(scratch(255, 512, {}) == 0);
 }
 
-TEST_CASE("an amax over columns keeps a maximum of each thread; of rows nothing") {
+TEST_CASE("an amax over columns keeps a maximum of each thread, one of rows nothing") {
   // 32 threads of four columns, four rows a block: 512 rows a thread, 32 blocks of 16 each
   CHECK(scratch(2048, 1024, {1, 1024}) == 2 * 1024 * 32 * (32 * 4) + 512);
   CHECK(scratch(2048, 1024, {2048, 1}) == 0);

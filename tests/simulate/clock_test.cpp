@@ -223,4 +223,44 @@ TEST_CASE("every device file reads, and an unknown name lists the known ones") {
                        doctest::Contains("h100-80gb"), UserError);
 }
 
+/// A kernel takes 8 us, a copy 400 us: 4 MB at 1 TB/s twice, and at 10 GB/s.
+TEST_CASE("copies to and from the host run beside kernels until somebody waits for them") {
+  simulate::Device d = round_device();
+  d.host_bandwidth = 2e10;
+  d.host_copy_bandwidth = 0.5;
+  passes::StepProgram step;
+  ir::Program& p = step.program;
+  step.micro_begin = {0};
+  const auto make = [&] { return p.make({1000000}, DType::f32, ir::Role::activation, {}); };
+  const auto kernel = [&](ir::Phase phase, ir::ValueId x) {
+    const ir::ValueId y = make();
+    p.emit(ir::OpKind::neg, phase, {}, {x}, {y});
+    return y;
+  };
+  const auto hold = [&](ir::Phase phase, ir::ValueId x) {
+    p.emit(ir::OpKind::hold, phase, {}, {x}, {});
+  };
+  const auto fetched = [&] {
+    const ir::ValueId x = make();
+    p.emit(ir::OpKind::copy_from_host, ir::Phase::backward, {}, {}, {x});
+    return x;
+  };
+  const ir::ValueId a = kernel(ir::Phase::forward, make());           // until 8
+  p.emit(ir::OpKind::copy_to_host, ir::Phase::forward, {}, {a}, {});  // 8 to 408
+  const ir::ValueId b = kernel(ir::Phase::forward, a);                // 8 to 16: beside it
+  hold(ir::Phase::forward, a);                                        // waits until 408
+  kernel(ir::Phase::forward, b);                                      // 408 to 416
+  const ir::ValueId again = fetched();                                // 408 to 808
+  kernel(ir::Phase::backward, again);                                 // 808 to 816
+  const ir::ValueId other = fetched();                                // 808 to 1208: ahead
+  kernel(ir::Phase::backward, other);                                 // 1208 to 1216
+  hold(ir::Phase::backward, other);                                   // no copy until 1216
+  kernel(ir::Phase::backward, fetched());                             // 1616 to 1624
+  const simulate::StepTime time = simulate::walk_time(step, d, 1, 1);
+  CHECK(time.step == doctest::Approx(1624e-6));
+  CHECK(time.communication_exposed == doctest::Approx(1624e-6 - 5 * 8e-6 - 8e-6));
+  d.host_bandwidth = 1e18;
+  CHECK(simulate::walk_time(step, d, 1, 1).step == doctest::Approx(6 * 8e-6));
+}
+
 }  // namespace ac_advisor::test

@@ -30,7 +30,8 @@ struct StepTime {
   double step = 0;
   std::array<double, ir::phase_count> by_phase{};  ///< recompute apart from backward
   double launch_bound = 0;           ///< device idle because the host had not issued yet
-  double communication_exposed = 0;  ///< device idle because a collective was not done
+  double communication_exposed = 0;  ///< device idle because a collective, or a copy between
+                                     ///< device and host, was not done
   double contention = 0;   ///< what kernels took longer because a collective ran beside them
   double unmeasured = 0;   ///< by ops that the device has no measurements of
   double model_flops = 0;  ///< three times the forward's, all micro-batches
@@ -42,7 +43,7 @@ struct StepTime {
                                 const Run& run);
 
 /// Walks the schedule with two clocks: the host's, which issues ops one after another, and the
-/// device's, whose compute and communication streams run them as soon as they are issued.
+/// device's, whose compute, communication and copy streams run them as soon as they are issued.
 /// `graph`: ops in a captured graph are issued by its launch. `grad_accum`: how often the second
 /// micro-batch of the program stands for.
 [[nodiscard]] StepTime walk_time(const passes::StepProgram& step, const Device& device,

@@ -35,6 +35,8 @@ struct Device {
   std::int64_t sm_count = 0;
   std::int64_t compute_capability = 0;  ///< 90 for 9.0
   double link_bandwidth = 0;            ///< bytes/s of one GPU to its peers, one direction
+  double host_bandwidth = 0;            ///< bytes/s to pinned host memory, one direction; 0: none
+  double host_copy_bandwidth = 1;       ///< share of it that copies reach
 
   // Host: seconds to issue one op; what a checkpoint adds for each region and each saved tensor;
   // what FSDP2's hooks do to gather a unit; what a training loop does between two steps.
