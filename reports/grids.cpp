@@ -179,13 +179,14 @@ Grid category_grid(const profile::Profile& p) {
 }
 
 Grid rank_grid(const profile::Profile& p) {
+  // Of a run without a pipeline, each rank has the only stage.
   Grid grid({"pipeline rank", "stages", "ranks", "peak GiB", "reserved GiB"});
   for (const profile::RankMemory& rank : p.memory.ranks) {
     std::string stages;
     for (const std::int64_t stage : rank.stages)
       stages += (stages.empty() ? "" : ", ") + std::to_string(stage);
     grid.row({std::to_string(rank.pp_rank), stages, grouped(rank.count), gib(rank.peak_allocated),
-              gib(rank.peak_reserved)});
+              rank.peak_reserved ? gib(*rank.peak_reserved) : "-"});
   }
   return grid;
 }

@@ -62,7 +62,6 @@ class Data {
         fmt::format("{} {} {}{} {} b{}", ac_option(c), loss_option(c), to_option(c.memory.kernels),
                     advise::split_label(c.layout), shard_option(c), c.run.batch);
     static_cast<void>(add_row(p, origin_.empty() ? made : origin_));
-    if (!p.memory.ranks.empty()) add_table("Ranks of the pipeline", rank_grid(p));
   }
 
   void add(const Explanation& e) {

@@ -8,6 +8,7 @@
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "reports/command_line.hpp"
+#include "reports/grids.hpp"
 
 namespace ac_advisor::reports {
 namespace {
@@ -83,6 +84,10 @@ Json with_peak(const profile::Profile& p, std::int64_t unit) {
   out["largest"] = live_tensors(m);
   out["modules"] = modules(m);
   if (!p.time.pipeline.empty()) out["pipeline"] = pipeline_slots(p.time);
+  if (!m.ranks.empty()) {
+    const Grid grid = rank_grid(p);
+    out["ranks"] = {{"head", grid.head()}, {"rows", grid.rows()}};
+  }
   return out;
 }
 

@@ -59,7 +59,7 @@ class PipelineRank:
     stages: List[int]
     count: int
     peak_allocated_bytes: int
-    peak_reserved_bytes: int
+    peak_reserved_bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,17 @@ function meshPicture(row) {
   return element('div', {}, ...parts);
 }
 
+/// What each rank of a pipeline holds; null of others.
+function ranksTable(row) {
+  const ranks = row.detail && row.detail.ranks;
+  return ranks &&
+      element(
+             'div', {class: 'scroll'},
+             table(
+                 'Ranks of the pipeline', ranks.head.map((name, i) => ({name, text: i === 1})),
+                 ranks.rows));
+}
+
 /// A line a rank: forwards, backwards, and between them nothing.
 function pipelinePlot(holder, slots) {
   const ranks = slots.at(-1)[0] + 1, end = Math.max(...slots.map((slot) => slot[5]));

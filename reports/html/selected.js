@@ -181,7 +181,7 @@ function showSelected(holder, row) {
   if (row.detail) parts.push(largestTable(row));
   const pipeline = pipelineParts(row);
   parts.push(
-      element('h3', {}, 'By phase'), phaseCharts(row), meshPicture(row),
+      element('h3', {}, 'By phase'), phaseCharts(row), meshPicture(row), ranksTable(row),
       pipeline && pipeline.section, element('h3', {}, 'Settings to copy'), ...settings(row));
   if (plan)
     parts.push(element('p', {class: 'muted'}, 'To plan it again:'), snippet(plan, 'plan command'));

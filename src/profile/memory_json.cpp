@@ -37,7 +37,6 @@ void visit_rank(Figures& r, const Io& io) {
   io("stages", r.stages);
   io("count", r.count);
   io("peak_allocated_bytes", r.peak_allocated);
-  io("peak_reserved_bytes", r.peak_reserved);
 }
 
 Category category_of(const Reader& reader) {
@@ -70,7 +69,11 @@ Json memory_json(const Memory& m) {
     if (static_cast<Category>(i) != Category::unknown || m.at_peak[i] != 0)
       out["at_peak"][to_string(static_cast<Category>(i))] = m.at_peak[i];
   visit_parts(m, Writing{out});
-  for (const RankMemory& rank : m.ranks) visit_rank(rank, Writing{out["ranks"].emplace_back()});
+  for (const RankMemory& rank : m.ranks) {
+    Json& written = out["ranks"].emplace_back();
+    visit_rank(rank, Writing{written});
+    if (rank.peak_reserved) written["peak_reserved_bytes"] = *rank.peak_reserved;
+  }
   out["largest"] = Json::array();
   for (const LiveTensor& t : m.largest) {
     Json& tensor = out["largest"].emplace_back();
@@ -93,8 +96,12 @@ void read_memory(const Reader& r, Memory& m) {
       categories.at(to_string(static_cast<Category>(i))) >> m.at_peak[i];
   visit_parts(m, Reading{r});
   if (r.has("ranks"))
-    for (const Reader& rank : r.at("ranks").list())
-      visit_rank(m.ranks.emplace_back(), Reading{rank});
+    for (const Reader& rank : r.at("ranks").list()) {
+      RankMemory& read = m.ranks.emplace_back();
+      visit_rank(read, Reading{rank});
+      if (rank.has("peak_reserved_bytes"))
+        rank.at("peak_reserved_bytes") >> read.peak_reserved.emplace();
+    }
   for (const Reader& item : r.at("largest").list()) {
     LiveTensor& tensor = m.largest.emplace_back();
     visit_tensor(tensor, Reading{item});

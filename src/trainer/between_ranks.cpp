@@ -24,9 +24,8 @@ std::vector<profile::RankMemory> peaks_of_ranks(const Built& built, const profil
                                                 Collectives& collectives) {
   const MemoryTracker::Scope outside(nullptr);
   const StepConfig& c = built.config;
-  const at::Tensor all = at::zeros({collectives.world(), 2}, at::kLong);
-  all[collectives.rank()][0] = own.peak_allocated;
-  all[collectives.rank()][1] = own.peak_reserved;
+  const at::Tensor all = at::zeros({collectives.world()}, at::kLong);
+  all[collectives.rank()] = own.peak_allocated;
   complete(collectives.all_gather(all, collectives.all()));
   std::vector<profile::RankMemory> ranks;
   for (std::int64_t r = 0; r < collectives.world(); ++r) {
@@ -34,11 +33,9 @@ std::vector<profile::RankMemory> peaks_of_ranks(const Built& built, const profil
     of.pp_rank = Mesh(c.layout, r).pp_rank();
     for (std::int64_t chunk = 0; chunk < c.layout.pp_chunks; ++chunk)
       of.stages.push_back(chunk * c.layout.pp + of.pp_rank);
-    of.peak_allocated = all[r][0].item<std::int64_t>();
-    of.peak_reserved = all[r][1].item<std::int64_t>();
+    of.peak_allocated = all[r].item<std::int64_t>();
     const auto alike = std::find_if(ranks.begin(), ranks.end(), [&](const auto& other) {
-      return other.pp_rank == of.pp_rank && other.peak_allocated == of.peak_allocated &&
-             other.peak_reserved == of.peak_reserved;
+      return other.pp_rank == of.pp_rank && other.peak_allocated == of.peak_allocated;
     });
     of.count = 1;
     if (alike == ranks.end())

@@ -16,8 +16,8 @@ struct NamedGradient {
   at::Tensor tensor;
 };
 
-/// The peaks of all ranks, alike ones of a stage together, by pp_rank; each rank gives its own.
-/// Collective.
+/// The allocated peaks of all ranks, alike ones of a stage together, by pp_rank; each rank gives
+/// its own. Collective.
 [[nodiscard]] std::vector<profile::RankMemory> peaks_of_ranks(const Built& built,
                                                               const profile::Memory& own,
                                                               Collectives& collectives);

@@ -152,6 +152,8 @@ TEST_CASE("a pipeline's schedule and the mesh of its ranks are drawn") {
   CHECK(text.find("pipeline stages48across nodes") != std::string::npos);
   CHECK(text.find("see other data42in a node") != std::string::npos);
   CHECK(text.find("share a layer21in a node") != std::string::npos);
+  CHECK(text.find("Ranks of the pipeline") != std::string::npos);
+  CHECK(browser.evaluate("document.getElementById('tables').hidden") == true);
   check_quiet(browser);
 }
 

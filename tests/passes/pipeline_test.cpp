@@ -265,6 +265,7 @@ TEST_CASE("a plan tells what each rank holds, and shows the highest") {
   const auto& ranks = plan.memory.ranks;
   CHECK(plan.memory.peak_allocated == std::max(ranks[0].peak_allocated, ranks[1].peak_allocated));
   CHECK(ranks[1].stages == std::vector<std::int64_t>{1});
+  CHECK(ranks[1].peak_reserved.value_or(0) >= ranks[1].peak_allocated);
   REQUIRE(plan.time.bubble_share);
   CHECK(*plan.time.bubble_share > 0);
   c.layout.pp_rank = 1;

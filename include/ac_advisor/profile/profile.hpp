@@ -64,7 +64,8 @@ struct RankMemory {
   std::int64_t pp_rank = 0;
   std::vector<std::int64_t> stages;  ///< that they have
   std::int64_t count = 0;            ///< ranks that are alike
-  std::int64_t peak_allocated = 0, peak_reserved = 0;
+  std::int64_t peak_allocated = 0;
+  std::optional<std::int64_t> peak_reserved;  ///< none where no allocator caches
 };
 
 struct Memory {
