@@ -179,7 +179,6 @@ Grid category_grid(const profile::Profile& p) {
 }
 
 Grid rank_grid(const profile::Profile& p) {
-  // Of a run without a pipeline, each rank has the only stage.
   Grid grid({"pipeline rank", "stages", "ranks", "peak GiB", "reserved GiB"});
   for (const profile::RankMemory& rank : p.memory.ranks) {
     std::string stages;

@@ -27,7 +27,7 @@ function dimensions(mesh) {
   });
 }
 
-/// A square a rank, a line a node, coloured by pipeline rank; null of one rank or very many.
+/// A square a rank, node after node, coloured by pipeline rank; null of one rank or very many.
 function meshPicture(row) {
   const mesh = row.mesh;
   if (!mesh) return null;
@@ -91,8 +91,7 @@ function ranksTable(row) {
 }
 
 /// A line a rank: forwards, backwards, and between them nothing.
-function pipelinePlot(holder, slots) {
-  const ranks = slots.at(-1)[0] + 1, end = Math.max(...slots.map((slot) => slot[5]));
+function pipelinePlot(holder, slots, ranks, end) {
   const unit = end >= 1 ? ['s', 1] : ['ms', 1e3];
   chart(holder, (width) => {
     const line = Math.max(8, Math.min(26, 320 / ranks));
@@ -121,7 +120,7 @@ function pipelinePlot(holder, slots) {
             (Math.floor(stage / ranks) % 2 ? ' other' : ''),
         x: x.at(from * unit[1]),
         y: box.top + rank * line + 1,
-        width: Math.max(0.5, (to - from) * unit[1] / (end * unit[1]) * (box.right - box.left)),
+        width: Math.max(0.5, x.at(to * unit[1]) - x.at(from * unit[1])),
         height: line - 2
       });
       rect.addEventListener(
@@ -169,5 +168,5 @@ function pipelineParts(row) {
             {name: 'waits'}, {name: 'share'}
           ],
           figures));
-  return {section, draw: () => pipelinePlot(holder, slots)};
+  return {section, draw: () => pipelinePlot(holder, slots, ranks, end)};
 }

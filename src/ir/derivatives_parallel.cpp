@@ -1,6 +1,7 @@
 // Derivatives of tensor parallelism: PyTorch v2.11, torch/distributed/tensor/_redistribute.py,
 // placement_types.py, parallel/loss.py.
 #include "derivatives.hpp"
+#include "own_rows.hpp"
 
 namespace ac_advisor::ir::derive {
 
@@ -54,16 +55,10 @@ void vocab_parallel_loss(Derivation& d) {
   const ValueId share = make(OpKind::div, {d.grad(), counted}, {}, wide);
   const ValueId safe = kept_or_zero(targets, rows, DType::i64);
   const ValueId zeros = make(OpKind::fill, {}, logits, wide);
-  const auto first = static_cast<double>(d.attributes<TpScatter>().rank * logits[1]);
-  const auto compared = [&](std::initializer_list<ValueId> in, double number, Comparison how) {
-    return make(OpKind::compare, in, rows, DType::u8, Compare{number, how});
-  };
-  const ValueId before = compared({safe}, first, Comparison::below);
-  const ValueId after =
-      compared({safe}, first + static_cast<double>(logits[1]), Comparison::at_least);
-  const ValueId elsewhere = compared({before, after}, 0.0, Comparison::either);
-  const ValueId copy = make(OpKind::clone, {safe}, rows, DType::i64);
-  const ValueId own = make(OpKind::add_scalar, {copy}, rows, DType::i64, Number{-first});
+  const auto [own, elsewhere] =
+      write_own_rows(safe, logits[1], d.attributes<TpScatter>().rank,
+                     [&](OpKind kind, std::initializer_list<ValueId> in, DType type,
+                         const Attributes& a) { return make(kind, in, rows, type, a); });
   d.emit_raw(OpKind::mask_shard, {own, elsewhere}, {d.overwrite(own)});
   const ValueId masked = make(OpKind::cast, {elsewhere}, rows, wide);
   const ValueId update = make(OpKind::add_scalar, {masked}, rows, wide, Number{-1.0});

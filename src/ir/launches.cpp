@@ -165,25 +165,28 @@ std::int64_t sort_launches(const Program& p, const Op& op) {
   return p.value(p.input(op, 0)).shape.numel() <= sorted_by_block ? 5 : 22;
 }
 
-/// aten/src/ATen/native/cuda/Reduce.cuh: a sum over rows has four of them a block; with 256 a
-/// thread or more, blocks share an output and their semaphores are cleared first.
+/// aten/src/ATen/native/cuda/Reduce.cuh: where each of a block's threads that share an output would
+/// have 256 values of it or more, several blocks share it, and their semaphores are cleared first.
+bool shared_by_blocks(const Shape& in, const Shape& out, std::int64_t threads) {
+  return in.numel() / out.numel() >= threads * 256;
+}
+constexpr std::int64_t rows_of_block = 4;  ///< of a reduction over rows
+
 std::int64_t row_sum_launches(const Program& p, const Op& op) {
-  constexpr std::int64_t rows_of_block = 4, shared_from = 256;
   const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
   if (attributes<Sum>(op).over != SumOver::broadcast || out.rank() == 0 || out.back() == 1)
     return 1;
-  return in.numel() / out.numel() >= rows_of_block * shared_from ? 2 : 1;
+  return shared_by_blocks(in, out, rows_of_block) ? 2 : 1;
 }
 
-/// The same for the largest of a tensor, or of its columns: max_all copies what is not contiguous,
-/// and semaphores are cleared where blocks share an output.
+/// The same for the largest of a tensor, or of its columns; max_all copies what is not contiguous.
 std::int64_t amax_launches(const Program& p, const Op& op) {
-  constexpr std::int64_t threads = 512, rows_of_block = 4, shared_from = 256;
+  constexpr std::int64_t threads = 512;
   const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
   const std::int64_t copies = op.outputs > 1 ? 1 : 0;
   if (out.rank() > 0 && out.back() == 1) return 1;
   const std::int64_t together = out.rank() == 0 ? threads : rows_of_block;
-  return 1 + copies + (in.numel() / out.numel() >= together * shared_from ? 1 : 0);
+  return 1 + copies + (shared_by_blocks(in, out, together) ? 1 : 0);
 }
 
 /// Reciprocals of both scales, and the product; scales of rows and columns that multiply it

@@ -63,21 +63,14 @@ ir::ValueId Emission::repeated(V x, std::size_t dim, std::int64_t times) {
   return p_.reshape(copy, all);
 }
 
-/// _MaskPartial._mask_tensor of DTensor, and Megatron-core's target mask: the indices that this
-/// rank, which has `rows` of them, has; the others at its first row; and which those are.
-Emission::OwnRows Emission::own_rows(V indices, std::int64_t rows, std::int64_t rank) {
+ir::OwnRows Emission::own_rows(V indices, std::int64_t rows, std::int64_t rank) {
   const Shape s = shape(indices);
-  const auto first = static_cast<double>(rank * rows);
-  const auto compared = [&](std::initializer_list<V> in, double number, Comparison how) {
-    return make_int(OpKind::compare, s, DType::u8, in, ir::Compare{number, how});
-  };
-  const V before = compared({indices}, first, Comparison::below);
-  const V after = compared({indices}, first + static_cast<double>(rows), Comparison::at_least);
-  const V elsewhere = compared({before, after}, 0.0, Comparison::either);
-  const V copy = make_int(OpKind::clone, s, DType::i64, {indices});
-  const V own = make_int(OpKind::add_scalar, s, DType::i64, {copy}, ir::Number{-first});
-  zero_elsewhere(own, elsewhere);
-  return {own, elsewhere};
+  const ir::OwnRows own =
+      ir::write_own_rows(indices, rows, rank,
+                         [&](OpKind kind, std::initializer_list<V> in, DType type,
+                             const ir::Attributes& a) { return make_int(kind, s, type, in, a); });
+  zero_elsewhere(own.rows, own.elsewhere);
+  return own;
 }
 
 void Emission::zero_elsewhere(V x, V elsewhere) {

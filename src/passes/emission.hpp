@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/step_program.hpp"
+#include "ir/own_rows.hpp"
 
 namespace ac_advisor::passes {
 
@@ -34,11 +35,8 @@ class Emission {
   [[nodiscard]] bool grad(V v) const { return p_.value(v).requires_grad; }
   [[nodiscard]] const StageBlocks& stage() const { return s_.stages[s_.chunk]; }
 
-  /// Indices into this rank's part of the vocabulary, and which tokens are in no row of it.
-  struct OwnRows {
-    V rows{}, elsewhere{};
-  };
-  OwnRows own_rows(V indices, std::int64_t rows, std::int64_t rank);
+  /// Of indices the rows that this rank has, the others at its first one.
+  ir::OwnRows own_rows(V indices, std::int64_t rows, std::int64_t rank);
   void zero_elsewhere(V x, V elsewhere);
 
   StepProgram& s_;

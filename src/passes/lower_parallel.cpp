@@ -61,7 +61,7 @@ ir::ValueId Lowering::whole_vocabulary(V logits) {
 
 /// RowwiseParallel of nn.Embedding: looked up where the row is, zero elsewhere, summed over ranks.
 ir::ValueId Lowering::parallel_embedding() {
-  const OwnRows own = own_rows(m_.ids, part(spec_.vocab), tp_rank());
+  const ir::OwnRows own = own_rows(m_.ids, part(spec_.vocab), tp_rank());
   const V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
   emit(OpKind::embedding, {m_.embed, m_.ids}, {x}, ir::Embedding{ranks(), tp_rank()});
   zero_elsewhere(x, own.elsewhere);
@@ -101,7 +101,7 @@ ir::ValueId Lowering::vocab_parallel_loss(V logits, V labels) {
 
   const V targets = p_.reshape(labels, row);
   const V safe = where_counted(targets, targets);
-  const OwnRows own = own_rows(safe, s[1], tp_rank());
+  const ir::OwnRows own = own_rows(safe, s[1], tp_rank());
   const V found = made(OpKind::gather, column, {log_probabilities, own.rows});
   zero_elsewhere(found, own.elsewhere);
   const V all = made(OpKind::tp_all_reduce, column, {found});

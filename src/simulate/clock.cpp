@@ -219,13 +219,11 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   GraphLaunches launches(device, graph);
   OpTimes times(p, device, run);
   Collectives collectives;
-  HostCopies copies(p, device);
+  std::optional<HostCopies> copies;  // from the first one on
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
-  const bool offloads = std::any_of(
-      p.ops.begin(), p.ops.end(), [](const ir::Op& op) { return op.kind == OpKind::copy_to_host; });
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
   double weight = 1.0;
@@ -252,14 +250,16 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     }
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
     if (op.kind == OpKind::copy_to_host) {
-      copies.to_host(op, t.host, t.compute);
+      if (!copies) copies.emplace(p, device);
+      copies->to_host(op, t.host, t.compute);
       continue;
     }
     if (op.kind == OpKind::copy_from_host) {
-      ready[static_cast<std::size_t>(p.storage_of(p.output(op, 0)))] = copies.from_host(op, t.host);
+      ready[static_cast<std::size_t>(p.storage_of(p.output(op, 0)))] =
+          copies->from_host(op, t.host);
       continue;
     }
-    if (offloads && op.kind == OpKind::hold) wait = std::max(wait, copies.freed(op));
+    if (copies && op.kind == OpKind::hold) wait = std::max(wait, copies->freed(op));
     if (collective) {
       // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
@@ -298,7 +298,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.alone += cost.device.alone;
       t.since.beside += cost.device.beside;
     }
-    if (offloads && op.kind != OpKind::hold) copies.read(op, t.compute);
+    if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

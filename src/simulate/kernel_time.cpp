@@ -204,9 +204,7 @@ KernelSeconds KernelTimes::kernel(const ir::Op& op) const {
   KernelSeconds compute;
   if (row.cost == CostClass::matmul || row.cost == CostClass::attention) {
     // The first operand may be an fp32 gradient of a scalar; the second is a matrix in every kind.
-    const bool half = is_half(p_.value(p_.input(op, 1)).dtype);
-    const bool eight = p_.value(p_.input(op, 1)).dtype == DType::f8;
-    const double peak = eight ? d_.fp8_flops : half ? d_.bf16_flops : d_.fp32_flops;
+    const double peak = d_.peak_flops(p_.value(p_.input(op, 1)).dtype);
     if (row.cost == CostClass::matmul) {
       compute = product(op, peak);
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "collective_time.hpp"
 
@@ -27,7 +28,6 @@ class Timeline {
     made_.assign(stages, std::vector<double>(micro_batches, -1.0));
     returned_ = made_;
     free_.assign(ranks.size(), 0.0);
-    slots_.resize(ranks.size());
   }
 
   /// When the last rank is done.
@@ -47,14 +47,26 @@ class Timeline {
     return *std::max_element(free_.begin(), free_.end());
   }
 
-  /// What they did, by rank.
+  /// What they did, by rank and in its order.
   [[nodiscard]] std::vector<profile::PipelineSlot> slots() const {
     std::vector<profile::PipelineSlot> all;
-    for (const auto& of_rank : slots_) all.insert(all.end(), of_rank.begin(), of_rank.end());
+    for (std::int64_t stage = 0; stage < shape_.stages(); ++stage) {
+      const std::int64_t rank = stage % shape_.ranks;
+      const RankSeconds::Stage& seconds = ranks_[at(rank)].stages[at(stage / shape_.ranks)];
+      for (std::int64_t micro = 0; micro < shape_.micro_batches; ++micro) {
+        const double made = made_[at(stage)][at(micro)], returned = returned_[at(stage)][at(micro)];
+        all.push_back({rank, stage, micro, false, made - seconds.forward, made});
+        all.push_back({rank, stage, micro, true, returned - seconds.backward, returned});
+      }
+    }
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.rank, a.begin) < std::tie(b.rank, b.begin);
+    });
     return all;
   }
 
  private:
+  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
   /// Seconds from the rank that has `stage` to the one that has the next.
   [[nodiscard]] double wire(std::size_t stage) const {
     return messages_[stage % static_cast<std::size_t>(shape_.ranks)];
@@ -80,8 +92,6 @@ class Timeline {
     }
     const RankSeconds::Stage& seconds = ranks_[r].stages[chunk];
     free_[r] = begin + (forward ? seconds.forward : seconds.backward);
-    slots_[r].push_back({static_cast<std::int64_t>(r), static_cast<std::int64_t>(stage),
-                         action.micro, !forward, begin, free_[r]});
     (forward ? made_ : returned_)[stage][micro] = free_[r];
     return true;
   }
@@ -91,7 +101,6 @@ class Timeline {
   std::span<const double> messages_;
   std::vector<std::vector<double>> made_, returned_;  ///< by stage and micro-batch; -1: not yet
   std::vector<double> free_;                          ///< by rank: when it has nothing to do
-  std::vector<std::vector<profile::PipelineSlot>> slots_;
 };
 
 }  // namespace

@@ -169,6 +169,25 @@ std::span<const ValueId> Executor::tokens() const {
   return std::span(step_.inputs).first(std::min<std::size_t>(step_.inputs.size(), 2));
 }
 
+/// One micro-batch after another.
+void Executor::issue_micro_batches(OpId end) {
+  const std::size_t written = step_.micro_begin.size();
+  for (std::int64_t micro = 0; micro < config_.run.grad_accum; ++micro) {
+    const std::size_t index = passes::written_micro_batch(micro, written, config_.run.grad_accum);
+    const OpId begin = step_.micro_begin[index];
+    const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : end;
+    const bool again = index == 1 && micro > 1;
+    part(ir::Phase::forward, [this, micro, begin, stop, again] {
+      micro_ = micro;
+      for (std::size_t i = 0; i < step_.inputs.size(); ++i)
+        tensor(step_.inputs[i])
+            .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);
+      if (again) drop_made_between(begin, stop);
+    });
+    run_segments(begin, stop);
+  }
+}
+
 /// The micro-batches of a pipeline's rank, as its schedule mixes them.
 void Executor::issue_pipeline(OpId end) {
   part(ir::Phase::forward, [this] {
@@ -195,22 +214,10 @@ void Executor::issue() {
   const auto end = static_cast<OpId>(p_.ops.size());
   OpId optimizer = end;
   while (optimizer > 0 && p_.op(optimizer - 1).phase == ir::Phase::optimizer) --optimizer;
-  if (piped()) issue_pipeline(optimizer);
-  const std::size_t written = step_.micro_begin.size();
-  for (std::int64_t micro = 0; !piped() && micro < config_.run.grad_accum; ++micro) {
-    const std::size_t index = passes::written_micro_batch(micro, written, config_.run.grad_accum);
-    const OpId begin = step_.micro_begin[index];
-    const OpId stop = index + 1 < written ? step_.micro_begin[index + 1] : optimizer;
-    const bool again = index == 1 && micro > 1;
-    part(ir::Phase::forward, [this, micro, begin, stop, again] {
-      micro_ = micro;
-      for (std::size_t i = 0; i < step_.inputs.size(); ++i)
-        tensor(step_.inputs[i])
-            .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);
-      if (again) drop_made_between(begin, stop);
-    });
-    run_segments(begin, stop);
-  }
+  if (piped())
+    issue_pipeline(optimizer);
+  else
+    issue_micro_batches(optimizer);
   run_segments(optimizer, end);
   wait_for_all();
 }

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -103,6 +102,7 @@ class Executor {
     std::size_t mark;
   };
   void issue();
+  void issue_micro_batches(ir::OpId end);
   void issue_pipeline(ir::OpId end);
   [[nodiscard]] bool piped() const { return config_.layout.pp > 1; }
   void capture();

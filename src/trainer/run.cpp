@@ -159,7 +159,7 @@ std::optional<profile::Profile> run_steps(const profile::RunSpec& spec, const As
   const auto whole_rank =
       make_rank(spec, built, collectives, data, make_backend(built, local_rank));
   Rank& rank = *whole_rank;
-  const bool first = collectives.rank() == 0;
+  const bool first = collectives.rank() == 0 || !collectives.real();
   Progress progress(spec, first);
   const nvtx::Range range("ac-trainer");
   try {

@@ -10,24 +10,22 @@
 namespace ac_advisor {
 namespace {
 
-std::string model_name(const std::string& name) {
-  return name == "tiny-llama" ? name : test::source_folder() + "/tests/oracle/models/" + name;
+OptionList short_sequences(const OptionList& options) {
+  return test::with({{"--seq", "24"}}, options);
 }
 
 profile::Profile measured(const std::string& model, const OptionList& options,
                           const char* collectives) {
-  OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},
-                 {"--reduce-dtype", "fp32"}, {"--batch", "2"},          {"--seq", "24"}};
   profile::RunSpec spec;
-  spec.model = model_name(model);
-  spec.configs = {test::with(all, options)};
+  spec.model = test::oracle_model_name(model);
+  spec.configs = {test::trainer_options(short_sequences(options))};
   spec.collectives = collectives;
   spec.steps = 2;
   return trainer::run(spec, {}).front();
 }
 
 StepConfig planned_config(const OptionList& options) {
-  return test::trainer_config(test::with({{"--seq", "24"}}, options));
+  return test::trainer_config(short_sequences(options));
 }
 
 struct Case {
@@ -116,7 +114,7 @@ const std::vector<Case>& cases() {
 TEST_CASE("every rank of a layout has the planned peak to the byte, and one rank's gradients") {
   for (const Case& one : cases()) {
     INFO(label(one));
-    const model::ModelSpec model = model::load_model(model_name(one.model));
+    const model::ModelSpec model = test::oracle_model(one.model);
     const StepConfig config = planned_config(one.options);
     const profile::Profile run = measured(one.model, one.options, "local");
     CHECK(run.memory.peak_allocated == advise::plan(model, config).memory.peak_allocated);

@@ -12,14 +12,18 @@ namespace ac_advisor::test {
 
 std::string source_folder() { return std::string(source_dir); }
 
-StepConfig trainer_config(const OptionList& options) {
+OptionList trainer_options(const OptionList& options) {
   OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},
                  {"--reduce-dtype", "fp32"}, {"--batch", "2"},          {"--seq", "32"}};
   for (const auto& option : options) {
     std::erase_if(all, [&](const auto& given) { return given.first == option.first; });
     all.push_back(option);
   }
-  StepConfig config = resolve_options(all);
+  return all;
+}
+
+StepConfig trainer_config(const OptionList& options) {
+  StepConfig config = resolve_options(trainer_options(options));
   config.runtime.kind = Runtime::ac_trainer;
   return config;
 }
@@ -29,9 +33,12 @@ OptionList with(OptionList list, const OptionList& more) {
   return list;
 }
 
+std::string oracle_model_name(const std::string& name) {
+  return name == "tiny-llama" ? name : source_folder() + "/tests/oracle/models/" + name;
+}
+
 model::ModelSpec oracle_model(const std::string& name) {
-  return model::load_model(name == "tiny-llama" ? name
-                                                : source_folder() + "/tests/oracle/models/" + name);
+  return model::load_model(oracle_model_name(name));
 }
 
 trainer::Data random_tokens(std::int64_t vocab) {

@@ -17,10 +17,12 @@ namespace ac_advisor::test {
 /// Where the sources are.
 [[nodiscard]] std::string source_folder();
 /// fp32 on a CPU, which is what can be exact; options of the command line over it.
+[[nodiscard]] OptionList trainer_options(const OptionList& options);
 [[nodiscard]] StepConfig trainer_config(const OptionList& options);
 /// Options and more of them; of two for one thing the last counts.
 [[nodiscard]] OptionList with(OptionList list, const OptionList& more);
 /// tiny-llama, or a small model of a family in tests/oracle/models.
+[[nodiscard]] std::string oracle_model_name(const std::string& name);
 [[nodiscard]] model::ModelSpec oracle_model(const std::string& name);
 /// tokens of a seeded generator, below `vocab`
 [[nodiscard]] trainer::Data random_tokens(std::int64_t vocab);

@@ -74,6 +74,7 @@ struct Device {
   }
   /// Of matrix products, FLOP/s.
   [[nodiscard]] double peak_flops(DType compute) const {
+    if (compute == DType::f8) return fp8_flops;
     return is_half(compute) ? bf16_flops : fp32_flops;  // fp16 is as fast
   }
 };
