@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
@@ -44,22 +46,42 @@ std::string run_solve(const Arguments& a) {
                 a.format, style);
 }
 
+/// What another framework's preset fell back to, where it is that one's sweep.
+void tell_notes(const advise::Resolved& used, const advise::Resolved& asked) {
+  if (used.config.runtime.framework == asked.config.runtime.framework) return;
+  for (const std::string& note : used.notes)
+    std::fprintf(stderr, "ac-advisor: note: %s\n", note.c_str());
+}
+
+/// Where one waits for it.
+void tell_time(const advise::Sweep& sweep, std::chrono::duration<double> took) {
+  if (took.count() < 1.0) return;
+  const std::size_t bounded = sweep.too_large + sweep.too_heavy;
+  std::fprintf(stderr, "ac-advisor: %zu configurations in %.1f s: %zu simulated, %zu bounded\n",
+               sweep.configurations + bounded, took.count(), sweep.configurations, bounded);
+}
+
 }  // namespace
 
 std::string run_advise(const Arguments& a) {
   if (!a.solve.empty()) return run_solve(a);
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);
-  const StepConfig& base = resolved.config;
-  tell_warnings(model, base);
-  advise::Space space = advise::space_around(model, base, resolved.options, a.vary_global_batch);
-  space.largest_batches = std::max(space.largest_batches, a.rows);
-  advise::Sweep sweep = advise::sweep(model, base, space);
+  tell_warnings(model, resolved.config);
+  const auto begin = std::chrono::steady_clock::now();
+  advise::Advice advice = advise::advise_any(model, resolved, [&](const advise::Resolved& around) {
+    advise::Space space =
+        advise::space_around(model, around.config, around.options, a.vary_global_batch);
+    space.largest_batches = std::max(space.largest_batches, a.rows);
+    return space;
+  });
+  tell_notes(advice.resolved, resolved);
+  tell_time(advice.sweep, std::chrono::steady_clock::now() - begin);
   if (a.format == "html") {
-    std::vector<reports::Detail> details = reports::details(sweep);
-    return reports::html({{{"", std::move(sweep)}}, std::move(details), a.positional.at(0)});
+    std::vector<reports::Detail> details = reports::details(advice.sweep);
+    return reports::html({{{"", std::move(advice.sweep)}}, std::move(details), a.positional.at(0)});
   }
-  return render(sweep, a.format, terminal_style(a.output, a.rows));
+  return render(advice.sweep, a.format, terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

@@ -107,12 +107,8 @@ std::string nothing(const Sweep& sweep) {
         rows.front().label, rows.front().why);
   const auto nearest = std::find_if(rows.begin(), rows.end(),
                                     [](const Row& row) { return row.unavailable.empty(); });
-  if (nearest != rows.end()) {
-    const StepConfig& base = sweep.base;
-    const bool alone = base.layout.tp == 1 && base.layout.world > 1 && framework != "torchtitan";
-    return fmt::format("nothing fits; the nearest, {}, {}{}", nearest->label, nearest->why,
-                       alone ? "; --framework torchtitan also splits layers over ranks" : "");
-  }
+  if (nearest != rows.end())
+    return fmt::format("nothing fits; the nearest, {}, {}", nearest->label, nearest->why);
   return fmt::format("nothing fits, and {} has none of it: {}", framework,
                      rows.front().unavailable);
 }

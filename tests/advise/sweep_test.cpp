@@ -277,6 +277,45 @@ TEST_CASE(
     CHECK(c.layout.tp == 2);
 }
 
+TEST_CASE("where nothing of the default framework fits, layers are split over ranks") {
+  const model::ModelSpec model = model::load_model("llama-3.1-405b");
+  const auto advised = [&](const OptionList& by_hand) {
+    return advise::advise_any(
+        model, advise::resolve(model, by_hand), [&](const advise::Resolved& around) {
+          advise::Space space = advise::space_around(model, around.config, around.options);
+          space.largest_batches = 0;
+          space.set("--ac", {"full"});
+          space.set("--loss", {"ce"});
+          space.keep("--kernels", around.config);
+          if (around.config.runtime.framework == "torchtitan") space.set("--pp", {"1"});
+          return space;
+        });
+  };
+  const OptionList many{{"--world", "512"}, {"--batch", "1"}, {"--seq", "8192"}};
+  const advise::Advice found = advised(many);
+  CHECK(found.resolved.config.runtime.framework == "torchtitan");
+  CHECK(found.sweep.base.runtime.framework == "torchtitan");
+  REQUIRE(found.sweep.recommended == 0);
+  CHECK(found.sweep.rows[0].profile.config.layout.tp > 1);
+  CHECK(found.sweep.recommendation.starts_with(
+      "nothing that hf has fits on 512 ranks; --framework torchtitan splits layers over them: "
+      "use full ce eager tp"));
+
+  // A framework that was asked for stays.
+  OptionList by_hand = many;
+  by_hand.emplace_back("--framework", "hf");
+  const advise::Advice stayed = advised(by_hand);
+  CHECK(stayed.sweep.base.runtime.framework == "hf");
+  CHECK(stayed.sweep.recommendation.ends_with(
+      "; --framework torchtitan also splits layers over ranks"));
+
+  const advise::Advice none =
+      advised({{"--world", "8"}, {"--batch", "1"}, {"--seq", "8192"}, {"--gpu", "h100-80gb"}});
+  CHECK(none.sweep.base.runtime.framework == "hf");
+  CHECK(none.sweep.recommendation.find("; --framework torchtitan, which splits layers over "
+                                       "ranks: nothing fits; the nearest, ") != std::string::npos);
+}
+
 TEST_CASE("a pipeline that a sweep does not simulate does not fit") {
   const model::ModelSpec model = model::load_model("llama-3.1-8b");
   const OptionList hand{{"--framework", "torchtitan"},

@@ -35,8 +35,9 @@ Expected expected(const json& model, const OptionList& options, bool sweep = fal
     const advise::Resolved resolved = advise::resolve(spec, options);
     const StepConfig& config = resolved.config;
     if (!sweep) return {asked, reports::json(advise::plan(spec, config))};
-    return {asked, reports::json(advise::sweep(
-                       spec, config, advise::space_around(spec, config, resolved.options)))};
+    return {asked, reports::json(advise::advise_any(spec, resolved, [&](const advise::Resolved& r) {
+                                   return advise::space_around(spec, r.config, r.options);
+                                 }).sweep)};
   } catch (const UserError& error) {
     return {asked, error.what(), true};
   }

@@ -107,10 +107,16 @@ Json plan(const Step& step) {
 }
 
 advise::Sweep sweep_of(const Step& step, const Progress& progress) {
-  advise::Space space = advise::space_around(step.model, step.config, step.by_hand);
-  space.threads = 1;
-  space.progress = progress;
-  return advise::sweep(step.model, step.config, space);
+  const advise::Resolved resolved{step.by_hand, {}, step.config, step.notes};
+  return advise::advise_any(step.model, resolved,
+                            [&](const advise::Resolved& around) {
+                              advise::Space space =
+                                  advise::space_around(step.model, around.config, around.options);
+                              space.threads = 1;
+                              space.progress = progress;
+                              return space;
+                            })
+      .sweep;
 }
 
 Json sweep(const Step& step, const Progress& progress) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/variant_options.hpp"
 #include "ac_advisor/profile/profile.hpp"
 
@@ -114,6 +115,18 @@ struct Space {
 
 [[nodiscard]] Sweep sweep(const model::ModelSpec& model, const StepConfig& base,
                           const Space& space);
+
+/// A sweep and the options around which it was made.
+struct Advice {
+  Resolved resolved;
+  Sweep sweep;
+};
+/// Sweeps `space(resolved)`. Where nothing of it can be recommended, ranks are several and no
+/// framework was given by hand, also what torchtitan has, which splits layers and the model over
+/// ranks: its sweep where something of it fits, with a recommendation that says so. Throws
+/// UserError.
+[[nodiscard]] Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
+                                const std::function<Space(const Resolved&)>& space);
 
 /// "tp 4 pp 8": over how many ranks layers, and the model, are split.
 [[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t pp);

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+constexpr const char* splitting_framework = "torchtitan";
+
+bool recommends(const Sweep& sweep) { return sweep.recommended < sweep.rows.size(); }
+
+/// The same options for the framework that splits layers; absent: it cannot take them, or the
+/// model.
+std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList by_hand) {
+  std::erase_if(by_hand, [](const auto& option) { return option.first == "--framework"; });
+  by_hand.insert(by_hand.begin(), {"--framework", splitting_framework});
+  try {
+    Resolved resolved = resolve(model, by_hand);
+    if (passes::find_exclusion(model, resolved.config) != nullptr) return std::nullopt;
+    return resolved;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
+                  const std::function<Space(const Resolved&)>& space) {
+  const StepConfig& base = resolved.config;
+  const std::string& framework = base.runtime.framework;
+  Advice first{resolved, sweep(model, base, space(resolved))};
+  if (recommends(first.sweep) || base.layout.world == 1 || base.layout.tp > 1 ||
+      framework == splitting_framework)
+    return first;
+  const std::optional<Resolved> other = with_layouts(model, resolved.options);
+  if (!other) return first;
+  if (given(resolved.options, "--framework")) {
+    first.sweep.recommendation +=
+        fmt::format("; --framework {} also splits layers over ranks", splitting_framework);
+    return first;
+  }
+  Sweep layouts = sweep(model, other->config, space(*other));
+  if (!recommends(layouts)) {
+    first.sweep.recommendation +=
+        fmt::format("; --framework {}, which splits layers over ranks: {}", splitting_framework,
+                    layouts.recommendation);
+    return first;
+  }
+  layouts.recommendation = fmt::format(
+      "nothing that {} has fits on {} ranks; --framework {} splits layers over them: {}", framework,
+      base.layout.world, splitting_framework, layouts.recommendation);
+  return {*other, std::move(layouts)};
+}
+
+}  // namespace ac_advisor::advise
