@@ -46,19 +46,14 @@ std::string run_solve(const Arguments& a) {
                 a.format, style);
 }
 
-/// What another framework's preset fell back to, where it is that one's sweep.
-void tell_notes(const advise::Resolved& used, const advise::Resolved& asked) {
-  if (used.config.runtime.framework == asked.config.runtime.framework) return;
-  for (const std::string& note : used.notes)
-    std::fprintf(stderr, "ac-advisor: note: %s\n", note.c_str());
-}
-
 /// Where one waits for it.
-void tell_time(const advise::Sweep& sweep, std::chrono::duration<double> took) {
+void tell_time(const advise::Advice& advice, std::chrono::duration<double> took) {
   if (took.count() < 1.0) return;
-  const std::size_t bounded = sweep.too_large + sweep.too_heavy;
+  const advise::Sweep& sweep = advice.sweep;
+  const std::size_t simulated = sweep.configurations + advice.simulated_beside,
+                    bounded = sweep.too_large + sweep.too_heavy;
   std::fprintf(stderr, "ac-advisor: %zu configurations in %.1f s: %zu simulated, %zu bounded\n",
-               sweep.configurations + bounded, took.count(), sweep.configurations, bounded);
+               simulated + bounded, took.count(), simulated, bounded);
 }
 
 }  // namespace
@@ -67,7 +62,6 @@ std::string run_advise(const Arguments& a) {
   if (!a.solve.empty()) return run_solve(a);
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);
-  tell_warnings(model, resolved.config);
   const auto begin = std::chrono::steady_clock::now();
   advise::Advice advice = advise::advise_any(model, resolved, [&](const advise::Resolved& around) {
     advise::Space space =
@@ -75,8 +69,11 @@ std::string run_advise(const Arguments& a) {
     space.largest_batches = std::max(space.largest_batches, a.rows);
     return space;
   });
-  tell_notes(advice.resolved, resolved);
-  tell_time(advice.sweep, std::chrono::steady_clock::now() - begin);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  if (advice.resolved.config.runtime.framework != resolved.config.runtime.framework)
+    tell_notes(advice.resolved);
+  tell_warnings(model, advice.resolved.config);
+  tell_time(advice, took);
   if (a.format == "html") {
     std::vector<reports::Detail> details = reports::details(advice.sweep);
     return reports::html({{{"", std::move(advice.sweep)}}, std::move(details), a.positional.at(0)});

@@ -13,10 +13,14 @@ model::ModelSpec load_model(const Arguments& arguments) {
   return model::load_model(arguments.positional.at(0), arguments.as);
 }
 
-advise::Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
-  advise::Resolved resolved = advise::resolve(model, options);
+void tell_notes(const advise::Resolved& resolved) {
   for (const std::string& note : resolved.notes)
     std::fprintf(stderr, "ac-advisor: note: %s\n", note.c_str());
+}
+
+advise::Resolved resolve(const model::ModelSpec& model, const OptionList& options) {
+  advise::Resolved resolved = advise::resolve(model, options);
+  tell_notes(resolved);
   return resolved;
 }
 

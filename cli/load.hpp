@@ -10,8 +10,11 @@ namespace ac_advisor::cli {
 /// MODEL, read with --as.
 [[nodiscard]] model::ModelSpec load_model(const Arguments& arguments);
 
-/// The step's options for a model; to stderr what its framework's preset had to give up for it.
+/// The step's options for a model; tells what its framework's preset had to give up for it.
 [[nodiscard]] advise::Resolved resolve(const model::ModelSpec& model, const OptionList& options);
+
+/// To stderr: what the preset had to give up.
+void tell_notes(const advise::Resolved& resolved);
 
 /// To stderr: the warnings of a model under a configuration, and what --as ignores, for commands
 /// whose output does not have them.

@@ -31,7 +31,7 @@ Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
                   const std::function<Space(const Resolved&)>& space) {
   const StepConfig& base = resolved.config;
   const std::string& framework = base.runtime.framework;
-  Advice first{resolved, sweep(model, base, space(resolved))};
+  Advice first{resolved, sweep(model, base, space(resolved)), 0};
   if (recommends(first.sweep) || base.layout.world == 1 || base.layout.tp > 1 ||
       framework == splitting_framework)
     return first;
@@ -47,12 +47,13 @@ Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
     first.sweep.recommendation +=
         fmt::format("; --framework {}, which splits layers over ranks: {}", splitting_framework,
                     layouts.recommendation);
+    first.simulated_beside = layouts.configurations;
     return first;
   }
   layouts.recommendation = fmt::format(
       "nothing that {} has fits on {} ranks; --framework {} splits layers over them: {}", framework,
       base.layout.world, splitting_framework, layouts.recommendation);
-  return {*other, std::move(layouts)};
+  return {*other, std::move(layouts), first.sweep.configurations};
 }
 
 }  // namespace ac_advisor::advise

@@ -17,10 +17,8 @@ using reports::Json;
 
 struct Step {
   model::ModelSpec model;
-  OptionList by_hand;
-  StepConfig config;
-  std::string argument;            ///< MODEL of the command line
-  std::vector<std::string> notes;  ///< what the framework's preset gave up for the model
+  advise::Resolved resolved;
+  std::string argument;  ///< MODEL of the command line
 };
 
 Step step_of(const Json& asked) {
@@ -35,12 +33,10 @@ Step step_of(const Json& asked) {
     step.model = model::parse_config(model.at("text").get<std::string>(), step.argument,
                                      model.at("name").get<std::string>(), as);
   }
+  OptionList by_hand;
   for (const Json& option : asked.at("options"))
-    step.by_hand.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
-  advise::Resolved resolved = advise::resolve(step.model, step.by_hand);
-  step.by_hand = std::move(resolved.options);
-  step.config = std::move(resolved.config);
-  step.notes = std::move(resolved.notes);
+    by_hand.emplace_back(option.at(0).get<std::string>(), option.at(1).get<std::string>());
+  step.resolved = advise::resolve(step.model, by_hand);
   return step;
 }
 
@@ -95,20 +91,19 @@ Json shown(const reports::Page& page, const StepConfig& config) {
 }
 
 reports::Detail detail_of(const Step& step, const std::string& name) {
-  reports::Detail detail = reports::detail(step.model, step.config, name);
+  reports::Detail detail = reports::detail(step.model, step.resolved.config, name);
   std::vector<std::string>& warnings = detail.profile.warnings;
-  warnings.insert(warnings.begin(), step.notes.begin(), step.notes.end());
+  warnings.insert(warnings.begin(), step.resolved.notes.begin(), step.resolved.notes.end());
   return detail;
 }
 
 Json plan(const Step& step) {
   reports::Detail detail = detail_of(step, step.model.name);
-  return shown({{{"", detail.profile}}, {std::move(detail)}, step.argument}, step.config);
+  return shown({{{"", detail.profile}}, {std::move(detail)}, step.argument}, step.resolved.config);
 }
 
 advise::Sweep sweep_of(const Step& step, const Progress& progress) {
-  const advise::Resolved resolved{step.by_hand, {}, step.config, step.notes};
-  return advise::advise_any(step.model, resolved,
+  return advise::advise_any(step.model, step.resolved,
                             [&](const advise::Resolved& around) {
                               advise::Space space =
                                   advise::space_around(step.model, around.config, around.options);
@@ -122,7 +117,8 @@ advise::Sweep sweep_of(const Step& step, const Progress& progress) {
 Json sweep(const Step& step, const Progress& progress) {
   advise::Sweep result = sweep_of(step, progress);
   std::vector<reports::Detail> details = reports::details(result);
-  return shown({{{"", std::move(result)}}, std::move(details), step.argument}, step.config);
+  return shown({{{"", std::move(result)}}, std::move(details), step.argument},
+               step.resolved.config);
 }
 
 Json compare(const Step& a, const Step& b) {
@@ -132,7 +128,7 @@ Json compare(const Step& a, const Step& b) {
     page.details.push_back(detail_of(*step, name));
     page.documents.push_back({name, page.details.back().profile});
   }
-  return shown(page, b.config);
+  return shown(page, b.resolved.config);
 }
 
 Json answered(const Json& asked, const Progress& progress) {
@@ -144,7 +140,8 @@ Json answered(const Json& asked, const Progress& progress) {
   if (what == "sweep") return sweep(step, progress);
   if (what == "json" && asked.value("sweep", false))
     return {{"text", reports::json(sweep_of(step, progress))}};
-  if (what == "json") return {{"text", reports::json(advise::plan(step.model, step.config))}};
+  if (what == "json")
+    return {{"text", reports::json(advise::plan(step.model, step.resolved.config))}};
   throw std::invalid_argument("\"do\" is none of options, plan, sweep, compare and json");
 }
 

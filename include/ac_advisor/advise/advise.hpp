@@ -120,6 +120,7 @@ struct Space {
 struct Advice {
   Resolved resolved;
   Sweep sweep;
+  std::size_t simulated_beside = 0;  ///< of the other framework, where two were swept
 };
 /// Sweeps `space(resolved)`. Where nothing of it can be recommended, ranks are several and no
 /// framework was given by hand, also what torchtitan has, which splits layers and the model over
