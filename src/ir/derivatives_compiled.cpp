@@ -8,25 +8,27 @@ void Derivation::run_compiled(const CompiledGraph& graph) {
   std::vector<ValueId> values;
   for (std::size_t i = 0; i < inputs(); ++i) values.push_back(in(i));
   values.push_back(grad());
-  for (const CompiledGraph::Made& made : graph.made)
-    values.push_back(made.over < 0 ? make(made.shape, made.dtype)
-                                   : p_.on_storage_of(values[static_cast<std::size_t>(made.over)],
-                                                      made.shape, made.dtype, true));
+  for (const CompiledGraph::Made& made : graph.made) {
+    if (made.of >= 0)
+      values.push_back(no_id);  // when it is first read
+    else if (made.over >= 0)
+      values.push_back(p_.on_storage_of(values[static_cast<std::size_t>(made.over)], made.shape,
+                                        made.dtype, true));
+    else
+      values.push_back(make(made.shape, made.dtype));
+    if (made.of < 0) p_.value(values.back()).permuted = made.permuted;
+  }
   const ModulePath unit = op().module;
-  const auto of = [&](const std::vector<std::int32_t>& numbers) {
-    std::vector<ValueId> all;
-    for (std::int32_t n : numbers) all.push_back(values[static_cast<std::size_t>(n)]);
-    return all;
-  };
   for (const CompiledGraph::Launch& launch : graph.launches) {
     const OpId id = p_.emit(launch.kind, Phase::backward, {unit.block, launch.leaf},
-                            of(launch.inputs), of(launch.outputs), launch.attributes);
+                            p_.values_of(graph, values, launch.inputs),
+                            p_.values_of(graph, values, launch.outputs), launch.attributes);
     p_.op(id).group = group_;
     p_.op(id).forward = forward_;
   }
   for (std::size_t i = 0; i < graph.results.size(); ++i)
     if (graph.results[i] >= 0 && needs(i))
-      give(i, values[static_cast<std::size_t>(graph.results[i])]);
+      give(i, p_.values_of(graph, values, std::span(&graph.results[i], 1)).front());
 }
 
 namespace derive {

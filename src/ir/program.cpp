@@ -60,6 +60,30 @@ ValueId Program::on_storage_of(ValueId base, const Shape& shape, DType dtype, bo
   return id;
 }
 
+std::vector<ValueId> Program::values_of(const CompiledGraph& graph, std::vector<ValueId>& known,
+                                        std::span<const std::int32_t> numbers) {
+  std::vector<ValueId> list;
+  for (const std::int32_t n : numbers) {
+    ValueId& v = known[static_cast<std::size_t>(n)];
+    if (v == no_id && n >= graph.given) {
+      const CompiledGraph::Made& made = graph.made[static_cast<std::size_t>(n - graph.given)];
+      v = reshape(known[static_cast<std::size_t>(made.of)], made.shape, made.permuted);
+    }
+    list.push_back(v);
+  }
+  return list;
+}
+
+void Program::own_bodies(CompiledGraph& graph) {
+  const auto first = static_cast<std::int32_t>(bodies.size());
+  for (CompiledGraph::Launch& launch : graph.launches)
+    if (auto* generated = std::get_if<Generated>(&launch.attributes);
+        generated != nullptr && generated->body >= 0)
+      generated->body += first;
+  for (GeneratedBody& body : graph.bodies) bodies.push_back(std::move(body));
+  graph.bodies.clear();
+}
+
 OpId Program::emit(OpKind kind, Phase phase, ModulePath module, std::span<const ValueId> inputs,
                    std::span<const ValueId> outputs, const Attributes& attributes) {
   const auto id = static_cast<OpId>(ops.size());

@@ -25,6 +25,16 @@ std::size_t at_index(std::int32_t id) { return static_cast<std::size_t>(id); }
   throw std::logic_error(fmt::format("value {} {}: {}", v, ir::to_string(value.shape), what));
 }
 
+/// What lies in `whole`'s memory, seen in the value's shape and layout.
+at::Tensor in_layout(const at::Tensor& whole, const ir::Value& value) {
+  const ir::Shape& shape = value.shape;
+  const bool heads_first = value.permuted && shape.rank() == 4;
+  if (!heads_first && whole.is_contiguous()) return whole.view(sizes(shape));
+  const at::Tensor flat = whole.as_strided({whole.numel()}, {1});
+  if (!heads_first) return flat.view(sizes(shape));
+  return flat.view({shape[0], shape[2], shape[1], shape[3]}).transpose(1, 2);
+}
+
 }  // namespace
 
 at::ScalarType scalar_type(DType dtype) {
@@ -82,6 +92,7 @@ ir::StorageId Call::out_storage(std::size_t i) const {
 std::int64_t Call::out_bytes(std::size_t i) const {
   return executor_.step().program.storage(out_storage(i)).bytes;
 }
+const ir::Program& Call::program() const { return executor_.step().program; }
 std::uint64_t Call::dropout_key() const {
   std::uint64_t key = executor_.step_key();
   for (const std::int64_t part : {executor_.micro(), executor_.collectives().rank()})
@@ -135,7 +146,7 @@ at::Tensor Executor::output(const ir::Op& op, std::size_t i) {
     if (p_.storage_of(in) == s && p_.value(in).shape == p_.value(v).shape)
       return tensor = this->tensor(in);
   }
-  return tensor = whole.view(sizes(p_.value(v).shape));
+  return tensor = in_layout(whole, p_.value(v));
 }
 
 void Executor::bind(ValueId v, const at::Tensor& tensor) { tensors_[at_index(v)] = tensor; }
@@ -173,7 +184,7 @@ at::Tensor Executor::tensor(ValueId v) {
   const ir::Value& value = p_.value(v);
   if (value.base != no_id) return tensor = view_of(this->tensor(value.base), value.base, v);
   if (!alive(value.storage)) broken(p_, v, "is read before it is made, or after it was freed");
-  return tensor = whole_[at_index(value.storage)].view(sizes(value.shape));
+  return tensor = in_layout(whole_[at_index(value.storage)], value);
 }
 
 void Executor::allocate_residents() {

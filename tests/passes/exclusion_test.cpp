@@ -1885,7 +1885,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "leave --cuda-graph out"},
-    {"--kernels compiled",
+    {"--kernels compiled, run by the trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.memory.kernels = Kernels::compiled;

@@ -318,7 +318,8 @@ double difference(const model::ModelSpec& model, const OptionList& options,
 bool checked_elsewhere(OpKind kind) {
   using enum OpKind;
   return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
-         kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss;
+         kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss ||
+         kind == compiled_unit;
 }
 
 }  // namespace

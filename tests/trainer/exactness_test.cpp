@@ -22,7 +22,7 @@ const std::vector<Factor>& factors() {
       {"--ac", {"none", "full", "selective", "attention", "grouped:2", "every:2", "sqrt"}},
       {"--ac-scope", {"block", "submodule"}},
       {"--loss", {"ce", "lc-ce", "chunked:24"}},
-      {"--kernels", {"eager", "fused"}},
+      {"--kernels", {"eager", "fused", "compiled"}},
       {"--shard", {"none", "ddp", "zero1", "zero2", "fsdp2", "hsdp:2"}},
       {"--grad-accum", {"1", "2", "3"}},
       {"--no-sync", {"", "on"}},

@@ -32,7 +32,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              copy_part,
                              tiled_log_probs,
                              generated,
-                             compiled_unit,
                              autograd_function,
                              fp8_amax,
                              fp8_scale,

@@ -59,7 +59,7 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
   const auto built = trainer::build(model, config);
   Outcome outcome;
   const auto run = [&](trainer::Collectives& collectives) {
-    at::set_num_threads(1);
+    at::set_num_threads(static_cast<int>(config.device.threads));
     trainer::Rank rank(*built, collectives, data, /*seed=*/1, /*memory_limit=*/0,
                        backend ? backend() : nullptr);
     rank.load_weights(weights);

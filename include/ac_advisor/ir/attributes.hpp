@@ -161,6 +161,7 @@ struct BucketCopy {
 };
 struct Generated {
   std::int32_t launches = 1;
+  std::int32_t body = -1;  ///< in Program::bodies; -1: planned, and not written out to be run
 };
 struct CompiledUnit {
   std::int32_t backward = 0;  ///< in Program::compiled

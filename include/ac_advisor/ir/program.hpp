@@ -99,6 +99,7 @@ class Program {
   std::vector<Op> ops;
   std::vector<ValueId> operands;
   std::vector<CompiledGraph> compiled;      ///< backwards of `compiled_unit` ops
+  std::vector<GeneratedBody> bodies;        ///< of `generated` ops
   std::vector<std::string> captured_names;  ///< of `captured` ops: "aten::convolution"
 
   /// A new value on a new storage.
@@ -110,6 +111,13 @@ class Program {
   ValueId narrow(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size);
   /// A new value on `base`'s storage that an op writes or views; `bump` counts an in-place write.
   ValueId on_storage_of(ValueId base, const Shape& shape, DType dtype, bool bump);
+
+  /// `graph`'s tensors of these numbers; `known` has one a tensor, no_id for a view until it is
+  /// first read, which makes it.
+  std::vector<ValueId> values_of(const CompiledGraph& graph, std::vector<ValueId>& known,
+                                 std::span<const std::int32_t> numbers);
+  /// Takes what `graph`'s generated launches compute into `bodies`.
+  void own_bodies(CompiledGraph& graph);
 
   /// Appends an op; sets its outputs' producer. `attributes` left out are the kind's defaults.
   OpId emit(OpKind kind, Phase phase, ModulePath module, std::span<const ValueId> inputs,

@@ -2,6 +2,7 @@
 // forward graph, and an autograd node whose backward is the other graph.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,8 @@ class BlockCompiler {
         config_.memory.ac == AcMode::memory_budget ? config_.memory.memory_budget : 1.0;
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options), budget));
+    for (ir::CompiledGraph* graph : {&units_.back().forward, &units_.back().backward})
+      p_.own_bodies(*graph);
     p_.compiled.push_back(units_.back().backward);
     backwards_.push_back(static_cast<std::int32_t>(p_.compiled.size()) - 1);
     return written;
@@ -130,11 +133,13 @@ class BlockCompiler {
     const ir::CompiledGraph& graph = unit.forward;
     std::vector<ValueId> values = written.inputs;
     // The output's memory is that of the value that the program knows.
-    const std::int32_t output = graph.results.front();
+    const std::int32_t output = graph.whole(graph.results.front());
     for (std::size_t i = 0; i < graph.made.size(); ++i) {
       const ir::CompiledGraph::Made& made = graph.made[i];
       const bool is_output = static_cast<std::int32_t>(i) + graph.given == output;
-      if (made.over >= 0)
+      if (made.of >= 0)
+        values.push_back(no_id);  // when it is first read
+      else if (made.over >= 0)
         values.push_back(p_.on_storage_of(values[static_cast<std::size_t>(made.over)], made.shape,
                                           made.dtype, true));
       else if (is_output)
@@ -142,20 +147,17 @@ class BlockCompiler {
       else
         values.push_back(
             p_.make(made.shape, made.dtype, ir::Role::activation, {index, ir::Module::block}));
+      if (made.of < 0) p_.value(values.back()).permuted = made.permuted;
       if (is_output && made.over >= 0)
         p_.value(block.output).storage = p_.value(values.back()).storage;
     }
-    const auto of = [&](const std::vector<std::int32_t>& numbers) {
-      std::vector<ValueId> all;
-      for (std::int32_t n : numbers) all.push_back(values[static_cast<std::size_t>(n)]);
-      return all;
-    };
     for (const ir::CompiledGraph::Launch& launch : graph.launches)
-      p_.emit(launch.kind, ir::Phase::forward, {index, launch.leaf}, of(launch.inputs),
-              of(launch.outputs), launch.attributes);
+      p_.emit(launch.kind, ir::Phase::forward, {index, launch.leaf},
+              p_.values_of(graph, values, launch.inputs),
+              p_.values_of(graph, values, launch.outputs), launch.attributes);
     std::vector<ValueId> inputs = written.inputs;
-    for (std::size_t i = 1; i < graph.results.size(); ++i)
-      inputs.push_back(values[static_cast<std::size_t>(graph.results[i])]);
+    for (ValueId v : p_.values_of(graph, values, std::span(graph.results).subspan(1)))
+      inputs.push_back(v);
     const ir::CompiledUnit attributes{backwards_[written.unit]};
     p_.emit(OpKind::compiled_unit, ir::Phase::forward, {index, ir::Module::block}, inputs,
             std::span<const ValueId>(&block.output, 1), attributes);

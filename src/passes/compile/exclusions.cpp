@@ -126,10 +126,11 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
-    {"--kernels compiled", "planned for PyTorch, not run by the trainer",
-     "use --kernels fused, which the trainer runs",
+    {"--kernels compiled, run by the trainer on a GPU",
+     "its generated kernels are interpreted on the CPU alone",
+     "use --kernels fused, or measure on the CPU",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.runtime.kind == Runtime::ac_trainer;
+       return compiled(c) && c.runtime.kind == Runtime::ac_trainer && c.device.gpu != "cpu";
      }},
 };
 

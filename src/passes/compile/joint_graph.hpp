@@ -8,48 +8,7 @@
 
 namespace ac_advisor::passes::compile {
 
-/// What a node of the joint graph calls, after Inductor's decompositions (v2.11). A row each in
-/// `target_table`.
-enum class Target : std::uint8_t {
-  placeholder,
-  tangent,
-  convert,
-  pow,
-  mean,
-  add,
-  sub,
-  mul,
-  div,
-  neg,
-  exp,
-  tanh,
-  erf,
-  relu,
-  rsqrt,
-  reciprocal,
-  compare,
-  where,
-  sum,
-  var_mean,
-  cat,
-  full,
-  slice_scatter,
-  clone,
-  view,
-  permute,
-  unsqueeze,
-  slice,
-  expand,
-  split,
-  mm,
-  addmm,
-  sdpa_cudnn,
-  sdpa_flash,
-  sdpa_cudnn_backward,
-  sdpa_flash_backward,
-  getitem,
-  count_
-};
+using ir::Target;
 
 /// What the partitioner asks of a target: get_default_op_list, torch/_functorch/partitioners.py.
 struct TargetRow {
@@ -73,6 +32,7 @@ struct Node {
   std::int64_t index = 0;
   double number = 0;
   bool swapped = false;           ///< in memory its dimensions 1 and 2 are the other way round
+  std::int8_t tokens = -1;        ///< the dimension along which tokens lie; -1: none
   bool parameter = false;         ///< a placeholder that lives as long as the model
   bool has_tensor = true;         ///< false: several outputs, which its getitems name
   bool kept = false;              ///< --ac selective: CheckpointPolicy.MUST_SAVE

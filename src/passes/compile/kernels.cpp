@@ -7,6 +7,7 @@
 #include "kernels.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -68,8 +69,7 @@ class Writer {
     order();
     for (std::int32_t k : order_) count_uses(k);
     for (std::int32_t k : order_) emit(k);
-    for (NodeId n : results_)
-      out_.results.push_back(n < 0 ? -1 : number_[static_cast<std::size_t>(buffer(n))]);
+    for (NodeId n : results_) out_.results.push_back(n < 0 ? -1 : operand(n));
     return std::move(out_);
   }
 
@@ -275,9 +275,24 @@ class Writer {
       ++uses_[static_cast<std::size_t>(read)];
   }
 
-  std::int32_t make(const ir::Shape& shape, DType dtype, std::int32_t over = -1) {
-    out_.made.push_back({shape, dtype, over});
+  std::int32_t make(const CompiledGraph::Made& made) {
+    out_.made.push_back(made);
     return out_.given + static_cast<std::int32_t>(out_.made.size()) - 1;
+  }
+  std::int32_t make(NodeId n, std::int32_t over = -1) {
+    return make({node(n).shape, node(n).dtype, over, -1, node(n).swapped});
+  }
+  /// A node in memory as what reads it sees it: its buffer, or a view of that in its shape. Of a
+  /// matrix that is transposed, the matrix: a product's form says the rest.
+  std::int32_t operand(NodeId n) {
+    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() == 2)
+      n = node(n).inputs[0];
+    const NodeId whole = buffer(n);
+    const std::int32_t in = number_[static_cast<std::size_t>(whole)];
+    if (node(whole).shape == node(n).shape && node(whole).swapped == node(n).swapped) return in;
+    const auto [at, is_new] = views_.try_emplace(n, 0);
+    if (is_new) at->second = make({node(n).shape, node(n).dtype, -1, in, node(n).swapped});
+    return at->second;
   }
   void number(NodeId n, std::int32_t value) { number_[static_cast<std::size_t>(n)] = value; }
 
@@ -306,8 +321,7 @@ class Writer {
     const Node& made = node(n);
     CompiledGraph::Launch launch;
     launch.leaf = made.module.leaf;
-    const auto read = [&](NodeId in) { return number_[static_cast<std::size_t>(buffer(in))]; };
-    for (NodeId in : made.inputs) launch.inputs.push_back(read(in));
+    for (NodeId in : made.inputs) launch.inputs.push_back(operand(in));
     switch (made.target) {
       case Target::mm:
       case Target::addmm: {
@@ -321,7 +335,7 @@ class Writer {
             static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
                                                                           : twice ? ir::Form::nn
                                                                                   : ir::Form::nt};
-        number(n, make(made.shape, made.dtype));
+        number(n, make(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
@@ -330,7 +344,7 @@ class Writer {
         launch.kind = forward ? OpKind::sdpa : OpKind::sdpa_backward;
         launch.attributes = ir::Sdpa{made.number, 0, static_cast<ir::SdpaKernel>(made.index)};
         for (NodeId user : made.users) {
-          number(user, make(node(user).shape, node(user).dtype));
+          number(user, make(user));
           launch.outputs.push_back(number_[static_cast<std::size_t>(user)]);
         }
         break;
@@ -364,22 +378,58 @@ class Writer {
   void emit_generated(const Kernel& kernel) {
     CompiledGraph::Launch launch;
     launch.kind = OpKind::generated;
-    launch.attributes = ir::Generated{};
     launch.leaf = node(kernel.writes.front()).module.leaf;
     launch.inputs = numbers(kernel.reads);
+    std::vector<NodeId> stored;
     std::vector<CompiledGraph::Launch> after;
     std::set<NodeId> taken;
     for (NodeId n : kernel.writes) {
       if (sort_of(n) == Sort::column_sum) {
         launch.outputs.push_back(column_sum(n, kernel, after));
+        stored.push_back(n);
         continue;
       }
       if (!read_elsewhere(n, kernel)) continue;
-      number(n, make(node(n).shape, node(n).dtype, memory_for(n, kernel, taken)));
+      number(n, make(n, memory_for(n, kernel, taken)));
       launch.outputs.push_back(number_[static_cast<std::size_t>(n)]);
+      stored.push_back(n);
     }
+    launch.attributes = ir::Generated{1, write_body(kernel, stored)};
     out_.launches.push_back(std::move(launch));
     for (auto& one : after) out_.launches.push_back(std::move(one));
+  }
+
+  /// The nodes between what the kernel reads and what it stores.
+  std::int32_t write_body(const Kernel& kernel, const std::vector<NodeId>& stored) {
+    ir::GeneratedBody body;
+    std::map<NodeId, std::int32_t> places;
+    const auto add = [&](NodeId n, Target target, std::vector<std::int32_t> inputs) {
+      const Node& made = node(n);
+      places[n] = static_cast<std::int32_t>(body.nodes.size());
+      body.nodes.push_back({target, std::move(inputs), made.shape, made.dtype, made.index,
+                            made.number, made.tokens});
+      return places[n];
+    };
+    for (NodeId read : kernel.reads) add(read, Target::placeholder, {});
+    const std::function<std::int32_t(NodeId)> place = [&](NodeId n) {
+      if (const auto found = places.find(n); found != places.end()) return found->second;
+      std::vector<std::int32_t> inputs;
+      for (NodeId in : node(n).inputs) inputs.push_back(place(in));
+      return add(n, node(n).target, std::move(inputs));
+    };
+    for (NodeId n : stored) body.writes.push_back(place(n));
+    out_.bodies.push_back(std::move(body));
+    return static_cast<std::int32_t>(out_.bodies.size()) - 1;
+  }
+  /// The sum of `parts` that ends a split reduction, written as `last`.
+  std::int32_t write_sum_body(const CompiledGraph::Made& parts, NodeId last) {
+    const Node& whole = node(last);
+    ir::GeneratedBody body;
+    body.nodes = {{Target::placeholder, {}, parts.shape, parts.dtype},
+                  {Target::sum, {0}, whole.shape, whole.dtype}};
+    body.writes = {1};
+    out_.bodies.push_back(std::move(body));
+    return static_cast<std::int32_t>(out_.bodies.size()) - 1;
   }
 
   /// scheduler.py: a buffer that only its own kernel reads is never stored.
@@ -395,21 +445,26 @@ class Writer {
     const Node& sum = node(n);
     const std::int64_t columns = sum.shape.numel(), rows = kernel.space / columns;
     const std::int64_t together = kernel.reduces ? rows_a_partial_sum : rows_a_split;
-    const std::int32_t partial =
-        make({std::max<std::int64_t>(1, rows / together), columns}, DType::f32);
+    const CompiledGraph::Made parts{{std::max<std::int64_t>(1, rows / together), columns},
+                                    DType::f32};
+    const std::int32_t partial = make(parts);
     std::int32_t from = partial;
     if (kernel.reduces) {
-      from = make({columns}, DType::f32);
+      from = make({ir::Shape{columns}, DType::f32});
       after.push_back({OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}});
     }
     const auto tail = tails_.find(n);
     const NodeId last = tail == tails_.end() ? n : tail->second;
-    number(last, make(node(last).shape, node(last).dtype));
+    number(last, make(last));
     const std::int32_t whole = number_[static_cast<std::size_t>(last)];
     if (kernel.reduces)
       after.push_back({OpKind::cast, {}, sum.module.leaf, {from}, {whole}});
     else
-      after.push_back({OpKind::generated, ir::Generated{}, sum.module.leaf, {from}, {whole}});
+      after.push_back({OpKind::generated,
+                       ir::Generated{1, write_sum_body(parts, last)},
+                       sum.module.leaf,
+                       {from},
+                       {whole}});
     return partial;
   }
 
@@ -418,6 +473,7 @@ class Writer {
   std::vector<bool> donated_, realized_, needed_, visited_, moves_;
   std::vector<std::int32_t> kernel_of_;
   std::vector<std::set<NodeId>> reads_of_;  ///< of a realized node
+  std::map<NodeId, std::int32_t> views_;    ///< of a buffer, in another shape
   std::map<NodeId, NodeId> tails_;          ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;
   std::vector<Kernel> kernels_;

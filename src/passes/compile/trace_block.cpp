@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "tokens.hpp"
 #include "tracer.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -31,7 +33,9 @@ class BlockTrace {
     tracer_.set_checkpoint(options_.checkpointed);
     for (OpId id = first_; id < end_; ++id) trace(id);
     const Tensor result = of(output);
-    return tracer_.joint(std::span(&result, 1));
+    JointGraph joint = tracer_.joint(std::span(&result, 1));
+    mark_tokens(joint);
+    return joint;
   }
 
  private:
@@ -77,8 +81,7 @@ class BlockTrace {
   /// A head's norm reads projections as [B, S, heads, D]; what comes after has them transposed.
   Tensor with_heads_first(ValueId v) {
     const Tensor t = *tensors_[static_cast<std::size_t>(v)];
-    if (in_norm_ || tracer_.shape(t) == p_.value(v).shape || p_.value(v).shape.rank() != 4)
-      return t;
+    if (in_norm_ || tokens_first_.erase(v) == 0) return t;
     const Tensor moved = tracer_.heads_with_tokens(t);
     set(v, moved);
     return moved;
@@ -106,11 +109,13 @@ class BlockTrace {
     if (op.kind == OpKind::view) {
       const Tensor x = by_head(op);
       set(result, x);
+      tokens_first_.insert(result);
       in_norm_ = reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
       if (!in_norm_) (void)with_heads_first(result);
       return;
     }
     set(result, pointwise_or_product(op));
+    if (in_norm_) tokens_first_.insert(result);
     // The transposition that follows a head's norm comes right after it.
     if (in_norm_ && !reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm)) {
       in_norm_ = false;
@@ -207,6 +212,7 @@ class BlockTrace {
   TraceOptions options_;
   Tracer tracer_;
   std::vector<std::optional<Tensor>> tensors_;
+  std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
 };
 

@@ -38,6 +38,7 @@ class Call {
   [[nodiscard]] std::int64_t out_bytes(std::size_t i) const;
   /// What a dropout op draws with: the same in forward, recomputation and backward.
   [[nodiscard]] std::uint64_t dropout_key() const;
+  [[nodiscard]] const ir::Program& program() const;
   [[nodiscard]] Executor& executor() const { return executor_; }
 
  private:

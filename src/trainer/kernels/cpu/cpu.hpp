@@ -12,6 +12,8 @@ AC_ADVISOR_DECLARE_KERNEL(dequantize)
 AC_ADVISOR_DECLARE_KERNEL(orthogonalize)
 AC_ADVISOR_DECLARE_KERNEL(index_fill)
 AC_ADVISOR_DECLARE_KERNEL(index_add)
+// It runs compiled blocks on the CPU alone.
+AC_ADVISOR_DECLARE_KERNEL(generated)
 
 /// One kernel a kind.
 [[nodiscard]] const KernelTable& kernels();

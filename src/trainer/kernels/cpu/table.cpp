@@ -6,7 +6,7 @@ namespace {
 
 constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW) AC_ADVISOR_KERNEL_ROW(
     dequantize) AC_ADVISOR_KERNEL_ROW(orthogonalize) AC_ADVISOR_KERNEL_ROW(index_fill)
-                                 AC_ADVISOR_KERNEL_ROW(index_add)};
+                                 AC_ADVISOR_KERNEL_ROW(index_add) AC_ADVISOR_KERNEL_ROW(generated)};
 
 }  // namespace
 
