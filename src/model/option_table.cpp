@@ -328,6 +328,11 @@ constexpr OptionRow table[] = {
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
         {"--kernels", "kernels", "KIND",
          "eager, fused, or compiled: each block by torch.compile (eager)", memory}),
+    newer(choice<&S::memory, &MemoryTechniques::compile_unit, compile_units>(
+        {"--compile-unit", "compile_unit", "UNIT",
+         "of --kernels compiled, what is one graph: block, as torchtitan compiles, or model, as "
+         "torch.compile(model), which is refused so far (block)",
+         memory})),
     newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "

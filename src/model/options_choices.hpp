@@ -10,6 +10,8 @@ inline constexpr Choice<AcScope> scopes[] = {{"block", AcScope::block},
                                              {"submodule", AcScope::submodule}};
 inline constexpr Choice<Kernels> kernels[] = {
     {"eager", Kernels::eager}, {"fused", Kernels::fused}, {"compiled", Kernels::compiled}};
+inline constexpr Choice<CompileUnit> compile_units[] = {{"block", CompileUnit::block},
+                                                        {"model", CompileUnit::model}};
 inline constexpr Choice<Optimizer> optimizers[] = {
     {"adamw", Optimizer::adamw},
     {"adamw-foreach", Optimizer::adamw_foreach},

@@ -1,10 +1,12 @@
-"""Allocated and reserved peaks and launches of training steps whose blocks torch.compile has made, on the emulated H100.
+"""Allocated and reserved peaks and launches of training steps that torch.compile has made, on the emulated H100.
 
     ac-advisor dryrun [--world N] --output /dev/null -- python compile_peaks.py OUTPUT.json [--only LABEL]
 
 The step is emulated_peaks.py's; each block, with its checkpoint around it, is compiled by itself with full graphs, and
-FSDP2's hooks are around that (torchtitan: models/llama3/infra/parallelize.py). Inductor generates its kernels and Triton
-assembles them; their launches are counted, nothing runs. Benchmarking is off, so no choice depends on a time.
+FSDP2's hooks are around that (torchtitan: models/llama3/infra/parallelize.py). `compile_unit: model` compiles the model
+with its loss as one graph, checkpoints inside it, as `torch.compile(model)` does; its loss is a part of its forward.
+Inductor generates its kernels and Triton assembles them; their launches are counted, nothing runs. Benchmarking is off,
+so no choice depends on a time.
 """
 
 import sys
@@ -52,6 +54,22 @@ def all_cases():
             yield case(model, 2, 2048, ac, kernels="compiled")
     for model in ("small_llama", "tiny_llama"):
         yield case(model, 2, 512, "none", kernels="compiled")
+    yield from whole_models()
+
+
+def whole_models():
+    whole = {"kernels": "compiled", "compile_unit": "model"}
+    for ac in ("none", "full", *(f"memory-budget:{b}" for b in (0.7, 0.5, 0.0))):
+        yield case("llama1b", 8, 2048, ac, **whole)
+    for ac in ("none", "full", "every:2"):
+        yield case("llama1b_4layers", 2, 2048, ac, **whole)
+    for model in ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers"):
+        for ac in ("none", "full"):
+            yield case(model, 2, 2048, ac, **whole)
+    for options in ({"grad_accum": 2}, {"hold_output": False}, {"attn": "flash"}):
+        yield case("llama1b_4layers", 2, 2048, "none", **options, **whole)
+    yield case("llama1b_4layers", 3, 1000, "none", **whole)
+    yield case("small_llama", 2, 512, "none", **whole)
 
 
 def compiled_blocks(model):
@@ -83,11 +101,15 @@ def build(entry, on_loss):
     ac = entry["ac"]
     budget = ac.removeprefix("memory-budget:") if ac.startswith("memory-budget:") else "1.0"
     torch._functorch.config.activation_memory_budget = float(budget)
+    whole = entry.get("compile_unit") == "model"  # in whose graph no hook can mark where the loss begins
+    on_loss = (lambda: None) if whole else on_loss
     wrap, parallel, step = training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step
 
     def checkpoint_blocks(model, mode):
         wrap(model, mode)
-        if entry["kernels"] == "compiled":
+        if whole:
+            model.compile(fullgraph=True)
+        elif entry["kernels"] == "compiled":
             compiled_blocks(model)
 
     if entry["loss"] == "ce-compiled":

@@ -216,9 +216,9 @@ def measure(entry, build=build, steps=steps):
         "peak_allocated": highest(last, "allocated"),
         "peak_reserved": max(highest(step, "reserved") for step in every),
         "first_step_peak": highest(first, "allocated"),
-        "allocated": {p: last[p]["allocated"] for p in PHASES},
-        "reserved": {p: last[p]["reserved"] for p in PHASES},
-        "launches": {p: [last[p][a] for a in LAUNCHES] for p in PHASES},
+        "allocated": {p: last[p]["allocated"] for p in PHASES if p in last},
+        "reserved": {p: last[p]["reserved"] for p in PHASES if p in last},
+        "launches": {p: [last[p][a] for a in LAUNCHES] for p in PHASES if p in last},
     }
     return figures | ({"second_step_peak": highest(every[1], "allocated")} if len(every) > 2 else {})
 

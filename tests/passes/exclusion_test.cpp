@@ -1797,6 +1797,12 @@ const Case cases[] = {
        c.optimizer.clip_grad = 1.0;
      },
      "what they make of DTensors"},
+    {"--compile-unit model",
+     [](auto&, StepConfig& c) {
+       c.memory.kernels = Kernels::compiled;
+       c.memory.compile_unit = CompileUnit::model;
+     },
+     "use --compile-unit block"},
     {"--kernels compiled, blocks other than Llama's kind",
      [](model::ModelSpec& m, StepConfig& c) {
        m.plain_mlp = true;

@@ -54,8 +54,10 @@ enum class LossKind : std::uint8_t {
   chunked_logits,
   ce_compiled
 };
-/// `compiled`: torch.compile, each block by itself.
+/// `compiled`: torch.compile of what CompileUnit says.
 enum class Kernels : std::uint8_t { eager, fused, compiled };
+/// What torch.compile makes one graph of: each block, or the model with its loss.
+enum class CompileUnit : std::uint8_t { block, model };
 enum class Optimizer : std::uint8_t {
   adamw,
   adamw_foreach,
@@ -125,6 +127,7 @@ struct MemoryTechniques {
   bool hold_output = true;
   bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
+  CompileUnit compile_unit = CompileUnit::block;
   Offload offload = Offload::none;
   bool operator==(const MemoryTechniques&) const = default;
 };

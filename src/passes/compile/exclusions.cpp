@@ -34,6 +34,13 @@ std::int64_t masked_window(const ModelSpec& m, const StepConfig& c) {
 }
 
 constexpr Exclusion of_compiled[] = {
+    {"--compile-unit model",
+     "a graph of the whole model has a causal mask, expanded keys and values, the loss, and "
+     "launches in an order that Inductor chooses, and is not planned yet",
+     "use --compile-unit block, which compiles each block, or measure it: ac-advisor dryrun",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.compile_unit == CompileUnit::model;
+     }},
     {"--kernels compiled, blocks other than Llama's kind",
      "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
      "use --kernels eager or fused",
