@@ -20,7 +20,7 @@ void Derivation::run_compiled(const CompiledGraph& graph) {
   }
   const ModulePath unit = op().module;
   for (const CompiledGraph::Launch& launch : graph.launches) {
-    const OpId id = p_.emit(launch.kind, Phase::backward, {unit.block, launch.leaf},
+    const OpId id = p_.emit(launch.kind, Phase::backward, CompiledGraph::module(launch, unit),
                             p_.values_of(graph, values, launch.inputs),
                             p_.values_of(graph, values, launch.outputs), launch.attributes);
     p_.op(id).group = group_;

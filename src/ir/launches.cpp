@@ -252,6 +252,13 @@ bool is_elementwise(OpKind kind) {
   }
 }
 
+/// Given what is added to the scores, cuDNN's backward adds up heads though none share keys
+/// (9.19's fmha_reduce_head, tests/oracle/compile_peaks.json).
+bool cudnn_with_mask(const Op& op) {
+  constexpr std::size_t operands = 8;
+  return attributes<Sdpa>(op).kernel == SdpaKernel::cudnn && op.inputs > operands;
+}
+
 bool shares_keys(const Program& p, const Op& op) {
   return p.value(p.input(op, 1)).shape[1] != p.value(p.input(op, 2)).shape[1];
 }
@@ -293,7 +300,7 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       // copy
       if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
-      return row(op.kind).launches + (shares_keys(program, op) ? 2 : 0);
+      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0);
     case nll_loss_backward:  // a fill of the logits' size, then its kernel
       return 1 + pieces(program, op);
     case cumsum:      // booleans are widened first; cub clears its state first

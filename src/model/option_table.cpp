@@ -330,8 +330,8 @@ constexpr OptionRow table[] = {
          "eager, fused, or compiled: each block by torch.compile (eager)", memory}),
     newer(choice<&S::memory, &MemoryTechniques::compile_unit, compile_units>(
         {"--compile-unit", "compile_unit", "UNIT",
-         "of --kernels compiled, what is one graph: block, as torchtitan compiles, or model, as "
-         "torch.compile(model), which is refused so far (block)",
+         "of --kernels compiled, what is one graph: block, as torchtitan compiles, or model with "
+         "its loss, as torch.compile(model) (block)",
          memory})),
     newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
         {"--offload", "offload", "WHAT",

@@ -94,9 +94,9 @@ class Backward {
     if (!reached) return;
     row.derive(d);
     // validate_outputs: a gradient wider than its input is summed before saved tensors are freed
-    std::array<ValueId, ir::Derivation::most_inputs> given{};
-    const std::size_t given_to = std::min(inputs, given.size());
-    for (std::size_t i = 0; i < given_to; ++i) {
+    std::vector<ValueId>& given = given_;
+    given.assign(inputs, no_id);
+    for (std::size_t i = 0; i < inputs; ++i) {
       given[i] = d.given(i);
       if (given[i] == no_id) continue;
       const ValueId input = p_.input(p_.op(id), i);
@@ -106,7 +106,7 @@ class Backward {
       if (p_.value(given[i]).dtype != p_.value(input).dtype && p_.value(input).dtype != DType::f8)
         given[i] = d.emit(OpKind::cast, {given[i]}, p_.value(input).shape, p_.value(input).dtype);
     }
-    for (std::size_t i = 0; i < given_to; ++i)
+    for (std::size_t i = 0; i < inputs; ++i)
       if (given[i] != no_id) route(id, p_.input(p_.op(id), i), given[i]);
   }
 
@@ -261,6 +261,7 @@ class Backward {
   std::vector<std::int32_t> parameter_of_;
   std::vector<std::int32_t> holders_;
   std::vector<bool> viewed_;
+  std::vector<ValueId> given_;  ///< by the node that is visited, an input's gradient each
 };
 
 bool always(const StepConfig&) { return true; }

@@ -41,6 +41,7 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
   worst.reserved =
       std::max(worst.reserved, percent(p.memory.peak_reserved, entry.at("peak_reserved")));
   for (const NamedPhase& phase : phases) {
+    if (!entry.at("launches").contains(phase.name)) continue;  // of a whole model's graph
     std::int64_t counted = 0, planned = p.kernels.launches[phase.index];
     for (const json& activity : entry.at("launches").at(phase.name))
       counted += activity.get<std::int64_t>();
@@ -57,11 +58,13 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
 
 }  // namespace
 
-TEST_CASE("plans of compiled blocks meet what PyTorch's own counters say on the emulated device") {
+TEST_CASE(
+    "plans of compiled blocks and models meet what PyTorch's own counters say on the emulated "
+    "device") {
   std::ifstream stream(std::string(source_dir) + "/tests/oracle/compile_peaks.json");
   REQUIRE(stream);
   const json document = json::parse(stream);
-  Worst worst;
+  Worst worst, worst_model;
   int compared = 0, refused = 0;
   for (const json& entry : document.at("cases")) {
     const json& step = entry.at("case");
@@ -78,15 +81,20 @@ TEST_CASE("plans of compiled blocks meet what PyTorch's own counters say on the 
       ++refused;
       continue;
     }
-    compare(entry, advise::plan(spec, config, false), worst);
+    compare(entry, advise::plan(spec, config, false),
+            config.memory.compile_unit == CompileUnit::model ? worst_model : worst);
     ++compared;
   }
   MESSAGE(compared, " cases, ", refused, " refused; worst errors: allocated ", worst.allocated,
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
-          worst.launches, " %");
-  CHECK(compared >= 52);
-  CHECK(worst.allocated <= 0.1);
-  CHECK(worst.phases <= 0.1);
+          worst.launches, " %; of whole models ", worst_model.allocated, " %, ", worst_model.phases,
+          " %, ", worst_model.reserved, " %, ", worst_model.launches, " %");
+  CHECK(compared >= 79);
+  CHECK(worst.allocated <= 0.02);
+  CHECK(worst.phases <= 0.05);
+  CHECK(worst_model.allocated <= 0.05);
+  CHECK(worst_model.phases <=
+        1);  // Mistral's forward with full checkpointing holds one tensor less
 }
 
 }  // namespace ac_advisor::test

@@ -53,6 +53,12 @@ void sharded(StepConfig& c, Sharding shard) {
 }
 
 /// Two stages, four micro-batches.
+void whole_model(StepConfig& c) {
+  c.memory.kernels = Kernels::compiled;
+  c.memory.compile_unit = CompileUnit::model;
+  c.run.attention = Attention::cudnn;
+}
+
 void in_stages(model::ModelSpec& m, StepConfig& c) {
   m.tied_embeddings = false;
   c.layout.pp = c.layout.world = 2;
@@ -1797,12 +1803,49 @@ const Case cases[] = {
        c.optimizer.clip_grad = 1.0;
      },
      "what they make of DTensors"},
-    {"--compile-unit model",
+    {"--compile-unit model, --kernels other than compiled",
      [](auto&, StepConfig& c) {
-       c.memory.kernels = Kernels::compiled;
-       c.memory.compile_unit = CompileUnit::model;
+       whole_model(c);
+       c.memory.kernels = Kernels::eager;
      },
-     "use --compile-unit block"},
+     "add --kernels compiled"},
+    {"--compile-unit model, a loss other than ce",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--compile-unit model --loss lc-ce"},
+    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.memory.ac = AcMode::selective;
+     },
+     "--compile-unit model --ac selective"},
+    {"--compile-unit model, --attn other than cudnn",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.run.attention = Attention::automatic;
+     },
+     "give --attn cudnn"},
+    {"--compile-unit model --shard other than none",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.layout.world = 2;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--compile-unit model --shard fsdp2"},
+    {"--compile-unit model, run by the trainer",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "it compiles blocks"},
+    {"--compile-unit model, embeddings or logits that are scaled",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.scaled_embedding = true;
+     },
+     "--compile-unit model for"},
     {"--kernels compiled, blocks other than Llama's kind",
      [](model::ModelSpec& m, StepConfig& c) {
        m.plain_mlp = true;

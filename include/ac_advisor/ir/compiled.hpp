@@ -42,7 +42,12 @@ struct CompiledGraph {
     Attributes attributes;
     Module leaf = Module::block;
     std::vector<std::int32_t> inputs, outputs;
+    std::int16_t block = -1;  ///< of a unit that is no block: the block that it is of; -1: none
   };
+  /// The module of a launch in the unit `of`.
+  [[nodiscard]] static ModulePath module(const Launch& launch, ModulePath of) {
+    return {of.block >= 0 ? of.block : launch.block, launch.leaf};
+  }
   std::int32_t given = 0;
   std::vector<Made> made;
   std::vector<Launch> launches;

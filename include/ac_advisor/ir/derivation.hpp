@@ -73,8 +73,14 @@ class Derivation {
   [[nodiscard]] std::int32_t group() const { return group_; }
   [[nodiscard]] OpId forward() const { return forward_; }
 
-  void give(std::size_t i, ValueId gradient) { outgoing_[i] = gradient; }
-  [[nodiscard]] ValueId given(std::size_t i) const { return outgoing_[i]; }
+  void give(std::size_t i, ValueId gradient) {
+    if (i >= outgoing_.size()) return give_more(i - outgoing_.size(), gradient);
+    outgoing_[i] = gradient;
+  }
+  [[nodiscard]] ValueId given(std::size_t i) const {
+    if (i < outgoing_.size()) return outgoing_[i];
+    return i - outgoing_.size() < more_.size() ? more_[i - outgoing_.size()] : no_id;
+  }
 
   /// Emits a compiled unit's backward: its inputs, the incoming gradient, then what it makes.
   void run_compiled(const CompiledGraph& graph);
@@ -83,8 +89,6 @@ class Derivation {
     return p_.compiled.at(static_cast<std::size_t>(index));
   }
 
-  /// Of a forward op whose gradients are asked for: the inputs of a compiled block.
-  static constexpr std::size_t most_inputs = 64;
   /// Of a forward op whose gradients are asked for: the parts of a split.
   static constexpr std::size_t most_outputs = 32;
 
@@ -102,7 +106,14 @@ class Derivation {
   bool under_dispatch_mode_;
   std::array<ValueId, most_outputs> incoming_ = all_absent<most_outputs>();
   std::array<bool, most_outputs> sole_{};
-  std::array<ValueId, most_inputs> outgoing_ = all_absent<most_inputs>();
+  void give_more(std::size_t i, ValueId gradient) {
+    if (more_.size() <= i) more_.resize(i + 1, no_id);
+    more_[i] = gradient;
+  }
+
+  static constexpr std::size_t usual_inputs = 16;
+  std::array<ValueId, usual_inputs> outgoing_ = all_absent<usual_inputs>();
+  std::vector<ValueId> more_;  ///< of the inputs after those: a compiled unit has hundreds
 };
 
 using Derive = void (*)(Derivation&);

@@ -25,6 +25,43 @@ struct Block {
   ValueId output = no_id;
 };
 
+/// Emits a forward graph's launches. Its first results are the program's values `outputs`; what
+/// else it returns is saved, and joins the `inputs`.
+void write_forward(ir::Program& p, const ir::CompiledGraph& graph, std::vector<ValueId>& inputs,
+                   std::span<const ValueId> outputs, ir::ModulePath unit) {
+  std::vector<ValueId> values = inputs;
+  const auto output_of = [&](std::int32_t number) {
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (graph.whole(graph.results[i]) == number) return outputs[i];
+    return no_id;
+  };
+  for (std::size_t i = 0; i < graph.made.size(); ++i) {
+    const ir::CompiledGraph::Made& made = graph.made[i];
+    // An output's memory is that of the value that the program knows.
+    const ValueId output = output_of(static_cast<std::int32_t>(i) + graph.given);
+    if (made.of >= 0)
+      values.push_back(no_id);  // when it is first read
+    else if (made.over >= 0)
+      values.push_back(p.on_storage_of(values[static_cast<std::size_t>(made.over)], made.shape,
+                                       made.dtype, true));
+    else if (output != no_id)
+      values.push_back(p.on_storage_of(output, made.shape, made.dtype, false));
+    else
+      values.push_back(p.make(made.shape, made.dtype, ir::Role::activation, unit));
+    if (made.of < 0) {
+      p.value(values.back()).permuted = made.permuted;
+      p.value(values.back()).requires_grad = false;  // the unit's node has the gradients
+    }
+    if (output != no_id && made.over >= 0) p.value(output).storage = p.value(values.back()).storage;
+  }
+  for (const ir::CompiledGraph::Launch& launch : graph.launches)
+    p.emit(launch.kind, ir::Phase::forward, ir::CompiledGraph::module(launch, unit),
+           p.values_of(graph, values, launch.inputs), p.values_of(graph, values, launch.outputs),
+           launch.attributes);
+  for (ValueId v : p.values_of(graph, values, std::span(graph.results).subspan(outputs.size())))
+    inputs.push_back(v);
+}
+
 class BlockCompiler {
  public:
   BlockCompiler(StepProgram& step, const StepConfig& config)
@@ -130,34 +167,8 @@ class BlockCompiler {
 
   void write(const Block& block, const Written& written, std::int16_t index) {
     const compile::Unit& unit = units_[written.unit];
-    const ir::CompiledGraph& graph = unit.forward;
-    std::vector<ValueId> values = written.inputs;
-    // The output's memory is that of the value that the program knows.
-    const std::int32_t output = graph.whole(graph.results.front());
-    for (std::size_t i = 0; i < graph.made.size(); ++i) {
-      const ir::CompiledGraph::Made& made = graph.made[i];
-      const bool is_output = static_cast<std::int32_t>(i) + graph.given == output;
-      if (made.of >= 0)
-        values.push_back(no_id);  // when it is first read
-      else if (made.over >= 0)
-        values.push_back(p_.on_storage_of(values[static_cast<std::size_t>(made.over)], made.shape,
-                                          made.dtype, true));
-      else if (is_output)
-        values.push_back(p_.on_storage_of(block.output, made.shape, made.dtype, false));
-      else
-        values.push_back(
-            p_.make(made.shape, made.dtype, ir::Role::activation, {index, ir::Module::block}));
-      if (made.of < 0) p_.value(values.back()).permuted = made.permuted;
-      if (is_output && made.over >= 0)
-        p_.value(block.output).storage = p_.value(values.back()).storage;
-    }
-    for (const ir::CompiledGraph::Launch& launch : graph.launches)
-      p_.emit(launch.kind, ir::Phase::forward, {index, launch.leaf},
-              p_.values_of(graph, values, launch.inputs),
-              p_.values_of(graph, values, launch.outputs), launch.attributes);
     std::vector<ValueId> inputs = written.inputs;
-    for (ValueId v : p_.values_of(graph, values, std::span(graph.results).subspan(1)))
-      inputs.push_back(v);
+    write_forward(p_, unit.forward, inputs, {&block.output, 1}, {index, ir::Module::block});
     const ir::CompiledUnit attributes{backwards_[written.unit]};
     p_.emit(OpKind::compiled_unit, ir::Phase::forward, {index, ir::Module::block}, inputs,
             std::span<const ValueId>(&block.output, 1), attributes);
@@ -171,9 +182,38 @@ class BlockCompiler {
   std::vector<std::int32_t> backwards_;
 };
 
+/// The whole forward with its loss as one unit: `torch.compile(model)`.
+void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
+  ir::Program& p = step.program;
+  const auto end = static_cast<OpId>(p.ops.size());
+  ValueId labels = no_id;
+  for (OpId id = first; id < end; ++id)
+    if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
+  const ValueId logits = step.outputs.front();
+  const compile::JointGraph joint =
+      compile::trace_model(p, first, end, logits, labels, config.run.attention != Attention::flash);
+  const double budget =
+      config.memory.ac == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
+  compile::Unit unit = compile::compile_unit(joint, budget);
+  for (ir::CompiledGraph* graph : {&unit.forward, &unit.backward}) p.own_bodies(*graph);
+  p.ops.resize(static_cast<std::size_t>(first));
+  std::vector<ValueId> inputs;
+  for (compile::NodeId n : joint.all(ir::Target::placeholder))
+    inputs.push_back(joint.node(n).value);
+  const ValueId results[] = {step.loss, logits};
+  write_forward(p, unit.forward, inputs, results, {-1, ir::Module::root});
+  p.compiled.push_back(std::move(unit.backward));
+  const ir::CompiledUnit attributes{static_cast<std::int32_t>(p.compiled.size()) - 1};
+  p.emit(OpKind::compiled_unit, ir::Phase::forward, {-1, ir::Module::root}, inputs,
+         std::span<const ValueId>(&step.loss, 1), attributes);
+  step.chains.clear();
+}
+
 bool applies(const StepConfig& config) { return config.memory.kernels == Kernels::compiled; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  if (config.memory.compile_unit == CompileUnit::model)
+    return compile_model(step, config, step.micro_begin.back());
   BlockCompiler(step, config).run(step.micro_begin.back());
 }
 

@@ -11,6 +11,12 @@ using model::ModelSpec;
 
 bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }
 
+bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
+
+bool scales(const ModelSpec& m) {
+  return m.scaled_embedding || m.embedding_multiplier || m.logits_divisor || m.final_softcap;
+}
+
 /// Blocks whose ops the joint graph has: RMSNorm, separate projections, rotated halves, a gated
 /// MLP.
 bool of_other_kind(const ModelSpec& m) {
@@ -34,13 +40,54 @@ std::int64_t masked_window(const ModelSpec& m, const StepConfig& c) {
 }
 
 constexpr Exclusion of_compiled[] = {
-    {"--compile-unit model",
-     "a graph of the whole model has a causal mask, expanded keys and values, the loss, and "
-     "launches in an order that Inductor chooses, and is not planned yet",
-     "use --compile-unit block, which compiles each block, or measure it: ac-advisor dryrun",
+    {"--compile-unit model, --kernels other than compiled", "there is nothing that is compiled",
+     "add --kernels compiled",
+     [](const ModelSpec&, const StepConfig& c) { return whole(c) && !compiled(c); }},
+    {"--compile-unit model, a loss other than ce",
+     "the loss is a part of the graph, and transformers' own is planned so far",
+     "use --loss ce, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.memory.compile_unit == CompileUnit::model;
+       return whole(c) && c.memory.loss != LossKind::ce;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--compile-unit model --loss " + loss_option(c);
      }},
+    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
+     "what else is kept inside of a graph of the model was not compared",
+     "use one of those, or --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return whole(c) && ac != AcMode::none && ac != AcMode::full && ac != AcMode::every &&
+              ac != AcMode::memory_budget;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--compile-unit model --ac " + ac_option(c);
+     }},
+    {"--compile-unit model, --attn other than cudnn",
+     "the graph has a mask, which cuDNN's attention takes and flash does not: PyTorch falls back "
+     "to "
+     "its memory-efficient kernel, which is not planned compiled",
+     "give --attn cudnn (what an H100 runs), or --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.run.attention != Attention::cudnn;
+     }},
+    {"--compile-unit model --shard other than none",
+     "FSDP's and DDP's hooks break the model's graph, and what remains of it is not planned",
+     "use --compile-unit block, as TorchTitan does",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.layout.shard != Sharding::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--compile-unit model --shard " + shard_option(c);
+     }},
+    {"--compile-unit model, run by the trainer", "it compiles blocks", "use --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return whole(c) && c.runtime.kind == Runtime::ac_trainer;
+     }},
+    {"--compile-unit model, embeddings or logits that are scaled",
+     "their ops in a graph of the model were not compared", "use --compile-unit block",
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
+     [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
     {"--kernels compiled, blocks other than Llama's kind",
      "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
      "use --kernels eager or fused",

@@ -12,6 +12,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "expressions.hpp"
+#include "fusion.hpp"
+#include "memory_order.hpp"
+
 namespace ac_advisor::passes::compile {
 namespace {
 
@@ -21,15 +25,8 @@ using ir::OpKind;
 /// Rows of a persistent reduction that share one partial sum of a column: codegen/triton.py,
 /// MixOrderReduction's rsplit; and of a reduction that is split by itself (ir.py: num_splits).
 constexpr std::int64_t rows_a_partial_sum = 16, rows_a_split = 128;
-
-/// MixOrderReduction.can_fuse (scheduler.py): whether sums over rows and over columns of one tensor
-/// become one kernel.
-bool mixes_orders(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t fits_cache = 5 * (std::int64_t{1} << 20), widest = 1024 * 16;
-  return rows * columns >= fits_cache && rows >= 2 * columns && rows >= 4096 && columns <= widest;
-}
-
-enum class Sort : std::uint8_t { library, pointwise, row_sum, column_sum };
+/// config.py: unroll_reductions_threshold; choices.py: reduction_split_factor.
+constexpr std::int64_t unrolled_reduction = 8, most_unsplit = 8192;
 
 struct Kernel {
   Sort sort = Sort::pointwise;
@@ -37,8 +34,6 @@ struct Kernel {
   std::vector<NodeId> writes;  ///< realized nodes, in order
   std::set<NodeId> reads;      ///< realized nodes and given ones that it reads and does not write
   bool reduces = false;        ///< over the columns of a row
-  /// Reads at other places than it writes: parts, joins, scattered gradients.
-  bool moves = false;
 };
 
 class Writer {
@@ -63,12 +58,11 @@ class Writer {
   CompiledGraph run() {
     find_needed();
     realize();
-    for (NodeId n = 0; n < g_.size(); ++n)
-      if (realized(n) && g_.node(n).target != Target::getitem) place(n);
-    join_neighbours();
+    realize_large();
+    find_kernels();
     order();
     for (std::int32_t k : order_) count_uses(k);
-    for (std::int32_t k : order_) emit(k);
+    for (step_ = 0; step_ < order_.size(); ++step_) emit(order_[step_]);
     for (NodeId n : results_) out_.results.push_back(n < 0 ? -1 : operand(n));
     return std::move(out_);
   }
@@ -112,10 +106,13 @@ class Writer {
   [[nodiscard]] Sort sort_of(NodeId n) const {
     const Node& made = node(n);
     if (is_library(n)) return Sort::library;
-    if (made.target == Target::mean) return Sort::row_sum;
-    if (made.target == Target::var_mean) return Sort::row_sum;
+    if (made.target == Target::mean || made.target == Target::var_mean ||
+        made.target == Target::amax || made.target == Target::cumsum)
+      return Sort::row_sum;
     if (made.target != Target::sum) return Sort::pointwise;
-    return made.shape.back() == 1 ? Sort::row_sum : Sort::column_sum;
+    if (made.index > 0)  // of a group's heads
+      return made.index <= unrolled_reduction ? Sort::pointwise : Sort::row_sum;
+    return made.shape.rank() == 0 || made.shape.back() == 1 ? Sort::row_sum : Sort::column_sum;
   }
 
   void realize() {
@@ -129,26 +126,71 @@ class Writer {
       const Sort sort = sort_of(n);
       if (sort == Sort::library)
         for (NodeId in : node(n).inputs) mark(buffer(in));
+      if (node(n).target == Target::index_put) {  // into a buffer that is there
+        mark(buffer(node(n).inputs[0]));
+        mark(n);
+      }
       const bool output = node(n).target == Target::getitem && !is_view(n);
       if (sort != Sort::pointwise || output) mark(n);
     }
   }
 
-  /// What a kernel for realized node n reads, through nodes that are written into it.
-  void collect_reads(NodeId n, Kernel& kernel) const {
+  /// What is in memory because its readers would compute too much again (graph.py: run_node).
+  void realize_large() {
+    Expressions expressions(g_);
+    for (NodeId n = 0; n < g_.size(); ++n) {
+      if (!needed_[static_cast<std::size_t>(n)] && !is_given(n)) continue;
+      if (is_given(n) || realized(n) || sort_of(n) != Sort::pointwise) {
+        expressions.load(n);
+        continue;
+      }
+      if (node(n).target ==
+          Target::expand) {  // lowering.py: "maybe realize input before broadcasting it"
+        const NodeId in = node(n).inputs[0], whole = buffer(in);
+        if (node(n).shape.numel() > node(in).shape.numel() && !is_given(whole) &&
+            !realized(whole) && sort_of(whole) == Sort::pointwise &&
+            expressions.realized_on_reuse(in)) {
+          realized_[static_cast<std::size_t>(whole)] = true;
+          expressions.load(whole);
+          expressions.load(in);
+        }
+      }
+      expressions.write(n);
+      const auto& users = node(n).users;
+      const auto readers = std::count_if(users.begin(), users.end(), [&](NodeId user) {
+        return needed_[static_cast<std::size_t>(user)] && !is_given(user);
+      });
+      const bool reused = readers > 1 && expressions.realized_on_reuse(n);
+      if (!reused && (is_view(n) || !expressions.exceeds(n))) continue;
+      const NodeId whole = buffer(n);
+      if (is_given(whole) || sort_of(whole) != Sort::pointwise) continue;
+      realized_[static_cast<std::size_t>(whole)] = true;
+      if (whole == n) expressions.load(n);
+    }
+  }
+
+  /// What a kernel for realized node `made` reads, through nodes that are written into it.
+  /// `elsewhere`: not at the places that it writes.
+  void collect_reads(NodeId n, NodeId made, bool elsewhere, SchedulerNode& into) {
+    const Target t = node(n).target;
+    elsewhere = elsewhere || (t == Target::permute && node(n).shape.rank() == 4) ||
+                t == Target::slice || t == Target::cat || t == Target::slice_scatter;
     for (NodeId in : node(n).inputs) {
-      const Target t = node(in).target;
-      if (t == Target::slice || t == Target::cat || t == Target::slice_scatter ||
-          t == Target::split)
-        kernel.moves = true;
-      if (is_given(in) || realized(in))
-        kernel.reads.insert(in);
-      else
-        collect_reads(in, kernel);
+      const Target next = node(in).target;
+      if (next == Target::slice || next == Target::cat || next == Target::slice_scatter ||
+          next == Target::split)
+        moves_[static_cast<std::size_t>(made)] = true;
+      if (is_given(in) || realized(in)) {
+        into.reads.insert(in);
+        if (elsewhere) into.elsewhere.insert(in);
+      } else {
+        collect_reads(in, made, elsewhere, into);
+      }
     }
   }
 
   [[nodiscard]] std::int64_t space_of(NodeId n) const {
+    if (node(n).target == Target::index_put) return node(node(n).inputs[2]).shape.numel();
     std::int64_t most = node(n).has_tensor ? node(n).shape.numel() : 0;
     if (sort_of(n) != Sort::pointwise)
       for (NodeId in : node(n).inputs) most = std::max(most, node(in).shape.numel());
@@ -159,100 +201,70 @@ class Writer {
     if (node(n).target == Target::getitem && !is_view(n)) n = node(n).inputs[0];
     return kernel_of_[static_cast<std::size_t>(n)];
   }
-  [[nodiscard]] bool depends(std::int32_t kernel, std::int32_t on) const {
-    if (kernel == on) return true;
-    for (NodeId read : kernels_[static_cast<std::size_t>(kernel)].reads) {
-      const std::int32_t writer = is_given(read) ? -1 : writer_of(read);
-      if (writer >= 0 && writer != kernel && depends(writer, on)) return true;
-    }
-    return false;
-  }
-
-  [[nodiscard]] std::int64_t columns_of(const Kernel& kernel) const {
-    return node(kernel.writes.front()).shape.numel();
-  }
-
-  /// Whether `n`'s kernel can be part of `with`: one iteration space, or rows of it; a buffer that
-  /// both read or that passes between them; nothing between them that needs the one and makes what
-  /// the other needs.
-  [[nodiscard]] bool fuses(const Kernel& made, std::int32_t with) const {
-    const Kernel& other = kernels_[static_cast<std::size_t>(with)];
-    if (other.sort == Sort::library || made.sort == Sort::library) return false;
-    const bool rows = made.space < other.space && other.reduces && other.space % made.space == 0;
-    if (made.space != other.space && !rows) return false;
-    if (made.sort == Sort::column_sum || other.sort == Sort::column_sum) {
-      const std::int64_t columns = columns_of(made.sort == Sort::column_sum ? made : other);
-      const bool over_rows = made.reduces || other.reduces;
-      const bool mixes = over_rows && mixes_orders(other.space / columns, columns);
-      const bool beside = made.sort == other.sort && columns_of(other) == columns && !over_rows;
-      if (!mixes && !beside) return false;
-    }
-    bool shares = false, passes = false;
-    for (NodeId read : made.reads) {
-      const std::int32_t writer = is_given(read) ? -1 : writer_of(read);
-      passes = passes || writer == with;
-      shares = shares || other.reads.contains(read);
-      if (writer >= 0 && writer != with && depends(writer, with)) return false;
-    }
-    if (rows && !passes) return false;
-    return shares || passes;
-  }
-
-  void place(NodeId n) {
-    Kernel made;
+  [[nodiscard]] SchedulerNode scheduler_node(NodeId n) {
+    SchedulerNode made;
     made.sort = sort_of(n);
     made.space = space_of(n);
-    made.reduces = made.sort == Sort::row_sum;
+    made.rows = node(n).has_tensor ? node(n).shape.numel() : 0;
+    made.copies = node(n).target == Target::clone && node(node(n).inputs[0]).target == Target::view;
     if (made.sort == Sort::library)
       for (NodeId in : node(n).inputs) made.reads.insert(buffer(in));
     else
-      collect_reads(n, made);
+      collect_reads(n, n, false, made);
+    if (node(n).has_tensor)
+      made.writes = {n};
+    else
+      for (NodeId user : node(n).users) made.writes.push_back(user);
     const Target t = node(n).target;
-    made.moves = made.moves || t == Target::cat || t == Target::slice_scatter;
-    made.writes = {n};
-    if (made.sort == Sort::pointwise && made.reads.size() == 1) {
-      const NodeId read = *made.reads.begin();
-      if (!is_given(read) && sort_of(read) == Sort::column_sum) {  // written with the sum
-        tails_[read] = n;
-        kernel_of_[static_cast<std::size_t>(n)] = writer_of(read);
-        return;
-      }
-    }
-    reads_of_[static_cast<std::size_t>(n)] = made.reads;
-    moves_[static_cast<std::size_t>(n)] = made.moves;
-    for (auto k = static_cast<std::int32_t>(kernels_.size()); k-- > 0;)
-      if (fuses(made, k)) {
-        join(k, made);
-        return;
-      }
-    kernel_of_[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(kernels_.size());
-    kernels_.push_back(std::move(made));
+    if (t == Target::cat || t == Target::slice_scatter) moves_[static_cast<std::size_t>(n)] = true;
+    return made;
   }
 
-  void join(std::int32_t into, Kernel& from) {
-    Kernel& with = kernels_[static_cast<std::size_t>(into)];
-    for (NodeId n : from.writes) kernel_of_[static_cast<std::size_t>(n)] = into;
-    with.writes.insert(with.writes.end(), from.writes.begin(), from.writes.end());
-    with.reads.insert(from.reads.begin(), from.reads.end());
-    with.reduces = with.reduces || from.reduces;
-    with.space = std::max(with.space, from.space);
-    for (NodeId written : with.writes) with.reads.erase(written);
-  }
-
-  /// can_fuse_horizontal: kernels that neither needs the other for, over one space, with a tensor
-  /// that both read.
-  void join_neighbours() {
-    for (std::size_t b = 1; b < kernels_.size(); ++b)
-      for (std::size_t a = 0; a < b; ++a) {
-        Kernel &first = kernels_[a], &second = kernels_[b];
-        const auto i = static_cast<std::int32_t>(a), j = static_cast<std::int32_t>(b);
-        if (second.writes.empty() || first.writes.empty()) continue;
-        if (first.space != second.space || depends(j, i) || !fuses(second, i) || depends(i, j))
+  void find_kernels() {
+    std::vector<NodeId> made_by;  // the realized node of a scheduler's node
+    std::vector<SchedulerNode> nodes;
+    for (NodeId n = 0; n < g_.size(); ++n) {
+      if (!realized(n) || node(n).target == Target::getitem) continue;
+      SchedulerNode made = scheduler_node(n);
+      reads_of_[static_cast<std::size_t>(n)] = made.reads;
+      if (made.sort == Sort::pointwise && made.reads.size() == 1) {
+        const NodeId read = *made.reads.begin();
+        if (!is_given(read) && sort_of(read) == Sort::column_sum) {  // written with the sum
+          tails_[read] = n;
           continue;
-        join(i, second);
-        second.writes.clear();
-        second.reads.clear();
+        }
       }
+      made_by.push_back(n);
+      nodes.push_back(std::move(made));
+    }
+    std::vector<BufferUse> buffers(g_.nodes.size());
+    for (NodeId n = 0; n < g_.size(); ++n)
+      buffers[static_cast<std::size_t>(n)] = {node(n).bytes(), node(n).shape.numel(), 0,
+                                              !is_given(n)};
+    for (SchedulerNode& made : nodes) {
+      // What a column's sum is made of is read in its place.
+      for (const auto& [sum, tail] : tails_)
+        if (made.reads.erase(tail) > 0) made.reads.insert(sum);
+      for (NodeId read : made.reads) ++buffers[static_cast<std::size_t>(read)].readers;
+    }
+    for (const std::vector<std::int32_t>& group : fuse_nodes(nodes, buffers)) {
+      Kernel kernel;
+      for (std::int32_t i : group) {
+        const SchedulerNode& part = nodes[static_cast<std::size_t>(i)];
+        const NodeId n = made_by[static_cast<std::size_t>(i)];
+        kernel.writes.push_back(n);
+        kernel.reads.insert(part.reads.begin(), part.reads.end());
+        kernel.space = std::max(kernel.space, part.space);
+        kernel.reduces = kernel.reduces || part.sort == Sort::row_sum;
+        if (part.sort == Sort::library || part.sort == Sort::column_sum) kernel.sort = part.sort;
+        kernel_of_[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(kernels_.size());
+        if (const auto tail = tails_.find(n); tail != tails_.end())
+          kernel_of_[static_cast<std::size_t>(tail->second)] =
+              static_cast<std::int32_t>(kernels_.size());
+      }
+      for (NodeId n : kernel.writes) kernel.reads.erase(n);
+      kernels_.push_back(std::move(kernel));
+    }
   }
 
   void visit(std::int32_t k) {
@@ -267,6 +279,52 @@ class Writer {
     visited_.assign(kernels_.size(), false);
     for (std::size_t k = 0; k < kernels_.size(); ++k)
       if (!kernels_[k].writes.empty()) visit(static_cast<std::int32_t>(k));
+    reorder();
+  }
+
+  /// The buffer that a realized or given node is: index_put's is the one that it writes into.
+  [[nodiscard]] NodeId own_buffer(NodeId n) const {
+    return !is_given(n) && node(n).target == Target::index_put ? buffer(node(n).inputs[0]) : n;
+  }
+
+  void reorder() {
+    std::map<NodeId, std::int32_t> numbers;
+    std::vector<BufferMemory> buffers;
+    const auto number_of = [&](NodeId n) {
+      n = own_buffer(n);
+      const auto [found, is_new] = numbers.try_emplace(n, static_cast<int>(buffers.size()));
+      if (is_new) {
+        const Target t = node(n).target;
+        const bool given = is_given(n) && t != Target::placeholder && t != Target::tangent;
+        const bool lasts = is_given(n) && !given;
+        buffers.push_back({lasts ? 0 : node(n).bytes(), given, is_result(n)});
+      }
+      return found->second;
+    };
+    std::vector<LaunchMemory> launches;
+    for (std::int32_t k : order_) {
+      const Kernel& kernel = kernels_[static_cast<std::size_t>(k)];
+      LaunchMemory launch;
+      for (NodeId n : kernel.reads) launch.reads.push_back(number_of(n));
+      for (NodeId n : kernel.writes) {
+        if (node(n).target == Target::index_put) continue;
+        if (!node(n).has_tensor)
+          for (NodeId user : node(n).users) launch.makes.push_back(number_of(user));
+        else
+          launch.makes.push_back(number_of(n));
+        if (const auto tail = tails_.find(n); tail != tails_.end())
+          launch.makes.push_back(number_of(tail->second));
+      }
+      launches.push_back(std::move(launch));
+    }
+    std::vector<std::int32_t> reordered;
+    std::vector<LaunchMemory> in_order;
+    for (std::int32_t i : order_for_peak_memory(launches, buffers)) {
+      reordered.push_back(order_[static_cast<std::size_t>(i)]);
+      in_order.push_back(launches[static_cast<std::size_t>(i)]);
+    }
+    order_ = std::move(reordered);
+    pool_ = ReusePool(estimated_memory(in_order, buffers));
   }
 
   void count_uses(std::int32_t k) {
@@ -307,7 +365,19 @@ class Writer {
       emit_library(kernel);
     else
       emit_generated(kernel);
-    for (NodeId read : kernel.reads) --uses_[static_cast<std::size_t>(read)];
+    for (const auto& [partial, bytes] : workspaces_) pool_.free(partial, DType::f32, bytes, step_);
+    workspaces_.clear();
+    for (NodeId read : kernel.reads)
+      if (--uses_[static_cast<std::size_t>(read)] == 0) free(read);
+  }
+
+  void free(NodeId n) {
+    if (is_given(n) || is_result(n) || overwritten_.contains(n)) return;
+    pool_.free(number_[static_cast<std::size_t>(n)], node(n).dtype, node(n).bytes(), step_);
+  }
+  /// In memory that is free, or new.
+  std::int32_t allocate(NodeId n) {
+    return make(n, pool_.allocate(node(n).dtype, node(n).bytes(), step_));
   }
 
   [[nodiscard]] std::vector<std::int32_t> numbers(const std::set<NodeId>& nodes) const {
@@ -321,6 +391,7 @@ class Writer {
     const Node& made = node(n);
     CompiledGraph::Launch launch;
     launch.leaf = made.module.leaf;
+    launch.block = made.module.block;
     for (NodeId in : made.inputs) launch.inputs.push_back(operand(in));
     switch (made.target) {
       case Target::mm:
@@ -328,14 +399,14 @@ class Writer {
         const std::size_t x = made.target == Target::addmm ? 1 : 0;
         const bool across = node(made.inputs[x]).target == Target::permute;
         const Node& w = node(made.inputs[x + 1]);
-        const bool twice =
-            w.target == Target::permute && node(w.inputs[0]).target == Target::permute;
+        const bool twice = w.target == Target::permute && !w.inputs.empty() &&
+                           node(w.inputs[0]).target == Target::permute;
         launch.kind = made.target == Target::addmm ? OpKind::addmm : OpKind::mm;
         launch.attributes = ir::Product{
             static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
                                                                           : twice ? ir::Form::nn
                                                                                   : ir::Form::nt};
-        number(n, make(n));
+        number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
@@ -356,6 +427,10 @@ class Writer {
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
   /// still reads, at the places that it writes.
   std::int32_t memory_for(NodeId n, const Kernel& kernel, std::set<NodeId>& taken) {
+    if (node(n).target == Target::index_put) {
+      overwritten_.insert(buffer(node(n).inputs[0]));
+      return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
+    }
     if (sort_of(n) != Sort::pointwise || moves_[static_cast<std::size_t>(n)]) return -1;
     const auto readers = [&](NodeId read) {
       return std::count_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId w) {
@@ -370,6 +445,7 @@ class Writer {
           node(read).bytes() != node(n).bytes() || node(read).dtype != node(n).dtype)
         continue;
       taken.insert(read);
+      overwritten_.insert(read);
       return from;
     }
     return -1;
@@ -379,6 +455,7 @@ class Writer {
     CompiledGraph::Launch launch;
     launch.kind = OpKind::generated;
     launch.leaf = node(kernel.writes.front()).module.leaf;
+    launch.block = node(kernel.writes.front()).module.block;
     launch.inputs = numbers(kernel.reads);
     std::vector<NodeId> stored;
     std::vector<CompiledGraph::Launch> after;
@@ -390,13 +467,31 @@ class Writer {
         continue;
       }
       if (!read_elsewhere(n, kernel)) continue;
-      number(n, make(n, memory_for(n, kernel, taken)));
+      const std::int32_t over = memory_for(n, kernel, taken);
+      number(n, over >= 0 ? make(n, over) : allocate(n));
       launch.outputs.push_back(number_[static_cast<std::size_t>(n)]);
       stored.push_back(n);
     }
     launch.attributes = ir::Generated{1, write_body(kernel, stored)};
+    if (sums_all(kernel) && kernel.space > most_unsplit) split(kernel, launch);
     out_.launches.push_back(std::move(launch));
     for (auto& one : after) out_.launches.push_back(std::move(one));
+  }
+
+  [[nodiscard]] bool sums_all(const Kernel& kernel) const {
+    return std::any_of(kernel.writes.begin(), kernel.writes.end(), [&](NodeId n) {
+      return node(n).target == Target::sum && node(n).shape.rank() == 0;
+    });
+  }
+  /// Sums of all elements are split in two: partial sums, and theirs.
+  void split(const Kernel& kernel, CompiledGraph::Launch& last) {
+    const std::int64_t parts = (kernel.space + most_unsplit - 1) / most_unsplit;
+    CompiledGraph::Launch first = last;
+    first.outputs.clear();
+    for (NodeId n : kernel.writes)
+      if (node(n).target == Target::sum) first.outputs.push_back(make({{parts}, node(n).dtype}));
+    last.inputs = first.outputs;
+    out_.launches.push_back(std::move(first));
   }
 
   /// The nodes between what the kernel reads and what it stores.
@@ -447,24 +542,30 @@ class Writer {
     const std::int64_t together = kernel.reduces ? rows_a_partial_sum : rows_a_split;
     const CompiledGraph::Made parts{{std::max<std::int64_t>(1, rows / together), columns},
                                     DType::f32};
-    const std::int32_t partial = make(parts);
+    const std::int64_t bytes = parts.shape.numel() * size_of(parts.dtype);
+    CompiledGraph::Made workspace = parts;
+    workspace.over = pool_.allocate(parts.dtype, bytes, step_);
+    const std::int32_t partial = make(workspace);
+    workspaces_.emplace_back(partial, bytes);
     std::int32_t from = partial;
     if (kernel.reduces) {
       from = make({ir::Shape{columns}, DType::f32});
-      after.push_back({OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}});
+      after.push_back(
+          {OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}, sum.module.block});
     }
     const auto tail = tails_.find(n);
     const NodeId last = tail == tails_.end() ? n : tail->second;
     number(last, make(last));
     const std::int32_t whole = number_[static_cast<std::size_t>(last)];
     if (kernel.reduces)
-      after.push_back({OpKind::cast, {}, sum.module.leaf, {from}, {whole}});
+      after.push_back({OpKind::cast, {}, sum.module.leaf, {from}, {whole}, sum.module.block});
     else
       after.push_back({OpKind::generated,
                        ir::Generated{1, write_sum_body(parts, last)},
                        sum.module.leaf,
                        {from},
-                       {whole}});
+                       {whole},
+                       sum.module.block});
     return partial;
   }
 
@@ -479,6 +580,10 @@ class Writer {
   std::vector<Kernel> kernels_;
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> uses_;
+  ReusePool pool_;
+  std::vector<std::pair<std::int32_t, std::int64_t>> workspaces_;  ///< of the launch: bytes
+  std::set<NodeId> overwritten_;                                   ///< whose memory another has
+  std::size_t step_ = 0;  ///< of the launch that is emitted
   CompiledGraph out_;
 };
 

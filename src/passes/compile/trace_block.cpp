@@ -21,16 +21,16 @@ using ir::OpKind;
 using ir::Shape;
 using ir::ValueId;
 
-class BlockTrace {
+class Trace {
  public:
-  BlockTrace(const ir::Program& program, OpId first, OpId end, const TraceOptions& options)
+  Trace(const ir::Program& program, OpId first, OpId end, const TraceOptions& options)
       : p_(program), first_(first), end_(end), options_(options) {}
 
   JointGraph run(ValueId output) {
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
-    tracer_.set_checkpoint(options_.checkpointed);
+    tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
     for (OpId id = first_; id < end_; ++id) trace(id);
     const Tensor result = of(output);
     JointGraph joint = tracer_.joint(std::span(&result, 1));
@@ -38,7 +38,51 @@ class BlockTrace {
     return joint;
   }
 
+  JointGraph run_model(ValueId logits, ValueId labels) {
+    whole_ = true;
+    std::vector<bool> needed(p_.values.size(), false);
+    needed[static_cast<std::size_t>(p_.root(logits))] = true;
+    std::vector<OpId> ops;
+    for (OpId id = end_; id-- > first_;) {
+      const Op& op = p_.op(id);
+      const auto outputs = p_.outputs(op);
+      if (op.kind == OpKind::hold || std::none_of(outputs.begin(), outputs.end(), [&](ValueId v) {
+            return needed[static_cast<std::size_t>(p_.root(v))];
+          }))
+        continue;
+      for (ValueId v : p_.inputs(op)) needed[static_cast<std::size_t>(p_.root(v))] = true;
+      ops.push_back(id);
+    }
+    std::reverse(ops.begin(), ops.end());
+    for (OpId id : ops)
+      for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
+    declare(labels);
+    for (OpId id : ops) {
+      tracer_.set_checkpoint(p_.op(id).region);
+      trace(id);
+    }
+    tracer_.set_checkpoint(-1);
+    tracer_.set_module({-1, ir::Module::loss});
+    const Tensor returned = of(logits);
+    const Tensor results[] = {tracer_.cross_entropy(returned, of(labels)), returned};
+    JointGraph joint = tracer_.joint(results);
+    save_between_checkpoints(joint);
+    return joint;
+  }
+
  private:
+  /// partitioners.py: cleanup_recompute_tags
+  static void save_between_checkpoints(JointGraph& graph) {
+    for (NodeId n = 0; n < graph.size(); ++n) {
+      Node& node = graph.node(n);
+      if (!node.recomputed) continue;
+      node.kept = std::any_of(node.users.begin(), node.users.end(), [&](NodeId user) {
+        return graph.node(user).recomputed && graph.node(user).region > node.region;
+      });
+      if (node.kept) node.recomputed = false;
+    }
+  }
+
   [[nodiscard]] bool outside(ValueId v) const {
     const OpId producer = p_.value(v).producer;
     return producer == no_id || producer < first_;
@@ -48,7 +92,8 @@ class BlockTrace {
     if (!outside(v) || known(v)) return;
     const ir::Value& value = p_.value(v);
     const ir::Role role = p_.storage(value.storage).role;
-    const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered;
+    const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered ||
+                           (whole_ && role == ir::Role::buffer);
     set(v, tracer_.placeholder(v, value.shape, value.dtype, value.requires_grad, parameter));
   }
 
@@ -106,6 +151,7 @@ class BlockTrace {
     if (op.kind == OpKind::split) return split(op);
     const ValueId result = p_.output(op, 0);
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (whole_ && op.kind == OpKind::arange) return make_positions(op, result);
     if (op.kind == OpKind::view) {
       const Tensor x = by_head(op);
       set(result, x);
@@ -137,7 +183,21 @@ class BlockTrace {
 
   Tensor attention(const Op& op) {
     const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
-    return tracer_.sdpa(q, k, v, options_.cudnn, ir::attributes<ir::Sdpa>(op), op.kept);
+    const ir::Sdpa& attributes = ir::attributes<ir::Sdpa>(op);
+    if (!whole_) return tracer_.sdpa(q, k, v, nullptr, options_.cudnn, attributes, op.kept);
+    // transformers' sdpa_attention_forward: with a mask keys and values are repeated.
+    const std::int64_t heads = tracer_.shape(q)[1];
+    const Tensor keys = tracer_.repeat_heads(k, heads), values = tracer_.repeat_heads(v, heads),
+                 added = tracer_.additive(*mask_, tracer_.dtype(q));
+    return tracer_.sdpa(q, keys, values, &added, options_.cudnn, attributes, op.kept);
+  }
+
+  /// arange, from which transformers makes the mask before the tables of angles.
+  void make_positions(const Op& op, ValueId result) {
+    const Tensor positions = tracer_.iota(p_.value(result).shape[0]);
+    set(result, positions);
+    if (op.module.leaf == ir::Module::root)
+      mask_ = tracer_.causal_mask(tracer_.add_number(positions, 0), batch_);
   }
 
   Tensor product(const Op& op) {
@@ -160,8 +220,12 @@ class BlockTrace {
     const auto in = [&](std::size_t i) { return of(p_.input(op, i)); };
     const auto number = [&] { return ir::attributes<ir::Number>(op).value; };
     switch (op.kind) {
-      case OpKind::cast:
-        return tracer_.convert(in(0), p_.value(p_.output(op, 0)).dtype);
+      case OpKind::cast: {
+        Tensor x = in(0);  // positions are a column beside the frequencies
+        if (whole_ && op.module.leaf == ir::Module::rotary && tracer_.shape(x).rank() == 1)
+          x = tracer_.unsqueeze(tracer_.unsqueeze(x, 0), 2);
+        return tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
+      }
       case OpKind::pow:
         return tracer_.pow(in(0), ir::attributes<ir::Power>(op).exponent);
       case OpKind::mean:
@@ -189,13 +253,25 @@ class BlockTrace {
         const Tensor a = in(0), b = in(1);
         return tracer_.add(a, b);
       }
+      case OpKind::embedding: {
+        const Tensor weight = in(0), ids = in(1);
+        batch_ = tracer_.shape(ids)[0];
+        return tracer_.embedding(weight, ids);
+      }
+      case OpKind::cos:
+        return tracer_.cos(in(0));
+      case OpKind::sin:
+        return tracer_.sin(in(0));
       case OpKind::mul: {
         const Tensor a = in(0), b = in(1);
+        if (op.module.leaf == ir::Module::rotary)
+          return tracer_.outer(a, b, p_.value(p_.output(op, 0)).shape);
         return tracer_.mul(beside(a, b), beside(b, a));
       }
       case OpKind::cat: {
         std::vector<Tensor> parts;
         for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
+        if (op.module.leaf == ir::Module::rotary) return tracer_.twice(parts[0]);
         return tracer_.cat(parts);
       }
       case OpKind::mm:
@@ -214,13 +290,21 @@ class BlockTrace {
   std::vector<std::optional<Tensor>> tensors_;
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
+  bool whole_ = false;          ///< the model, not one of its blocks
+  std::int64_t batch_ = 0;      ///< sequences
+  std::optional<Tensor> mask_;  ///< the whole model's, boolean
 };
 
 }  // namespace
 
 JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId output,
                        const TraceOptions& options) {
-  return BlockTrace(program, first, end, options).run(output);
+  return Trace(program, first, end, options).run(output);
+}
+
+JointGraph trace_model(const ir::Program& program, OpId first, OpId end, ValueId logits,
+                       ValueId labels, bool cudnn) {
+  return Trace(program, first, end, {.cudnn = cudnn}).run_model(logits, labels);
 }
 
 }  // namespace ac_advisor::passes::compile

@@ -19,4 +19,9 @@ struct TraceOptions {
 [[nodiscard]] JointGraph trace_block(const ir::Program& program, ir::OpId first, ir::OpId end,
                                      ir::ValueId output, const TraceOptions& options);
 
+/// The joint graph of a whole model with its cross-entropy: ops [first, end) up to the `logits`, as
+/// torch.compile(model) traces transformers' forward (5.23). Checkpoints are those of the ops.
+[[nodiscard]] JointGraph trace_model(const ir::Program& program, ir::OpId first, ir::OpId end,
+                                     ir::ValueId logits, ir::ValueId labels, bool cudnn);
+
 }  // namespace ac_advisor::passes::compile

@@ -73,7 +73,8 @@ NodeId Tracer::emit(Target target, std::vector<NodeId> inputs, const Shape& shap
   made.swapped = swapped(target, inputs, shape);
   made.inputs = std::move(inputs);
   made.module = module_;
-  made.recomputed = forward_ && checkpointed_;
+  made.region = forward_ ? region_ : -1;
+  made.recomputed = made.region >= 0;
   graph_.nodes.push_back(std::move(made));
   return graph_.size() - 1;
 }
@@ -86,7 +87,7 @@ void Tracer::keep_node(NodeId n) {
 Tensor Tracer::made(NodeId n, bool requires_grad, Rule rule) {
   const auto id = static_cast<std::int32_t>(pending_.size());
   pending_.push_back(-1);
-  if (requires_grad) tape_.push_back({id, std::move(rule)});
+  if (requires_grad) tape_.push_back({id, std::move(rule), module_});
   return {n, id, requires_grad};
 }
 
@@ -378,13 +379,16 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
   });
 }
 
-Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& attributes,
-                    bool keep) {
+Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn,
+                    const ir::Sdpa& attributes, bool keep) {
   const Shape s = shape(q);
   const auto asked = static_cast<std::int64_t>(attributes.kernel);
   const double scale = attributes.scale;
-  const NodeId all = emit(cudnn ? Target::sdpa_cudnn : Target::sdpa_flash, {q.node, k.node, v.node},
-                          s, dtype(q), asked, scale);
+  std::vector<NodeId> inputs{q.node, k.node, v.node};
+  const NodeId bias = mask != nullptr ? mask->node : -1;
+  if (bias >= 0) inputs.push_back(bias);
+  const NodeId all = emit(cudnn ? Target::sdpa_cudnn : Target::sdpa_flash, std::move(inputs), s,
+                          dtype(q), asked, scale);
   Node& kernel = graph_.node(all);
   kernel.has_tensor = false;
   kernel.swapped = node(q.node).swapped;
@@ -399,9 +403,10 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& at
     for (NodeId n : {y, log_sum, seed, offset}) keep_node(n);
   const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
   return made(y, trained, [=, this](NodeId g) {
-    const NodeId backward =
-        emit(cudnn ? Target::sdpa_cudnn_backward : Target::sdpa_flash_backward,
-             {g, q.node, k.node, v.node, y, log_sum, seed, offset}, s, node(y).dtype, asked, scale);
+    std::vector<NodeId> read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
+    if (bias >= 0) read.push_back(bias);
+    const NodeId backward = emit(cudnn ? Target::sdpa_cudnn_backward : Target::sdpa_flash_backward,
+                                 std::move(read), s, node(y).dtype, asked, scale);
     graph_.node(backward).has_tensor = false;
     std::int64_t index = 0;
     std::vector<NodeId> parts;
@@ -430,6 +435,7 @@ JointGraph Tracer::joint(std::span<const Tensor> outputs) {
   // The engine runs nodes in reverse order of creation (torch/csrc/autograd/engine.cpp).
   for (std::size_t i = tape_.size(); i-- > 0;) {
     const NodeId gradient = pending_[static_cast<std::size_t>(tape_[i].tensor)];
+    module_ = tape_[i].module;
     if (gradient >= 0) tape_[i].rule(gradient);
   }
   for (Tensor t : placeholders_)

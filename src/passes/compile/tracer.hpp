@@ -27,7 +27,8 @@ class Tracer {
                      bool parameter);
   /// Of what follows, for launches and --ac.
   void set_module(ir::ModulePath module) { module_ = module; }
-  void set_checkpoint(bool inside) { checkpointed_ = inside; }
+  /// The checkpoint that what follows is in; -1: none.
+  void set_checkpoint(std::int32_t region) { region_ = region; }
 
   Tensor convert(Tensor x, DType dtype);
   Tensor pow(Tensor x, double exponent);
@@ -50,7 +51,21 @@ class Tracer {
   Tensor slice_last(Tensor x, std::int64_t start, std::int64_t size);
   std::vector<Tensor> split_last(Tensor x, std::int64_t size);
   Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool keep);
-  Tensor sdpa(Tensor q, Tensor k, Tensor v, bool cudnn, const ir::Sdpa& attributes, bool keep);
+  /// `mask`: what is added to the scores; null: none.
+  Tensor sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn,
+              const ir::Sdpa& attributes, bool keep);
+
+  // Of a graph of the whole model (tracer_model.cpp).
+  Tensor embedding(Tensor weight, Tensor ids);
+  Tensor iota(std::int64_t count);
+  Tensor cos(Tensor x);
+  Tensor sin(Tensor x);
+  Tensor outer(Tensor column, Tensor row, const ir::Shape& shape);
+  Tensor twice(Tensor x);  ///< beside itself along the last dimension
+  Tensor causal_mask(Tensor positions, std::int64_t batch);  ///< [B, 1, S, S], boolean
+  Tensor additive(Tensor mask, DType type);
+  Tensor repeat_heads(Tensor x, std::int64_t heads);
+  Tensor cross_entropy(Tensor logits, Tensor labels);
 
   /// The graph of `outputs` and of the placeholders' gradients, without dead code.
   [[nodiscard]] JointGraph joint(std::span<const Tensor> outputs);
@@ -86,12 +101,13 @@ class Tracer {
   struct Recorded {
     std::int32_t tensor;
     Rule rule;
+    ir::ModulePath module;
   };
   std::vector<Recorded> tape_;
   std::vector<NodeId> pending_;  ///< by tensor: its gradient so far
   std::vector<Tensor> placeholders_;
   ir::ModulePath module_;
-  bool checkpointed_ = false;
+  std::int32_t region_ = -1;
   bool forward_ = true;
 };
 

@@ -1,11 +1,192 @@
 #include "unit.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "kernels.hpp"
 #include "partition.hpp"
 
 namespace ac_advisor::passes::compile {
+namespace {
+
+/// fx_passes/post_grad.py: addmm. A product that one sum alone reads adds onto the other operand.
+void add_within_products(JointGraph& graph) {
+  for (Node& node : graph.nodes) {
+    if (node.target != Target::add || node.inputs.size() != 2 || node.shape.rank() != 2) continue;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Node& product = graph.node(node.inputs[i]);
+      if (product.target != Target::mm || product.users.size() != 1) continue;
+      node.target = Target::addmm;
+      node.inputs = {node.inputs[1 - i], product.inputs[0], product.inputs[1]};
+      break;
+    }
+  }
+}
+
+/// Under a checkpoint, an op that may draw random numbers is recomputed with the state that it had
+/// (partitioners.py: functionalize_rng_ops).
+bool recomputes_attention(const JointGraph& joint) {
+  return std::any_of(joint.nodes.begin(), joint.nodes.end(), [](const Node& node) {
+    return node.recomputed &&
+           (node.target == Target::sdpa_cudnn || node.target == Target::sdpa_flash);
+  });
+}
+
+/// A graph of its own: what it is given, then its nodes. Of a backward they are in the order of
+/// reordering_to_mimic_autograd_engine (partitioners.py): what was a part of the forward comes
+/// right before the first node that needs it.
+struct OwnGraph {
+  JointGraph graph;
+  std::vector<NodeId> given, results;
+};
+
+class OwnOrder {
+ public:
+  OwnOrder(const JointGraph& joint, const std::vector<NodeId>& given)
+      : joint_(joint),
+        draws_again_(recomputes_attention(joint)),
+        given_(given.begin(), given.end()),
+        moved_(joint.nodes.size(), -1),
+        needed_(joint.nodes.size(), false) {
+    for (NodeId n : given) own_.given.push_back(copy(n, true));
+  }
+
+  OwnGraph run(const std::vector<NodeId>& results, NodeId first) {
+    for (NodeId n : results) {
+      if (n < 0) continue;
+      needed_[at(n)] = true;
+      results_.insert(n);
+      if (row(joint_.node(n).target).view) results_.insert(joint_.node(n).inputs[0]);
+    }
+    for (NodeId n = joint_.size(); n-- > 0;) {
+      if (!needed_[at(n)] || moved_[at(n)] >= 0) continue;
+      for (NodeId in : joint_.node(n).inputs) needed_[at(in)] = true;
+    }
+    for (NodeId n = first; n < joint_.size(); ++n)
+      if (needed_[at(n)]) insert(n);
+    for (NodeId n : results) {
+      if (n >= 0) insert(n);
+      own_.results.push_back(n < 0 ? n : moved_[at(n)]);
+    }
+    return std::move(own_);
+  }
+
+ private:
+  static std::size_t at(NodeId n) { return static_cast<std::size_t>(n); }
+
+  NodeId copy(NodeId n, bool given) {
+    Node node = joint_.node(n);
+    node.users.clear();
+    if (given) node.inputs.clear();
+    for (NodeId& in : node.inputs)
+      in = copied_for(n, in) ? copy_of(moved_[at(in)]) : moved_[at(in)];
+    moved_[at(n)] = push(std::move(node));
+    return moved_[at(n)];
+  }
+
+  NodeId push(Node node) {
+    const NodeId n = own_.graph.size();
+    for (NodeId in : node.inputs) {
+      auto& users = own_.graph.node(in).users;
+      if (std::find(users.begin(), users.end(), n) == users.end()) users.push_back(n);
+    }
+    own_.graph.nodes.push_back(std::move(node));
+    return n;
+  }
+
+  [[nodiscard]] static bool is_attention(Target target) {
+    return target == Target::sdpa_cudnn || target == Target::sdpa_flash ||
+           target == Target::sdpa_cudnn_backward || target == Target::sdpa_flash_backward;
+  }
+
+  /// Keys and values of each query's head are a view of what repeats them, and attention wants them
+  /// in memory: each call copies them for itself (ir.py: require_exact_strides, copy_input), but
+  /// for those that several calls and more than one load make (realize_hint).
+  [[nodiscard]] bool copied_for(NodeId n, NodeId in) const {
+    const Node& call = joint_.node(n);
+    if (!is_attention(call.target) || joint_.node(in).target != Target::view) return false;
+    if (draws_again_) return false;  // graphsafe_run_with_rng_state takes views
+    if (given_.contains(in) || results_.contains(in)) return false;
+    const NodeId repeated = joint_.node(in).inputs[0];
+    if (joint_.node(repeated).target != Target::clone || given_.contains(repeated) ||
+        results_.contains(repeated))
+      return false;
+    const auto& users = joint_.node(in).users;
+    const auto calls = std::count_if(users.begin(), users.end(), [&](NodeId user) {
+      return needed_[at(user)] && is_attention(joint_.node(user).target);
+    });
+    NodeId source = repeated;
+    while (joint_.node(source).target == Target::clone || row(joint_.node(source).target).view)
+      source = joint_.node(source).inputs[0];
+    const bool one_load = given_.contains(source) || !row(joint_.node(source).target).recomputable;
+    return calls == 1 || one_load;
+  }
+  NodeId copy_of(NodeId view) {
+    Node copied = own_.graph.node(view);
+    copied.target = Target::clone;
+    copied.inputs = {view};
+    copied.users.clear();
+    return push(std::move(copied));
+  }
+
+  void insert(NodeId n) {
+    std::vector<NodeId> missing, current{n};
+    std::set<NodeId> seen;
+    while (!current.empty()) {
+      const NodeId next = current.back();
+      current.pop_back();
+      if (moved_[at(next)] >= 0 || !seen.insert(next).second) continue;
+      const auto& inputs = joint_.node(next).inputs;
+      current.insert(current.end(), inputs.begin(), inputs.end());
+    }
+    for (NodeId next : seen) {
+      if (moved_[at(next)] >= 0) continue;  // an output of several, raised
+      copy(next, false);
+      if (joint_.node(next).has_tensor) continue;
+      for (NodeId user : joint_.node(next).users)  // raise_getitems
+        if (moved_[at(user)] < 0) copy(user, false);
+    }
+  }
+
+  const JointGraph& joint_;
+  bool draws_again_;
+  std::set<NodeId> given_, results_;
+  OwnGraph own_;
+  std::vector<NodeId> moved_;
+  std::vector<bool> needed_;
+};
+
+OwnGraph backward_graph(JointGraph joint, const std::vector<NodeId>& given) {
+  add_within_products(joint);
+  NodeId first = joint.size();
+  for (NodeId tangent : joint.all(Target::tangent))
+    for (NodeId user : joint.node(tangent).users) first = std::min(first, user);
+  return OwnOrder(joint, given).run(joint.backward_outputs, first);
+}
+
+/// Until the last launch has run.
+void hold(ir::CompiledGraph& graph, std::int32_t number) {
+  ir::CompiledGraph::Launch launch;
+  launch.kind = ir::OpKind::hold;
+  launch.inputs = {number};
+  graph.launches.push_back(std::move(launch));
+}
+
+/// AOTAutograd fills in zeros for the gradient of an output that reached no loss: of the last that
+/// the graph is given (runtime_wrappers.py: materialized by autograd.Function).
+void make_zeros(ir::CompiledGraph& graph, const Node& tangent) {
+  const std::int32_t number = --graph.given;
+  graph.made.insert(graph.made.begin(), {tangent.shape, tangent.dtype});
+  ir::CompiledGraph::Launch launch;
+  launch.kind = ir::OpKind::fill;
+  launch.attributes = ir::Number{0};
+  launch.leaf = ir::Module::loss;
+  launch.outputs = {number};
+  graph.launches.insert(graph.launches.begin(), std::move(launch));
+  hold(graph, number);  // an argument of the node's backward
+}
+
+}  // namespace
 
 Unit compile_unit(const JointGraph& joint, double budget) {
   const std::vector<NodeId> inputs = joint.all(Target::placeholder),
@@ -17,7 +198,9 @@ Unit compile_unit(const JointGraph& joint, double budget) {
   std::vector<NodeId> returned = joint.forward_outputs;
   returned.insert(returned.end(), saved.begin(), saved.end());
   Unit unit;
-  unit.forward = write_kernels(joint, inputs, std::vector<bool>(inputs.size(), false), returned);
+  const OwnGraph first = OwnOrder(joint, inputs).run(returned, 0);
+  unit.forward = write_kernels(first.graph, first.given, std::vector<bool>(inputs.size(), false),
+                               first.results);
 
   std::vector<NodeId> given = inputs;
   given.insert(given.end(), saved.begin(), saved.end());
@@ -29,7 +212,10 @@ Unit compile_unit(const JointGraph& joint, double budget) {
     donated[inputs.size() + i] =
         std::find(joint.forward_outputs.begin(), joint.forward_outputs.end(), saved[i]) ==
         joint.forward_outputs.end();
-  unit.backward = write_kernels(joint, given, donated, joint.backward_outputs);
+  const OwnGraph own = backward_graph(joint, given);
+  unit.backward = write_kernels(own.graph, own.given, donated, own.results);
+  for (std::size_t i = 1; i < tangents.size(); ++i)
+    make_zeros(unit.backward, joint.node(tangents[tangents.size() - i]));
   return unit;
 }
 
