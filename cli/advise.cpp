@@ -51,7 +51,7 @@ void tell_time(const advise::Advice& advice, std::chrono::duration<double> took)
   if (took.count() < 1.0) return;
   const advise::Sweep& sweep = advice.sweep;
   const std::size_t simulated = sweep.configurations + advice.simulated_beside,
-                    bounded = sweep.too_large + sweep.too_heavy;
+                    bounded = sweep.too_large + sweep.too_heavy + sweep.too_slow;
   std::fprintf(stderr, "ac-advisor: %zu configurations in %.1f s: %zu simulated, %zu bounded\n",
                simulated + bounded, took.count(), simulated, bounded);
 }

@@ -48,8 +48,10 @@ std::string json(const advise::Sweep& sweep) {
   out["config"] = config_json(sweep.base);
   out["varies_global_batch"] = sweep.varies_global_batch;
   out["configurations"] = sweep.configurations;
-  if (sweep.too_large + sweep.too_heavy > 0)
-    out["not_simulated"] = {{"too_large", sweep.too_large}, {"too_heavy", sweep.too_heavy}};
+  if (sweep.too_large + sweep.too_heavy + sweep.too_slow > 0)
+    out["not_simulated"] = {{"too_large", sweep.too_large},
+                            {"too_heavy", sweep.too_heavy},
+                            {"too_slow", sweep.too_slow}};
   out["recommendation"] = sweep.recommendation;
   out["savings"] = Json::array();
   for (const advise::Saving& s : sweep.savings)

@@ -64,6 +64,7 @@ advise::Sweep sweep_from_json(const std::string& text, const std::string& origin
     const Node left{root.at("not_simulated"), origin + ": \"not_simulated\""};
     sweep.too_large = left.get<std::size_t>("too_large");
     sweep.too_heavy = left.get<std::size_t>("too_heavy");
+    sweep.too_slow = left.get_newer<std::size_t>("too_slow", 0);
   }
   sweep.recommendation = root.get<std::string>("recommendation");
   for (const Json& item : root.list("savings")) {

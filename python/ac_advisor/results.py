@@ -189,11 +189,13 @@ class NotPlanned:
 
 @dataclass(frozen=True)
 class NotSimulated:
-    """Pipelines that a sweep left out, as they cannot fit: what a rank holds in any case is beyond the device
-    (`too_large`); a lighter one allocates more than it has (`too_heavy`)."""
+    """Configurations that a sweep left out. They cannot fit: what a rank holds in any case is beyond the device
+    (`too_large`); a lighter one allocates more than it has (`too_heavy`). Or, of a large space, the least that their
+    step can take is slower than the first 20 rows and than the best of their layout (`too_slow`)."""
 
     too_large: int
     too_heavy: int
+    too_slow: int = 0
 
 
 @dataclass(frozen=True)

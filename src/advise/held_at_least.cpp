@@ -33,9 +33,34 @@ bool saves_each_input(AcMode ac) {
   return ac == AcMode::none || ac == AcMode::full || ac == AcMode::selective;
 }
 
+/// What one micro-batch's forward of so many blocks leaves for its backward.
+std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int64_t hidden,
+                         const ReferenceSteps* references) {
+  const std::int64_t inputs = saves_each_input(config.memory.ac) ? blocks * hidden : 0;
+  if (references == nullptr) return inputs;
+  const bool every = config.memory.ac == AcMode::every;
+  const LeastCosts *kept = references->find(config, every ? AcMode::none : config.memory.ac),
+                   *less = references->find(config, every ? AcMode::full : config.memory.ac);
+  if (kept == nullptr || less == nullptr) return inputs;
+  const std::int64_t recomputed = recomputed_blocks(config, blocks);
+  return std::max(inputs, (blocks - recomputed) * kept->saved + recomputed * less->saved);
+}
+
+/// Without stages: shards and their moments, and beside them what forward leaves, with the
+/// gradients of micro-batches before; in the optimizer's step all gradients.
+std::int64_t held_without_stages(std::int64_t parameters, std::int64_t saved, const StepConfig& c) {
+  if (!c.layout.gathers()) return 0;
+  const std::int64_t stored =
+      parameters / c.layout.tp / passes::fsdp_shards(c) * size_of(c.precision.param_dtype);
+  const std::int64_t moments = c.optimizer.kind == Optimizer::adamw ? 2 : 0;
+  const std::int64_t gradients = c.run.grad_accum > 1 ? stored : 0;
+  return stored * (1 + moments) + std::max(stored, saved + gradients);
+}
+
 }  // namespace
 
-std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& config) {
+std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& config,
+                           const ReferenceSteps* references) {
   const Layout& layout = config.layout;
   if (!passes::blocks_are_alike(model)) return 0;
   const std::int64_t table = model.vocab * model.hidden;
@@ -43,6 +68,9 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
   const std::int64_t block = (model::parameter_count(model) - ends) / model.layers;
   const std::int64_t hidden = config.run.batch * (config.local_seq() / layout.tp) * model.hidden *
                               size_of(config.precision.compute_dtype);
+  if (layout.pp == 1)
+    return held_without_stages(model.layers * block + 2 * table,
+                               saved_bytes(config, model.layers, hidden, references), config);
   StepConfig own = config;
   std::int64_t most = 0;
   for (own.layout.pp_rank = 0; own.layout.pp_rank < layout.pp; ++own.layout.pp_rank) {
@@ -55,9 +83,9 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
     }
     const PipelineRank rank = passes::pipeline_rank(own);
     const std::int64_t saved =
-        saves_each_input(config.memory.ac) ? in_flight(rank) * blocks / rank.chunks : 0;
+        in_flight(rank) * saved_bytes(config, blocks, hidden, references) / rank.chunks;
     most = std::max(most, state_bytes(parameters / layout.tp, config) +
-                              (receives * rank.micro_batches + saved) * hidden);
+                              receives * rank.micro_batches * hidden + saved);
   }
   return most;
 }

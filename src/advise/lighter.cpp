@@ -1,5 +1,11 @@
 #include "lighter.hpp"
 
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "passes/fsdp2_buffers.hpp"
+
 namespace ac_advisor::advise {
 namespace {
 
@@ -34,6 +40,37 @@ std::vector<std::vector<std::size_t>> lighter_pipelines(const std::vector<StepCo
       if (lighter_than(list[pipelines[a]], list[pipelines[b]]) && alike[a] == alike[b])
         lighter[pipelines[b]].push_back(pipelines[a]);
   return lighter;
+}
+
+std::vector<std::size_t> comparable_groups(const std::vector<StepConfig>& list) {
+  std::vector<std::size_t> groups;
+  std::map<std::array<std::int64_t, 4>, std::vector<std::pair<StepConfig, std::size_t>>> known;
+  std::size_t count = 0;
+  for (const StepConfig& c : list) {
+    StepConfig alike = common(c);
+    if (c.layout.gathers()) {
+      alike.layout.shard = Sharding::fsdp2;
+      alike.layout.hsdp_shards = 0;
+    }
+    auto& same = known[{c.layout.tp, c.layout.pp, c.layout.pp_chunks,
+                        static_cast<std::int64_t>(c.layout.pp_schedule)}];
+    const auto found = std::find_if(same.begin(), same.end(),
+                                    [&](const auto& group) { return group.first == alike; });
+    groups.push_back(found != same.end() ? found->second : count);
+    if (found == same.end()) same.emplace_back(std::move(alike), count++);
+  }
+  return groups;
+}
+
+bool lighter_in_group(const StepConfig& a, const StepConfig& b) {
+  const auto shards = [](const StepConfig& c) {
+    return c.layout.gathers() ? passes::fsdp_shards(c) : 1;
+  };
+  // Without stages the first of several micro-batches leaves gradients beside the second.
+  const bool accumulates = b.layout.pp > 1 || b.run.grad_accum > 1;
+  const bool no_more = a.run.batch == b.run.batch || (a.run.batch < b.run.batch && accumulates);
+  const bool as_recomputed = a.memory == b.memory || a.memory.ac == AcMode::full;
+  return no_more && as_recomputed && shards(a) >= shards(b) && !(a == b);
 }
 
 }  // namespace ac_advisor::advise

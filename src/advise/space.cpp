@@ -1,18 +1,23 @@
 // What a sweep varies: options of the table and their texts.
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "ac_advisor/passes/pipeline.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "variants.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
+/// K of every:K from which on nearly nothing is recomputed.
+constexpr std::int64_t most_every = 16;
 constexpr std::int64_t default_chunk_tokens = 1024;  // Liger's order of magnitude: an estimate
 
 std::string text_of(const std::string& option, const StepConfig& config) {
@@ -71,6 +76,29 @@ std::vector<std::string> micro_batches(const StepConfig& base) {
   return texts;
 }
 
+/// Many ranks of a framework that has both: layouts of all kinds are swept.
+bool sweeps_many_layouts(const model::ModelSpec& model, const StepConfig& base) {
+  const simulate::Device& device = simulate::find_device(base.device.gpu);
+  return base.runtime.framework == "torchtitan" && base.runtime.kind == Runtime::pytorch &&
+         base.layout.tp == 1 && base.layout.pp == 1 && base.layout.cp == 1 &&
+         base.layout.world > device.ranks_of_node(base.layout.node_size) &&
+         has_tensor_parallelism(model, base) && has_pipelines(model, base);
+}
+
+/// Every micro-batch that leaves a pipeline one for each stage.
+std::vector<std::string> all_micro_batches(const StepConfig& base,
+                                           const std::vector<std::int64_t>& degrees) {
+  std::set<std::int64_t> sizes;
+  for (const std::int64_t tp : degrees) {
+    const std::int64_t sequences = base.run.batch * base.run.grad_accum * tp;
+    for (std::int64_t n = 1; n <= sequences; ++n)
+      if (sequences % n == 0) sizes.insert(n);
+  }
+  std::vector<std::string> texts;
+  for (const std::int64_t n : sizes) texts.push_back(std::to_string(n));
+  return texts;
+}
+
 std::vector<std::string> texts_of(const std::vector<std::int64_t>& numbers) {
   std::vector<std::string> texts;
   for (const std::int64_t n : numbers) texts.push_back(std::to_string(n));
@@ -94,22 +122,35 @@ std::vector<std::string> micro_batches(const StepConfig& base,
 std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, const Space& space,
                              const std::vector<std::size_t>& index) {
   OptionList values;
-  const std::string* micro = nullptr;
+  const std::string *micro = nullptr, *shard = nullptr;
   std::int64_t split = 1;  // ranks that see the same data, for each of the base's
+  std::int64_t pp = base.layout.pp;
   bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
     const Axis& axis = space.axes[i];
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
     if (axis.option == "--tp") split *= std::stoll(axis.values[index[i]]) / base.layout.tp;
-    if (axis.option == "--pp") split *= std::stoll(axis.values[index[i]]) / base.layout.pp;
+    if (axis.option == "--shard") shard = &axis.values[index[i]];
+    if (axis.option == "--pp") {
+      pp = std::stoll(axis.values[index[i]]);
+      split *= pp / base.layout.pp;
+    }
     accum = accum || axis.option == "--grad-accum";
   }
+  // Before options are read, as most of a large space is: HSDP's shards divide the ranks that see
+  // data of their own.
+  constexpr std::string_view hsdp = "hsdp:";
+  const std::int64_t data_ranks = base.layout.data_ranks() / split;
+  if (shard != nullptr && shard->starts_with(hsdp) && space.available_alone &&
+      (data_ranks == 0 || data_ranks % std::stoll(shard->substr(hsdp.size())) != 0))
+    return std::nullopt;
   if (micro != nullptr && !accum) {
     // What is kept are the sequences of a step, over the ranks that see data of their own.
     const std::int64_t sequences = base.run.batch * base.run.grad_accum * split,
                        n = std::stoll(*micro);
     if (sequences % n != 0) return std::nullopt;
+    if (pp > 1 && sequences / n < pp) return std::nullopt;  // --pp N --grad-accum M, M below N
     values.emplace_back("--grad-accum", std::to_string(sequences / n));
   }
   std::optional<StepConfig> c = variants.with(std::move(values));
@@ -124,10 +165,37 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
   return c;
 }
 
-/// A pipeline that the framework lacks is no row: what it lacks, other layouts' rows tell.
-bool is_row(const model::ModelSpec& model, const StepConfig& base, const StepConfig& c) {
+/// A pipeline that the framework lacks is no row: what it lacks, other layouts' rows tell. Of many
+/// layouts nothing that it lacks is one.
+bool is_row(const model::ModelSpec& model, const StepConfig& base, const Space& space,
+            const StepConfig& c) {
   if (passes::find_exclusion(model, c) != nullptr) return false;
-  return c.layout.pp == base.layout.pp || unavailable(model, c).empty();
+  if (space.available_alone && c.memory.ac == AcMode::every) {
+    // Stages of no more than K blocks recompute their first one each, whatever K.
+    std::int64_t longest = 0;
+    for (const passes::StageBlocks& stage : passes::pipeline_stages(model, c))
+      longest = std::max(longest, stage.blocks());
+    if (c.memory.ac_arg > longest) return false;
+  }
+  const bool told = c.layout.pp == base.layout.pp && !space.available_alone;
+  return told || unavailable(model, c).empty();
+}
+
+/// How many axes, from the first, say how ranks share the work.
+std::size_t layout_axes(const Space& space) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < space.axes.size(); ++i)
+    for (const char* const option : {"--batch", "--tp", "--pp", "--pp-schedule", "--shard"})
+      if (space.axes[i].option == option) count = i + 1;
+  return count;
+}
+
+/// A schedule without a pipeline, seen before options are read.
+bool says_nothing(const Space& space, const std::vector<std::size_t>& index, std::size_t axis) {
+  if (space.axes[axis].option != "--pp-schedule" || index[axis] == 0) return false;
+  for (std::size_t i = 0; i < axis; ++i)
+    if (space.axes[i].option == "--pp") return space.axes[i].values[index[i]] == "1";
+  return false;
 }
 
 }  // namespace
@@ -147,6 +215,7 @@ void Space::keep(const std::string& option, const StepConfig& base) {
 
 Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   Space space;
+  space.available_alone = sweeps_many_layouts(model, base) && unavailable(model, base).empty();
   // Tensor parallelism and pipelines go with fsdp2, eager kernels, ce.
   const bool whole = base.layout.tp == 1 && base.layout.pp == 1;
   const bool ranks = base.layout.world > 1 && base.runtime.kind == Runtime::pytorch;
@@ -155,16 +224,22 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     degrees = tensor_parallel_degrees(base);
   if (base.layout.pp == 1 && ranks && has_pipelines(model, base))
     stages = pipeline_degrees(model, base);
-  space.set("--batch", micro_batches(base, degrees));
+  const bool many = space.available_alone;
+  space.set("--batch", many ? all_micro_batches(base, degrees) : micro_batches(base, degrees));
   if (degrees.size() > 1) space.set("--tp", texts_of(degrees));
   if (stages.size() > 1) {
     space.set("--pp", texts_of(stages));
-    space.set("--pp-schedule", {"1f1b", "interleaved:2"});
+    if (many)
+      space.set("--pp-schedule", {"1f1b", "gpipe", "interleaved:2", "interleaved:3"});
+    else
+      space.set("--pp-schedule", {"1f1b", "interleaved:2"});
   }
   if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
     if (degrees.size() > 1 || stages.size() > 1)
       shards.insert(shards.begin(), "none");  // one rank sees all data
+    for (std::int64_t n = 2; many && n < base.layout.world; ++n)
+      if (base.layout.world % n == 0) shards.push_back("hsdp:" + std::to_string(n));
     if (!whole) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
     const std::string own = text_of("--shard", base);
@@ -188,6 +263,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   for (const std::int64_t k : {2, 4, 8})
     if (k < model.layers) modes.push_back("grouped:" + std::to_string(k));
   modes.emplace_back("sqrt");
+  for (std::int64_t k = 2; many && k <= std::min(most_every, model.layers); ++k)
+    modes.push_back("every:" + std::to_string(k));
   space.set("--ac", std::move(modes));
   return space;
 }
@@ -216,16 +293,27 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
   const Variants variants(model, base, space.hand);
   std::vector<StepConfig> list;
   std::vector<std::size_t> index(space.axes.size(), 0);
-  for (bool more = true; more;) {
-    if (std::optional<StepConfig> c = at(variants, base, space, index);
-        c && is_row(model, base, *c))
-      list.push_back(std::move(*c));
-    more = false;
-    for (std::size_t i = index.size(); i-- > 0 && !more;) {
-      more = ++index[i] < space.axes[i].values.size();
-      if (!more) index[i] = 0;
+  const std::size_t layout = layout_axes(space);
+  const auto descend = [&](const auto& next, std::size_t axis) -> void {
+    std::optional<StepConfig> c;
+    if (axis >= layout) {
+      c = at(variants, base, space, index);
+      // TorchTitan's split layouts: what is refused with the first values of the axes that follow,
+      // which ask for nothing, is refused with all.
+      if (c && space.available_alone &&
+          c->layout.tp * c->layout.pp > base.layout.tp * base.layout.pp &&
+          passes::find_exclusion(model, *c) != nullptr)
+        return;
     }
-  }
+    if (axis == index.size()) {
+      if (c && is_row(model, base, space, *c)) list.push_back(std::move(*c));
+      return;
+    }
+    for (index[axis] = 0; index[axis] < space.axes[axis].values.size(); ++index[axis])
+      if (!says_nothing(space, index, axis)) next(next, axis + 1);
+    index[axis] = 0;
+  };
+  descend(descend, 0);
   return list;
 }
 

@@ -11,6 +11,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/simulate/device.hpp"
+#include "best_first.hpp"
 #include "held_at_least.hpp"
 #include "largest_fit.hpp"
 #include "lighter.hpp"
@@ -249,7 +250,8 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   result.base = base;
   result.varies_global_batch = space.vary_global_batch;
   std::vector<StepConfig> list = combinations(model, base, space);
-  result.too_large = drop_too_large(model, list);
+  const bool large = list.size() > space.simulate_up_to;
+  if (!large) result.too_large = drop_too_large(model, list);
   result.rows.resize(list.size());
   const unsigned threads =
       space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -258,7 +260,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   std::atomic<std::size_t> done{0};
   const auto tell = [&] {
     const std::size_t now = ++done;
-    if (space.progress) space.progress(now, simulations + shown);
+    if (space.progress) space.progress(now, std::max(now, simulations + shown));
   };
   const auto simulate = [&](std::size_t i) {
     Row& row = result.rows[i];
@@ -268,14 +270,25 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
     row.label = label_of(list[i]);
     tell();
   };
-  InTurn turns(list);
-  while (!turns.done()) {
-    const std::vector<std::size_t> next = turns.next();
-    simulations = list.size() - turns.skipped();
-    parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
-    for (std::size_t i : next) turns.simulated(i, result.rows[i].profile);
+  if (large) {
+    const Searched found =
+        search_best_first(model, list, result.rows, [&](const std::vector<std::size_t>& next) {
+          parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
+        });
+    simulations = found.simulated.size();
+    result.too_large = found.too_large;
+    result.too_heavy = found.too_heavy;
+    result.too_slow = found.too_slow;
+  } else {
+    InTurn turns(list);
+    while (!turns.done()) {
+      const std::vector<std::size_t> next = turns.next();
+      simulations = list.size() - turns.skipped();
+      parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
+      for (std::size_t i : next) turns.simulated(i, result.rows[i].profile);
+    }
+    result.too_heavy = turns.skipped();
   }
-  result.too_heavy = turns.skipped();
   std::erase_if(result.rows, [](const Row& row) { return row.label.empty(); });
   result.configurations = result.rows.size();
   shown = std::min(result.configurations, space.largest_batches);

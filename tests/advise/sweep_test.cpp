@@ -12,6 +12,7 @@
 #include "ac_advisor/reports/reports.hpp"
 #include "ac_advisor/reports/sweep_diff.hpp"
 #include "advise/held_at_least.hpp"
+#include "advise/least_costs.hpp"
 #include "advise/variants.hpp"
 #include "model/options_preset.hpp"
 
@@ -538,6 +539,92 @@ TEST_CASE("with TRL on one GPU offload is ranked beside recomputation, with its 
   const StepConfig eight = resolve_options({{"--framework", "trl"}, {"--world", "8"}});
   for (const advise::Axis& axis : advise::default_space(model, eight).axes)
     CHECK(axis.option != "--offload");
+}
+
+namespace {
+
+/// Several nodes of a small model, with one micro-batch size and few modes: small enough to be
+/// simulated whole.
+advise::Space many_layouts(const model::ModelSpec& model, const OptionList& hand) {
+  advise::Space space = advise::space_around(model, resolve_options(hand), hand);
+  space.largest_batches = 0;
+  space.set("--ac", {"none", "full", "selective", "every:2"});
+  space.set("--kernels", {"eager"});
+  space.set("--pp-schedule", {"1f1b", "gpipe", "interleaved:2"});
+  return space;
+}
+
+OptionList many_ranks(const char* gpu) {
+  return {{"--framework", "torchtitan"},
+          {"--world", "32"},
+          {"--batch", "2"},
+          {"--seq", "4096"},
+          {"--gpu", gpu}};
+}
+
+}  // namespace
+
+TEST_CASE("a search of many layouts shows the rows that simulating all of them shows") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  for (const char* gpu : {"h100-80gb", "l40s"}) {
+    CAPTURE(std::string(gpu));
+    const OptionList hand = many_ranks(gpu);
+    const StepConfig base = resolve_options(hand);
+    advise::Space space = many_layouts(model, hand);
+    space.simulate_up_to = 100000;
+    const advise::Sweep all = advise::sweep(model, base, space);
+    space.simulate_up_to = 0;
+    const advise::Sweep few = advise::sweep(model, base, space);
+    CHECK(few.too_slow + few.too_heavy + few.too_large > few.configurations);
+    CHECK(few.configurations + few.too_slow + few.too_heavy + few.too_large ==
+          all.configurations + all.too_heavy + all.too_large);
+    REQUIRE(few.rows.size() >= advise::exact_rows);
+    for (std::size_t i = 0; i < advise::exact_rows && all.rows[i].rank > 0; ++i) {
+      CHECK(few.rows[i].label == all.rows[i].label);
+      CHECK(few.rows[i].pareto == all.rows[i].pareto);
+    }
+    for (const advise::LayoutChoice& choice : advise::layouts(all)) {
+      const advise::Row& best = all.rows[choice.row];
+      if (!best.fits) continue;
+      const auto choices = advise::layouts(few);
+      const auto same = std::find_if(choices.begin(), choices.end(), [&](const auto& other) {
+        return other.tp == choice.tp && other.pp == choice.pp;
+      });
+      REQUIRE(same != choices.end());
+      CHECK(few.rows[same->row].label == best.label);
+    }
+    const advise::Sweep again = reports::sweep_from_json(reports::json(few), "sweep.json");
+    CHECK(again.too_slow == few.too_slow);
+  }
+}
+
+TEST_CASE("no simulated layout holds less, or takes less time, than its bounds") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList hand = many_ranks("h100-80gb");
+  const StepConfig base = resolve_options(hand);
+  const std::vector<StepConfig> list = advise::combinations(model, base, many_layouts(model, hand));
+  const advise::ReferenceSteps references(model, list);
+  std::size_t bounded = 0;
+  for (std::size_t i = 0; i < list.size(); i += 3) {
+    const StepConfig& c = list[i];
+    const profile::Profile p = advise::plan(model, c, false);
+    const double least = advise::seconds_at_least(model, c, references);
+    bounded += least > 0.5 * p.time.step ? 1 : 0;
+    CHECK(least <= p.time.step);
+    CHECK(advise::held_at_least(model, c, &references) <= p.memory.peak_allocated);
+  }
+  CHECK(bounded > list.size() / 6);
+}
+
+TEST_CASE("405B on 16,384 ranks has more than 20,000 layouts") {
+  const model::ModelSpec model = model::load_model("llama-3.1-405b");
+  const OptionList hand{{"--framework", "torchtitan"},
+                        {"--world", "16384"},
+                        {"--batch", "1"},
+                        {"--grad-accum", "16"},
+                        {"--seq", "8192"}};
+  const StepConfig base = resolve_options(hand);
+  CHECK(advise::combinations(model, base, advise::space_around(model, base, hand)).size() > 20000);
 }
 
 }  // namespace ac_advisor::test

@@ -73,7 +73,13 @@ struct Sweep {
   /// Pipelines that are not simulated: what a rank holds in any case is beyond the device; a
   /// lighter one allocates more than it has.
   std::size_t too_large = 0, too_heavy = 0;
+  /// Not simulated either: even the least that its step can take is slower than the rows that are
+  /// ranked up to `exact_rows`, and than the best of its layout. Of a large space alone.
+  std::size_t too_slow = 0;
 };
+
+/// Of a large space so many rows from the first are those of all of its configurations.
+inline constexpr std::size_t exact_rows = 20;
 
 /// One option that a sweep varies, and the texts that it takes.
 struct Axis {
@@ -92,8 +98,12 @@ struct Space {
   /// Off: the sequences of a step stay, and --batch divides them into micro-batches.
   bool vary_global_batch = false;
   std::size_t largest_batches =
-      20;                ///< for so many rows from the first the most that fits is sought
-  unsigned threads = 0;  ///< 0: one a core
+      20;                        ///< for so many rows from the first the most that fits is sought
+  unsigned threads = 0;          ///< 0: one a core
+  bool available_alone = false;  ///< what the framework lacks is no row
+  /// A space of more configurations is searched: what cannot be among the rows that are shown is
+  /// not simulated (docs/layouts.md, Many layouts).
+  std::size_t simulate_up_to = 1000;
 
   /// Replaces the axis's values, or adds it as the innermost.
   void set(const std::string& option, std::vector<std::string> values);
@@ -101,7 +111,8 @@ struct Space {
   void keep(const std::string& option, const StepConfig& base);
 };
 /// AC × scope × loss × kernels (× sharding at world > 1) × micro-batches that make the same global
-/// batch: the base's, the two next smaller, the next larger.
+/// batch: the base's, the two next smaller, the next larger. TorchTitan on several nodes: all of
+/// its layouts (docs/layouts.md, Many layouts).
 [[nodiscard]] Space default_space(const model::ModelSpec& model, const StepConfig& base);
 /// The same without what `by_hand` has settled; --batch is only where it starts.
 /// `vary_global_batch`: varying_space's batches.

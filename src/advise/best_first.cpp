@@ -1,0 +1,136 @@
+#include "best_first.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "ac_advisor/simulate/device.hpp"
+#include "held_at_least.hpp"
+#include "largest_fit.hpp"
+#include "least_costs.hpp"
+#include "lighter.hpp"
+
+namespace ac_advisor::advise {
+namespace {
+
+/// Simulated at once: the same on any number of threads, so that the rows are.
+constexpr std::size_t at_once = 16;
+
+double tokens(const StepConfig& c) {
+  return static_cast<double>(c.run.batch * c.run.seq) * static_cast<double>(c.run.grad_accum) *
+         static_cast<double>(c.layout.data_ranks());
+}
+
+class BestFirst {
+ public:
+  BestFirst(const model::ModelSpec& model, const std::vector<StepConfig>& list,
+            const std::vector<Row>& rows)
+      : list_(list),
+        rows_(rows),
+        group_(comparable_groups(list)),
+        state_(list.size(), State::waits),
+        most_tokens_(list.size(), std::numeric_limits<double>::infinity()) {
+    const ReferenceSteps references(model, list);
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const StepConfig& c = list[i];
+      if (held_at_least(model, c, &references) > simulate::find_device(c.device.gpu).usable_bytes) {
+        state_[i] = State::left_out;
+        ++found_.too_large;
+        continue;
+      }
+      const double least = seconds_at_least(model, c, references);
+      if (least > 0) most_tokens_[i] = tokens(c) / least;
+      const auto [lightest, is_new] = lightest_.try_emplace(group_[i], i);
+      if (!is_new && lighter_in_group(c, list[lightest->second])) lightest->second = i;
+      order_.push_back(i);
+    }
+    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return most_tokens_[a] > most_tokens_[b];
+    });
+  }
+
+  Searched run(const std::function<void(const std::vector<std::size_t>&)>& simulate) {
+    for (std::vector<std::size_t> next = choose(); !next.empty(); next = choose()) {
+      simulate(next);
+      for (const std::size_t i : next) learn(i);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  enum class State : std::uint8_t { waits, chosen, simulated, left_out };
+  using Split = std::tuple<std::int64_t, std::int64_t>;
+  [[nodiscard]] Split split_of(std::size_t i) const {
+    return {list_[i].layout.tp, list_[i].layout.pp};
+  }
+
+  std::vector<std::size_t> choose() {
+    std::vector<std::size_t> next;
+    std::erase_if(order_, [&](std::size_t i) { return state_[i] != State::waits; });
+    for (const std::size_t i : order_) {
+      if (next.size() == at_once) break;
+      if (state_[i] != State::waits) continue;
+      if (leave_out(i)) continue;
+      // What the lightest allocates may be too much, and then nobody of the group is simulated.
+      const std::size_t first = lightest_.at(group_[i]);
+      const std::size_t chosen =
+          state_[first] == State::waits && lighter_in_group(list_[first], list_[i]) ? first : i;
+      if (chosen == i && state_[first] == State::chosen) continue;
+      state_[chosen] = State::chosen;
+      next.push_back(chosen);
+    }
+    return next;
+  }
+
+  bool leave_out(std::size_t i) {
+    const std::vector<std::size_t>& heavy = too_heavy_[group_[i]];
+    const bool heavier = std::any_of(heavy.begin(), heavy.end(), [&](std::size_t j) {
+      return lighter_in_group(list_[j], list_[i]);
+    });
+    const auto of_layout = best_.find(split_of(i));
+    const bool slower = fastest_.size() == exact_rows && most_tokens_[i] < fastest_.back() &&
+                        of_layout != best_.end() && most_tokens_[i] < of_layout->second;
+    if (!heavier && !slower) return false;
+    ++(heavier ? found_.too_heavy : found_.too_slow);
+    state_[i] = State::left_out;
+    return true;
+  }
+
+  void learn(std::size_t i) {
+    const Row& row = rows_[i];
+    state_[i] = State::simulated;
+    found_.simulated.push_back(i);
+    if (!tried(row.profile).allocates) too_heavy_[group_[i]].push_back(i);
+    if (!row.fits || !row.unavailable.empty()) return;
+    const double rate = row.profile.time.tokens_per_second;
+    double& best = best_[split_of(i)];
+    best = std::max(best, rate);
+    fastest_.insert(std::upper_bound(fastest_.begin(), fastest_.end(), rate, std::greater<>()),
+                    rate);
+    if (fastest_.size() > exact_rows) fastest_.pop_back();
+  }
+
+  const std::vector<StepConfig>& list_;
+  const std::vector<Row>& rows_;
+  std::vector<std::size_t> group_;
+  std::vector<State> state_;
+  std::vector<double> most_tokens_;  ///< a second, at least_seconds
+  std::vector<std::size_t> order_;   ///< by that, of those that wait
+  std::map<std::size_t, std::size_t> lightest_;
+  std::map<std::size_t, std::vector<std::size_t>> too_heavy_;  ///< simulated ones, by group
+  std::map<Split, double> best_;                               ///< tokens a second, that fit
+  std::vector<double> fastest_;                                ///< the same of all, descending
+  Searched found_;
+};
+
+}  // namespace
+
+Searched search_best_first(const model::ModelSpec& model, const std::vector<StepConfig>& list,
+                           const std::vector<Row>& rows,
+                           const std::function<void(const std::vector<std::size_t>&)>& simulate) {
+  return BestFirst(model, list, rows).run(simulate);
+}
+
+}  // namespace ac_advisor::advise
