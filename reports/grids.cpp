@@ -124,23 +124,22 @@ std::string layout_note(const advise::Sweep& sweep) {
   if (any([](const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }) &&
       any([](const StepConfig& c) { return c.layout.tp * c.layout.pp > 1; }))
     parts.emplace_back("with tp or pp blocks are planned eager alone, not compiled");
-  const char* const what = sweep.too_slow > 0 ? "layouts" : "pipelines";
   if (sweep.too_large > 0)
     parts.push_back(
-        fmt::format("not simulated: {} {} of which a rank's parameters, "
+        fmt::format("not simulated: {} layouts of which a rank's parameters, "
                     "gradients, moments and what blocks save alone need more than the "
                     "device has",
-                    grouped(static_cast<std::int64_t>(sweep.too_large)), what));
+                    grouped(static_cast<std::int64_t>(sweep.too_large))));
   if (sweep.too_heavy > 0)
     parts.push_back(
-        fmt::format("not simulated: {} {} that with a smaller micro-batch, full "
+        fmt::format("not simulated: {} layouts that with a smaller micro-batch, full "
                     "checkpointing or more ranks a shard already allocate more than the device has",
-                    grouped(static_cast<std::int64_t>(sweep.too_heavy)), what));
+                    grouped(static_cast<std::int64_t>(sweep.too_heavy))));
   if (sweep.too_slow > 0)
-    parts.push_back(
-        fmt::format("not simulated: {} whose kernels, collectives of layers and wait for stages "
-                    "alone take longer than the step of rank {} and of the best of their layout",
-                    grouped(static_cast<std::int64_t>(sweep.too_slow)), advise::exact_rows));
+    parts.push_back(fmt::format(
+        "not simulated: {} layouts whose kernels, collectives of layers and wait for stages "
+        "alone take longer than the step of rank {} and of the best of their layout",
+        grouped(static_cast<std::int64_t>(sweep.too_slow)), advise::exact_rows));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -70,6 +70,18 @@ def whole_models():
         yield case("llama1b_4layers", 2, 2048, "none", **options, **whole)
     yield case("llama1b_4layers", 3, 1000, "none", **whole)
     yield case("small_llama", 2, 512, "none", **whole)
+    for budget in (0.9, 0.3, 0.1):
+        yield case("llama1b", 8, 2048, f"memory-budget:{budget}", **whole)
+    yield case("llama1b_4layers", 1, 2048, "none", **whole)
+    yield case("llama1b_4layers", 1, 1000, "full", **whole)
+    for model in ("qwen2_05b_4layers", "mistral7b_4layers", "qwen3_06b_4layers"):
+        for budget in (0.7, 0.5, 0.2):
+            yield case(model, 2, 2048, f"memory-budget:{budget}", **whole)
+    for model in ("smollm3_3b_4layers", "olmo2_7b_4layers"):
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, **whole)
+    yield case("qwen3_06b_4layers", 2, 2048, "every:3", **whole)
+    yield case("mistral7b_4layers", 1, 1000, "every:2", grad_accum=2, **whole)
 
 
 def compiled_blocks(model):

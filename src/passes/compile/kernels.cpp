@@ -1,9 +1,9 @@
 // Launches of one compiled graph. What is followed of torch/_inductor (v2.11): pointwise nodes are
 // written into their readers (lowering.py, ir.py: Pointwise.inner_fn) unless a result, a reduction
-// or a library's kernel needs them in memory (ir.py: realize); kernels over one iteration space
-// that share a buffer are one (scheduler.py: can_fuse_vertical, can_fuse_horizontal), a sum over
-// rows among them (codegen/simd.py: MixOrderReduction); a pointwise kernel writes over what it
-// reads last (scheduler.py: can_inplace).
+// or a library's kernel needs them in memory, or they would read or compute too much (ir.py:
+// realize; expressions.hpp); which nodes are one kernel (fusion.hpp), in which order they run and
+// whose memory they take over (memory_order.hpp); a pointwise kernel writes over what it reads last
+// (scheduler.py: can_inplace).
 #include "kernels.hpp"
 
 #include <algorithm>
@@ -44,9 +44,11 @@ class Writer {
         given_(graph.nodes.size(), -1),
         realized_(graph.nodes.size(), false),
         needed_(graph.nodes.size(), false),
-        moves_(graph.nodes.size(), false),
         kernel_of_(graph.nodes.size(), -1),
         reads_of_(graph.nodes.size()),
+        read_in_parts_(graph.nodes.size()),
+        loads_of_(graph.nodes.size()),
+        pads_(graph.nodes.size(), false),
         results_(results.begin(), results.end()) {
     for (std::size_t i = 0; i < given.size(); ++i)
       given_[static_cast<std::size_t>(given[i])] = static_cast<std::int32_t>(i);
@@ -169,23 +171,26 @@ class Writer {
     }
   }
 
+  /// Where an operand is read: at the place that is written, with heads and tokens the other way
+  /// round, or in parts.
+  struct Place {
+    bool permuted = false, in_parts = false;
+  };
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
-  /// `elsewhere`: not at the places that it writes.
-  void collect_reads(NodeId n, NodeId made, bool elsewhere, SchedulerNode& into) {
+  void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
-    elsewhere = elsewhere || (t == Target::permute && node(n).shape.rank() == 4) ||
-                t == Target::slice || t == Target::cat || t == Target::slice_scatter;
+    if (t == Target::pad) pads_[static_cast<std::size_t>(made)] = true;
+    place.permuted = place.permuted || (t == Target::permute && node(n).shape.rank() == 4);
+    place.in_parts = place.in_parts || t == Target::slice || t == Target::cat ||
+                     t == Target::slice_scatter || t == Target::split;
     for (NodeId in : node(n).inputs) {
-      const Target next = node(in).target;
-      if (next == Target::slice || next == Target::cat || next == Target::slice_scatter ||
-          next == Target::split)
-        moves_[static_cast<std::size_t>(made)] = true;
-      if (is_given(in) || realized(in)) {
-        into.reads.insert(in);
-        if (elsewhere) into.elsewhere.insert(in);
-      } else {
-        collect_reads(in, made, elsewhere, into);
+      if (!is_given(in) && !realized(in)) {
+        collect_reads(in, made, place, into);
+        continue;
       }
+      if (into.reads.insert(in).second) loads_of_[static_cast<std::size_t>(made)].push_back(in);
+      if (place.permuted || place.in_parts) into.elsewhere.insert(in);
+      if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
     }
   }
 
@@ -210,13 +215,11 @@ class Writer {
     if (made.sort == Sort::library)
       for (NodeId in : node(n).inputs) made.reads.insert(buffer(in));
     else
-      collect_reads(n, n, false, made);
+      collect_reads(n, n, {}, made);
     if (node(n).has_tensor)
       made.writes = {n};
     else
       for (NodeId user : node(n).users) made.writes.push_back(user);
-    const Target t = node(n).target;
-    if (t == Target::cat || t == Target::slice_scatter) moves_[static_cast<std::size_t>(n)] = true;
     return made;
   }
 
@@ -424,21 +427,41 @@ class Writer {
     out_.launches.push_back(std::move(launch));
   }
 
+  /// The nodes of a kernel that `n` needs.
+  [[nodiscard]] std::set<NodeId> ancestors(NodeId n, const Kernel& kernel) const {
+    std::set<NodeId> found;
+    std::vector<NodeId> rest{n};
+    while (!rest.empty()) {
+      const NodeId current = rest.back();
+      rest.pop_back();
+      for (NodeId read : reads_of_[static_cast<std::size_t>(current)]) {
+        const bool inside =
+            std::find(kernel.writes.begin(), kernel.writes.end(), read) != kernel.writes.end();
+        if (inside && found.insert(read).second) rest.push_back(read);
+      }
+    }
+    return found;
+  }
+
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
-  /// still reads, at the places that it writes.
+  /// still reads, what it needs aside, at the places that it writes.
   std::int32_t memory_for(NodeId n, const Kernel& kernel, std::set<NodeId>& taken) {
     if (node(n).target == Target::index_put) {
       overwritten_.insert(buffer(node(n).inputs[0]));
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }
-    if (sort_of(n) != Sort::pointwise || moves_[static_cast<std::size_t>(n)]) return -1;
+    // Where the loss pads its labels within the kernel, its rows are walked over otherwise than the
+    // logits' (a memory budget of 0: tests/oracle/compile_peaks.json).
+    if (sort_of(n) != Sort::pointwise || pads_[static_cast<std::size_t>(n)]) return -1;
+    const std::set<NodeId> before = ancestors(n, kernel);
     const auto readers = [&](NodeId read) {
       return std::count_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId w) {
-        return reads_of_[static_cast<std::size_t>(w)].contains(read);
+        return !before.contains(w) && reads_of_[static_cast<std::size_t>(w)].contains(read);
       });
     };
-    for (NodeId read : reads_of_[static_cast<std::size_t>(n)]) {
+    for (NodeId read : loads_of_[static_cast<std::size_t>(n)]) {
       if (!kernel.reads.contains(read) || readers(read) != 1) continue;
+      if (read_in_parts_[static_cast<std::size_t>(n)].contains(read)) continue;
       const std::int32_t from = number_[static_cast<std::size_t>(read)];
       const bool own = is_given(read) ? donated_[static_cast<std::size_t>(from)] : !is_result(read);
       if (!own || taken.contains(read) || uses_[static_cast<std::size_t>(read)] != 1 ||
@@ -571,11 +594,14 @@ class Writer {
 
   const JointGraph& g_;
   std::vector<std::int32_t> given_, number_;
-  std::vector<bool> donated_, realized_, needed_, visited_, moves_;
+  std::vector<bool> donated_, realized_, needed_, visited_;
   std::vector<std::int32_t> kernel_of_;
-  std::vector<std::set<NodeId>> reads_of_;  ///< of a realized node
-  std::map<NodeId, std::int32_t> views_;    ///< of a buffer, in another shape
-  std::map<NodeId, NodeId> tails_;          ///< of a sum over rows: what alone is made of it
+  std::vector<std::set<NodeId>> reads_of_;       ///< of a realized node
+  std::vector<std::set<NodeId>> read_in_parts_;  ///< of those, not whole
+  std::vector<std::vector<NodeId>> loads_of_;    ///< the same in the order in which it loads them
+  std::vector<bool> pads_;                       ///< a realized node's labels, by itself
+  std::map<NodeId, std::int32_t> views_;         ///< of a buffer, in another shape
+  std::map<NodeId, NodeId> tails_;               ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;
   std::vector<Kernel> kernels_;
   std::vector<std::int32_t> order_;

@@ -205,13 +205,17 @@ Unit compile_unit(const JointGraph& joint, double budget) {
   std::vector<NodeId> given = inputs;
   given.insert(given.end(), saved.begin(), saved.end());
   given.insert(given.end(), tangents.begin(), tangents.end());
-  // Donated buffers: what was saved and is no output of the forward
+  // Donated buffers: what was saved and is no memory of the forward's outputs
   // (torch/_functorch/_aot_autograd/graph_compile.py, v2.11: collect_bw_donated_buffer_idxs).
   std::vector<bool> donated(given.size(), false);
+  const auto whole = [&](NodeId n) {
+    while (row(joint.node(n).target).view) n = joint.node(n).inputs[0];
+    return n;
+  };
+  std::set<NodeId> outputs;
+  for (NodeId n : joint.forward_outputs) outputs.insert(whole(n));
   for (std::size_t i = 0; i < saved.size(); ++i)
-    donated[inputs.size() + i] =
-        std::find(joint.forward_outputs.begin(), joint.forward_outputs.end(), saved[i]) ==
-        joint.forward_outputs.end();
+    donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
   const OwnGraph own = backward_graph(joint, given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results);
   for (std::size_t i = 1; i < tangents.size(); ++i)
