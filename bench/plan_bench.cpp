@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -99,12 +100,57 @@ void sweep_1000(benchmark::State& state) {
   base.layout.shard = Sharding::fsdp2;
   advise::Space space = advise::default_space(model, base);
   space.set("--batch", {"1", "2", "3", "4", "5", "6", "8", "10", "12", "16"});
+  space.simulate_up_to = std::numeric_limits<std::size_t>::max();
   std::size_t configurations = 0;
   for (auto _ : state) {
     const advise::Sweep sweep = advise::sweep(model, base, space);
     configurations = sweep.configurations;
   }
   state.counters["configurations"] = static_cast<double>(configurations);
+}
+
+/// TorchTitan's layouts of 16,384 ranks, most of them excluded by bounds (docs/layouts.md).
+void layouts_of_405b(benchmark::State& state) {
+  const model::ModelSpec model =
+      model::parse_config(config_text("llama-3.1-405b"), "llama-3.1-405b", "llama-3.1-405b");
+  const OptionList typed{{"--framework", "torchtitan"},
+                         {"--world", "16384"},
+                         {"--batch", "1"},
+                         {"--grad-accum", "16"},
+                         {"--seq", "8192"}};
+  const advise::Resolved resolved = advise::resolve(model, typed);
+  std::size_t simulated = 0, bounded = 0;
+  for (auto _ : state) {
+    const advise::Sweep sweep = advise::sweep(
+        model, resolved.config, advise::space_around(model, resolved.config, resolved.options));
+    simulated = sweep.configurations;
+    bounded = sweep.too_large + sweep.too_heavy + sweep.too_slow;
+  }
+  state.counters["simulated"] = static_cast<double>(simulated);
+  state.counters["bounded"] = static_cast<double>(bounded);
+}
+
+/// A compiled step of Llama-3.1-8B beside an eager one: range 0 each block, 1 the model as one
+/// graph.
+void compiled_8b(benchmark::State& state) {
+  const model::ModelSpec model =
+      model::parse_config(config_text("llama-3.1-8b"), "llama-3.1-8b", "llama-3.1-8b");
+  StepConfig eager = documented();
+  eager.run.attention = Attention::cudnn;
+  StepConfig compiled = eager;
+  compiled.memory.kernels = Kernels::compiled;
+  compiled.memory.compile_unit = state.range(0) == 1 ? CompileUnit::model : CompileUnit::block;
+  using Clock = std::chrono::steady_clock;
+  std::chrono::duration<double> of_compiled{}, of_eager{};
+  for (auto _ : state) {
+    const auto begin = Clock::now();
+    benchmark::DoNotOptimize(advise::plan(model, compiled, false).memory.peak_allocated);
+    const auto middle = Clock::now();
+    benchmark::DoNotOptimize(advise::plan(model, eager, false).memory.peak_allocated);
+    of_compiled += middle - begin;
+    of_eager += Clock::now() - middle;
+  }
+  state.counters["times eager's"] = of_compiled / of_eager;
 }
 
 BENCHMARK(llama_1b)->Unit(benchmark::kMicrosecond);
@@ -117,6 +163,8 @@ BENCHMARK(llama_1b_tokens)
     ->Args({8, 2048})
     ->Args({64, 8192})
     ->Unit(benchmark::kMicrosecond);
+BENCHMARK(compiled_8b)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(layouts_of_405b)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(sweep_1000)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
