@@ -27,6 +27,10 @@ void check_all(const Setting& s) {
     s.refuse("--kernels compiled",
              "it does not compile blocks one by one; export to torchtitan or hf, or use --kernels "
              "eager");
+  if (s.c.memory.compile_unit == CompileUnit::model && s.target.name != hf.name)
+    s.refuse("--compile-unit model",
+             "it does not compile the model with its loss as one graph; export to hf, or use "
+             "--compile-unit block");
   if (s.c.megatron() && s.target.name != megatron.name)
     s.refuse(std::string("--transformer-impl ") + to_option(s.c.run.transformer_impl),
              "the plan is of Megatron-core's own step; export to megatron");
@@ -152,7 +156,8 @@ void note_all(const Setting& s, ExportResult& out) {
     out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
   if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
-  if (s.c.memory.kernels == Kernels::compiled && s.target.name == hf.name)
+  if (s.c.memory.kernels == Kernels::compiled && s.c.memory.compile_unit == CompileUnit::block &&
+      s.target.name == hf.name)
     out.notes.emplace_back(
         "no switch compiles blocks one by one (torch_compile is the whole model's): in code, "
         "before "

@@ -108,6 +108,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "whose step() is that of torch.optim.Muon over the blocks' matrices, then fused AdamW's "
         "over all other parameters");
   text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
+  if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
   if (s.c.memory.offload == Offload::activations) {

@@ -186,6 +186,12 @@ TEST_CASE("blocks are compiled by a switch of torchtitan's, by hand in hf, and n
   c.memory.loss = LossKind::ce;
   CHECK(says(exported("hf", llama_8b(), c), {"block.compile(fullgraph=True)"}));
   CHECK(says(error("deepspeed", llama_8b(), c), {"--kernels compiled", "torchtitan or hf"}));
+  c.memory.compile_unit = CompileUnit::model;
+  c.run.attention = Attention::cudnn;
+  CHECK(says(exported("hf", llama_8b(), c), {"\ntorch_compile: true\n"}));
+  CHECK_FALSE(says(exported("hf", llama_8b(), c), {"block.compile"}));
+  CHECK(says(error("torchtitan", llama_8b(), c), {"--compile-unit model", "export to hf"}));
+  c.memory.compile_unit = CompileUnit::block;
   c.memory.ac = AcMode::memory_budget;
   c.memory.memory_budget = 0.5;
   CHECK(says(error("torchtitan", llama_8b(), c),

@@ -556,7 +556,7 @@ advise::Space many_layouts(const model::ModelSpec& model, const OptionList& hand
 
 OptionList many_ranks(const char* gpu) {
   return {{"--framework", "torchtitan"},
-          {"--world", "32"},
+          {"--world", "16"},
           {"--batch", "2"},
           {"--seq", "4096"},
           {"--gpu", gpu}};
@@ -605,7 +605,7 @@ TEST_CASE("no simulated layout holds less, or takes less time, than its bounds")
   const std::vector<StepConfig> list = advise::combinations(model, base, many_layouts(model, hand));
   const advise::ReferenceSteps references(model, list);
   std::size_t bounded = 0;
-  for (std::size_t i = 0; i < list.size(); i += 3) {
+  for (std::size_t i = 0; i < list.size(); i += 7) {
     const StepConfig& c = list[i];
     const profile::Profile p = advise::plan(model, c, false);
     const double least = advise::seconds_at_least(model, c, references);
@@ -613,7 +613,7 @@ TEST_CASE("no simulated layout holds less, or takes less time, than its bounds")
     CHECK(least <= p.time.step);
     CHECK(advise::held_at_least(model, c, &references) <= p.memory.peak_allocated);
   }
-  CHECK(bounded > list.size() / 6);
+  CHECK(bounded > list.size() / 14);
 }
 
 TEST_CASE("405B on 16,384 ranks has more than 20,000 layouts") {
