@@ -11,17 +11,13 @@
 #include "largest_fit.hpp"
 #include "least_costs.hpp"
 #include "lighter.hpp"
+#include "plan_rank.hpp"
 
 namespace ac_advisor::advise {
 namespace {
 
 /// Simulated at once: the same on any number of threads, so that the rows are.
 constexpr std::size_t at_once = 16;
-
-double tokens(const StepConfig& c) {
-  return static_cast<double>(c.run.batch * c.run.seq) * static_cast<double>(c.run.grad_accum) *
-         static_cast<double>(c.layout.data_ranks());
-}
 
 class BestFirst {
  public:
@@ -41,7 +37,7 @@ class BestFirst {
         continue;
       }
       const double least = seconds_at_least(model, c, references);
-      if (least > 0) most_tokens_[i] = tokens(c) / least;
+      if (least > 0) most_tokens_[i] = tokens_of_step(c) / least;
       const auto [lightest, is_new] = lightest_.try_emplace(group_[i], i);
       if (!is_new && lighter_in_group(c, list[lightest->second])) lightest->second = i;
       order_.push_back(i);

@@ -275,6 +275,12 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   return plan_pipeline(model, requested, detail);
 }
 
+double tokens_of_step(const StepConfig& config) {
+  return static_cast<double>(config.run.batch * config.run.seq) *
+         static_cast<double>(config.run.grad_accum) *
+         static_cast<double>(config.layout.data_ranks());
+}
+
 RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   profile::Profile result;
   StepConfig config = requested;
@@ -312,10 +318,7 @@ RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, b
   result.time.launch_bound = time.launch_bound;
   result.time.communication_exposed = time.communication_exposed;
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
-  const double tokens = static_cast<double>(config.run.batch * config.run.seq) *
-                        static_cast<double>(config.run.grad_accum) *
-                        static_cast<double>(config.layout.data_ranks());
-  result.time.tokens_per_second = tokens / time.step;
+  result.time.tokens_per_second = tokens_of_step(config) / time.step;
   const double peak = device.peak_flops(config.precision.compute_dtype);
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);

@@ -5,6 +5,9 @@
 
 namespace ac_advisor::advise {
 
+/// That all ranks together see in a step.
+[[nodiscard]] double tokens_of_step(const StepConfig& config);
+
 /// One rank's step; its clock is that of the rank alone.
 struct RankPlan {
   profile::Profile profile;

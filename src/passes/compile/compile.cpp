@@ -25,10 +25,12 @@ struct Block {
   ValueId output = no_id;
 };
 
-/// Emits a forward graph's launches. Its first results are the program's values `outputs`; what
-/// else it returns is saved, and joins the `inputs`.
-void write_forward(ir::Program& p, const ir::CompiledGraph& graph, std::vector<ValueId>& inputs,
-                   std::span<const ValueId> outputs, ir::ModulePath unit) {
+/// Emits a forward graph's launches, and the autograd node whose backward is the program's compiled
+/// graph `backward`. The first results are the program's values `outputs`; what else the graph
+/// returns is saved, and joins the node's `inputs`.
+void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t backward,
+                std::vector<ValueId> inputs, std::span<const ValueId> outputs,
+                ir::ModulePath unit) {
   std::vector<ValueId> values = inputs;
   const auto output_of = [&](std::int32_t number) {
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -60,6 +62,20 @@ void write_forward(ir::Program& p, const ir::CompiledGraph& graph, std::vector<V
            launch.attributes);
   for (ValueId v : p.values_of(graph, values, std::span(graph.results).subspan(outputs.size())))
     inputs.push_back(v);
+  p.emit(OpKind::compiled_unit, ir::Phase::forward, unit, inputs, outputs.first(1),
+         ir::CompiledUnit{backward});
+}
+
+double memory_budget(const StepConfig& config) {
+  return config.memory.ac == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
+}
+bool runs_cudnn(const StepConfig& config) { return config.run.attention != Attention::flash; }
+
+/// The number of a unit's backward in the program, which has its kernels' bodies, too.
+std::int32_t add_backward(ir::Program& p, compile::Unit& unit) {
+  for (ir::CompiledGraph* graph : {&unit.forward, &unit.backward}) p.own_bodies(*graph);
+  p.compiled.push_back(unit.backward);
+  return static_cast<std::int32_t>(p.compiled.size()) - 1;
 }
 
 class BlockCompiler {
@@ -145,16 +161,11 @@ class BlockCompiler {
     const auto [found, is_new] = known_.try_emplace(key, units_.size());
     written.unit = found->second;
     if (!is_new) return written;
-    const compile::TraceOptions options{config_.run.attention != Attention::flash,
-                                        checkpointed(block)};
-    const double budget =
-        config_.memory.ac == AcMode::memory_budget ? config_.memory.memory_budget : 1.0;
+    const compile::TraceOptions options{runs_cudnn(config_), checkpointed(block)};
     units_.push_back(compile::compile_unit(
-        compile::trace_block(p_, block.first, block.end, block.output, options), budget));
-    for (ir::CompiledGraph* graph : {&units_.back().forward, &units_.back().backward})
-      p_.own_bodies(*graph);
-    p_.compiled.push_back(units_.back().backward);
-    backwards_.push_back(static_cast<std::int32_t>(p_.compiled.size()) - 1);
+        compile::trace_block(p_, block.first, block.end, block.output, options),
+        memory_budget(config_)));
+    backwards_.push_back(add_backward(p_, units_.back()));
     return written;
   }
 
@@ -166,12 +177,8 @@ class BlockCompiler {
   }
 
   void write(const Block& block, const Written& written, std::int16_t index) {
-    const compile::Unit& unit = units_[written.unit];
-    std::vector<ValueId> inputs = written.inputs;
-    write_forward(p_, unit.forward, inputs, {&block.output, 1}, {index, ir::Module::block});
-    const ir::CompiledUnit attributes{backwards_[written.unit]};
-    p_.emit(OpKind::compiled_unit, ir::Phase::forward, {index, ir::Module::block}, inputs,
-            std::span<const ValueId>(&block.output, 1), attributes);
+    write_unit(p_, units_[written.unit].forward, backwards_[written.unit], written.inputs,
+               {&block.output, 1}, {index, ir::Module::block});
   }
 
   StepProgram& s_;
@@ -191,21 +198,15 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
     if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
   const ValueId logits = step.outputs.front();
   const compile::JointGraph joint =
-      compile::trace_model(p, first, end, logits, labels, config.run.attention != Attention::flash);
-  const double budget =
-      config.memory.ac == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
-  compile::Unit unit = compile::compile_unit(joint, budget);
-  for (ir::CompiledGraph* graph : {&unit.forward, &unit.backward}) p.own_bodies(*graph);
+      compile::trace_model(p, first, end, logits, labels, runs_cudnn(config));
+  compile::Unit unit = compile::compile_unit(joint, memory_budget(config));
   p.ops.resize(static_cast<std::size_t>(first));
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
   const ValueId results[] = {step.loss, logits};
-  write_forward(p, unit.forward, inputs, results, {-1, ir::Module::root});
-  p.compiled.push_back(std::move(unit.backward));
-  const ir::CompiledUnit attributes{static_cast<std::int32_t>(p.compiled.size()) - 1};
-  p.emit(OpKind::compiled_unit, ir::Phase::forward, {-1, ir::Module::root}, inputs,
-         std::span<const ValueId>(&step.loss, 1), attributes);
+  const std::int32_t backward = add_backward(p, unit);
+  write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});
   step.chains.clear();
 }
 

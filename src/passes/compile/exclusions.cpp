@@ -65,8 +65,7 @@ constexpr Exclusion of_compiled[] = {
      }},
     {"--compile-unit model, --attn other than cudnn",
      "the graph has a mask, which cuDNN's attention takes and flash does not: PyTorch falls back "
-     "to "
-     "its memory-efficient kernel, which is not planned compiled",
+     "to its memory-efficient kernel, which is not planned compiled",
      "give --attn cudnn (what an H100 runs), or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.run.attention != Attention::cudnn;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace ac_advisor::passes::compile {
@@ -127,11 +128,6 @@ class Fusion {
     return full && !depends(i, j) && !depends(j, i);
   }
 
-  [[nodiscard]] std::int64_t score_fusion_memory(const Fused& a, const Fused& b) const {
-    if (mix(a, b)) return a.space;
-    return shared(a, b, [](const BufferUse& use) { return use.bytes; });
-  }
-
   [[nodiscard]] bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
                                                      std::int64_t score) const {
     const auto single_user_inputs = [&](const Fused& node) {
@@ -155,13 +151,10 @@ class Fusion {
   }
 
   /// simd.py: can_fuse. Whether the loops of the two are the same.
-  [[nodiscard]] bool loops_meet(const Fused& a, const Fused& b) const {
-    if (a.reduces() && b.reduces()) {
-      if (a.space != b.space) return mix(a, b);
-      const bool alike = a.row_sums == b.row_sums && a.column_sums == b.column_sums &&
-                         a.rows == b.rows && a.columns == b.columns;
-      return alike || mix(a, b);
-    }
+  [[nodiscard]] static bool loops_meet(const Fused& a, const Fused& b) {
+    if (a.reduces() && b.reduces())
+      return a.space == b.space && a.row_sums == b.row_sums && a.column_sums == b.column_sums &&
+             a.rows == b.rows && a.columns == b.columns;
     if (!a.reduces() && !b.reduces()) return a.space == b.space;
     const Fused &sums = a.reduces() ? a : b, &other = a.reduces() ? b : a;
     return sums.row_sums && (other.space == sums.space || other.space == sums.rows);
@@ -176,23 +169,26 @@ class Fusion {
     return shared(a, b, [](const BufferUse& use) { return use.elements; }) >= a.space;
   }
 
-  [[nodiscard]] bool can_fuse(std::int32_t i, std::int32_t j) const {
+  /// can_fuse, and score_fusion_memory where it is so.
+  [[nodiscard]] std::optional<std::int64_t> score_if_fusable(std::int32_t i, std::int32_t j) const {
     const Fused &a = fused(i), &b = fused(j);
-    if (a.library || b.library || (b.mixed() && !a.mixed())) return false;
-    if (a.mixed() ? !mixed_takes(a, b) : !loops_meet(a, b)) return false;
-    const std::int64_t score = score_fusion_memory(a, b);
-    if (score == 0) return false;
-    if (depends(i, j)) return false;  // node1 must go before node2
-    if (can_fusion_increase_peak_memory(a, b, score)) return false;
-    if (depends(j, i)) {
-      // fusable_read_and_write: what the one writes the other reads at the same places; a
-      // reduction's reader takes over its loops.
-      return a.reduces() || std::none_of(a.writes.begin(), a.writes.end(), [&](NodeId buffer) {
-               return b.elsewhere.contains(buffer);
-             });
-    }
-    if (a.copies != b.copies) return false;
-    return mix(a, b) || (score >= least_score && distance(a, b) <= farthest);
+    if (a.library || b.library || (b.mixed() && !a.mixed())) return std::nullopt;
+    const bool mixes = mix(a, b);
+    if (a.mixed() ? !mixed_takes(a, b) : !mixes && !loops_meet(a, b)) return std::nullopt;
+    const std::int64_t score =
+        mixes ? a.space : shared(a, b, [](const BufferUse& use) { return use.bytes; });
+    if (score == 0 || can_fusion_increase_peak_memory(a, b, score)) return std::nullopt;
+    if (mixes) return score;
+    if (depends(i, j)) return std::nullopt;  // node1 must go before node2
+    // fusable_read_and_write: what the one writes the other reads at the same places; a reduction's
+    // reader takes over its loops.
+    const bool fuses =
+        depends(j, i)
+            ? a.reduces() ||
+                  std::none_of(a.writes.begin(), a.writes.end(),
+                               [&](NodeId buffer) { return b.elsewhere.contains(buffer); })
+            : a.copies == b.copies && score >= least_score && distance(a, b) <= farthest;
+    return fuses ? std::optional(score) : std::nullopt;
   }
 
   void join(std::int32_t into, std::int32_t from) {
@@ -238,10 +234,12 @@ class Fusion {
       });
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t k = i + 1; k < group.size() && k <= i + pairwise_attempts; ++k) {
-          if (!seen.emplace(group[i], group[k]).second || !can_fuse(group[i], group[k])) continue;
+          if (!seen.emplace(group[i], group[k]).second) continue;
+          const std::optional<std::int64_t> score = score_if_fusable(group[i], group[k]);
+          if (!score) continue;
           const Fused &a = fused(group[i]), &b = fused(group[k]);
-          pairs.push_back({a.reduces() == b.reduces(), score_fusion_memory(a, b), -distance(a, b),
-                           group[i], group[k]});
+          pairs.push_back(
+              {a.reduces() == b.reduces(), *score, -distance(a, b), group[i], group[k]});
         }
     }
     std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
@@ -255,7 +253,7 @@ class Fusion {
     bool changed = false;
     for (const Pair& pair : pairs) {
       const std::int32_t a = now(pair.a), b = now(pair.b);
-      if (a == b || !can_fuse(a, b) || creates_cycle(a, b)) continue;
+      if (a == b || !score_if_fusable(a, b) || creates_cycle(a, b)) continue;
       join(a, b);
       into[b] = a;
       changed = true;

@@ -71,6 +71,11 @@ static_assert([] {
 
 const TargetRow& row(Target target) { return target_table[static_cast<std::size_t>(target)]; }
 
+bool is_attention(Target target) {
+  return target == sdpa_cudnn || target == sdpa_flash || target == sdpa_cudnn_backward ||
+         target == sdpa_flash_backward;
+}
+
 std::int64_t Node::bytes() const {
   return has_tensor ? ir::checked_mul(shape.numel(), size_of(dtype)) : 0;
 }

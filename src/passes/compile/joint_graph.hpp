@@ -19,6 +19,8 @@ struct TargetRow {
   bool compute_intensive;  ///< banned however small the memory budget, until the knapsack
 };
 [[nodiscard]] const TargetRow& row(Target target);
+/// scaled_dot_product_attention's kernels and their backwards.
+[[nodiscard]] bool is_attention(Target target);
 
 using NodeId = std::int32_t;
 

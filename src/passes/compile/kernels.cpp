@@ -78,17 +78,8 @@ class Writer {
     return row(t).view || (t == Target::getitem && node(node(n).inputs[0]).target == Target::split);
   }
   [[nodiscard]] bool is_library(NodeId n) const {
-    switch (node(n).target) {
-      case Target::mm:
-      case Target::addmm:
-      case Target::sdpa_cudnn:
-      case Target::sdpa_flash:
-      case Target::sdpa_cudnn_backward:
-      case Target::sdpa_flash_backward:
-        return true;
-      default:
-        return false;
-    }
+    const Target t = node(n).target;
+    return t == Target::mm || t == Target::addmm || is_attention(t);
   }
   /// The buffer that a node is, or is a view of.
   [[nodiscard]] NodeId buffer(NodeId n) const {
@@ -137,6 +128,17 @@ class Writer {
     }
   }
 
+  /// lowering.py: expand, "maybe realize input before broadcasting it".
+  void realize_before_broadcast(NodeId n, Expressions& expressions) {
+    const NodeId in = node(n).inputs[0], whole = buffer(in);
+    if (node(n).shape.numel() == node(in).shape.numel() || is_given(whole) || realized(whole) ||
+        sort_of(whole) != Sort::pointwise || !expressions.realized_on_reuse(in))
+      return;
+    realized_[static_cast<std::size_t>(whole)] = true;
+    expressions.load(whole);
+    expressions.load(in);
+  }
+
   /// What is in memory because its readers would compute too much again (graph.py: run_node).
   void realize_large() {
     Expressions expressions(g_);
@@ -146,17 +148,7 @@ class Writer {
         expressions.load(n);
         continue;
       }
-      if (node(n).target ==
-          Target::expand) {  // lowering.py: "maybe realize input before broadcasting it"
-        const NodeId in = node(n).inputs[0], whole = buffer(in);
-        if (node(n).shape.numel() > node(in).shape.numel() && !is_given(whole) &&
-            !realized(whole) && sort_of(whole) == Sort::pointwise &&
-            expressions.realized_on_reuse(in)) {
-          realized_[static_cast<std::size_t>(whole)] = true;
-          expressions.load(whole);
-          expressions.load(in);
-        }
-      }
+      if (node(n).target == Target::expand) realize_before_broadcast(n, expressions);
       expressions.write(n);
       const auto& users = node(n).users;
       const auto readers = std::count_if(users.begin(), users.end(), [&](NodeId user) {
@@ -280,8 +272,7 @@ class Writer {
   /// In the order of the traced graph, what a kernel needs before it.
   void order() {
     visited_.assign(kernels_.size(), false);
-    for (std::size_t k = 0; k < kernels_.size(); ++k)
-      if (!kernels_[k].writes.empty()) visit(static_cast<std::int32_t>(k));
+    for (std::size_t k = 0; k < kernels_.size(); ++k) visit(static_cast<std::int32_t>(k));
     reorder();
   }
 

@@ -26,10 +26,8 @@ void add_within_products(JointGraph& graph) {
 /// Under a checkpoint, an op that may draw random numbers is recomputed with the state that it had
 /// (partitioners.py: functionalize_rng_ops).
 bool recomputes_attention(const JointGraph& joint) {
-  return std::any_of(joint.nodes.begin(), joint.nodes.end(), [](const Node& node) {
-    return node.recomputed &&
-           (node.target == Target::sdpa_cudnn || node.target == Target::sdpa_flash);
-  });
+  return std::any_of(joint.nodes.begin(), joint.nodes.end(),
+                     [](const Node& node) { return node.recomputed && is_attention(node.target); });
 }
 
 /// A graph of its own: what it is given, then its nodes. Of a backward they are in the order of
@@ -92,11 +90,6 @@ class OwnOrder {
     }
     own_.graph.nodes.push_back(std::move(node));
     return n;
-  }
-
-  [[nodiscard]] static bool is_attention(Target target) {
-    return target == Target::sdpa_cudnn || target == Target::sdpa_flash ||
-           target == Target::sdpa_cudnn_backward || target == Target::sdpa_flash_backward;
   }
 
   /// Keys and values of each query's head are a view of what repeats them, and attention wants them
