@@ -162,6 +162,10 @@ void note_all(const Setting& s, ExportResult& out) {
         "no switch compiles blocks one by one (torch_compile is the whole model's): in code, "
         "before "
         "training, for block in model.model.layers: block.compile(fullgraph=True)");
+  if (s.c.run.position_ids)
+    out.notes.emplace_back(
+        "batches carry position_ids, (batch, seq): the data collator's, such as a packed data "
+        "set's or a mock one's");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   if (s.c.optimizer.clip_grad == 0)

@@ -166,6 +166,12 @@ constexpr OptionRow table[] = {
          "with --attn flash by flash_attn_varlen_func, otherwise by a mask (0: not packed)",
          model},
         0, most_documents)),
+    newer(flag<&S::run, &ModelRun::position_ids>(
+        {"--position-ids", "position_ids", "",
+         "the batch carries position_ids, (batch, seq), so tables of angles are made for each "
+         "sequence; without them the model counts positions once for all",
+         model},
+        "--no-position-ids")),
     whole<&S::run, &ModelRun::grad_accum>(
         {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(

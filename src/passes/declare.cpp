@@ -186,6 +186,10 @@ void Lowering::declare_inputs() {
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
   if (is_packed()) declare_row();
+  if (config_.run.position_ids) {
+    m_.position_ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+    s_.inputs.push_back(m_.position_ids);
+  }
   if (!piped) return;
   m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
   m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);

@@ -128,12 +128,14 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"--kernels fused of an imported graph", "its kernels are those that were captured",
      "leave it out, and capture the model with fused kernels in it",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.kernels != Kernels::eager; }},
-    {"--attn, --dropout, --capacity-factor, --packing or --images of an imported graph",
+    {"--attn, --dropout, --capacity-factor, --packing, --position-ids or --images of an imported "
+     "graph",
      "its forward is the one that was captured",
      "leave them out, and capture the model with that attention, dropout, routing or its inputs",
      [](const ModelSpec&, const StepConfig& c) {
        return c.run.attention != Attention::automatic || c.run.dropout > 0 ||
-              c.run.capacity_factor != 1.0 || c.run.packing > 0 || c.run.images > 0;
+              c.run.capacity_factor != 1.0 || c.run.packing > 0 || c.run.position_ids ||
+              c.run.images > 0;
      }},
     {"--lora or --quantize of an imported graph", "its parameters are those that were captured",
      "leave them out, and capture the model with PEFT's adapters in it",

@@ -19,8 +19,9 @@ ir::ValueId Lowering::packed_sequence_check() {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   constexpr std::int32_t last = 1;
-  const V before = make_int(OpKind::add_scalar, {b, 1}, DType::i64,
-                            {p_.narrow(positions_, 0, 0, 1)}, ir::Number{-1.0});
+  const V before =
+      make_int(OpKind::add_scalar, {b, 1}, DType::i64,
+               {p_.narrow(positions_, shape(positions_).rank() - 1, 0, 1)}, ir::Number{-1.0});
   const V joined = make_int(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
   const V steps =
       make_int(OpKind::add, {b, s}, DType::i64,

@@ -105,8 +105,9 @@ Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   if (spec_.position_grids != model::PositionGrids::one) return rotary_of_grids(inv_freq);
   if (spec_.rotation == model::Rotation::complex) return complex_table(inv_freq);
   leaf_ = Module::rotary;
-  const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
-      full{1, config_.run.seq, spec_.rotary_dim};
+  const std::int64_t sequences = config_.run.position_ids ? config_.run.batch : 1;
+  const Shape half{sequences, config_.run.seq, spec_.rotary_dim / 2},
+      full{sequences, config_.run.seq, spec_.rotary_dim};
   if (spec_.measured_positions) measure_positions();
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
@@ -249,7 +250,7 @@ void Lowering::forward() {
     positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
   } else if (spec_.alibi) {
     positions_ = ir::no_id;
-  } else if (is_packed()) {
+  } else if (is_packed() || config_.run.position_ids) {
     positions_ = m_.position_ids;
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);

@@ -209,6 +209,8 @@ constexpr Exclusion all_exclusions[] = {
      "Megatron-core's packed sequences (PackedSeqParams) are not planned yet",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) { return c.run.packing != 0; }},
+    {"--transformer-impl --position-ids", "Megatron-core's batches carry positions in any case",
+     "leave it out", [](const ModelSpec&, const StepConfig& c) { return c.run.position_ids; }},
     {"--transformer-impl --images N", "Megatron-core's models with images are not planned",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) { return c.run.images > 0; }},

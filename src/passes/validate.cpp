@@ -6,7 +6,8 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    cuda_graph_exclusions, float8_exclusions, packing_exclusions, trainer_exclusions;
+    cuda_graph_exclusions, float8_exclusions, packing_exclusions, position_exclusions,
+    trainer_exclusions;
 
 namespace {
 
@@ -25,6 +26,7 @@ const std::vector<ExclusionGroup>& exclusions() {
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(adapter_exclusions);
     all.push_back(packing_exclusions);
+    all.push_back(position_exclusions);
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);

@@ -188,7 +188,9 @@ def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     vocabulary = step.m.config.get_text_config().vocab_size
     ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
     if images := entry.get("images", 0):
-        step.images = images_of(step.m.config, ids, images)
+        step.more |= images_of(step.m.config, ids, images)
+    if entry.get("position_ids"):
+        step.more["position_ids"] = torch.arange(entry["seq"]).repeat(entry["batch"], 1).cuda()
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []

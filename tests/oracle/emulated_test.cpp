@@ -203,6 +203,15 @@ TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
   CHECK(all.launches.worst() <= 6);
 }
 
+TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device") {
+  const Compared all = compared("position_peaks.json");
+  CHECK(all.allocated.count() >= 29);
+  CHECK(all.allocated.worst() <= 0.01);
+  CHECK(all.reserved.worst() <= 1);
+  CHECK(all.phases.worst() <= 0.1);
+  CHECK(all.launches.worst() <= 1);
+}
+
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
   CHECK(all.allocated.count() >= 250);

@@ -143,14 +143,14 @@ class Step(nn.Module):
         self.m = model
         self.chunked = loss.startswith("chunk")
         self.on_loss = on_loss
-        self.images = {}  # pixel_values, for a model with an encoder of images
+        self.more = {}  # position_ids; pixel_values, for a model with an encoder of images
         if not self.chunked:
             model.lm_head.register_forward_hook(lambda *_: on_loss())
 
     def forward(self, ids, labels):
         if not self.chunked:
-            return self.m(input_ids=ids, labels=labels, use_cache=False, **self.images)
-        hidden = self.m.base_model(input_ids=ids, use_cache=False, **self.images).last_hidden_state
+            return self.m(input_ids=ids, labels=labels, use_cache=False, **self.more)
+        hidden = self.m.base_model(input_ids=ids, use_cache=False, **self.more).last_hidden_state
         self.on_loss()
         shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
         tokens = labels.numel() - len(labels)  # the last of each row has no target

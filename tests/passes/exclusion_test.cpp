@@ -216,6 +216,12 @@ const Case cases[] = {
        c.run.packing = 2;
      },
      "PackedSeqParams"},
+    {"--transformer-impl --position-ids",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.position_ids = true;
+     },
+     "carry positions in any case"},
     {"--transformer-impl --images N",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -754,6 +760,42 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "measure without --packing"},
+    {"--position-ids, positions other than a rotary table's of the batch",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.run.position_ids = true;
+       m.position_table = m.max_positions = 1024;
+     },
+     "Llama's positions"},
+    {"--position-ids --packing DOCS",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.run.packing = 4;
+     },
+     "always carries its positions"},
+    {"--position-ids --images N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.position_ids = true;
+     },
+     "positions with images"},
+    {"--position-ids --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       staged(c);
+     },
+     "--position-ids --pp 2"},
+    {"--position-ids --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --kernels eager or fused"},
+    {"--position-ids, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "measure without --position-ids"},
     {"--images N, a model without an encoder of images",
      [](auto&, StepConfig& c) { c.run.images = 1; }, "the configuration has none"},
     {"--images N, SigLIP (gemma3)",
@@ -945,7 +987,8 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "with fused kernels in it"},
-    {"--attn, --dropout, --capacity-factor, --packing or --images of an imported graph",
+    {"--attn, --dropout, --capacity-factor, --packing, --position-ids or --images of an imported "
+     "graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.run.attention = Attention::flash;
