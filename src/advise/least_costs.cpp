@@ -25,6 +25,7 @@ StepConfig reference_of(StepConfig c, AcMode ac) {
   alone.network_gbps = c.layout.network_gbps;
   c.layout = alone;
   c.run.grad_accum = 1;
+  if (c.memory.offload == Offload::parameters) c.memory.offload = Offload::none;  // of shards
   c.memory.ac = ac;
   c.memory.ac_arg = 0;
   // What FSDP2 gathers in another dtype is computed in that one.

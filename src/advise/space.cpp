@@ -258,6 +258,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   if (whole) space.set("--loss", std::move(losses));
   if (base.runtime.framework == "trl" && base.layout.world == 1)
     space.set("--offload", {"none", "activations"});
+  if (base.runtime.framework == "torchtune" && base.layout.world > 1)
+    space.set("--offload", {"none", "parameters"});
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

@@ -145,9 +145,8 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, trl, liger, automodel, torchtitan, megatron or deepspeed: a preset of "
-         "the "
-         "options below; options by hand win (hf)",
+         "hf, hf-trainer, trl, torchtune, liger, automodel, torchtitan, megatron or deepspeed: a "
+         "preset of the options below; options by hand win (hf)",
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
@@ -336,7 +335,8 @@ constexpr OptionRow table[] = {
     newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
-         "activation_offloading has it; parameters and optimizer are refused so far (none)",
+         "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
+         "the optimizer on the host; optimizer is refused so far (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",

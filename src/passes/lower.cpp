@@ -94,9 +94,9 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --seq " + std::to_string(c.run.seq);
      }},
-    {"--loss chunked-logits:N --shard other than none or ddp",
-     "the LM head of a sharded model is planned for one product", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && !c.layout.whole(); },
+    {"--loss chunked-logits:N --shard zero1 or zero2",
+     "torchtune, whose loss it is, does not run on DeepSpeed", "use --shard fsdp2, or --loss ce",
+     [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --shard " + shard_option(c);
      }},

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "optimizer_ops.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -294,14 +296,66 @@ class Offloader {
 };
 
 bool applies(const StepConfig& config) { return config.memory.offload == Offload::activations; }
+bool on_host(const StepConfig& config) { return config.memory.offload == Offload::parameters; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) { Offloader(step).run(); }
 
 using model::ModelSpec;
 
 constexpr Exclusion exclusions_of_offload[] = {
-    {"--offload parameters", "FSDP2's CPUOffloadPolicy is not planned yet", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return c.memory.offload == Offload::parameters; }},
+    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
+     "it is FSDP2's CPUOffloadPolicy, of shards", "use --shard fsdp2 or hsdp:N",
+     [](const ModelSpec&, const StepConfig& c) { return on_host(c) && !c.layout.gathers(); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--offload parameters --shard " + shard_option(c);
+     }},
+    {"--offload parameters, ac-trainer", "planned for PyTorch, not run by the trainer",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && c.runtime.kind == Runtime::ac_trainer;
+     }},
+    {"--offload parameters --gpu cpu", "there is no device to leave", "choose a GPU",
+     [](const ModelSpec&, const StepConfig& c) { return on_host(c) && c.device.gpu == "cpu"; }},
+    {"--offload parameters --tp T or --pp N",
+     "shards of layers that are split, and stages that stay gathered, were not compared",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+     }},
+    {"--offload parameters --clip-grad",
+     "the norm of gradients on the host is reduced by Gloo between CPUs, which was not compared",
+     "use --clip-grad 0",
+     [](const ModelSpec&, const StepConfig& c) { return on_host(c) && c.optimizer.clip_grad > 0; }},
+    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     "the others' steps on a CPU were not compared", "use one of these four",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && !steps_on_host(c.optimizer.kind);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--offload parameters --optimizer ") + to_option(c.optimizer.kind);
+     }},
+    {"--offload parameters --ema or --grad-scaler",
+     "an average, or a check of gradients, on the host was not compared", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && (c.optimizer.ema || c.optimizer.grad_scaler);
+     }},
+    {"--offload parameters --lora, --quantize or --fp8",
+     "shards of several dtypes, or made anew for each gather, were not compared",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && (c.adapters.used() || c.precision.float8());
+     }},
+    {"--offload parameters --grad-accum N --no-sync",
+     "gradients that wait whole on the device for the last micro-batch were not compared",
+     "leave --no-sync out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && c.run.grad_accum > 1 && c.layout.no_sync;
+     }},
+    {"--offload parameters --cuda-graph", "copies from and to the host are not captured",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && c.runtime.cuda_graph != CudaGraph::off;
+     }},
     {"--offload optimizer", "DeepSpeed's optimizer on the host is not planned yet",
      "leave it out, or use --optimizer paged-adamw",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload == Offload::optimizer; }},

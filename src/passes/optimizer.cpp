@@ -98,6 +98,11 @@ bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
 /// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
 /// the trainer's are the fused ones.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
+  if (config.memory.offload == Offload::parameters) {
+    OptimizerOps ops(step);
+    append_on_host(ops, config.optimizer);
+    return;
+  }
   const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
                        config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
   append_optimizer(step, config.optimizer, on_host);

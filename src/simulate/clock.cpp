@@ -7,6 +7,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "collective_time.hpp"
+#include "host_copies.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
 
@@ -126,59 +127,6 @@ class Collectives {
   std::size_t next_ = 0;
 };
 
-/// Copies between the device and pinned host memory, on a stream of their own: TRL 1.16's
-/// OffloadActivations (trl/models/activation_offloading.py).
-class HostCopies {
- public:
-  HostCopies(const ir::Program& p, const Device& d)
-      : p_(p),
-        bandwidth_(d.host_bandwidth * d.host_copy_bandwidth),
-        left_(p.storages.size(), 0.0),
-        read_(p.storages.size(), -1.0) {}
-
-  /// After what the compute stream has been given: s1.wait_stream(s0).
-  void to_host(const ir::Op& op, double issued, double compute) {
-    const ir::ValueId v = p_.input(op, 0);
-    end_ = std::max({issued, end_, compute}) + seconds(v);
-    left_[at(v)] = end_;
-  }
-  /// When it is there.
-  double from_host(const ir::Op& op, double issued) {
-    const ir::ValueId v = p_.output(op, 0);
-    read_[at(v)] = 0;
-    return end_ = std::max(issued, end_) + seconds(v);
-  }
-  /// A `hold` in front of a free. What was copied to the host goes when the copy is done, and the
-  /// compute stream waits for that; further copies wait until a tensor that came back was read.
-  /// Returns what the compute stream waits for.
-  double freed(const ir::Op& op) {
-    double wait = 0;
-    for (const ir::ValueId v : p_.inputs(op)) {
-      wait = std::max(wait, std::exchange(left_[at(v)], 0.0));
-      if (read_[at(v)] >= 0) end_ = std::max(end_, read_[at(v)]);
-    }
-    return wait;
-  }
-  void read(const ir::Op& op, double compute) {
-    for (const ir::ValueId v : p_.inputs(op))
-      if (read_[at(v)] >= 0) read_[at(v)] = compute;
-  }
-
- private:
-  [[nodiscard]] std::size_t at(ir::ValueId v) const {
-    return static_cast<std::size_t>(p_.storage_of(v));
-  }
-  [[nodiscard]] double seconds(ir::ValueId v) const {
-    return static_cast<double>(p_.bytes(v)) / bandwidth_;
-  }
-
-  const ir::Program& p_;
-  double bandwidth_;
-  double end_ = 0;            ///< of the last copy, or of what the next one waits for
-  std::vector<double> left_;  ///< by storage: when its copy to the host is done; 0: not under way
-  std::vector<double> read_;  ///< by storage that came back: when it was last read; -1: others
-};
-
 struct Clocks {
   double host = 0, compute = 0, communication = 0;
   double gathered = 0;  ///< when the last all-gather's output had been copied out
@@ -220,6 +168,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   OpTimes times(p, device, run);
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
+  std::optional<ShardCopies> shards;
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off) t.host = device.step_seconds;
@@ -242,13 +191,24 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     if (!collective)
       for (ir::ValueId v : p.inputs(op))
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
-    if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
+    if (op.phase == Phase::optimizer)
+      wait = std::max({wait, t.communication, shards ? shards->left() : 0.0});
     const OpTime cost = times(op);
     if (op.kind == OpKind::send_recv) {  // what it waits for is other ranks: pipeline_time's
       t.host += cost.host;
       continue;
     }
     t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
+    if (is_shard_copy(op)) {
+      if (!shards) shards.emplace(p, device);
+      if (op.kind == OpKind::copy_from_host)
+        shards->from_host(op, std::max(t.host, t.gathered));
+      else
+        shards->to_host(op, std::max(t.host, t.communication));
+      // A sum on the host waits for what is added (foreach_reduce, non_blocking).
+      if (op.kind == OpKind::copy_to_host && next > 1) t.host = std::max(t.host, shards->left());
+      continue;
+    }
     if (op.kind == OpKind::copy_to_host) {
       if (!copies) copies.emplace(p, device);
       copies->to_host(op, t.host, t.compute);
@@ -265,7 +225,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
       // others read what the compute stream has just made.
       const bool early = op.kind == OpKind::all_gather && op.phase != Phase::optimizer;
-      const double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
+      double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
+      if (shards) begin = std::max(begin, early ? shards->arrived() : shards->left());
       t.communication = begin + cost.device.alone;
       collectives.add(begin, t.communication);
       if (early) {
@@ -299,6 +260,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.beside += cost.device.beside;
     }
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
+    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0)
+      t.host = t.compute = std::max(t.compute, t.host) + seconds;
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

@@ -12,15 +12,16 @@ namespace ac_advisor::simulate {
 namespace {
 
 /// The stream that such an op's outputs are allocated on, where it is not their storage's: FSDP2's
-/// reductions, and TRL's s1, on which --offload activations brings tensors back.
-std::optional<int> output_stream(ir::OpKind kind) {
-  switch (kind) {
+/// reductions, and TRL's s1, on which --offload activations brings tensors back. (Shards come back
+/// on the stream of all-gather's copy-in, which is their storage's.)
+std::optional<int> output_stream(const ir::Op& op) {
+  switch (op.kind) {
     case ir::OpKind::reduce_scatter_copy_in:
       return 0;
     case ir::OpKind::reduce_scatter:
       return 2;
     case ir::OpKind::copy_from_host:
-      return 3;
+      return op.module.leaf == ir::Module::fsdp ? 1 : 3;
     default:
       return std::nullopt;
   }
@@ -229,7 +230,7 @@ class Steps {
                                                              : 0;
     }
     for (const ir::Op& op : p_.ops)
-      if (const auto stream = output_stream(op.kind))
+      if (const auto stream = output_stream(op))
         for (ir::ValueId v : p_.outputs(op))
           stream_[static_cast<std::size_t>(p_.storage_of(v))] = *stream;
     for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;

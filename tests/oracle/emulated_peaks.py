@@ -56,12 +56,14 @@ class Marks:
 # --- the step -----------------------------------------------------------------------------------
 
 
-def on_device(module, device="cuda"):
+def on_device(module, device="cuda", of_parameters=None):
     """Gives meta parameters and buffers memory, those that several modules share once."""
     made = {}
     for name, tensor in list(module.named_parameters(remove_duplicate=True)):
         made[name] = tensor
-        torch.utils.swap_tensors(tensor, torch.nn.Parameter(torch.empty_like(tensor, device=device)))
+        whole = torch.nn.Parameter(torch.empty_like(tensor, device=of_parameters or device),
+                                   requires_grad=tensor.requires_grad)
+        torch.utils.swap_tensors(tensor, whole)
     rotary = [m for m in module.modules() if "RotaryEmbedding" in type(m).__name__]
     for child in rotary:  # its buffers are computed, from the configuration
         with torch.device(device):
@@ -90,9 +92,9 @@ def parallel(step, blocks, entry):
     return step
 
 
-def shard_over(mesh, step, blocks, entry):
+def shard_over(mesh, step, blocks, entry, **policies):
     """fully_shard in place, over the ranks that see different data."""
-    options = {"mesh": mesh}
+    options = {"mesh": mesh} | policies
     if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=training_step.DTYPES[entry["compute_dtype"]],

@@ -63,7 +63,7 @@ class Errors {
 };
 
 struct Compared {
-  Errors allocated, tiny_allocated, reserved, phases, launches, second_steps;
+  Errors allocated, tiny_allocated, reserved, phases, launches, second_steps, pinned;
 };
 
 /// Of the step in which DistributedDataParallel makes its buckets anew.
@@ -80,6 +80,8 @@ void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   const std::string label = step.dump();
   const StepConfig config = resolve_options(options_of_case(step));
   const profile::Profile p = advise::plan(model, config, false);
+  if (entry.contains("host_pinned"))
+    all.pinned.add(p.memory.host_pinned, entry.at("host_pinned"), label);
   const bool tiny = step.at("model").get<std::string>().starts_with("tiny_");
   (tiny ? all.tiny_allocated : all.allocated)
       .add(p.memory.peak_allocated, entry.at("peak_allocated"), label);
@@ -166,6 +168,35 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.phases.worst() <= 1.6);
   CHECK(all.launches.median() <= 0.01);
   CHECK(all.launches.worst() <= 0.5);
+}
+
+TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated device") {
+  const Compared all = compared("host_offload_peaks.json");
+  CHECK(all.allocated.count() >= 48);
+  CHECK(all.allocated.worst() <= 0.001);
+  CHECK(all.reserved.worst() <= 0.001);
+  CHECK(all.phases.worst() <= 0.05);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 2.5);  // a mixture of experts
+  CHECK(all.pinned.count() >= 3);
+  CHECK(all.pinned.worst() <= 0.2);
+}
+
+TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {
+  const Compared all = compared("torchtune_peaks.json");
+  CHECK(all.allocated.count() >= 46);
+  CHECK(all.allocated.worst() <= 0.02);
+  CHECK(all.reserved.worst() <= 0.7);
+  CHECK(all.phases.worst() <= 0.2);
+  CHECK(all.launches.worst() <= 2.5);
+}
+
+TEST_CASE("torchtune's own layers hold more than the plan of transformers', as its preset says") {
+  const Compared all = compared("torchtune_layers_peaks.json");
+  CHECK(all.allocated.count() >= 12);
+  CHECK(all.allocated.above(2.2) <= 5);  // without checkpoints, in every layer
+  CHECK(all.allocated.worst() <= 8.5);
+  CHECK(all.reserved.worst() <= 9.5);
 }
 
 TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the emulated device") {

@@ -52,6 +52,11 @@ void sharded(StepConfig& c, Sharding shard) {
   c.layout.shard = shard;
 }
 
+void on_host(StepConfig& c) {
+  sharded(c, Sharding::fsdp2);
+  c.memory.offload = Offload::parameters;
+}
+
 /// Two stages, four micro-batches.
 void whole_model(StepConfig& c) {
   c.memory.kernels = Kernels::compiled;
@@ -423,8 +428,67 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
-    {"--offload parameters",
-     [](auto&, StepConfig& c) { c.memory.offload = Offload::parameters; }, "CPUOffloadPolicy"},
+    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       sharded(c, Sharding::ddp);
+     },
+     "CPUOffloadPolicy"},
+    {"--offload parameters, ac-trainer",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--offload parameters"},
+    {"--offload parameters --gpu cpu",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.device.gpu = "cpu";
+     },
+     "choose a GPU"},
+    {"--offload parameters --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.layout.tp = 2;
+     },
+     "leave one of them out"},
+    {"--offload parameters --clip-grad",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.clip_grad = 1.0;
+     },
+     "Gloo"},
+    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.kind = Optimizer::adamw_8bit_torchao;
+     },
+     "--offload parameters --optimizer adamw-8bit-torchao"},
+    {"--offload parameters --ema or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.ema = true;
+     },
+     "leave one of them out"},
+    {"--offload parameters --lora, --quantize or --fp8",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.adapters.rank = 8;
+     },
+     "leave one of them out"},
+    {"--offload parameters --grad-accum N --no-sync",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.run.grad_accum = 2;
+       c.layout.no_sync = true;
+     },
+     "leave --no-sync out"},
+    {"--offload parameters --cuda-graph",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "copies from and to the host"},
     {"--offload of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
@@ -1452,15 +1516,15 @@ const Case cases[] = {
        c.run.seq = 64;
      },
      "--loss chunked-logits:7 --seq 64"},
-    {"--loss chunked-logits:N --shard other than none or ddp",
+    {"--loss chunked-logits:N --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::chunked_logits;
        c.memory.chunk_tokens = 8;
        c.run.seq = 64;
-       c.layout.shard = Sharding::fsdp2;
+       c.layout.shard = Sharding::zero1;
        c.layout.world = 8;
      },
-     "--loss chunked-logits:8 --shard fsdp2"},
+     "--loss chunked-logits:8 --shard zero1"},
     {"--loss tiled, --loss chunked-logits:N",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::tiled;
