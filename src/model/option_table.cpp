@@ -253,7 +253,8 @@ constexpr OptionRow table[] = {
     needing(newer(mode<apply_compression, compression_option>(
                 {"--grad-compression", "grad_compression", "HOW",
                  "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "
-                 "largest elements) or powersgd:RANK (factors); its error is kept (none)",
+                 "largest elements) or powersgd:RANK (factors); its error is kept. advise: auto, "
+                 "which of them pays on which network (none)",
                  parallelism},
                 compression_words, "^(none|bf16|fp16|topk:[0-9.e-]+|powersgd:[0-9]+)$")),
             has_buckets),

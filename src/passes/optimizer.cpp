@@ -138,7 +138,11 @@ constexpr Exclusion exclusions_of_optimizer[] = {
      },
      with_shard},
     {"--optimizer muon, --shard fsdp2 or hsdp:N",
-     "torch.optim.Muon multiplies whole matrices; what DTensor makes of shards is not planned yet",
+     "DTensor multiplies shards as its own estimate of costs has it: in each Newton-Schulz "
+     "iteration "
+     "small matrices are gathered whole three times, of large ones parts are exchanged, reduced "
+     "and "
+     "gathered; which, by size and mesh, is not planned yet",
      "use --shard ddp, or --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.gathers() && c.optimizer.kind == Optimizer::muon;
