@@ -40,10 +40,12 @@ void append_on_host(OptimizerOps& ops, const OptimizerChoice& choice) {
   for (const Traffic& row : traffic) {
     if (row.kind != choice.kind) continue;
     Values gone_over;
+    // clip_grad_norm_ reads each gradient for its norm, and scales it.
+    const int gradient = row.gradient + (choice.clip_grad > 0 ? 3 : 0);
     for (const OptimizedTensor& t : ops.tensors()) {
       gone_over.insert(gone_over.end(), static_cast<std::size_t>(row.parameter), t.parameter);
       if (t.gradient != ir::no_id)
-        gone_over.insert(gone_over.end(), static_cast<std::size_t>(row.gradient), t.gradient);
+        gone_over.insert(gone_over.end(), static_cast<std::size_t>(gradient), t.gradient);
       for (int i = 0; i < row.states; ++i) {
         // No state of the device: nothing makes it there.
         const V state = p.make(ops.shape(t.parameter), ops.dtype(t.parameter),

@@ -3,17 +3,19 @@ the host, a unit's shards copied to the device before each of its all-gathers.
 
     ac-advisor dryrun --world N --output /dev/null -- python host_offload_peaks.py host_offload_peaks.json
 
-As emulated_peaks.py, with what PyTorch has pinned on the host. Gradients are not
-clipped: their norm is reduced between hosts by Gloo, which one process alone has not.
+As emulated_peaks.py, with what PyTorch has pinned on the host. Norms
+of gradients on the host are reduced by PyTorch's fake process group, as Gloo has no other ranks here.
 """
 
 import sys
 
 import torch
+from peft import LoraConfig, get_peft_model
 from torch.distributed.fsdp import CPUOffloadPolicy
 
 import emulated_peaks
 
+TARGETS = "q_proj,v_proj,down_proj"
 MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
 
 
@@ -38,6 +40,12 @@ def cases():
         yield shape(model, world=2, ac="full", loss="chunked:1024")
     yield shape("mistral7b_4layers", **MIXED, fsdp_unit="torchtitan", ac="selective")
     yield shape("qwen2_05b_4layers", **MIXED, ac="full", alloc_conf="expandable_segments:True")
+    for model in ("small_llama", "llama1b_4layers", "qwen3_06b_4layers"):
+        yield shape(model, **MIXED, ac="full", clip_grad=1.0)
+        yield shape(model, clip_grad=1.0, optimizer="adamw-foreach")
+        for ac in ("none", "full"):
+            yield shape(model, ac=ac, lora=8, lora_targets=TARGETS, lora_dtype="bf16", input_require_grads="off")
+            yield shape(model, ac=ac, lora=8, lora_targets=TARGETS, input_require_grads="off", clip_grad=1.0)
     yield shape("small_mixtral", **MIXED, ac="full")
     yield shape("gemma3_1b_6layers", **MIXED, ac="full")
 
@@ -53,14 +61,47 @@ def parallel(step, blocks, entry):
     return step
 
 
+def model_of(entry):
+    model = plain["model_of"](entry)
+    if "lora" not in entry:
+        return model
+    config = LoraConfig(r=entry["lora"], lora_alpha=2 * entry["lora"], target_modules=entry["lora_targets"].split(","))
+    wide = entry.get("lora_dtype", "fp32") == "fp32"  # on the meta device PEFT has nothing to cast
+    adapted = get_peft_model(model, config, autocast_adapter_dtype=wide)
+    return adapted.base_model.model
+
+
+class Clipping:
+    """torch.nn.utils.clip_grad_norm_ before each step."""
+
+    def __init__(self, optimizer, parameters, norm):
+        self.optimizer, self.parameters, self.norm = optimizer, parameters, norm
+        self.zero_grad = optimizer.zero_grad
+
+    def step(self):
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.norm)
+        self.optimizer.step()
+
+
+def make_optimizer(entry, step):
+    optimizer = plain["make_optimizer"](entry, step)
+    return Clipping(optimizer, list(step.parameters()), entry["clip_grad"]) if "clip_grad" in entry else optimizer
+
+
+plain = {name: getattr(emulated_peaks, name) for name in ("parallel", "model_of", "make_optimizer")}
+
+
 def measure(entry):
     """host_pinned: of a process's first case alone, as PyTorch keeps what it has pinned."""
     first = not torch.cuda.host_memory_stats().get("allocated_bytes.current", 0)
-    plain, emulated_peaks.parallel = emulated_peaks.parallel, parallel
+    if "clip_grad" in entry:  # emulated_peaks.nothing_left has left no group but NCCL's
+        torch.distributed.destroy_process_group()
+        torch.distributed.init_process_group("cpu:fake,cuda:nccl")
     figures = emulated_peaks.measure(entry)
-    emulated_peaks.parallel = plain
     return figures | ({"host_pinned": torch.cuda.host_memory_stats()["allocated_bytes.peak"]} if first else {})
 
+
+emulated_peaks.parallel, emulated_peaks.model_of, emulated_peaks.make_optimizer = parallel, model_of, make_optimizer
 
 if __name__ == "__main__":
     sys.exit(emulated_peaks.main(list(cases()), measure, __doc__))

@@ -6,8 +6,11 @@ full_finetune_distributed and lora_finetune_distributed around transformers' lay
 As emulated_peaks.py; needs torchtune 0.6.1 on PYTHONPATH, whose loss is taken from its own file.
 """
 
+import contextlib
 import gc
+import importlib.util
 import sys
+import types
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -35,6 +38,8 @@ def cases():
         yield shape(model, world=2, shard="fsdp2", grad_accum=2)
         yield shape(model, world=8, shard="fsdp2", lora=8, lora_targets=ATTENTION_AND_MLP)
         yield shape(model, world=8, shard="fsdp2", lora=8, lora_targets=ATTENTION_AND_MLP, ac="none")
+        yield shape(model, offload="activations")
+        yield shape(model, offload="activations", batch=3, seq=1000, grad_accum=2)
     for model in ("small_llama", "llama1b_4layers"):
         yield shape(model, world=8, shard="fsdp2", loss="chunked-logits:4")
         yield shape(model, world=4, shard="fsdp2", batch=3, seq=1000)
@@ -56,7 +61,8 @@ class Decoder(nn.Module):
 class Recipe:
     """full_finetune_distributed's train, of one micro-batch: the loss is computed outside of what is sharded."""
 
-    def __init__(self, decoder, chunks, on_loss):
+    def __init__(self, decoder, chunks, on_loss, around=None):
+        self.around = around or contextlib.nullcontext()  # activations_handling_ctx
         self.decoder, self.loss_of, self.on_loss = decoder, torchtune_loss()(chunks), on_loss
         self.ignored = None
 
@@ -64,7 +70,8 @@ class Recipe:
         if self.ignored is None:
             self.ignored = torch.full((ids.shape[0], 1), -100, device="cuda")
         tokens = (labels != -100).sum()
-        logits = self.decoder(ids)
+        with self.around:
+            logits = self.decoder(ids)
         self.on_loss()
         loss = self.loss_of(logits, torch.hstack((labels[..., 1:], self.ignored))) * tokens
         del logits
@@ -87,7 +94,27 @@ def build(entry, on_loss):
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     chunks = int(entry["loss"].removeprefix("chunked-logits:"))
     decoder = emulated_peaks.parallel(Decoder(model, chunks), blocks, entry)
-    return decoder, Recipe(decoder, chunks, on_loss)
+    around = None
+    if entry.get("offload") == "activations":
+        decoder.output = model.lm_head  # by this name the manager finds the head, and leaves it alone
+        around = offloading().get_act_offloading_ctx_manager(decoder, True)
+    return decoder, Recipe(decoder, chunks, on_loss, around)
+
+
+def offloading():
+    """training/_activation_offloading.py by itself: the package asks for an older torchao."""
+    folder = importlib.util.find_spec("torchtune").submodule_search_locations[0]
+    for name, names in {"torchao.dtypes.nf4tensor": {"NF4Tensor": type("NF4Tensor", (), {})},
+                        "torchtune": {}, "torchtune.modules": {"TiedLinear": type("TiedLinear", (), {})},
+                        "torchtune.utils": {"get_logger": lambda level: None}}.items():
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__dict__.update(names)
+    spec = importlib.util.spec_from_file_location("offloading", f"{folder}/training/_activation_offloading.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name in ("torchtune", "torchtune.modules", "torchtune.utils"):
+        del sys.modules[name]
+    return module
 
 
 def trained(decoder):

@@ -452,12 +452,6 @@ const Case cases[] = {
        c.layout.tp = 2;
      },
      "leave one of them out"},
-    {"--offload parameters --clip-grad",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.optimizer.clip_grad = 1.0;
-     },
-     "Gloo"},
     {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
      [](auto&, StepConfig& c) {
        on_host(c);
@@ -470,10 +464,10 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "leave one of them out"},
-    {"--offload parameters --lora, --quantize or --fp8",
+    {"--offload parameters --fp8",
      [](auto&, StepConfig& c) {
        on_host(c);
-       c.adapters.rank = 8;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
      },
      "leave one of them out"},
     {"--offload parameters --grad-accum N --no-sync",
@@ -700,6 +694,12 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "packed rows"},
+    {"--offload activations --framework torchtune, --ac none or a loss other than chunked-logits:N",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.runtime.framework = "torchtune";
+     },
+     "--loss chunked-logits:8"},
     {"--offload activations --loss other than ce and tiled",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
