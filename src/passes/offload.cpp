@@ -384,8 +384,16 @@ constexpr Exclusion exclusions_of_offload[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.memory.kernels != Kernels::eager;
      }},
-    {"--offload activations --lora", "adapters were not compared", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.adapters.used(); }},
+    {"--offload activations --lora, but for torchtune's without --dora and --quantize",
+     "where blocks are the peak, TRL's steps with adapters were seen to hold 2 % more than "
+     "planned, "
+     "for a reason that was not found",
+     "use --framework torchtune, or leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       const bool compared = c.runtime.framework == "torchtune" && !c.adapters.dora &&
+                             c.adapters.quantize == Quantization::none;
+       return applies(c) && c.adapters.used() && !compared;
+     }},
     {"--offload activations --autocast --ac none",
      "the weights' casts, which it saves by transposed copies, were not compared", "use --ac full",
      [](const ModelSpec&, const StepConfig& c) {

@@ -184,11 +184,12 @@ TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated devi
 
 TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {
   const Compared all = compared("torchtune_peaks.json");
-  CHECK(all.allocated.count() >= 56);
-  // Offloaded activations of a small model, by 2 MB of 0.4 GB; all else within 0.03.
-  CHECK(all.allocated.above(0.03) <= 2);
+  CHECK(all.allocated.count() >= 61);
+  // Offloaded activations: of a small model by 2 MB of 0.4 GB, of mistral's adapters by 17 of 2.9
+  // GB; all else within 0.03.
+  CHECK(all.allocated.above(0.03) <= 3);
   CHECK(all.allocated.worst() <= 0.6);
-  CHECK(all.reserved.above(0.7) <= 1);
+  CHECK(all.reserved.above(0.7) <= 2);
   CHECK(all.reserved.worst() <= 2.3);
   CHECK(all.phases.worst() <= 0.7);
   CHECK(all.launches.worst() <= 2.5);

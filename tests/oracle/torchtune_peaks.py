@@ -40,6 +40,7 @@ def cases():
         yield shape(model, world=8, shard="fsdp2", lora=8, lora_targets=ATTENTION_AND_MLP, ac="none")
         yield shape(model, offload="activations")
         yield shape(model, offload="activations", batch=3, seq=1000, grad_accum=2)
+        yield shape(model, offload="activations", lora=8, lora_targets=ATTENTION_AND_MLP)
     for model in ("small_llama", "llama1b_4layers"):
         yield shape(model, world=8, shard="fsdp2", loss="chunked-logits:4")
         yield shape(model, world=4, shard="fsdp2", batch=3, seq=1000)

@@ -674,13 +674,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "--kernels eager"},
-    {"--offload activations --lora",
+    {"--offload activations --lora, but for torchtune's without --dora and --quantize",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj";
      },
-     "adapters were not compared"},
+     "--framework torchtune"},
     {"--offload activations --autocast --ac none",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
