@@ -10,6 +10,7 @@ void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradien
 void add(Derivation& d);
 void layer_norm(Derivation& d);
 void gather(Derivation& d);
+void scatter(Derivation& d);
 void baddbmm(Derivation& d);
 void mul_of_view(Derivation& d);
 void recomputed_gelu(Derivation& d);
@@ -35,6 +36,7 @@ void pow(Derivation& d);
 void mean(Derivation& d);
 void sum(Derivation& d);
 void rsqrt(Derivation& d);
+void vector_norm(Derivation& d);
 void cat(Derivation& d);
 void view(Derivation& d);
 void slice(Derivation& d);

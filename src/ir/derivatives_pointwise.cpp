@@ -101,6 +101,17 @@ void sum(Derivation& d) {
                 : d.alias(g, d.shape(x)));
 }
 
+void vector_norm(Derivation& d) {
+  // linalg_vector_norm_backward of order 2: grad * (self / norm).masked_fill_(norm == 0, 0)
+  const ValueId x = d.in(0), length = d.out(), g = d.grad();
+  const ValueId direction = d.emit(OpKind::div, {x, length}, d.shape(x), d.dtype(x));
+  const ValueId none = d.emit(OpKind::compare, {length}, d.shape(length), DType::u8,
+                              Compare{0.0, Comparison::equal});
+  const ValueId filled = d.overwrite(direction);
+  d.emit_raw(OpKind::masked_fill, {direction, none}, {filled});
+  d.give(0, d.emit(OpKind::mul, {filled, g}, d.shape(x), d.dtype(x)));
+}
+
 void rsqrt(Derivation& d) {
   // -0.5 * grad * result.pow(3)
   const ValueId g = d.grad(), y = d.out();
@@ -157,8 +168,9 @@ void split(Derivation& d) {
 
 void expand(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
+  const bool wider = d.shape(x).rank() == d.shape(d.out()).rank();
   d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g),
-                   Sum{SumOver::groups}));  // [B, kv, groups, S, D]
+                   Sum{wider ? SumOver::broadcast : SumOver::groups}));  // [B, kv, groups, S, D]
 }
 
 void silu(Derivation& d) {

@@ -283,7 +283,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr, Slice{}},
   {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, nullptr},
-  {scatter, "scatter_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
+  {scatter, "scatter_", derive::scatter, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {accumulate, "add", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {accumulate_inplace, "add_", nullptr, C::pointwise, 1, 1, 1, 1, 1, nullptr},
   {rms_norm_backward, "rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 1, norm_partials, RmsNorm{}},
@@ -335,6 +335,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {fp8_scale, "amax_to_scale", nullptr, C::pointwise, 5, 1, 5, 5, 0, nullptr, Float8{}},
   {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
   {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
+  {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

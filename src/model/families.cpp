@@ -8,6 +8,16 @@ namespace {
 
 // clang-format off
 constexpr Family table[] = {
+    {.name = "baichuan",  // configuration_baichuan.py of Baichuan2-7B-Base
+     .vocab = 125696, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .pad_token_id = 0,
+     .heads_divide_hidden = true,
+     .fields = {.kv_heads = {}},
+     .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23",
+     .fused_qkv = true,
+     .qkv_layout = QkvLayout::stacked, .own_layer_names = true,
+     .plain_head_vocab = 64000, .normalized_head = true, .alibi_in_larger = true},
     {.name = "bloom",
      .vocab = 250880, .hidden = 64, .layers = 2,
      .heads = 8,
@@ -275,6 +285,25 @@ constexpr Family table[] = {
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .mlp_bias_field = true, .default_adapters = true},
+    {.name = "llama4_text",
+     .wrapper = "llama4",
+     .vocab = 202048, .hidden = 5120, .intermediate = 16384, .layers = 48,
+     .heads = 40, .kv_heads = 8, .head_dim = 128,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 500000.0,
+     .sliding_window = 8192,  // "attention_chunk_size"
+     .no_rope_interval = 4,
+     .experts = 16, .top_k = 1, .expert_intermediate = 8192,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .fields = {.intermediate = "intermediate_size_mlp"},
+     .windows = WindowRule::chunks,
+     .moe = ExpertRule::listed_blocks,
+     .norm = Norm::rms_nested,
+     .keeps_attention_out = true,
+     .rotation = Rotation::complex_together,
+     .unweighted_qk_norm_field = true, .tuned_temperature_field = true,
+     .narrow_softmax = true, .every_expert = true,
+     .default_adapters = true},
     {.name = "minicpm",  // configuration_minicpm.py of MiniCPM-2B
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -550,6 +579,8 @@ void set_family_facts(ModelSpec& spec) {
     spec.adds_in_place = family->adds_in_place;
     spec.keeps_block_outputs = family->keeps_block_outputs;
     spec.measured_positions = family->measured_positions;
+    spec.narrow_softmax = family->narrow_softmax;
+    spec.normalized_head = family->normalized_head && spec.vocab != family->plain_head_vocab;
   }
   if (spec.moe) {
     spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;
@@ -557,8 +588,9 @@ void set_family_facts(ModelSpec& spec) {
     spec.moe->wide_scores = family != nullptr && family->wide_scores;
     spec.moe->sparse_mixer = family != nullptr && family->sparse_mixer;
     spec.moe->softmax_of_top = family != nullptr && family->softmax_of_top;
-    spec.moe->biased = spec.moe->input_first = spec.moe->clamped_gate =
-        family != nullptr && family->biased_experts;
+    spec.moe->biased = spec.moe->clamped_gate = family != nullptr && family->biased_experts;
+    spec.moe->every_expert = family != nullptr && family->every_expert;
+    spec.moe->input_first = spec.moe->biased || spec.moe->every_expert;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }

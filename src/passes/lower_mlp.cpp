@@ -369,6 +369,7 @@ ir::ValueId Lowering::expert_gate(V both) {
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
+  if (moe.every_expert) return every_expert(b, x);
   const V given = x;
   if (moe.input_jitter) x = jittered(x, OpKind::mul);
   V flat = p_.reshape(x, {tokens, spec_.hidden});

@@ -103,7 +103,7 @@ ir::ValueId Lowering::embedding() {
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   if (spec_.position_grids != model::PositionGrids::one) return rotary_of_grids(inv_freq);
-  if (spec_.rotation == model::Rotation::complex) return complex_table(inv_freq);
+  if (spec_.complex_rotation()) return complex_table(inv_freq);
   leaf_ = Module::rotary;
   const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
       full{1, config_.run.seq, spec_.rotary_dim};

@@ -90,6 +90,8 @@ class Lowering : private Emission {
   // lower_norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
   V gemma_rms_norm(V x, V weight, ir::Module leaf);
+  V nested_rms_norm(V x, V weight, ir::Module leaf);
+  V divided_by_length(V x, ir::Module leaf);
   V layer_norm(V x, V weight, V bias, ir::Module leaf);
   V native_layer_norm(V x, V weight, V bias, double epsilon);
   V written_out_norm(V x, V weight, ir::Module leaf);
@@ -106,6 +108,8 @@ class Lowering : private Emission {
   std::array<V, 3> split_in_three(V x);
   V by_head(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
+  V tuned_queries(V q);
+  std::array<V, 3> stacked_thirds(V qkv);
   [[nodiscard]] bool widest_kernels_only(V q) const;
   [[nodiscard]] bool attends_by_products(V q, V k) const;
   V sdpa(V q, V k, V v, std::int64_t window);
@@ -177,6 +181,7 @@ class Lowering : private Emission {
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);
   V allowed_positions(std::int64_t window, V packed);
+  V within_chunk(V batch, V queries, V keys);
   V additive_mask(V allowed, DType type, const ir::Shape& size);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
   [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
@@ -203,6 +208,8 @@ class Lowering : private Emission {
   Routed wide_softmax_router(const Block& b, V flat);
   Routed top_softmax_router(const Block& b, V flat);
   Routed sparse_mixer(const Block& b, V flat);
+  V every_expert(const Block& b, V x);
+  V scattered_scores(const Block& b, V flat);
   std::pair<V, V> sampled_expert(V scores, V masked_scores, bool drawn_twice);
   V jittered(V x, ir::OpKind product);
   std::pair<V, V> best_experts(V scores);
@@ -218,6 +225,7 @@ class Lowering : private Emission {
   void loss_ce_compiled();
   V model_logits();
   V head_input(V hidden);
+  V head_weight();
   V scaled_logits(V logits);
   V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
   void loss_lc_ce();
@@ -266,6 +274,8 @@ class Lowering : private Emission {
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
+  V router_logits_ = ir::no_id;
+  V left_padding_ = ir::no_id;  ///< of each row, for chunks: zeros
 };
 
 }  // namespace ac_advisor::passes

@@ -82,9 +82,9 @@ bool is_gpt(const ModelSpec& m) {
   const bool plain = !m.attention_softcap && !m.final_softcap && !m.residual_multiplier &&
                      !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
                      !m.hidden_divisor && !m.scaled_embedding && !m.attention_sinks && !m.alibi &&
-                     !m.head_bias && !m.masked_positions && !m.position_scaled_queries &&
-                     !m.dropout_in_block && m.unrotated_block.empty() &&
-                     m.position_grids == model::PositionGrids::one;
+                     !m.head_bias && !m.normalized_head && !m.masked_positions &&
+                     !m.position_scaled_queries && !m.dropout_in_block &&
+                     m.unrotated_block.empty() && m.position_grids == model::PositionGrids::one;
   return norms && mlp && plain;
 }
 

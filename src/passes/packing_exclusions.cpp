@@ -26,7 +26,7 @@ std::string packing_with_shard(const ModelSpec&, const StepConfig& c) {
 bool other_positions(const ModelSpec& m) {
   return m.position_table > 0 || m.masked_positions || m.alibi || m.measured_positions ||
          m.position_scaled_queries || m.position_grids != model::PositionGrids::one ||
-         m.rotation == model::Rotation::table || m.rotation == model::Rotation::complex;
+         m.rotation == model::Rotation::table || m.complex_rotation();
 }
 
 constexpr Exclusion of_packing[] = {

@@ -41,7 +41,7 @@ bool of_other_kind(const ModelSpec& m) {
   return m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side || m.interleaved_rotary ||
          m.position_table > 0 || (m.moe && m.moe->shared_intermediate > 0) || m.latent ||
          m.position_grids != model::PositionGrids::one || m.position_scaled_queries ||
-         m.attention_sinks;
+         m.attention_sinks || m.normalized_head || m.qkv_layout == model::QkvLayout::stacked;
 }
 
 constexpr Exclusion of_trainer[] = {

@@ -83,6 +83,9 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   // Of a mixture of experts by its configuration (phimoe); elsewhere its family says it.
   if (m.head_bias && m.moe) fields.push_back({"head_bias", m.head_bias});
   if (m.repeats_keys) fields.push_back({"repeats_keys", m.repeats_keys});
+  if (m.unweighted_qk_norm) fields.push_back({"unweighted_qk_norm", m.unweighted_qk_norm});
+  if (m.tuned_temperature) fields.push_back({"tuned_temperature", m.tuned_temperature});
+  if (m.attention_chunk > 0) fields.push_back({"attention_chunk", m.attention_chunk});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});
   if (moe.megatron) {
     fields.push_back({"moe.megatron.sinkhorn", moe.megatron->sinkhorn});

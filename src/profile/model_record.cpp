@@ -89,6 +89,9 @@ void visit_later(Spec& m, Io io) {
   io("graph_digest", m.graph_digest);
   io("head_bias", m.head_bias);
   io("repeats_keys", m.repeats_keys);
+  io("unweighted_qk_norm", m.unweighted_qk_norm);
+  io("tuned_temperature", m.tuned_temperature);
+  io("attention_chunk", m.attention_chunk);
 }
 
 /// What files of version 0.1.0 do not have.

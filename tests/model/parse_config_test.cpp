@@ -14,16 +14,17 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(
-      model::known_families() ==
-      std::vector<std::string>{
-          "bloom",         "cohere",   "cohere2",         "deepseek_v2", "deepseek_v3", "falcon",
-          "gemma",         "gemma2",   "gemma3_text",     "glm",         "glm4",        "glm4_moe",
-          "gpt2",          "gpt_neox", "gpt_oss",         "gptj",        "granite",     "internlm2",
-          "llama",         "minicpm",  "ministral3",      "mistral",     "mixtral",     "nemotron",
-          "olmo2",         "olmo3",    "olmoe",           "opt",         "phi",         "phi3",
-          "phimoe",        "qwen2",    "qwen2_5_vl_text", "qwen2_moe",   "qwen3",       "qwen3_moe",
-          "qwen3_vl_text", "smollm3",  "stablelm",        "starcoder2"});
+  CHECK(model::known_families() ==
+        std::vector<std::string>{
+            "baichuan",    "bloom",     "cohere",     "cohere2",       "deepseek_v2",
+            "deepseek_v3", "falcon",    "gemma",      "gemma2",        "gemma3_text",
+            "glm",         "glm4",      "glm4_moe",   "gpt2",          "gpt_neox",
+            "gpt_oss",     "gptj",      "granite",    "internlm2",     "llama",
+            "llama4_text", "minicpm",   "ministral3", "mistral",       "mixtral",
+            "nemotron",    "olmo2",     "olmo3",      "olmoe",         "opt",
+            "phi",         "phi3",      "phimoe",     "qwen2",         "qwen2_5_vl_text",
+            "qwen2_moe",   "qwen3",     "qwen3_moe",  "qwen3_vl_text", "smollm3",
+            "stablelm",    "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -509,6 +510,81 @@ TEST_CASE("phimoe chooses two experts, whatever is asked for") {
   CHECK(spec.moe->input_jitter);
   config["num_experts_per_tok"] = 4;
   CHECK(error_of(config).find("expected 2") != std::string::npos);
+}
+
+TEST_CASE("llama4: each fourth block is not rotated and sees all, the others chunks") {
+  auto config = small_config("llama4_text");
+  auto spec = parse(config);
+  CHECK(spec.attention_chunk == 8192);
+  CHECK(spec.window == Windows{8192, 8192, 8192, 0});
+  CHECK(spec.unrotated_block == std::vector<bool>{false, false, false, true});
+  CHECK(spec.sparse_block == std::vector<bool>(4, true));
+  CHECK(spec.moe->experts == 16);
+  CHECK(spec.moe->intermediate == 160);
+  CHECK(spec.moe->shared_intermediate == 160);
+  CHECK(spec.intermediate == 16384);  // of dense blocks
+  CHECK(spec.unweighted_qk_norm);
+  CHECK(spec.tuned_temperature);
+  config["no_rope_layers"] = nlohmann::json::array();  // as published: none are listed
+  CHECK(parse(config) == spec);
+  config["no_rope_layers"] = {0, 1, 1, 1};
+  config["interleave_moe_layer_step"] = 2;
+  config["intermediate_size_mlp"] = 192;
+  config["attention_chunk_size"] = 16;
+  config["use_qk_norm"] = false;
+  config["attn_temperature_tuning"] = false;
+  spec = parse(config);
+  CHECK(spec.window == Windows{0, 16, 16, 16});
+  CHECK(spec.sparse_block == std::vector<bool>{false, true, false, true});
+  CHECK(spec.intermediate == 192);
+  CHECK_FALSE(spec.unweighted_qk_norm);
+  CHECK_FALSE(spec.tuned_temperature);
+  config["moe_layers"] = {2};
+  CHECK(parse(config).sparse_block == std::vector<bool>{false, false, true, false});
+  config["moe_layers"] = nlohmann::json::array();
+  CHECK_FALSE(parse(config).moe.has_value());
+  config["layer_types"] = {"chunked_attention", "full_attention", "full_attention",
+                           "full_attention"};
+  CHECK(parse(config).window == Windows{16, 0, 0, 0});
+  config["layer_types"][1] = "sliding_attention";
+  CHECK(error_of(config).find("known: \"full_attention\", \"chunked_attention\"") !=
+        std::string::npos);
+  config.erase("layer_types");
+  config["moe_layers"] = {-1};
+  CHECK(error_of(config).find("indices of blocks from 0 to 3") != std::string::npos);
+  config.erase("moe_layers");
+  config["attention_chunk_size"] = nullptr;
+  CHECK(error_of(config).find("transformers makes no masks") != std::string::npos);
+}
+
+TEST_CASE("llama4's wrapper: its decoder, and its encoder with adapter and projector") {
+  const nlohmann::json config{{"model_type", "llama4"},
+                              {"text_config", small_config("llama4_text")},
+                              {"vision_config", {{"hidden_size", 1408}, {"image_size", 336}}}};
+  const auto spec = parse(config);
+  CHECK(spec.family == "llama4_text");
+  REQUIRE(spec.tower);
+  CHECK(spec.tower->encoder == "llama4_vision_model");
+}
+
+TEST_CASE("baichuan: the second release divides the head's rows, the larger models are refused") {
+  auto config = small_config("baichuan");
+  config.erase("num_key_value_heads");
+  auto spec = parse(config);
+  CHECK(spec.kv_heads == 4);
+  CHECK(spec.normalized_head);
+  CHECK(spec.qkv_layout == model::QkvLayout::stacked);
+  CHECK(spec.reading.warnings.front().find("transformers 5.23 has no code for baichuan") == 0);
+  config["vocab_size"] = 64000;  // of Baichuan-7B
+  CHECK_FALSE(parse(config).normalized_head);
+  config["model_max_length"] = 4096;
+  CHECK(error_of(config).find("(ALiBi)") != std::string::npos);
+  config["max_position_embeddings"] = 4096;
+  CHECK(error_of(config) == "");
+  config["z_loss_weight"] = 0.0001;
+  CHECK(error_of(config).find("\"z_loss_weight\"") != std::string::npos);
+  config["z_loss_weight"] = 0;
+  CHECK(error_of(config) == "");
 }
 
 TEST_CASE("qwen's wrappers: decoder and encoder, nested or flat") {

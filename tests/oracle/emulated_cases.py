@@ -2,7 +2,7 @@
 
 import functools
 
-import own_code  # noqa: F401  internlm2 and minicpm
+import own_code  # noqa: F401  internlm2, minicpm and baichuan
 from generate_peaks import REAL, TINY, TINY_FAMILIES, UNTIED, sizes, whole_config
 
 LAYERS = {"llama1b": 4, "smollm17b_untied": 4, "qwen2_05b": 4, "qwen3_06b": 4, "gemma3_1b": 6, "mistral7b_8layers": 4,
@@ -36,6 +36,8 @@ TINY_WITHOUT_NAMES = {"vocab_size": 512, "hidden_size": 64}
 LATENT = {"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
 SHARED = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 48,
           "first_k_dense_replace": 1}
+TINY_LLAMA4 = TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "intermediate_size_mlp": 192,
+                            "num_local_experts": 4, "interleave_moe_layer_step": 2, "attention_chunk_size": 16}
 # Families of other norms, MLPs, rotations and positions than Llama's.
 OTHERS = {
     "starcoder2": (TINY_SIZES | {"num_key_value_heads": 2}, {
@@ -107,6 +109,18 @@ OTHERS = {
         "minicpm_2b_4layers": {"hidden_size": 2304, "intermediate_size": 5760, "num_hidden_layers": 4,
                                "num_attention_heads": 36, "num_key_value_heads": 36, "vocab_size": 122753,
                                "scale_emb": 12.0, "scale_depth": 1.4, "dim_model_base": 256}}),
+    "baichuan": (TINY_SIZES, {
+        "baichuan2_7b_4layers": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 4,
+                                 "num_attention_heads": 32, "vocab_size": 125696},
+        "baichuan_7b_2layers": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 2,
+                                "num_attention_heads": 32, "vocab_size": 64000}}),
+    "llama4_text": (TINY_LLAMA4, {
+        "llama4_scout_4_experts_4layers": {"num_hidden_layers": 4, "num_local_experts": 4},
+        "llama4_in_turn_8_experts_4layers": {
+            "hidden_size": 2560, "num_hidden_layers": 4, "num_attention_heads": 20, "num_key_value_heads": 4,
+            "num_local_experts": 8, "intermediate_size": 4096, "intermediate_size_mlp": 8192, "vocab_size": 100352,
+            "interleave_moe_layer_step": 2, "use_qk_norm": False, "attention_chunk_size": 1024,
+            "num_experts_per_tok": 2}}),
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
@@ -150,6 +164,13 @@ BESIDE_ENCODER = {
             "text_config": {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 4,
                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936},
             "vision_config": {"out_hidden_size": 4096}}}),
+    "llama4": ({"text_config": TINY_LLAMA4,
+                "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                                  "num_attention_heads": 4, "image_size": 56, "projector_input_dim": 64,
+                                  "projector_output_dim": 64, "vision_output_dim": 64}}, {
+        "llama4_scout_encoder_2layers": {
+            "text_config": {"num_hidden_layers": 2, "num_local_experts": 2, "interleave_moe_layer_step": 2},
+            "vision_config": {"hidden_size": 1408, "image_size": 336, "vision_output_dim": 4096}}}),
 }
 # With images: the encoder runs and is trained.
 WITH_IMAGES = {
@@ -196,7 +217,8 @@ EAGER_ONLY = ("gemma2", "gpt_oss", "gptj", "bloom")  # transformers has no SDPA 
 MASKED = ("falcon",)  # SDPA is always given a mask, which flash attention does not take
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
 # The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
-OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj", "phimoe")
+OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj", "phimoe", "baichuan")
+MORE_MODES = ("llama4_text", "llama4", "baichuan")  # than other families are compared in
 
 
 @functools.cache
@@ -252,6 +274,12 @@ def other_families():
         yield case(model, 2, 2048, "full", **EXPANDABLE)
         yield case(model, 3, 1000, "full", **FSDP8)
         yield case(model, 2, 2048, shard="ddp", world=8)
+        if OTHER_VALUES[model]["model_type"] in MORE_MODES:
+            yield case(model, 2, 2048, "every:2")
+            yield case(model, 3, 1000, "selective", attn="flash")
+            yield case(model, 2, 2048, **FSDP8)
+            for ac in ("none", "full"):
+                yield case(model, 2, 512, ac, attn="eager")
 
 
 def models_with_images():

@@ -108,7 +108,10 @@ def shard_over(mesh, step, blocks, entry):
         fully_shard(block, reshard_after_forward=reshards and not kept, **options)
     if ends and head is not None:
         fully_shard([step.m.base_model.norm, head], reshard_after_forward=False, **options)
-    if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
+    encoders = [getattr(step.m.base_model, "visual", None), getattr(step.m, "vision_model", None)]
+    if encoders[1]:  # Llama 4's
+        encoders.append(step.m.multi_modal_projector)
+    for encoder in filter(None, encoders):  # never run, never gathered
         fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)
 

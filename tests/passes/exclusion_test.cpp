@@ -1080,6 +1080,20 @@ const Case cases[] = {
        c.run.attention = Attention::flash;
      },
      "use --attn eager or auto"},
+    {"--loss other than ce and ce-no-upcast, an LM head whose rows are divided by their length",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "use --loss ce"},
+    {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
+     "is a function of its own",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
     {"--attn other than auto, where attention is always given a mask",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;

@@ -21,7 +21,8 @@ enum class Comparison : std::uint8_t {
   at_least
 };
 /// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
-/// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D].
+/// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D], and what all experts
+/// made of each token, [experts, tokens, H] to [tokens, H].
 enum class SumOver : std::uint8_t { broadcast, experts, groups };
 enum class Reduction : std::uint8_t { mean, sum };
 enum class Gate : std::uint8_t { silu, gelu_tanh };

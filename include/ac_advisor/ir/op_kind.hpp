@@ -157,6 +157,7 @@ enum class OpKind : std::uint8_t {
   fp8_scale,      ///< what it is multiplied by, in fp32
   scaled_mm,      ///< of operands in fp8 with their scales
   float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
+  vector_norm,    ///< the length of each row: (rows, 1)
   captured,       ///< an op of an imported graph that has no row of its own
   count_          // number of kinds
 };

@@ -146,7 +146,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {fp8_scale, nullptr},
     {scaled_mm, nullptr},
     {float8_linear, nullptr},
-    {captured, nullptr},  // the trainer refuses imported graphs
+    {vector_norm, nullptr},  // the trainer refuses such an LM head
+    {captured, nullptr},     // the trainer refuses imported graphs
 }};
 
 constexpr bool in_order() {
