@@ -42,9 +42,27 @@ void cast(Derivation& d) {
   d.give(0, d.emit(OpKind::cast, {g}, d.shape(g), d.dtype(x)));
 }
 
+namespace {
+
+/// Whether a value is made of pairs that are complex numbers (a rotary table's).
+bool is_complex(const Program& p, ValueId v) {
+  for (OpId made = p.value(p.root(v)).producer; made != no_id;) {
+    const Op& op = p.op(made);
+    if (op.kind == OpKind::polar) return true;
+    if (op.kind != OpKind::mul_scalar) return false;
+    made = p.value(p.root(p.input(op, 0))).producer;
+  }
+  return false;
+}
+
+}  // namespace
+
 void mul(Derivation& d) {
-  // MulBackward0: other's gradient is computed before self's.
-  const ValueId a = d.in(0), b = d.in(1), g = d.grad();
+  // MulBackward0: other's gradient is computed before self's. A complex operand's conjugate, a flag
+  // on a view until then, is made for the product.
+  const ValueId a = d.in(0), g = d.grad();
+  ValueId b = d.in(1);
+  if (is_complex(d.program(), b)) b = d.emit(OpKind::clone, {b}, d.shape(b), d.dtype(b));
   if (d.needs(1)) d.give(1, d.emit(OpKind::mul, {g, a}, d.shape(g), d.dtype(g)));
   if (d.needs(0)) d.give(0, d.emit(OpKind::mul, {g, b}, d.shape(g), d.dtype(g)));
 }
@@ -60,13 +78,15 @@ void div(Derivation& d) {
     d.give(0, d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), d.attributes<Number>()));
     return;
   }
-  // div_tensor_other_grad: -grad * ((self / other) / other), other first
+  // div_tensor_other_grad: -grad * ((self / other) / other), other first; the expression's values
+  // live to its end
   const ValueId b = d.in(1);
   if (d.needs(1)) {
     const ValueId minus = d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g));
     const ValueId once = d.emit(OpKind::div, {a, b}, d.shape(a), d.dtype(a));
     const ValueId twice = d.emit(OpKind::div, {once, b}, d.shape(a), d.dtype(a));
     d.give(1, d.emit(OpKind::mul, {minus, twice}, d.shape(g), d.dtype(g)));
+    d.emit_raw(OpKind::hold, {once}, {});
   }
   if (d.needs(0)) d.give(0, d.emit(OpKind::div, {g, b}, d.shape(g), d.dtype(g)));
 }

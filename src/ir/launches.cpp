@@ -305,7 +305,6 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return 1 + pieces(program, op);
     case cumsum:      // booleans are widened first; cub clears its state first
     case histc:       // a fill, and the counts
-    case topk:        // what is found is sorted
     case grouped_mm:  // one kernel makes the arguments of the other
       return 2;
     case fp8_amax:
@@ -314,6 +313,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return scale_launches(op);
     case scaled_mm:
       return scaled_product_launches(op);
+    case topk:  // what is found is sorted, unless it is one
+      return attributes<TopK>(op).k > 1 ? 2 : 1;
     case captured:
       return attributes<Captured>(op).launches;
     case generated:

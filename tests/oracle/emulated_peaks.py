@@ -100,7 +100,7 @@ def shard_over(mesh, step, blocks, entry):
     ends = entry.get("fsdp_unit") == "torchtitan"  # torchtitan v0.2.2, models/llama3/infra/parallelize.py, apply_fsdp
     reshards = entry.get("pp", 1) == 1  # there too: stages keep what they have gathered
     embedding = getattr(step.m.base_model, "embed_tokens", None)  # a stage may have neither
-    head = step.lm_head if hasattr(step, "lm_head") else step.m.lm_head
+    head = step.lm_head if hasattr(step, "lm_head") else training_step.head_of(step.m)
     if ends and embedding is not None:
         fully_shard(embedding, reshard_after_forward=reshards, **options)
     for block in blocks:
