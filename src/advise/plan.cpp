@@ -184,7 +184,11 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         static_cast<double>(result.parameters) * 1e-9,
         static_cast<double>(model::tower_parameter_count(result.model)) * 1e-6,
         result.model.tower->encoder));
-  if (result.model.moe) {
+  if (result.model.moe && result.model.moe->every_expert) {
+    notes.emplace_back(
+        "each expert computes each token, as transformers has it: what a block holds and computes "
+        "grows with the number of experts, not with the experts a token");
+  } else if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
                                    : "at capacity factor " + std::to_string(c.run.capacity_factor);
