@@ -343,7 +343,8 @@ constexpr Exclusion exclusions_of_declare[] = {
      "transformers' grouped products are outside of autocast, and are not planned in fp32 yet",
      "use --param-dtype bf16, or --shard fsdp2 --param-dtype fp32",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.precision.autocast && m.moe.has_value() && c.precision.param_dtype == DType::f32;
+       return c.precision.autocast && m.moe && !m.moe->every_expert &&
+              c.precision.param_dtype == DType::f32;
      }},
     {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
      "only their gathered copies are in the compute dtype",

@@ -282,6 +282,19 @@ def other_families():
                 yield case(model, 2, 512, ac, attn="eager")
 
 
+def other_dtypes_and_optimizers():
+    """Of families whose products are plain ones in any dtype."""
+    llama4, baichuan = "llama4_in_turn_8_experts_4layers", "baichuan2_7b_4layers"
+    wide = {"param_dtype": "fp32", "compute_dtype": "fp32"}
+    yield case(llama4, 2, 2048, "none", param_dtype="fp16", compute_dtype="fp16")
+    yield case(llama4, 1, 1000, "full", **wide)
+    yield case(llama4, 1, 2048, "none", **wide)
+    yield case(baichuan, 2, 1000, "none", **wide)
+    yield case(baichuan, 2, 1024, "none", optimizer="adamw-foreach")
+    for model in (llama4, baichuan):
+        yield case(model, 2, 2048, "full", grad_accum=2)
+
+
 def models_with_images():
     """Two of a whole model, too."""
     for family in WITH_IMAGES:
@@ -389,8 +402,8 @@ def widened_sums():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), other_families(), models_with_images(), small_models(),
-                  every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
+    for cases in (every_family(), other_families(), other_dtypes_and_optimizers(), models_with_images(),
+                  small_models(), every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:
                 seen.add(label(entry))

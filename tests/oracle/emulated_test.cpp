@@ -134,7 +134,7 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // Two of 885 (stablelm, selective; bloom under fsdp2, in sizes that no power of two divides) put
+  // Two of 892 (stablelm, selective; bloom under fsdp2, in sizes that no power of two divides) put
   // a block of logits where PyTorch does not, four of gpt_oss scores of 1 GiB, and one of llama4
   // beside its encoder, under fsdp2, embedding and head; the others are within 9, experts under
   // checkpoints, and within 5.
