@@ -70,6 +70,7 @@ Reference simulate_blocks(model::ModelSpec model, std::int64_t blocks, const Ste
   cut(model.window);
   cut(model.unrotated_block);
   cut(model.sparse_block);
+  cut(model.delta_block);
   const passes::StepProgram step = passes::build_step(model, config);
   const simulate::StepTime time = simulate::walk_time(step, device, run, 1);
   const auto phase = [&](Phase at) { return time.by_phase[static_cast<std::size_t>(at)]; };

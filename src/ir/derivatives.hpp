@@ -9,6 +9,13 @@ namespace ac_advisor::ir::derive {
 void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
+void exp_of(Derivation& d);
+void softplus(Derivation& d);
+void pad(Derivation& d);
+void masked_fill(Derivation& d);
+void cumsum(Derivation& d);
+void solve_triangular(Derivation& d);
+void depthwise_conv(Derivation& d);
 void gather(Derivation& d);
 void baddbmm(Derivation& d);
 void mul_of_view(Derivation& d);

@@ -205,7 +205,7 @@ void copy_part(Derivation& d) {
   const ValueId g = d.grad(), part = d.in(1);
   const ValueId whole = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
   const ValueId of_part =
-      d.emit(OpKind::clone, {d.last_part(whole, d.shape(part), d.attributes<Slice>().start)},
+      d.emit(OpKind::clone, {d.slice_of(whole, d.shape(part), d.attributes<Slice>())},
              d.shape(part), d.dtype(g));
   if (d.needs(0)) {
     const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(part), d.dtype(g));

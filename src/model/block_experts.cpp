@@ -93,7 +93,7 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
   } else {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
-    moe.normalize_top_k = fields.flag("norm_topk_prob", false);
+    moe.normalize_top_k = fields.flag("norm_topk_prob", family.normalized_top_k);
     if (family.shared_intermediate != 0)
       moe.shared_intermediate =
           fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)

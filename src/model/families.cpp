@@ -445,6 +445,20 @@ constexpr Family table[] = {
      .windows = WindowRule::every_block_if_used,
      .moe = ExpertRule::some_blocks,
      .qk_norm = true},
+    {.name = "qwen3_next",
+     .vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 48,
+     .heads = 16, .kv_heads = 2, .head_dim = 256,
+     .experts = 512, .top_k = 10, .expert_intermediate = 512,
+     .shared_intermediate = 512,
+     .rotary_share = 0.25,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .partial_rotary_field = true,
+     .moe = ExpertRule::some_blocks,
+     .qk_norm = true, .joined_rotary_part = true, .normalized_top_k = true,
+     .unit_offset_norm = true,
+     .turned_first = true,
+     .own_layer_names = true, .gated_attention = true, .delta_net = true,
+     .unused_fields = "use_sliding_window sliding_window num_nextn_predict_layers"},
     {.name = "qwen3_vl_text",
      .wrapper = "qwen3_vl",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
@@ -550,6 +564,7 @@ void set_family_facts(ModelSpec& spec) {
     spec.adds_in_place = family->adds_in_place;
     spec.keeps_block_outputs = family->keeps_block_outputs;
     spec.measured_positions = family->measured_positions;
+    spec.gated_attention = family->gated_attention;
   }
   if (spec.moe) {
     spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;

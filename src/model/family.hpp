@@ -116,6 +116,7 @@ struct Family {
   bool wide_norm_scale = false;
   bool wide_rotary = false;
   bool top_k_norm_field = false;  ///< norm_topk_prob where every block has experts
+  bool normalized_top_k = false;  ///< an absent norm_topk_prob where some have
   bool sandwich_norms = false;
   bool unit_offset_norm = false;
   bool scaled_embedding = false;
@@ -160,6 +161,8 @@ struct Family {
   bool adds_in_place = false;
   bool keeps_block_outputs = false;
   bool measured_positions = false;
+  bool gated_attention = false;
+  bool delta_net = false;             ///< "layer_types" with gated delta nets, and their sizes
   bool head_bias_field = false;       ///< "lm_head_bias"
   bool decoder_architecture = false;  ///< falcon's fields of heads, norms and residuals
   bool sparse_mixer = false;          ///< as in MoeSpec

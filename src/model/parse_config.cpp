@@ -11,6 +11,7 @@
 #include "block_experts.hpp"
 #include "block_windows.hpp"
 #include "count_parameters.hpp"
+#include "delta_net.hpp"
 #include "family.hpp"
 #include "fields.hpp"
 #include "megatron_config.hpp"
@@ -396,6 +397,7 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
   spec.window = read_windows(family, spec.layers, fields);
   spec.unrotated_block = read_unrotated(family, spec.layers, fields);
+  read_delta_net(family, fields, spec);
   if (family.windows_alone_rotate)
     for (std::int64_t window : spec.window) spec.unrotated_block.push_back(window == 0);
   if (!family.learned_positions && !family.alibi) read_rotary(family, fields, spec);

@@ -473,16 +473,18 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const V given = x;
   leaf_ = Module::attention;
   x = gathered(x);
-  const auto [q, k, v] =
-      spec_.latent ? latent_heads(b, x, rotary) : projected_heads(b, index, x, rotary);
+  V gate = ir::no_id;
+  const auto [q, k, v] = spec_.latent            ? latent_heads(b, x, rotary)
+                         : spec_.gated_attention ? gated_heads(b, x, rotary, gate)
+                                                 : projected_heads(b, index, x, rotary);
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
                  : is_varlen() ? flash_varlen(q, k, v)
                                : sdpa(q, k, v, window);
-  const V merged =
-      p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
+  V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
+  if (gate != ir::no_id) merged = gated_output(merged, gate);
   leaf_ = Module::o_proj;
   V y = scattered(linear(merged, b.o));
   if (spec_.residual_inside) frame_.push_back(y);  // dropout_add's argument

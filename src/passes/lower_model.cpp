@@ -186,7 +186,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
   V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
   const V first = h;
-  h = block_dropout(attention(b, index, h, rotary));
+  h = block_dropout(spec_.has_delta(index) ? delta_net(b, h) : attention(b, index, h, rotary));
   const V attended = h;
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);

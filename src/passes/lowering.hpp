@@ -51,6 +51,7 @@ class Lowering : private Emission {
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
+  void declare_delta(Block& b);
   void declare_inputs();
   void declare_row();
   V declare_frequencies();
@@ -154,6 +155,36 @@ class Lowering : private Emission {
   // lower_latent.cpp
   std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
   std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
+
+  // lower_gated_attention.cpp
+  std::array<V, 3> gated_heads(const Block& b, V x, const Rotary& rotary, V& gate);
+  V gated_output(V merged, V gate);
+
+  // lower_delta_net.cpp
+  /// A block's queries and keys (B, S, key heads, key_dim) or by_head, values by_head; in fp32 the
+  /// logarithms of decay, and in the compute dtype the rates of writing, (B, S, value heads).
+  struct DeltaInputs {
+    V queries{}, keys{}, values{}, decay{}, rate{};
+  };
+  V delta_net(const Block& b, V x);
+  V causal_conv(V x, V weight);
+  V gated_norm(V x, V gate, V weight);
+
+  // lower_delta_rule.cpp
+  /// What the chunks of a sequence have, one chunk beside the other: (B, heads, chunks, 64, …).
+  struct DeltaChunks {
+    V values{}, keys_of_state{}, queries{}, keys{}, attention{}, decay{};
+  };
+  V delta_rule(const DeltaInputs& in);
+  DeltaChunks delta_chunks(const DeltaInputs& in, std::vector<V>& frame);
+  V delta_scan(const DeltaChunks& c, std::vector<V>& frame);
+  V unit_length(V x);
+  V in_chunks(V x);
+  V wide_heads(V x);
+  V padded(V x, std::size_t dim);
+  V chunk_of(V x, std::int64_t index);
+  V product_of(V a, V b, const ir::Shape& size, ir::Form form);
+  V decayed(V x, V by);
 
   // lower_parallel.cpp
   V gathered(V x);

@@ -69,7 +69,8 @@ bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 
 /// A GPT of Megatron-core: norms before attention and MLP, both added to what they read.
 bool is_gpt(const ModelSpec& m) {
-  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing)
+  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing ||
+      m.delta)
     return false;
   const bool norms = (m.norm == model::Norm::rms || m.norms_have_bias()) && !m.unit_offset_norm &&
                      !m.sandwich_norms && !m.post_norms_only && !m.qk_norm_whole &&

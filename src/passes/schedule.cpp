@@ -10,13 +10,14 @@ using ir::OpId;
 namespace {
 
 /// Whether an op is of a backward that is written in Python: TRL's ChunkedLogProbFunction, whose
-/// tiles come and go, DTensor's loss_parallel, transformers' own of bloom and phimoe, or torchao's.
+/// tiles come and go, DTensor's loss_parallel, transformers' own of bloom and phimoe, or torchao's;
+/// or PyTorch's formula of a triangular solution, which binds its product anew, twice.
 bool of_python_function(const ir::Program& p, const ir::Op& op) {
   if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
   const ir::OpKind kind = p.op(op.forward).kind;
   return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::vocab_parallel_loss ||
          kind == ir::OpKind::recomputed_gelu || kind == ir::OpKind::routing_multiplier ||
-         kind == ir::OpKind::float8_linear;
+         kind == ir::OpKind::float8_linear || kind == ir::OpKind::solve_triangular;
 }
 
 /// Whether an op is of a compiled backward, which lets go of what it was given and of what it makes

@@ -103,6 +103,14 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
     fields.push_back({"latent.rotated_dim", m.latent->rotated_dim});
     fields.push_back({"latent.value_dim", m.latent->value_dim});
   }
+  if (m.delta) {
+    fields.push_back({"delta.key_heads", m.delta->key_heads});
+    fields.push_back({"delta.value_heads", m.delta->value_heads});
+    fields.push_back({"delta.key_dim", m.delta->key_dim});
+    fields.push_back({"delta.value_dim", m.delta->value_dim});
+    fields.push_back({"delta.taps", m.delta->taps});
+    fields.push_back({"delta_block", runs(m.delta_block)});
+  }
   if (!m.unrotated_block.empty()) fields.push_back({"unrotated_block", runs(m.unrotated_block)});
   if (m.tower) {
     fields.push_back({"tower.encoder", m.tower->encoder});

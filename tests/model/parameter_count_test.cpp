@@ -224,6 +224,31 @@ TEST_CASE("bloom, falcon, gptj, phimoe: the published parameters") {
                          {"lm_head_bias", true}}) == 41'873'153'344);  // Phi-3.5-MoE
 }
 
+TEST_CASE("qwen3_next: the published parameters, and transformers' of other sizes") {
+  nlohmann::json config{{"model_type", "qwen3_next"}, {"hidden_size", 2048},
+                        {"intermediate_size", 5120},  {"num_hidden_layers", 48},
+                        {"num_attention_heads", 16},  {"num_key_value_heads", 2},
+                        {"vocab_size", 151936}};
+  CHECK(model::parameter_count(parse(config)) == 79'674'391'296);  // Qwen3-Next-80B-A3B
+  config["num_hidden_layers"] = 4;
+  config["intermediate_size"] = 5632;
+  config["num_experts"] = 64;
+  CHECK(model::parameter_count(parse(config)) == 1'569'188'928);
+  config.update({{"num_hidden_layers", 3},
+                 {"hidden_size", 1024},
+                 {"num_attention_heads", 8},
+                 {"head_dim", 128},
+                 {"linear_num_value_heads", 16},
+                 {"linear_key_head_dim", 64},
+                 {"linear_value_head_dim", 96},
+                 {"num_experts", 16},
+                 {"num_experts_per_tok", 4},
+                 {"mlp_only_layers", {0}},
+                 {"layer_types", {"linear_attention", "full_attention", "linear_attention"}},
+                 {"vocab_size", 32000}});
+  CHECK(model::parameter_count(parse(config)) == 153'753'088);
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

@@ -14,16 +14,21 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(
-      model::known_families() ==
-      std::vector<std::string>{
-          "bloom",         "cohere",   "cohere2",         "deepseek_v2", "deepseek_v3", "falcon",
-          "gemma",         "gemma2",   "gemma3_text",     "glm",         "glm4",        "glm4_moe",
-          "gpt2",          "gpt_neox", "gpt_oss",         "gptj",        "granite",     "internlm2",
-          "llama",         "minicpm",  "ministral3",      "mistral",     "mixtral",     "nemotron",
-          "olmo2",         "olmo3",    "olmoe",           "opt",         "phi",         "phi3",
-          "phimoe",        "qwen2",    "qwen2_5_vl_text", "qwen2_moe",   "qwen3",       "qwen3_moe",
-          "qwen3_vl_text", "smollm3",  "stablelm",        "starcoder2"});
+  CHECK(model::known_families() ==
+        std::vector<std::string>{"bloom",       "cohere",        "cohere2",
+                                 "deepseek_v2", "deepseek_v3",   "falcon",
+                                 "gemma",       "gemma2",        "gemma3_text",
+                                 "glm",         "glm4",          "glm4_moe",
+                                 "gpt2",        "gpt_neox",      "gpt_oss",
+                                 "gptj",        "granite",       "internlm2",
+                                 "llama",       "minicpm",       "ministral3",
+                                 "mistral",     "mixtral",       "nemotron",
+                                 "olmo2",       "olmo3",         "olmoe",
+                                 "opt",         "phi",           "phi3",
+                                 "phimoe",      "qwen2",         "qwen2_5_vl_text",
+                                 "qwen2_moe",   "qwen3",         "qwen3_moe",
+                                 "qwen3_next",  "qwen3_vl_text", "smollm3",
+                                 "stablelm",    "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -41,13 +46,15 @@ TEST_CASE("every family reads its smallest configuration") {
       continue;
     }
     const std::int64_t rotated = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
-    CHECK(spec.rotary_dim == rotated / (family == "glm4_moe" ? 2 : 1));
+    const std::int64_t share = family == "glm4_moe" ? 2 : family == "qwen3_next" ? 4 : 1;
+    CHECK(spec.rotary_dim == rotated / share);
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
     CHECK(spec.tied_embeddings ==
           (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
     CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
-                                   family == "gpt_oss" || family.starts_with("deepseek")));
+                                   family == "gpt_oss" || family == "qwen3_next" ||
+                                   family.starts_with("deepseek")));
     const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
                            family == "gpt_oss" || family == "ministral3" ||
                            family == "qwen2_5_vl_text" || family.starts_with("olmo");
@@ -259,6 +266,32 @@ TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the de
   CHECK(parse(config).rope_theta == 500000.0);
   config["rope_parameters"] = {{"rope_theta", 2e6}, {"rope_type", "default"}};
   CHECK(parse(config).rope_theta == 2e6);
+}
+
+TEST_CASE(
+    "qwen3_next has gated delta nets in all blocks but every fourth, or as layer_types says") {
+  auto config = small_config("qwen3_next");
+  auto spec = parse(config);
+  CHECK(spec.delta == model::DeltaNet{16, 32, 128, 128, 4});
+  CHECK(spec.delta_block == std::vector<bool>{true, true, true, false});
+  CHECK(spec.gated_attention);
+  CHECK(spec.moe->normalize_top_k);
+  config["full_attention_interval"] = 2;
+  config["linear_num_key_heads"] = 8;
+  spec = parse(config);
+  CHECK(spec.delta_block == std::vector<bool>{true, false, true, false});
+  CHECK(spec.delta->key_heads == 8);
+  config["layer_types"] = {"full_attention", "full_attention", "linear_attention",
+                           "full_attention"};
+  CHECK(parse(config).delta_block == std::vector<bool>{false, false, true, false});
+  config["layer_types"] = std::vector<std::string>(4, "full_attention");
+  CHECK_FALSE(parse(config).delta.has_value());
+  config["layer_types"][1] = "sliding_attention";
+  CHECK(error_of(config).find("has the entry \"sliding_attention\"") != std::string::npos);
+  config = small_config("qwen3_next");
+  config["linear_num_key_heads"] = 5;
+  CHECK(error_of(config).find("\"linear_num_key_heads\": 5 does not divide the 32 heads") !=
+        std::string::npos);
 }
 
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {

@@ -36,6 +36,8 @@ TINY_WITHOUT_NAMES = {"vocab_size": 512, "hidden_size": 64}
 LATENT = {"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
 SHARED = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 48,
           "first_k_dense_replace": 1}
+DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+         "linear_value_head_dim": 32}
 # Families of other norms, MLPs, rotations and positions than Llama's.
 OTHERS = {
     "starcoder2": (TINY_SIZES | {"num_key_value_heads": 2}, {
@@ -110,6 +112,16 @@ OTHERS = {
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
+    "qwen3_next": (TINY_SIZES | DELTA | {
+        "num_key_value_heads": 2, "head_dim": 16, "num_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 48, "shared_expert_intermediate_size": 96}, {
+        "qwen3_next_80b_4layers": {"num_hidden_layers": 4, "num_experts": 64},
+        # as many heads of keys as of values, another head of values, a block without experts
+        "qwen3_next_equal_heads_3layers": {
+            "num_hidden_layers": 3, "hidden_size": 1024, "num_attention_heads": 8, "head_dim": 128,
+            "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 64,
+            "linear_value_head_dim": 96, "num_experts": 16, "num_experts_per_tok": 4, "mlp_only_layers": [0],
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"], "vocab_size": 32000}}),
     "gptj": (TINY_WITH_TABLE | {"rotary_dim": 8}, {
         "gptj_6b_4layers": {"n_layer": 4},
         "gptj_dropout_2layers": {"n_embd": 1536, "n_layer": 2, "n_head": 12, "rotary_dim": 32, "n_inner": 5120,
@@ -191,7 +203,7 @@ VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY
     | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
-NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
+NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss", "qwen3_next")  # what transformers gives a block depends on its number
 EAGER_ONLY = ("gemma2", "gpt_oss", "gptj", "bloom")  # transformers has no SDPA for them
 MASKED = ("falcon",)  # SDPA is always given a mask, which flash attention does not take
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
@@ -252,6 +264,19 @@ def other_families():
         yield case(model, 2, 2048, "full", **EXPANDABLE)
         yield case(model, 3, 1000, "full", **FSDP8)
         yield case(model, 2, 2048, shard="ddp", world=8)
+
+
+def delta_nets():
+    """Sequences that are cut into chunks: of many, and of a last one that is not full."""
+    for ac in ("none", "full"):
+        yield case("tiny_qwen3_next", 2, 200, ac)
+        yield case("tiny_qwen3_next", 3, 512, ac)
+        yield case("tiny_qwen3_next", 1, 128, ac, attn="eager")
+        yield case("qwen3_next_80b_4layers", 1, 4096, ac)
+        yield case("qwen3_next_80b_4layers", 2, 2048, ac, **FSDP8)
+    yield case("qwen3_next_80b_4layers", 2, 2048, "every:2")
+    yield case("qwen3_next_equal_heads_3layers", 2, 1111, "every:2", grad_accum=2)
+    yield case("qwen3_next_equal_heads_3layers", 2, 1024, attn="eager")
 
 
 def models_with_images():
@@ -361,7 +386,7 @@ def widened_sums():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), other_families(), models_with_images(), small_models(),
+    for cases in (every_family(), other_families(), delta_nets(), models_with_images(), small_models(),
                   every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:

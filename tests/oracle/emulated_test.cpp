@@ -132,11 +132,10 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // Two of 809 (stablelm, selective; bloom under fsdp2, in sizes that no power of two divides) put
-  // a block of logits where PyTorch does not, and four of gpt_oss scores of 1 GiB; the others are
-  // within 9, experts under checkpoints, and within 5.
+  // One of 879 (bloom under fsdp2, in sizes that no power of two divides) puts a block of logits
+  // where PyTorch does not, one of starcoder2 its buckets; all but six are within 5.
   CHECK(all.reserved.worst() <= 14.5);
-  CHECK(all.reserved.quantile(0.98) <= 5);
+  CHECK(all.reserved.above(5) <= 6);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 1);
   CHECK(all.launches.worst() <= 4);
@@ -193,9 +192,9 @@ TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
   const Compared all = compared("packing_peaks.json");
   CHECK(all.allocated.count() >= 125);
   CHECK(all.allocated.worst() <= 0.05);
-  // Of two a block is found free or not, and of qwen3_moe under checkpoints, as without packing.
-  CHECK(all.reserved.above(1.1) <= 3);
-  CHECK(all.reserved.worst() <= 7.5);
+  // Of two a block is found free or not.
+  CHECK(all.reserved.above(1.1) <= 2);
+  CHECK(all.reserved.worst() <= 3);
   CHECK(all.phases.worst() <= 0.05);
   // A mask's and small experts' sums: one launch more each, as without packing.
   CHECK(all.launches.median() <= 0.1);

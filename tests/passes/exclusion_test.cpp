@@ -52,6 +52,11 @@ void sharded(StepConfig& c, Sharding shard) {
   c.layout.shard = shard;
 }
 
+void with_delta_nets(model::ModelSpec& m) {
+  m.delta = model::DeltaNet{2, 4, 16, 32, 4};
+  m.delta_block.assign(4, true);
+}
+
 /// Two stages, four micro-batches.
 void whole_model(StepConfig& c) {
   c.memory.kernels = Kernels::compiled;
@@ -655,6 +660,49 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "not captured"},
+    {"--packing DOCS, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.packing = 4;
+     },
+     "--packing 4 for llama"},
+    {"--seq S, gated delta nets of more than 65536 chunks of 64 tokens in all blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.seq = 65536 / 4 * 64;
+     },
+     "--seq 1048576 for llama"},
+    {"--autocast, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--autocast bf16 for llama"},
+    {"--compute-dtype fp32, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "--compute-dtype fp32 for llama"},
+    {"--gpu cpu, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.device.gpu = "cpu";
+     },
+     "--gpu cpu for llama"},
+    {"--kernels fused or compiled, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--kernels fused for llama"},
+    {"--pp N, --cuda-graph or --offload activations, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.offload = Offload::activations;
+     },
+     "compared beside them"},
     {"--packing DOCS", [](auto&, StepConfig& c) { c.run.packing = 65536; }, "from 0 (not packed)"},
     {"--packing DOCS, more documents than tokens",
      [](auto&, StepConfig& c) { c.run.packing = 65; }, "--packing 65 --batch 2 --seq 32"},
@@ -1382,7 +1430,7 @@ const Case cases[] = {
      "add --autocast none"},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
      "learned positions, a shared expert, latent attention, attention sinks, positions in three "
-     "grids, queries scaled by position",
+     "grids, queries scaled by position, gated delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        m.norm = model::Norm::layer;
        c.runtime.kind = Runtime::ac_trainer;

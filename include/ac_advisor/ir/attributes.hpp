@@ -52,7 +52,8 @@ struct Sdpa {
   std::uint16_t documents = 0;
 };
 struct Slice {
-  std::int32_t start = 0;  ///< along the last dimension
+  std::int32_t start = 0;  ///< along `dim`
+  std::int32_t dim = -1;   ///< -1: the last; where the output lacks it, one entry is selected
 };
 struct Add {
   double alpha = 1;  ///< what the second operand is multiplied by

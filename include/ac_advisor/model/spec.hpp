@@ -64,6 +64,16 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+/// What mixes tokens in attention's place in some blocks: a gated delta net (qwen3_next).
+struct DeltaNet {
+  std::int64_t key_heads = 0;    ///< each serves the same number of
+  std::int64_t value_heads = 0;  ///< heads of values
+  std::int64_t key_dim = 0;      ///< of a head's query and key
+  std::int64_t value_dim = 0;
+  std::int64_t taps = 0;  ///< of the causal convolution of queries, keys and values
+  bool operator==(const DeltaNet&) const = default;
+};
+
 /// What Megatron-core's arguments choose of a mixture of experts.
 struct MegatronExperts {
   bool sinkhorn = false;     ///< moe_router_load_balancing_type: Sinkhorn's algorithm chooses
@@ -244,14 +254,18 @@ struct ModelSpec {
   bool repeats_keys = false;     ///< QkvLayout::grouped_repeated, by the configuration (falcon)
   bool keeps_block_outputs = false;  ///< the loop has a block's outputs until the next one's (gptj)
   bool measured_positions = false;   ///< the rotary table asks for the last position (phimoe)
-  std::int64_t rotary_dim = 0;       ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;    ///< cos/sin tables made a forward (gemma3: local and global)
+  bool gated_attention = false;    ///< queries' projection makes a gate of its output (qwen3_next)
+  std::int64_t rotary_dim = 0;     ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
   /// Per block: q and k are not rotated (smollm3). Empty where all are.
   std::vector<bool> unrotated_block;
   std::optional<MoeSpec> moe;
+  std::optional<DeltaNet> delta;
+  /// Per block: a delta net in attention's place. Empty where none has one.
+  std::vector<bool> delta_block;
   /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when
   /// dense.
   std::vector<bool> sparse_block;
@@ -275,6 +289,10 @@ struct ModelSpec {
   [[nodiscard]] bool rotates() const { return position_table == 0 && !alibi; }
   /// Whether rotary angles are made from frequencies, once for all blocks.
   [[nodiscard]] bool makes_angles() const { return rotates() && rotation != Rotation::table; }
+  /// Whether the block has a delta net in attention's place.
+  [[nodiscard]] bool has_delta(std::int64_t block) const {
+    return !delta_block.empty() && delta_block[static_cast<std::size_t>(block)];
+  }
   /// Elements of a head's value.
   [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 
