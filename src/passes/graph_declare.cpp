@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "graph_values.hpp"
@@ -103,15 +104,17 @@ std::string size_option(const char* name, std::int64_t value) {
 }
 
 constexpr Exclusion exclusions_of_graph[] = {
-    {"--batch B --seq S of an imported graph, other sizes than it was captured with",
-     "its shapes are those of its capture", "capture it again with --batch and --seq",
+    {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
+     "its shapes are those of its capture",
+     "capture it again with --batch and --seq, or with --scale batch,seq",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.run.batch != m.graph->batch || c.run.seq != m.graph->seq;
+       return !graph::has_size(*m.graph, {c.run.batch, c.run.seq});
      },
      [](const ModelSpec& m, const StepConfig& c) {
+       const std::string why = graph::why_not(*m.graph, {c.run.batch, c.run.seq});
        return size_option("--batch", c.run.batch) + " " + size_option("--seq", c.run.seq) +
               " of a graph of " + std::to_string(m.graph->batch) + " x " +
-              std::to_string(m.graph->seq);
+              std::to_string(m.graph->seq) + (why.empty() ? "" : " (" + why + ")");
      }},
     {"--param-dtype or --autocast of an imported graph", "its dtypes are those of its capture",
      "leave them out, and capture it again with --dtype, or with autocast in the model's forward",

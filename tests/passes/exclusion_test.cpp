@@ -921,7 +921,7 @@ const Case cases[] = {
      "grouped products"},
     {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "--shard fsdp2 or hsdp:N"},
-    {"--batch B --seq S of an imported graph, other sizes than it was captured with",
+    {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.run.batch = 77;
