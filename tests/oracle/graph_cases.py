@@ -25,7 +25,7 @@ SCALED = {
     "my_model": [(16, 1000, "none"), (32, 2048, "full"), (3, 4096, "selective"), (16, 512, "none")],
     "vision_transformer": [(64, 224, "none"), (24, 384, "full")],
     "dit": [(32, 256, "none"), (12, 1024, "full")],
-    "t5": [(24, 256, "none"), (4, 1000, "full")],
+    "t5": [(24, 256, "none"), (4, 1024, "full")],
     "recommender": [(30000, 1, "none"), (10000, 1, "none")],
     "mamba": [(7, 256, "none"), (24, 256, "full")],
 }
