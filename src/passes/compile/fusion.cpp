@@ -3,9 +3,11 @@
 #include "fusion.hpp"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
+
+#include "reach.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -26,7 +28,8 @@ bool mixes_orders(std::int64_t rows, std::int64_t columns) {
 struct Fused {
   std::vector<std::int32_t> nodes;
   std::vector<NodeId> writes;
-  std::set<NodeId> reads, elsewhere;
+  NodeSet reads, elsewhere;
+  std::vector<std::int64_t> single_user_inputs;   ///< sizes of what it alone reads, each once
   std::int64_t space = 0, rows = 0, columns = 0;  ///< rows, columns: of its reductions
   bool library = false, copies = false, row_sums = false, column_sums = false;
 
@@ -57,8 +60,14 @@ class Fusion {
       if (one.row_sums) one.rows = node.rows;
       if (one.column_sums) one.columns = node.rows;
       for (NodeId buffer : one.writes) maker_[at(buffer)] = one.nodes.front();
+      find_single_user_inputs(one);
       all_.push_back(std::move(one));
     }
+    std::vector<std::vector<std::int32_t>> needs(all_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      for (NodeId read : all_[i].reads)
+        if (maker_[at(read)] >= 0) needs[i].push_back(maker_[at(read)]);
+    reach_.emplace(needs);
   }
 
   std::vector<std::vector<std::int32_t>> run() {
@@ -76,20 +85,7 @@ class Fusion {
   [[nodiscard]] const Fused& fused(std::int32_t i) const { return all_[at(i)]; }
 
   [[nodiscard]] bool depends(std::int32_t node, std::int32_t on) const {
-    seen_.assign(all_.size(), false);
-    std::vector<std::int32_t> rest{node};
-    while (!rest.empty()) {
-      const std::int32_t current = rest.back();
-      rest.pop_back();
-      for (NodeId read : fused(current).reads) {
-        const std::int32_t maker = maker_[at(read)];
-        if (maker == on) return true;
-        if (maker < 0 || seen_[at(maker)]) continue;
-        seen_[at(maker)] = true;
-        rest.push_back(maker);
-      }
-    }
-    return false;
+    return reach_->depends(node, on);
   }
   /// will_fusion_create_cycle: something between them needs the one and makes what the other needs.
   [[nodiscard]] bool creates_cycle(std::int32_t a, std::int32_t b) const {
@@ -106,11 +102,14 @@ class Fusion {
   template <typename Count>
   [[nodiscard]] std::int64_t shared(const Fused& a, const Fused& b, const Count& count) const {
     std::int64_t sum = 0;
-    const auto add = [&](NodeId buffer) {
-      if (b.reads.contains(buffer) || b.makes(buffer)) sum += count(buffers_[at(buffer)]);
-    };
-    for (NodeId buffer : a.reads) add(buffer);
-    for (NodeId buffer : a.writes) add(buffer);
+    auto other = b.reads.begin();
+    for (NodeId buffer : a.reads) {
+      while (other != b.reads.end() && *other < buffer) ++other;
+      const bool read = other != b.reads.end() && *other == buffer;
+      if (read || b.makes(buffer)) sum += count(buffers_[at(buffer)]);
+    }
+    for (NodeId buffer : a.writes)
+      if (b.reads.contains(buffer)) sum += count(buffers_[at(buffer)]);
     return sum;
   }
 
@@ -128,20 +127,22 @@ class Fusion {
     return full && !depends(i, j) && !depends(j, i);
   }
 
-  [[nodiscard]] bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
-                                                     std::int64_t score) const {
-    const auto single_user_inputs = [&](const Fused& node) {
-      std::set<std::int64_t> keys;
-      for (NodeId read : node.reads) {
-        const BufferUse& use = buffers_[at(read)];
-        if (use.made && use.readers == 1) keys.insert(use.bytes);
-      }
-      return keys;
-    };
-    const std::set<std::int64_t> first = single_user_inputs(a), second = single_user_inputs(b);
+  void find_single_user_inputs(Fused& one) const {
+    one.single_user_inputs.clear();
+    for (NodeId read : one.reads) {
+      const BufferUse& use = buffers_[at(read)];
+      if (use.made && use.readers == 1) one.single_user_inputs.push_back(use.bytes);
+    }
+    auto& sizes = one.single_user_inputs;
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  }
+  [[nodiscard]] static bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
+                                                            std::int64_t score) {
+    const auto& second = b.single_user_inputs;
     std::int64_t overhead = 0;
-    for (const std::int64_t key : first)
-      if (second.contains(key)) overhead += key;
+    for (const std::int64_t size : a.single_user_inputs)
+      if (std::binary_search(second.begin(), second.end(), size)) overhead += size;
     return overhead > overhead_a_byte_saved * score;
   }
 
@@ -197,14 +198,16 @@ class Fusion {
     a.nodes.insert(a.nodes.end(), b.nodes.begin(), b.nodes.end());
     std::sort(a.nodes.begin(), a.nodes.end());
     a.writes.insert(a.writes.end(), b.writes.begin(), b.writes.end());
-    a.reads.insert(b.reads.begin(), b.reads.end());
-    a.elsewhere.insert(b.elsewhere.begin(), b.elsewhere.end());
+    a.reads.insert(b.reads);
+    a.elsewhere.insert(b.elsewhere);
     for (NodeId buffer : a.writes) a.reads.erase(buffer);
     a.space = std::max(a.space, b.space);
     a.rows = std::max(a.rows, b.rows);
     a.columns = std::max(a.columns, b.columns);
     a.row_sums = a.row_sums || b.row_sums;
     a.column_sums = a.column_sums || b.column_sums;
+    find_single_user_inputs(a);
+    reach_->join(into, from);
     b = {};
     b.library = true;
   }
@@ -221,33 +224,32 @@ class Fusion {
     std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return fused(a).min_order() < fused(b).min_order();
     });
-    std::map<NodeId, std::vector<std::int32_t>> users;
+    std::vector<std::vector<std::int32_t>> users(buffers_.size());  // in that order
     for (std::int32_t i : order) {
-      for (NodeId buffer : fused(i).reads) users[buffer].push_back(i);
-      for (NodeId buffer : fused(i).writes) users[buffer].push_back(i);
+      for (NodeId buffer : fused(i).reads) users[at(buffer)].push_back(i);
+      for (NodeId buffer : fused(i).writes) users[at(buffer)].push_back(i);
     }
-    std::set<std::pair<std::int32_t, std::int32_t>> seen;
+    std::vector<bool> seen(all_.size() * all_.size(), false);
     std::vector<Pair> pairs;
-    for (auto& [buffer, group] : users) {
-      std::sort(group.begin(), group.end(), [&](std::int32_t a, std::int32_t b) {
-        return fused(a).min_order() < fused(b).min_order();
-      });
+    for (const auto& group : users)
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t k = i + 1; k < group.size() && k <= i + pairwise_attempts; ++k) {
-          if (!seen.emplace(group[i], group[k]).second) continue;
+          auto known = seen[at(group[i]) * all_.size() + at(group[k])];
+          if (known) continue;
+          known = true;
           const std::optional<std::int64_t> score = score_if_fusable(group[i], group[k]);
           if (!score) continue;
           const Fused &a = fused(group[i]), &b = fused(group[k]);
           pairs.push_back(
               {a.reduces() == b.reduces(), *score, -distance(a, b), group[i], group[k]});
         }
-    }
     std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
       return std::tuple(y.alike, y.score, y.near) < std::tuple(x.alike, x.score, x.near);
     });
-    std::map<std::int32_t, std::int32_t> into;
+    std::vector<std::int32_t> into(all_.size());  // itself, or what it has become a part of
+    std::iota(into.begin(), into.end(), 0);
     const auto now = [&](std::int32_t i) {
-      while (into.contains(i)) i = into[i];
+      while (into[at(i)] != i) i = into[at(i)];
       return i;
     };
     bool changed = false;
@@ -255,7 +257,7 @@ class Fusion {
       const std::int32_t a = now(pair.a), b = now(pair.b);
       if (a == b || !score_if_fusable(a, b) || creates_cycle(a, b)) continue;
       join(a, b);
-      into[b] = a;
+      into[at(b)] = a;
       changed = true;
     }
     return changed;
@@ -264,7 +266,7 @@ class Fusion {
   const std::vector<BufferUse>& buffers_;
   std::vector<std::int32_t> maker_;  ///< of a buffer; -1: it is given
   std::vector<Fused> all_;
-  mutable std::vector<bool> seen_;
+  std::optional<Reach> reach_;
 };
 
 }  // namespace

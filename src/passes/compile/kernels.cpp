@@ -32,7 +32,7 @@ struct Kernel {
   Sort sort = Sort::pointwise;
   std::int64_t space = 0;      ///< elements that it walks over
   std::vector<NodeId> writes;  ///< realized nodes, in order
-  std::set<NodeId> reads;      ///< realized nodes and given ones that it reads and does not write
+  NodeSet reads;               ///< realized nodes and given ones that it reads and does not write
   bool reduces = false;        ///< over the columns of a row
 };
 
@@ -49,12 +49,16 @@ class Writer {
         read_in_parts_(graph.nodes.size()),
         loads_of_(graph.nodes.size()),
         pads_(graph.nodes.size(), false),
+        is_result_(graph.nodes.size(), false),
+        overwritten_(graph.nodes.size(), false),
         results_(results.begin(), results.end()) {
     for (std::size_t i = 0; i < given.size(); ++i)
       given_[static_cast<std::size_t>(given[i])] = static_cast<std::int32_t>(i);
     out_.given = static_cast<std::int32_t>(given.size());
     number_ = given_;
     donated_ = donated;
+    for (NodeId n : results_)
+      if (n >= 0) is_result_[static_cast<std::size_t>(buffer(n))] = true;
   }
 
   CompiledGraph run() {
@@ -180,7 +184,7 @@ class Writer {
         collect_reads(in, made, place, into);
         continue;
       }
-      if (into.reads.insert(in).second) loads_of_[static_cast<std::size_t>(made)].push_back(in);
+      if (into.reads.insert(in)) loads_of_[static_cast<std::size_t>(made)].push_back(in);
       if (place.permuted || place.in_parts) into.elsewhere.insert(in);
       if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
     }
@@ -239,7 +243,7 @@ class Writer {
     for (SchedulerNode& made : nodes) {
       // What a column's sum is made of is read in its place.
       for (const auto& [sum, tail] : tails_)
-        if (made.reads.erase(tail) > 0) made.reads.insert(sum);
+        if (made.reads.erase(tail)) made.reads.insert(sum);
       for (NodeId read : made.reads) ++buffers[static_cast<std::size_t>(read)].readers;
     }
     for (const std::vector<std::int32_t>& group : fuse_nodes(nodes, buffers)) {
@@ -248,7 +252,7 @@ class Writer {
         const SchedulerNode& part = nodes[static_cast<std::size_t>(i)];
         const NodeId n = made_by[static_cast<std::size_t>(i)];
         kernel.writes.push_back(n);
-        kernel.reads.insert(part.reads.begin(), part.reads.end());
+        kernel.reads.insert(part.reads);
         kernel.space = std::max(kernel.space, part.space);
         kernel.reduces = kernel.reduces || part.sort == Sort::row_sum;
         if (part.sort == Sort::library || part.sort == Sort::column_sum) kernel.sort = part.sort;
@@ -348,10 +352,7 @@ class Writer {
   }
   void number(NodeId n, std::int32_t value) { number_[static_cast<std::size_t>(n)] = value; }
 
-  [[nodiscard]] bool is_result(NodeId n) const {
-    return std::any_of(results_.begin(), results_.end(),
-                       [&](NodeId r) { return r >= 0 && buffer(r) == n; });
-  }
+  [[nodiscard]] bool is_result(NodeId n) const { return is_result_[static_cast<std::size_t>(n)]; }
 
   void emit(std::int32_t k) {
     const Kernel& kernel = kernels_[static_cast<std::size_t>(k)];
@@ -366,7 +367,7 @@ class Writer {
   }
 
   void free(NodeId n) {
-    if (is_given(n) || is_result(n) || overwritten_.contains(n)) return;
+    if (is_given(n) || is_result(n) || overwritten_[static_cast<std::size_t>(n)]) return;
     pool_.free(number_[static_cast<std::size_t>(n)], node(n).dtype, node(n).bytes(), step_);
   }
   /// In memory that is free, or new.
@@ -374,7 +375,7 @@ class Writer {
     return make(n, pool_.allocate(node(n).dtype, node(n).bytes(), step_));
   }
 
-  [[nodiscard]] std::vector<std::int32_t> numbers(const std::set<NodeId>& nodes) const {
+  [[nodiscard]] std::vector<std::int32_t> numbers(const NodeSet& nodes) const {
     std::vector<std::int32_t> all;
     for (NodeId n : nodes) all.push_back(number_[static_cast<std::size_t>(n)]);
     return all;
@@ -419,8 +420,8 @@ class Writer {
   }
 
   /// The nodes of a kernel that `n` needs.
-  [[nodiscard]] std::set<NodeId> ancestors(NodeId n, const Kernel& kernel) const {
-    std::set<NodeId> found;
+  [[nodiscard]] NodeSet ancestors(NodeId n, const Kernel& kernel) const {
+    NodeSet found;
     std::vector<NodeId> rest{n};
     while (!rest.empty()) {
       const NodeId current = rest.back();
@@ -428,7 +429,7 @@ class Writer {
       for (NodeId read : reads_of_[static_cast<std::size_t>(current)]) {
         const bool inside =
             std::find(kernel.writes.begin(), kernel.writes.end(), read) != kernel.writes.end();
-        if (inside && found.insert(read).second) rest.push_back(read);
+        if (inside && found.insert(read)) rest.push_back(read);
       }
     }
     return found;
@@ -436,15 +437,15 @@ class Writer {
 
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
   /// still reads, what it needs aside, at the places that it writes.
-  std::int32_t memory_for(NodeId n, const Kernel& kernel, std::set<NodeId>& taken) {
+  std::int32_t memory_for(NodeId n, const Kernel& kernel, NodeSet& taken) {
     if (node(n).target == Target::index_put) {
-      overwritten_.insert(buffer(node(n).inputs[0]));
+      overwritten_[static_cast<std::size_t>(buffer(node(n).inputs[0]))] = true;
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }
     // Where the loss pads its labels within the kernel, its rows are walked over otherwise than the
     // logits' (a memory budget of 0: tests/oracle/compile_peaks.json).
     if (sort_of(n) != Sort::pointwise || pads_[static_cast<std::size_t>(n)]) return -1;
-    const std::set<NodeId> before = ancestors(n, kernel);
+    const NodeSet before = ancestors(n, kernel);
     const auto readers = [&](NodeId read) {
       return std::count_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId w) {
         return !before.contains(w) && reads_of_[static_cast<std::size_t>(w)].contains(read);
@@ -459,7 +460,7 @@ class Writer {
           node(read).bytes() != node(n).bytes() || node(read).dtype != node(n).dtype)
         continue;
       taken.insert(read);
-      overwritten_.insert(read);
+      overwritten_[static_cast<std::size_t>(read)] = true;
       return from;
     }
     return -1;
@@ -473,7 +474,7 @@ class Writer {
     launch.inputs = numbers(kernel.reads);
     std::vector<NodeId> stored;
     std::vector<CompiledGraph::Launch> after;
-    std::set<NodeId> taken;
+    NodeSet taken;
     for (NodeId n : kernel.writes) {
       if (sort_of(n) == Sort::column_sum) {
         launch.outputs.push_back(column_sum(n, kernel, after));
@@ -587,19 +588,20 @@ class Writer {
   std::vector<std::int32_t> given_, number_;
   std::vector<bool> donated_, realized_, needed_, visited_;
   std::vector<std::int32_t> kernel_of_;
-  std::vector<std::set<NodeId>> reads_of_;       ///< of a realized node
-  std::vector<std::set<NodeId>> read_in_parts_;  ///< of those, not whole
-  std::vector<std::vector<NodeId>> loads_of_;    ///< the same in the order in which it loads them
-  std::vector<bool> pads_;                       ///< a realized node's labels, by itself
-  std::map<NodeId, std::int32_t> views_;         ///< of a buffer, in another shape
-  std::map<NodeId, NodeId> tails_;               ///< of a sum over rows: what alone is made of it
+  std::vector<NodeSet> reads_of_;              ///< of a realized node
+  std::vector<NodeSet> read_in_parts_;         ///< of those, not whole
+  std::vector<std::vector<NodeId>> loads_of_;  ///< the same in the order in which it loads them
+  std::vector<bool> pads_;                     ///< a realized node's labels, by itself
+  std::vector<bool> is_result_;                ///< or what one is a view of
+  std::vector<bool> overwritten_;              ///< whose memory another has
+  std::map<NodeId, std::int32_t> views_;       ///< of a buffer, in another shape
+  std::map<NodeId, NodeId> tails_;             ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;
   std::vector<Kernel> kernels_;
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> uses_;
   ReusePool pool_;
   std::vector<std::pair<std::int32_t, std::int64_t>> workspaces_;  ///< of the launch: bytes
-  std::set<NodeId> overwritten_;                                   ///< whose memory another has
   std::size_t step_ = 0;  ///< of the launch that is emitted
   CompiledGraph out_;
 };
