@@ -197,13 +197,13 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
   for (OpId id = first; id < end; ++id)
     if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
   const ValueId logits = step.outputs.front();
-  const compile::JointGraph joint =
+  compile::JointGraph joint =
       compile::trace_model(p, first, end, logits, labels, runs_cudnn(config));
-  compile::Unit unit = compile::compile_unit(joint, memory_budget(config));
   p.ops.resize(static_cast<std::size_t>(first));
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
+  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config));
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});

@@ -101,7 +101,7 @@ std::string name_of(const JointGraph& graph, NodeId n) {
   return row(node.target).name;
 }
 
-JointGraph without_dead_code(const JointGraph& graph) {
+JointGraph without_dead_code(JointGraph graph) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (const auto* outputs : {&graph.forward_outputs, &graph.backward_outputs})
     for (NodeId n : *outputs)
@@ -113,11 +113,12 @@ JointGraph without_dead_code(const JointGraph& graph) {
     for (NodeId in : node.inputs) needed[static_cast<std::size_t>(in)] = true;
   }
   JointGraph alive;
+  alive.nodes.reserve(graph.nodes.size());
   std::vector<NodeId> moved(graph.nodes.size(), -1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!needed[i]) continue;
     moved[i] = alive.size();
-    Node node = graph.nodes[i];
+    Node node = std::move(graph.nodes[i]);
     node.users.clear();
     for (NodeId& in : node.inputs) {
       in = moved[static_cast<std::size_t>(in)];

@@ -7,9 +7,7 @@
 #include "kernels.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 #include <stdexcept>
 
 #include "expressions.hpp"
@@ -51,6 +49,7 @@ class Writer {
         pads_(graph.nodes.size(), false),
         is_result_(graph.nodes.size(), false),
         overwritten_(graph.nodes.size(), false),
+        places_(graph.nodes.size(), -1),
         results_(results.begin(), results.end()) {
     for (std::size_t i = 0; i < given.size(); ++i)
       given_[static_cast<std::size_t>(given[i])] = static_cast<std::int32_t>(i);
@@ -286,18 +285,19 @@ class Writer {
   }
 
   void reorder() {
-    std::map<NodeId, std::int32_t> numbers;
+    std::vector<std::int32_t> numbers(g_.nodes.size(), -1);
     std::vector<BufferMemory> buffers;
     const auto number_of = [&](NodeId n) {
       n = own_buffer(n);
-      const auto [found, is_new] = numbers.try_emplace(n, static_cast<int>(buffers.size()));
-      if (is_new) {
+      std::int32_t& number = numbers[static_cast<std::size_t>(n)];
+      if (number < 0) {
+        number = static_cast<std::int32_t>(buffers.size());
         const Target t = node(n).target;
         const bool given = is_given(n) && t != Target::placeholder && t != Target::tangent;
         const bool lasts = is_given(n) && !given;
         buffers.push_back({lasts ? 0 : node(n).bytes(), given, is_result(n)});
       }
-      return found->second;
+      return number;
     };
     std::vector<LaunchMemory> launches;
     for (std::int32_t k : order_) {
@@ -509,25 +509,30 @@ class Writer {
     out_.launches.push_back(std::move(first));
   }
 
+  std::int32_t add_to_body(ir::GeneratedBody& body, NodeId n, Target target,
+                           std::vector<std::int32_t> inputs) {
+    const Node& made = node(n);
+    places_[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(body.nodes.size());
+    placed_.push_back(n);
+    body.nodes.push_back(
+        {target, std::move(inputs), made.shape, made.dtype, made.index, made.number, made.tokens});
+    return places_[static_cast<std::size_t>(n)];
+  }
+  /// Of a node in the body, after what it needs.
+  std::int32_t place(ir::GeneratedBody& body, NodeId n) {
+    if (const std::int32_t known = places_[static_cast<std::size_t>(n)]; known >= 0) return known;
+    std::vector<std::int32_t> inputs;
+    inputs.reserve(node(n).inputs.size());
+    for (NodeId in : node(n).inputs) inputs.push_back(place(body, in));
+    return add_to_body(body, n, node(n).target, std::move(inputs));
+  }
   /// The nodes between what the kernel reads and what it stores.
   std::int32_t write_body(const Kernel& kernel, const std::vector<NodeId>& stored) {
     ir::GeneratedBody body;
-    std::map<NodeId, std::int32_t> places;
-    const auto add = [&](NodeId n, Target target, std::vector<std::int32_t> inputs) {
-      const Node& made = node(n);
-      places[n] = static_cast<std::int32_t>(body.nodes.size());
-      body.nodes.push_back({target, std::move(inputs), made.shape, made.dtype, made.index,
-                            made.number, made.tokens});
-      return places[n];
-    };
-    for (NodeId read : kernel.reads) add(read, Target::placeholder, {});
-    const std::function<std::int32_t(NodeId)> place = [&](NodeId n) {
-      if (const auto found = places.find(n); found != places.end()) return found->second;
-      std::vector<std::int32_t> inputs;
-      for (NodeId in : node(n).inputs) inputs.push_back(place(in));
-      return add(n, node(n).target, std::move(inputs));
-    };
-    for (NodeId n : stored) body.writes.push_back(place(n));
+    for (NodeId read : kernel.reads) add_to_body(body, read, Target::placeholder, {});
+    for (NodeId n : stored) body.writes.push_back(place(body, n));
+    for (NodeId n : placed_) places_[static_cast<std::size_t>(n)] = -1;
+    placed_.clear();
     out_.bodies.push_back(std::move(body));
     return static_cast<std::int32_t>(out_.bodies.size()) - 1;
   }
@@ -594,6 +599,8 @@ class Writer {
   std::vector<bool> pads_;                     ///< a realized node's labels, by itself
   std::vector<bool> is_result_;                ///< or what one is a view of
   std::vector<bool> overwritten_;              ///< whose memory another has
+  std::vector<std::int32_t> places_;           ///< in the body that is written; -1: none yet
+  std::vector<NodeId> placed_;                 ///< those that have one
   std::map<NodeId, std::int32_t> views_;       ///< of a buffer, in another shape
   std::map<NodeId, NodeId> tails_;             ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;

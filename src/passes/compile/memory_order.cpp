@@ -36,8 +36,13 @@ class Orders {
         readers_[at(b)].push_back(node);
         const std::int32_t from = maker[at(b)];
         if (from < 0 || from == node) continue;
-        pred_nodes_[n].insert(from);
-        succ_nodes_[at(from)].insert(node);
+        pred_nodes_[n].push_back(from);
+        succ_nodes_[at(from)].push_back(node);
+      }
+    for (auto* all : {&pred_nodes_, &succ_nodes_})
+      for (Order& nodes : *all) {  // each once, in order
+        std::sort(nodes.begin(), nodes.end());
+        nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
       }
   }
 
@@ -161,7 +166,7 @@ class Orders {
     const auto enter = [&](std::int32_t n) {
       if (seen[at(n)]) return;
       seen[at(n)] = true;
-      Order needs = sorted({pred_nodes_[at(n)].begin(), pred_nodes_[at(n)].end()});
+      Order needs = sorted(pred_nodes_[at(n)]);
       std::reverse(needs.begin(), needs.end());
       visits.push_back({n, std::move(needs)});
     };
@@ -196,7 +201,7 @@ class Orders {
 
   const std::vector<LaunchMemory>& launches_;
   const std::vector<BufferMemory>& buffers_;
-  std::vector<std::set<std::int32_t>> pred_nodes_, succ_nodes_;
+  std::vector<Order> pred_nodes_, succ_nodes_;
   std::vector<Order> readers_;  ///< of a buffer
   std::vector<std::int64_t> size_;
 };

@@ -36,7 +36,7 @@ Tensor Tracer::placeholder(ir::ValueId value, const Shape& shape, DType dtype, b
 
 /// Whether an op's output has heads and tokens the other way round in memory: as its first full
 /// operand (TensorIterator's order of strides); what is made new (cat, full) is contiguous.
-bool Tracer::swapped(Target target, const std::vector<NodeId>& inputs, const Shape& shape) const {
+bool Tracer::swapped(Target target, const NodeList& inputs, const Shape& shape) const {
   if (inputs.empty() || shape.rank() != 4) return false;
   switch (target) {
     case Target::cat:
@@ -58,12 +58,11 @@ bool Tracer::swapped(Target target, const std::vector<NodeId>& inputs, const Sha
   return false;
 }
 
-NodeId Tracer::emit(Target target, std::vector<NodeId> inputs, const Shape& shape, DType dtype,
+NodeId Tracer::emit(Target target, NodeList inputs, const Shape& shape, DType dtype,
                     std::int64_t index, double number) {
-  const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
-  const auto [found, is_new] =
-      known_.try_emplace({target, inputs, sizes, dtype, index, number}, graph_.size());
-  if (!is_new) return found->second;
+  NodeId& known = known_.find(graph_, target, inputs, shape, dtype, index, number);
+  if (known >= 0) return known;
+  known = graph_.size();
   Node made;
   made.target = target;
   made.shape = shape;
@@ -384,7 +383,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
   const Shape s = shape(q);
   const auto asked = static_cast<std::int64_t>(attributes.kernel);
   const double scale = attributes.scale;
-  std::vector<NodeId> inputs{q.node, k.node, v.node};
+  NodeList inputs{q.node, k.node, v.node};
   const NodeId bias = mask != nullptr ? mask->node : -1;
   if (bias >= 0) inputs.push_back(bias);
   const NodeId all = emit(cudnn ? Target::sdpa_cudnn : Target::sdpa_flash, std::move(inputs), s,
@@ -403,7 +402,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
     for (NodeId n : {y, log_sum, seed, offset}) keep_node(n);
   const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
   return made(y, trained, [=, this](NodeId g) {
-    std::vector<NodeId> read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
+    NodeList read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
     if (bias >= 0) read.push_back(bias);
     const NodeId backward = emit(cudnn ? Target::sdpa_cudnn_backward : Target::sdpa_flash_backward,
                                  std::move(read), s, node(y).dtype, asked, scale);
@@ -440,7 +439,7 @@ JointGraph Tracer::joint(std::span<const Tensor> outputs) {
   }
   for (Tensor t : placeholders_)
     graph_.backward_outputs.push_back(pending_[static_cast<std::size_t>(t.id)]);
-  return without_dead_code(graph_);
+  return without_dead_code(std::move(graph_));
 }
 
 }  // namespace ac_advisor::passes::compile

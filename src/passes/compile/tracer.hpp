@@ -1,12 +1,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "joint_graph.hpp"
+#include "known_nodes.hpp"
 
 namespace ac_advisor::passes::compile {
 
@@ -75,13 +74,12 @@ class Tracer {
  private:
   using Rule = std::function<void(NodeId gradient)>;
 
-  NodeId emit(Target target, std::vector<NodeId> inputs, const ir::Shape& shape, DType dtype,
+  NodeId emit(Target target, NodeList inputs, const ir::Shape& shape, DType dtype,
               std::int64_t index = 0, double number = 0);
-  NodeId like(Target target, std::vector<NodeId> inputs, NodeId of, double number = 0) {
+  NodeId like(Target target, NodeList inputs, NodeId of, double number = 0) {
     return emit(target, std::move(inputs), node(of).shape, node(of).dtype, 0, number);
   }
-  [[nodiscard]] bool swapped(Target target, const std::vector<NodeId>& inputs,
-                             const ir::Shape& shape) const;
+  [[nodiscard]] bool swapped(Target target, const NodeList& inputs, const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
   void keep_node(NodeId n);  ///< --ac selective has it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
@@ -94,10 +92,7 @@ class Tracer {
   NodeId convert_node(NodeId x, DType dtype);
 
   JointGraph graph_;
-  std::map<std::tuple<Target, std::vector<NodeId>, std::vector<std::int64_t>, DType, std::int64_t,
-                      double>,
-           NodeId>
-      known_;
+  KnownNodes known_;
   struct Recorded {
     std::int32_t tensor;
     Rule rule;

@@ -45,7 +45,9 @@ class OwnOrder {
         draws_again_(recomputes_attention(joint)),
         given_(given.begin(), given.end()),
         moved_(joint.nodes.size(), -1),
-        needed_(joint.nodes.size(), false) {
+        needed_(joint.nodes.size(), false),
+        seen_(joint.nodes.size(), false) {
+    own_.graph.nodes.reserve(joint.nodes.size());
     for (NodeId n : given) own_.given.push_back(copy(n, true));
   }
 
@@ -123,16 +125,17 @@ class OwnOrder {
   }
 
   void insert(NodeId n) {
-    std::vector<NodeId> missing, current{n};
-    std::set<NodeId> seen;
-    while (!current.empty()) {
-      const NodeId next = current.back();
-      current.pop_back();
-      if (moved_[at(next)] >= 0 || !seen.insert(next).second) continue;
-      const auto& inputs = joint_.node(next).inputs;
-      current.insert(current.end(), inputs.begin(), inputs.end());
-    }
-    for (NodeId next : seen) {
+    if (moved_[at(n)] >= 0) return;
+    std::vector<NodeId> missing{n};
+    seen_[at(n)] = true;
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      for (NodeId in : joint_.node(missing[i]).inputs) {
+        if (moved_[at(in)] >= 0 || seen_[at(in)]) continue;
+        seen_[at(in)] = true;
+        missing.push_back(in);
+      }
+    std::sort(missing.begin(), missing.end());
+    for (NodeId next : missing) {
       if (moved_[at(next)] >= 0) continue;  // an output of several, raised
       copy(next, false);
       if (joint_.node(next).has_tensor) continue;
@@ -146,7 +149,7 @@ class OwnOrder {
   std::set<NodeId> given_, results_;
   OwnGraph own_;
   std::vector<NodeId> moved_;
-  std::vector<bool> needed_;
+  std::vector<bool> needed_, seen_;
 };
 
 OwnGraph backward_graph(JointGraph joint, const std::vector<NodeId>& given) {
@@ -181,7 +184,7 @@ void make_zeros(ir::CompiledGraph& graph, const Node& tangent) {
 
 }  // namespace
 
-Unit compile_unit(const JointGraph& joint, double budget) {
+Unit compile_unit(JointGraph joint, double budget) {
   const std::vector<NodeId> inputs = joint.all(Target::placeholder),
                             tangents = joint.all(Target::tangent);
   std::vector<NodeId> saved;
@@ -209,10 +212,11 @@ Unit compile_unit(const JointGraph& joint, double budget) {
   for (NodeId n : joint.forward_outputs) outputs.insert(whole(n));
   for (std::size_t i = 0; i < saved.size(); ++i)
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
-  const OwnGraph own = backward_graph(joint, given);
+  std::vector<Node> no_loss;  // gradients of outputs that reached none
+  for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
+  const OwnGraph own = backward_graph(std::move(joint), given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results);
-  for (std::size_t i = 1; i < tangents.size(); ++i)
-    make_zeros(unit.backward, joint.node(tangents[tangents.size() - i]));
+  for (const Node& tangent : no_loss) make_zeros(unit.backward, tangent);
   return unit;
 }
 

@@ -14,6 +14,6 @@ struct Unit {
 };
 
 /// Partitions the joint graph and writes both graphs' launches. `budget` as saved_values has it.
-[[nodiscard]] Unit compile_unit(const JointGraph& joint, double budget);
+[[nodiscard]] Unit compile_unit(JointGraph joint, double budget);
 
 }  // namespace ac_advisor::passes::compile
