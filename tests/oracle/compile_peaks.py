@@ -5,6 +5,7 @@
 The step is emulated_peaks.py's; each block, with its checkpoint around it, is compiled by itself with full graphs, and
 FSDP2's hooks are around that (torchtitan: models/llama3/infra/parallelize.py). `compile_unit: model` compiles the model
 with its loss as one graph, checkpoints inside it, as `torch.compile(model)` does; its loss is a part of its forward.
+`block_modes` is what `--ac budget:SIZE` chose for each block: a memory budget is then set while its own backend compiles.
 Inductor generates its kernels and Triton assembles them; their launches are counted, nothing runs. Benchmarking is off,
 so no choice depends on a time.
 """
@@ -14,6 +15,8 @@ import sys
 import torch
 import torch._functorch.config
 import torch._inductor.config
+from torch._inductor.compile_fx import compile_fx
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 import emulated_peaks
 import training_step
@@ -54,6 +57,11 @@ def all_cases():
             yield case(model, 2, 2048, ac, kernels="compiled")
     for model in ("small_llama", "tiny_llama"):
         yield case(model, 2, 512, "none", kernels="compiled")
+    for size, modes in (("57GB", "memory-budget:0.66 " + 15 * "none "),
+                        ("46GB", 6 * "full " + 10 * "memory-budget:0.66 "),
+                        ("43GB", 5 * "full " + 11 * "selective "),
+                        ("40GB", 16 * "memory-budget:0.09 ")):
+        yield case("llama1b", 8, 2048, f"budget:{size}", kernels="compiled", block_modes=modes.strip())
     yield from whole_models()
 
 
@@ -84,11 +92,26 @@ def whole_models():
     yield case("mistral7b_4layers", 1, 1000, "every:2", grad_accum=2, **whole)
 
 
-def compiled_blocks(model):
-    """Each of a model's blocks, compiled in its place."""
+def with_budget(share):
+    """Inductor with that memory budget, as a backend: blocks of another one share no code."""
+    def backend(graph, inputs):
+        with torch._functorch.config.patch(activation_memory_budget=share):
+            return compile_fx(graph, inputs)
+    return backend
+
+
+def compiled_blocks(model, modes=()):
+    """Each of a model's blocks, compiled in its place; in the mode of each, where there are any."""
     decoder, name = training_step.stack_of(model)
-    blocks = [torch.compile(block, fullgraph=True) for block in getattr(decoder, name)]
-    setattr(decoder, name, torch.nn.ModuleList(blocks))
+    blocks = list(getattr(decoder, name))
+    shares = {mode: with_budget(float(mode.removeprefix("memory-budget:"))) for mode in modes if ":" in mode}
+    for i, mode in enumerate(modes):
+        if mode in ("full", "selective"):
+            policy = {"context_fn": training_step.torchtitan_policy} if mode == "selective" else {}
+            blocks[i] = checkpoint_wrapper(blocks[i], preserve_rng_state=False, **policy)
+    compiled = [torch.compile(block, fullgraph=True, backend=shares.get(mode, "inductor"))
+                for block, mode in zip(blocks, modes or len(blocks) * ["none"])]
+    setattr(decoder, name, torch.nn.ModuleList(compiled))
 
 
 class CompiledLoss(training_step.Step):
@@ -122,14 +145,15 @@ def build(entry, on_loss):
         if whole:
             model.compile(fullgraph=True)
         elif entry["kernels"] == "compiled":
-            compiled_blocks(model)
+            compiled_blocks(model, entry.get("block_modes", "").split())
 
     if entry["loss"] == "ce-compiled":
         training_step.Step = CompiledLoss
     training_step.checkpoint_blocks = checkpoint_blocks
     emulated_peaks.parallel = lambda step, _, e: parallel(step, training_step.blocks_of(step.m), e)
+    by_blocks = ac.startswith(("memory-budget:", "budget:"))  # the wrappers that they need are made above
     try:
-        return emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
+        return emulated_peaks_build(entry | {"ac": "none" if by_blocks else ac}, on_loss)
     finally:
         training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step = wrap, parallel, step
 

@@ -1876,7 +1876,8 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled with dropout"},
-    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
+    {"--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
+     "budget:SIZE",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::sqrt;
        c.memory.kernels = Kernels::compiled;
@@ -1888,7 +1889,7 @@ const Case cases[] = {
        c.memory.memory_budget = 0.5;
      },
      "--ac memory-budget:0.5 --kernels eager"},
-    {"--ac memory-budget:F --attn auto",
+    {"--kernels compiled --ac memory-budget:F or budget:SIZE, --attn auto",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::memory_budget;
        c.memory.memory_budget = 0.5;

@@ -66,8 +66,13 @@ void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t bac
          ir::CompiledUnit{backward});
 }
 
-double memory_budget(const StepConfig& config) {
-  return config.memory.ac == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
+/// Of the block of that number, or of a model as one graph: -1.
+double memory_budget(const StepConfig& config, std::int16_t block) {
+  AcMode mode = config.memory.ac;
+  const std::vector<AcMode>& chosen = config.memory.block_modes;
+  if (mode == AcMode::budget && block >= 0 && static_cast<std::size_t>(block) < chosen.size())
+    mode = chosen[static_cast<std::size_t>(block)];
+  return mode == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
 }
 bool runs_cudnn(const StepConfig& config) { return config.run.attention != Attention::flash; }
 
@@ -130,11 +135,16 @@ class BlockCompiler {
                        [](const Op& op) { return op.region >= 0; });
   }
 
+  [[nodiscard]] double memory_budget_of(const Block& block) const {
+    return memory_budget(config_, p_.op(block.first).module.block);
+  }
+
   /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
   /// from.
   [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
     std::map<ValueId, std::size_t> seen;
     std::string text = checkpointed(block) ? "checkpointed " : "";
+    text += std::to_string(memory_budget_of(block)) + " ";
     for (OpId id = block.first; id < block.end; ++id) {
       const Op& op = p_.op(id);
       if (op.kind == OpKind::hold) continue;
@@ -164,7 +174,7 @@ class BlockCompiler {
     const compile::TraceOptions options{runs_cudnn(config_), checkpointed(block)};
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),
-        memory_budget(config_)));
+        memory_budget_of(block)));
     backwards_.push_back(add_backward(p_, units_.back()));
     return written;
   }
@@ -203,7 +213,7 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
-  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config));
+  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config, -1));
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});

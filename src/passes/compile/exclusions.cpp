@@ -120,13 +120,15 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig&) {
        return std::string("--kernels compiled with dropout");
      }},
-    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
+    {"--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
+     "budget:SIZE",
      "a checkpoint around other than one block is not planned compiled yet",
-     "use --ac none, full, every:K, selective or memory-budget:F, with --ac-scope block",
+     "use one of those, with --ac-scope block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
-                          ac == AcMode::selective || ac == AcMode::memory_budget;
+                          ac == AcMode::selective || ac == AcMode::memory_budget ||
+                          ac == AcMode::budget;
        return compiled(c) && (!known || c.memory.scope != AcScope::block);
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -142,12 +144,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--ac " + ac_option(c) + " --kernels " + to_option(c.memory.kernels);
      }},
-    {"--ac memory-budget:F --attn auto",
+    {"--kernels compiled --ac memory-budget:F or budget:SIZE, --attn auto",
      "which attention kernel runs decides what PyTorch recomputes: flash is among its "
      "compute-intensive ops, cuDNN's is not",
      "give --attn cudnn (what an H100 runs) or flash",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.memory.ac == AcMode::memory_budget &&
+       return compiled(c) &&
+              (c.memory.ac == AcMode::memory_budget || c.memory.ac == AcMode::budget) &&
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
