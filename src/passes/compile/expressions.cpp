@@ -47,10 +47,14 @@ Expressions::Terms Expressions::part(Terms terms, std::int64_t start) const {
   return terms;
 }
 
-void Expressions::join(Terms& into, const Terms& from) const {
-  Terms both;
-  std::set_union(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(both));
-  into = std::move(both);
+void Expressions::join(Terms& into, const Terms& from) {
+  if (into.empty()) {
+    into = from;
+    return;
+  }
+  both_.clear();
+  std::set_union(into.begin(), into.end(), from.begin(), from.end(), std::back_inserter(both_));
+  if (both_.size() > into.size()) into = both_;
 }
 
 void Expressions::add(Terms& terms, NodeId n, std::int64_t count) const {

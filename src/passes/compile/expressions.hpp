@@ -37,13 +37,14 @@ class Expressions {
 
   [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
   [[nodiscard]] Terms part(Terms terms, std::int64_t start) const;
-  void join(Terms& into, const Terms& from) const;
+  void join(Terms& into, const Terms& from);
   void add(Terms& terms, NodeId n, std::int64_t count) const;
   [[nodiscard]] const Terms& of(NodeId n) const { return terms_[static_cast<std::size_t>(n)]; }
   [[nodiscard]] std::int64_t loads(NodeId n) const;
 
   const JointGraph& g_;
   std::vector<Terms> terms_;
+  Terms both_;  ///< of join
 };
 
 }  // namespace ac_advisor::passes::compile

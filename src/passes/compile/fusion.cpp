@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <tuple>
 
 #include "reach.hpp"
@@ -40,6 +41,33 @@ struct Fused {
   [[nodiscard]] bool makes(NodeId buffer) const {
     return std::find(writes.begin(), writes.end(), buffer) != writes.end();
   }
+};
+
+/// Nodes that read or write each buffer, in the order in which they are given.
+class Users {
+ public:
+  Users(std::size_t buffers, const std::vector<std::int32_t>& order, const std::vector<Fused>& all)
+      : first_(buffers + 1, 0) {
+    const auto each = [&](const auto& use) {
+      for (std::int32_t i : order) {
+        const Fused& fused = all[static_cast<std::size_t>(i)];
+        for (NodeId buffer : fused.reads) use(static_cast<std::size_t>(buffer), i);
+        for (NodeId buffer : fused.writes) use(static_cast<std::size_t>(buffer), i);
+      }
+    };
+    each([this](std::size_t buffer, std::int32_t) { ++first_[buffer + 1]; });
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    users_.resize(first_.back());
+    std::vector<std::size_t> next = first_;
+    each([&](std::size_t buffer, std::int32_t i) { users_[next[buffer]++] = i; });
+  }
+  [[nodiscard]] std::span<const std::int32_t> of(std::size_t buffer) const {
+    return {users_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+  std::vector<std::int32_t> users_;
 };
 
 class Fusion {
@@ -224,14 +252,11 @@ class Fusion {
     std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return fused(a).min_order() < fused(b).min_order();
     });
-    std::vector<std::vector<std::int32_t>> users(buffers_.size());  // in that order
-    for (std::int32_t i : order) {
-      for (NodeId buffer : fused(i).reads) users[at(buffer)].push_back(i);
-      for (NodeId buffer : fused(i).writes) users[at(buffer)].push_back(i);
-    }
+    const Users users(buffers_.size(), order, all_);
     std::vector<bool> seen(all_.size() * all_.size(), false);
     std::vector<Pair> pairs;
-    for (const auto& group : users)
+    for (std::size_t buffer = 0; buffer < buffers_.size(); ++buffer) {
+      const auto group = users.of(buffer);
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t k = i + 1; k < group.size() && k <= i + pairwise_attempts; ++k) {
           auto known = seen[at(group[i]) * all_.size() + at(group[k])];
@@ -243,6 +268,7 @@ class Fusion {
           pairs.push_back(
               {a.reduces() == b.reduces(), *score, -distance(a, b), group[i], group[k]});
         }
+    }
     std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
       return std::tuple(y.alike, y.score, y.near) < std::tuple(x.alike, x.score, x.near);
     });

@@ -315,14 +315,10 @@ class Writer {
       }
       launches.push_back(std::move(launch));
     }
-    std::vector<std::int32_t> reordered;
-    std::vector<LaunchMemory> in_order;
-    for (std::int32_t i : order_for_peak_memory(launches, buffers)) {
-      reordered.push_back(order_[static_cast<std::size_t>(i)]);
-      in_order.push_back(launches[static_cast<std::size_t>(i)]);
-    }
-    order_ = std::move(reordered);
-    pool_ = ReusePool(estimated_memory(in_order, buffers));
+    OrderedLaunches ordered = order_for_peak_memory(launches, buffers);
+    for (std::int32_t& i : ordered.order) i = order_[static_cast<std::size_t>(i)];
+    order_ = std::move(ordered.order);
+    pool_ = ReusePool(std::move(ordered.memory));
   }
 
   void count_uses(std::int32_t k) {

@@ -52,12 +52,6 @@ class Orders {
     return order;
   }
 
-  [[nodiscard]] std::int64_t estimate_peak_memory(const Order& order) const {
-    std::int64_t most = 0;
-    for (const std::int64_t now : memories_at_nodes(order)) most = std::max(most, now);
-    return most;
-  }
-
   [[nodiscard]] std::vector<std::int64_t> memories_at_nodes(const Order& order) const {
     std::vector<std::size_t> step(order.size());
     for (std::size_t t = 0; t < order.size(); ++t) step[at(order[t])] = t;
@@ -208,26 +202,24 @@ class Orders {
 
 }  // namespace
 
-std::vector<std::int32_t> order_for_peak_memory(const std::vector<LaunchMemory>& launches,
-                                                const std::vector<BufferMemory>& buffers) {
+OrderedLaunches order_for_peak_memory(const std::vector<LaunchMemory>& launches,
+                                      const std::vector<BufferMemory>& buffers) {
   const Orders orders(launches, buffers);
-  Order best = orders.baseline();
-  std::int64_t least = orders.estimate_peak_memory(best);
-  for (Order& other :
+  const auto of = [&](Order order) {
+    std::vector<std::int64_t> memory = orders.memories_at_nodes(order);
+    return OrderedLaunches{std::move(order), std::move(memory)};
+  };
+  const auto peak = [](const OrderedLaunches& ordered) {
+    return *std::max_element(ordered.memory.begin(), ordered.memory.end());
+  };
+  OrderedLaunches best = of(orders.baseline());
+  for (Order& order :
        std::vector<Order>{orders.topological_sort_lpmf(), orders.topological_sort_bfs(),
                           orders.topological_sort_dfs()}) {
-    const std::int64_t peak = orders.estimate_peak_memory(other);
-    if (peak >= least) continue;
-    least = peak;
-    best = std::move(other);
+    OrderedLaunches other = of(std::move(order));
+    if (peak(other) < peak(best)) best = std::move(other);
   }
   return best;
-}
-
-std::vector<std::int64_t> estimated_memory(const std::vector<LaunchMemory>& launches,
-                                           const std::vector<BufferMemory>& buffers) {
-  const Orders orders(launches, buffers);
-  return orders.memories_at_nodes(orders.baseline());
 }
 
 ReusePool::ReusePool(std::vector<std::int64_t> estimate) : estimate_(std::move(estimate)) {

@@ -19,6 +19,7 @@ class NodeSet {
   }
   /// Whether it was not there.
   bool insert(NodeId n) {
+    if (nodes_.empty()) nodes_.reserve(4);
     const auto at = std::lower_bound(nodes_.begin(), nodes_.end(), n);
     if (at != nodes_.end() && *at == n) return false;
     nodes_.insert(at, n);

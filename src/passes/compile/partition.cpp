@@ -208,7 +208,7 @@ class Partitioner {
           fw_users.push_back(user);
           last = std::max(last, fw_order(user));
         }
-      if (fw_users.empty()) continue;
+      if (fw_users.size() < 2) continue;  // none lies beyond the first
       const std::int32_t first_unfusible = find_first_unfusible(fw_users, last);
       for (NodeId user : fw_users)
         if (fw_order(user) > first_unfusible && is_fusible(used, user) &&

@@ -126,7 +126,8 @@ class OwnOrder {
 
   void insert(NodeId n) {
     if (moved_[at(n)] >= 0) return;
-    std::vector<NodeId> missing{n};
+    std::vector<NodeId>& missing = missing_;
+    missing.assign(1, n);
     seen_[at(n)] = true;
     for (std::size_t i = 0; i < missing.size(); ++i)
       for (NodeId in : joint_.node(missing[i]).inputs) {
@@ -148,7 +149,7 @@ class OwnOrder {
   bool draws_again_;
   std::set<NodeId> given_, results_;
   OwnGraph own_;
-  std::vector<NodeId> moved_;
+  std::vector<NodeId> moved_, missing_;
   std::vector<bool> needed_, seen_;
 };
 
