@@ -199,9 +199,10 @@ class Partitioner {
   }
 
   void ban_used_far_apart() {
+    std::vector<NodeId> fw_users;
     for (NodeId used = 0; used < g_.size(); ++used) {
       if (!is_required_fw(used)) continue;
-      std::vector<NodeId> fw_users;
+      fw_users.clear();
       std::int32_t last = -1;
       for (NodeId user : g_.node(used).users)
         if (is_required_fw(user)) {
@@ -221,7 +222,7 @@ class Partitioner {
     using Entry = std::pair<std::int32_t, NodeId>;
     std::vector<bool> visited(g_.nodes.size(), false);
     for (NodeId start = 0; start < g_.size(); ++start) {
-      if (!is_required_fw(start)) continue;
+      if (!is_required_fw(start) || visited[static_cast<std::size_t>(start)]) continue;
       std::priority_queue<Entry, std::vector<Entry>, std::greater<>> fusible;
       fusible.emplace(fw_order(start), start);
       while (!fusible.empty()) {
