@@ -16,6 +16,7 @@ std::int64_t ops_of(const Node& node) {
     case Target::cat:
       return 3 + 2 * static_cast<std::int64_t>(node.inputs.size());
     case Target::slice_scatter:
+    case Target::pad:  // index and length as expressions, which is less, and what is there masked
       return 4;
     case Target::sum:
       return node.index - 1;  // of a group's heads, unrolled

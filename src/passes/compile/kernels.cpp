@@ -46,7 +46,6 @@ class Writer {
         reads_of_(graph.nodes.size()),
         read_in_parts_(graph.nodes.size()),
         loads_of_(graph.nodes.size()),
-        pads_(graph.nodes.size(), false),
         is_result_(graph.nodes.size(), false),
         overwritten_(graph.nodes.size(), false),
         places_(graph.nodes.size(), -1),
@@ -174,7 +173,6 @@ class Writer {
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
-    if (t == Target::pad) pads_[static_cast<std::size_t>(made)] = true;
     place.permuted = place.permuted || (t == Target::permute && node(n).shape.rank() == 4);
     place.in_parts = place.in_parts || t == Target::slice || t == Target::cat ||
                      t == Target::slice_scatter || t == Target::split;
@@ -438,9 +436,7 @@ class Writer {
       overwritten_[static_cast<std::size_t>(buffer(node(n).inputs[0]))] = true;
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }
-    // Where the loss pads its labels within the kernel, its rows are walked over otherwise than the
-    // logits' (a memory budget of 0: tests/oracle/compile_peaks.json).
-    if (sort_of(n) != Sort::pointwise || pads_[static_cast<std::size_t>(n)]) return -1;
+    if (sort_of(n) != Sort::pointwise) return -1;
     const NodeSet before = ancestors(n, kernel);
     const auto readers = [&](NodeId read) {
       return std::count_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId w) {
@@ -592,7 +588,6 @@ class Writer {
   std::vector<NodeSet> reads_of_;              ///< of a realized node
   std::vector<NodeSet> read_in_parts_;         ///< of those, not whole
   std::vector<std::vector<NodeId>> loads_of_;  ///< the same in the order in which it loads them
-  std::vector<bool> pads_;                     ///< a realized node's labels, by itself
   std::vector<bool> is_result_;                ///< or what one is a view of
   std::vector<bool> overwritten_;              ///< whose memory another has
   std::vector<std::int32_t> places_;           ///< in the body that is written; -1: none yet
