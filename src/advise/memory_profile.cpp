@@ -7,6 +7,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "planned.hpp"
+#include "simulate/graph_pool.hpp"
 #include "storage_category.hpp"
 #include "timeline.hpp"
 
@@ -34,10 +35,23 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   return model;
 }
 
+namespace {
+
+/// What torch.compile's CUDA graphs hold; null without any. The trainer's are another matter.
+std::shared_ptr<const simulate::GraphPool> recorded(const passes::StepProgram& step,
+                                                    const StepConfig& config) {
+  if (config.memory.kernels != Kernels::compiled || config.runtime.cuda_graph == CudaGraph::off)
+    return nullptr;
+  return std::make_shared<simulate::GraphPool>(simulate::graph_pool(step.program));
+}
+
+}  // namespace
+
 simulate::MemoryModel memory_model(const passes::StepProgram& step,
                                    const passes::Schedule& schedule, const simulate::Device& device,
                                    const StepConfig& config) {
   simulate::MemoryModel model = memory_model(device, config);
+  model.pool = recorded(step, config);
   model.blocks = simulate::walk_allocator(step, schedule, model, cublas_handles(config),
                                           config.runtime.expandable_segments)
                      .blocks;
@@ -75,7 +89,9 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
                                const simulate::Device& device, const StepConfig& config,
                                bool detail, std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
-  simulate::MemoryModel model = memory_model(device, config), bare = model;
+  simulate::MemoryModel model = memory_model(device, config);
+  model.pool = recorded(step, config);
+  simulate::MemoryModel bare = model;
   bare.workspaces = false;
   const simulate::AllocatorWalk walk = simulate::walk_allocator(
       step, schedule, model, cublas_handles(config), config.runtime.expandable_segments);
@@ -94,6 +110,11 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
+  if (model.pool)
+    assumptions.push_back(
+        "--cuda-graph segments: what the graphs hold is reserved in a pool of their own, and not "
+        "allocated in a step that replays them; the steps before, one that warms up and one that "
+        "records, allocate what they would without graphs");
   if (config.memory.offload == Offload::activations)
     m.host_pinned = pinned_bytes(step, assumptions);
   if (walk.rebuilding_peak > m.peak_allocated)

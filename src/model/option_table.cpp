@@ -413,7 +413,9 @@ constexpr OptionRow table[] = {
          model}),
     newer(choice<&S::runtime, &RuntimeChoice::cuda_graph, cuda_graphs>(
         {"--cuda-graph", "cuda_graph", "WHAT",
-         "off, step or segments: captured and replayed by the trainer (off)", device})),
+         "off, step or segments: captured and replayed by the trainer; with --kernels compiled, "
+         "segments is torch.compile's mode reduce-overhead (off)",
+         device})),
     choice<&S::precision, &Precision::param_dtype, dtypes>(
         {"--param-dtype", "param_dtype", "TYPE", "bf16, fp16 or fp32: parameters as stored (bf16)",
          precision}),

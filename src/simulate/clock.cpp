@@ -7,6 +7,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "collective_time.hpp"
+#include "graph_pool.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
 
@@ -76,19 +77,29 @@ class OpTimes {
   std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;
 };
 
-/// What the host issues of a captured step: a launch for each graph, nothing for its ops.
+/// What the host issues of a captured step: a launch for each graph, nothing for its ops. What
+/// torch.compile does not record it issues op by op.
 class GraphLaunches {
  public:
-  GraphLaunches(const Device& device, CudaGraph graph) : device_(device), graph_(graph) {}
+  GraphLaunches(const ir::Program& program, const Device& device, CudaGraph graph)
+      : p_(program), device_(device), graph_(graph) {}
 
-  double seconds_before(const ir::Op& op) {
-    const bool same =
-        before_ != nullptr && (graph_ == CudaGraph::step || passes::same_segment(*before_, op));
+  [[nodiscard]] bool of_compiler() const { return !p_.compiled.empty(); }
+
+  double seconds_before(const ir::Op& op, double alone) {
+    if (of_compiler() && !is_recorded(p_, op)) return alone;
+    const bool same = before_ != nullptr && (graph_ == CudaGraph::step || together(*before_, op));
     before_ = &op;
     return same ? 0.0 : device_.graph_launch_seconds;
   }
 
  private:
+  [[nodiscard]] bool together(const ir::Op& a, const ir::Op& b) const {
+    if (!of_compiler()) return passes::same_segment(a, b);
+    return (a.phase < Phase::backward) == (b.phase < Phase::backward);
+  }
+
+  const ir::Program& p_;
   const Device& device_;
   CudaGraph graph_;
   const ir::Op* before_ = nullptr;
@@ -216,13 +227,13 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const
 StepTime walk_time(const passes::StepProgram& step, const Device& device, const Run& run,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
-  GraphLaunches launches(device, graph);
+  GraphLaunches launches(p, device, graph);
   OpTimes times(p, device, run);
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
   StepTime time;
   Clocks t;
-  if (graph == CudaGraph::off) t.host = device.step_seconds;
+  if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
@@ -248,7 +259,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.host += cost.host;
       continue;
     }
-    t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
+    t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op, cost.host);
     if (op.kind == OpKind::copy_to_host) {
       if (!copies) copies.emplace(p, device);
       copies->to_host(op, t.host, t.compute);

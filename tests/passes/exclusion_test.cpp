@@ -1929,12 +1929,25 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard zero2"},
-    {"--kernels compiled --cuda-graph",
+    {"--kernels compiled --cuda-graph step",
      [](auto&, StepConfig& c) {
        c.runtime.cuda_graph = CudaGraph::step;
        c.memory.kernels = Kernels::compiled;
      },
-     "leave --cuda-graph out"},
+     "use --cuda-graph segments"},
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.run.grad_accum = 2;
+     },
+     "use --grad-accum 1"},
+    {"--kernels compiled --compile-unit block --cuda-graph segments",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --compile-unit model"},
     {"--kernels compiled, run by the trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;

@@ -213,7 +213,8 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
-  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config, -1));
+  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config, -1),
+                                             config.runtime.cuda_graph != CudaGraph::off);
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});

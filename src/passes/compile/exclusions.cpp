@@ -177,10 +177,25 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --shard " + shard_option(c);
      }},
-    {"--kernels compiled --cuda-graph", "compiled blocks are planned for PyTorch",
-     "leave --cuda-graph out",
+    {"--kernels compiled --cuda-graph step",
+     "torch.compile's mode reduce-overhead records a graph's forward and its backward, not the "
+     "optimizer",
+     "use --cuda-graph segments",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.runtime.cuda_graph != CudaGraph::off;
+       return compiled(c) && c.runtime.cuda_graph == CudaGraph::step;
+     }},
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     "the first micro-batch's gradients lie in memory of the graphs, which the second replays; "
+     "that was not compared",
+     "use --grad-accum 1, or leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.runtime.cuda_graph == CudaGraph::segments && c.run.grad_accum > 1;
+     }},
+    {"--kernels compiled --compile-unit block --cuda-graph segments",
+     "what lies between the graphs of many blocks is not planned yet",
+     "use --compile-unit model, or leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && !whole(c) && c.runtime.cuda_graph == CudaGraph::segments;
      }},
     {"--kernels compiled, run by the trainer on a GPU",
      "its generated kernels are interpreted on the CPU alone",

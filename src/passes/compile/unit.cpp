@@ -183,9 +183,26 @@ void make_zeros(ir::CompiledGraph& graph, const Node& tangent) {
   hold(graph, number);  // an argument of the node's backward
 }
 
+/// A recorded graph reads what it is given at an address of its own (torch/_inductor/
+/// cudagraph_trees.py, v2.11: _allocate_and_copy_recording_inputs): the zeros that
+/// `make_zeros` has put first are copied there.
+void copy_zeros(ir::CompiledGraph& graph, const Node& tangent) {
+  const std::int32_t own = graph.given;
+  graph.made.push_back({tangent.shape, tangent.dtype});
+  const auto zeros = static_cast<std::int32_t>(graph.made.size()) + graph.given - 1;
+  graph.launches.front().outputs = {zeros};
+  graph.launches.back().inputs = {zeros};  // held
+  ir::CompiledGraph::Launch copy;
+  copy.kind = ir::OpKind::clone;
+  copy.leaf = ir::Module::loss;
+  copy.inputs = {zeros};
+  copy.outputs = {own};
+  graph.launches.insert(graph.launches.begin() + 1, std::move(copy));
+}
+
 }  // namespace
 
-Unit compile_unit(JointGraph joint, double budget) {
+Unit compile_unit(JointGraph joint, double budget, bool recorded) {
   const std::vector<NodeId> inputs = joint.all(Target::placeholder),
                             tangents = joint.all(Target::tangent);
   std::vector<NodeId> saved;
@@ -217,7 +234,10 @@ Unit compile_unit(JointGraph joint, double budget) {
   for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
   const OwnGraph own = backward_graph(std::move(joint), given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results);
-  for (const Node& tangent : no_loss) make_zeros(unit.backward, tangent);
+  for (const Node& tangent : no_loss) {
+    make_zeros(unit.backward, tangent);
+    if (recorded) copy_zeros(unit.backward, tangent);
+  }
   return unit;
 }
 
