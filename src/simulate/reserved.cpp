@@ -140,8 +140,10 @@ class Steps {
   }
 
   /// getCurrentCUDABlasHandle (aten/src/ATen/cuda/CublasHandlePool.cpp): a workspace for each
-  /// handle and stream, kept from its first use on.
+  /// handle and stream, kept from its first use on; a recorded graph's goes with it, and the next
+  /// one has its memory (torch/_inductor/cudagraph_trees.py: clear_cublas_manager).
   void use_cublas(std::size_t thread) {
+    if (m_.pool) thread = 0;
     if (!m_.workspaces || has_cublas_[thread]) return;
     has_cublas_[thread] = true;
     blocks_.cublas_workspace += allocator_.size(

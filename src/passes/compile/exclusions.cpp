@@ -53,7 +53,8 @@ constexpr Exclusion of_compiled[] = {
        return "--compile-unit model --loss " + loss_option(c);
      }},
     {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
-     "what else is kept inside of a graph of the model was not compared",
+     "under selective checkpoints the graph would be planned to save a tensor more of each block "
+     "than PyTorch saves, and what else is kept inside of it was not compared",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
