@@ -72,7 +72,8 @@ constexpr Exclusion of_compiled[] = {
        return whole(c) && c.run.attention != Attention::cudnn;
      }},
     {"--compile-unit model --shard other than none",
-     "FSDP's and DDP's hooks break the model's graph, and what remains of it is not planned",
+     "Dynamo may not trace FSDP2's hooks, so PyTorch makes no full graph of the model, and what "
+     "remains of it, or of one under DDP, is not planned",
      "use --compile-unit block, as TorchTitan does",
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.layout.shard != Sharding::none;
