@@ -364,7 +364,7 @@ constexpr Family table[] = {
                 .residual_dropout = "dropout", .bias = "enable_bias"},
      .norm = Norm::layer,
      .plain_mlp = true, .dropout_in_block = true,
-     .scaled_queries = true, .masked_positions = true,
+     .scaled_queries = true, .masked_positions = true, .flat_mlp = true,
      .own_layer_names = true, .learned_positions = true, .position_offset = 2,
      .undivided_embedding = true},
     {.name = "phi",
@@ -532,6 +532,7 @@ void set_family_facts(ModelSpec& spec) {
     spec.input_first = family->input_first;
     spec.scaled_queries = family->scaled_queries;
     spec.masked_positions = family->masked_positions;
+    spec.flat_mlp = family->flat_mlp;
     spec.interleaved_rotary = family->interleaved_rotary;
     spec.rotary_in_block = family->rotary_in_block;
     spec.widened_rotary = family->widened_rotary;

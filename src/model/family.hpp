@@ -139,6 +139,7 @@ struct Family {
   bool input_first = false;
   bool scaled_queries = false;
   bool masked_positions = false;
+  bool flat_mlp = false;
   bool interleaved_rotary = false;
   bool rotary_in_block = false;
   bool widened_rotary = false;

@@ -23,6 +23,11 @@ FSDP8 = {"shard": "fsdp2", "world": 8}
 BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
 MODELS = ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers", "gemma_7b_4layers",
           "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers", "phi3_mini_4layers")
+# Blocks of other kinds than Llama's: fused projections, LayerNorm, plain MLPs, side by side, neighbours rotated.
+OTHERS = ("phi3_mini_4layers", "pythia_14b_4layers", "stablelm2_16b_4layers", "aya_8b_4layers", "glm_9b_4layers",
+          "minitron_4b_4layers", "gpt2_12layers_undropped", "opt_13b_4layers_undropped", "phi2_4layers_undropped",
+          "starcoder2_3b_4layers_undropped", "glm4_9b_4layers", "stablelm_parallel_4layers", "ministral3_8b_4layers",
+          "minicpm_2b_4layers", "neox_in_turn_4layers_undropped")
 
 
 def all_cases():
@@ -54,7 +59,22 @@ def all_cases():
             yield case(model, 2, 2048, ac, kernels="compiled")
     for model in ("small_llama", "tiny_llama"):
         yield case(model, 2, 512, "none", kernels="compiled")
+    yield from other_blocks()
     yield from whole_models()
+
+
+def other_blocks():
+    for model in OTHERS:
+        seq = 1024 if model.startswith("gpt2") else 2048
+        for ac in ("none", "full", "memory-budget:0.5"):
+            if model not in MODELS or ac == "memory-budget:0.5":
+                yield case(model, 2, seq, ac, kernels="compiled")
+        yield case(model, 3, 1000, "none", kernels="compiled")
+        yield case(model, 2, seq, "none", kernels="compiled", **FSDP8)
+    for model in OTHERS[:4]:
+        for ac in ("selective", "memory-budget:0.7", "memory-budget:0.3", "memory-budget:0.1"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 2, 2048, "full", kernels="compiled", **FSDP8)
 
 
 def whole_models():

@@ -90,9 +90,9 @@ TEST_CASE(
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
           worst.launches, " %; of whole models ", worst_model.allocated, " %, ", worst_model.phases,
           " %, ", worst_model.reserved, " %, ", worst_model.launches, " %");
-  CHECK(compared >= 101);
+  CHECK(compared >= 135);
   CHECK(worst.allocated <= 0.02);
-  CHECK(worst.phases <= 0.05);
+  CHECK(worst.phases <= 0.06);
   CHECK(worst_model.allocated <= 0.5);
   CHECK(worst_model.phases <=
         1);  // Mistral's forward with full checkpointing holds one tensor less

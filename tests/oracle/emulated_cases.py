@@ -189,6 +189,16 @@ def whole_llava():
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
     | OTHER_VALUES | {"llava15_7b": whole_llava()} | other_llavas() \
     | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
+DROPOUTS = ("resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout", "attention_dropout",
+            "hidden_dropout", "dropout")
+
+
+def without_dropout(name):
+    """The model with every probability that its configuration has at zero."""
+    config = whole_config(VALUES[name]["model_type"], VALUES[name])
+    return VALUES[name] | {key: 0.0 for key in DROPOUTS if key in config}
+
+
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
@@ -202,7 +212,8 @@ OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj"
 @functools.cache
 def config_of(model):
     """What transformers would write to config.json."""
-    return whole_config(VALUES[model]["model_type"], VALUES[model])
+    values = without_dropout(model.removesuffix("_undropped")) if model.endswith("_undropped") else VALUES[model]
+    return whole_config(values["model_type"], values)
 
 
 def case(model, batch, seq, ac="none", loss="ce", **more):

@@ -1846,12 +1846,26 @@ const Case cases[] = {
        m.scaled_embedding = true;
      },
      "--compile-unit model for"},
-    {"--kernels compiled, blocks other than Llama's kind",
+    {"--kernels compiled, experts, latent attention, or attention with masks, sinks or tables",
      [](model::ModelSpec& m, StepConfig& c) {
-       m.plain_mlp = true;
+       m.always_masked = true;
        c.memory.kernels = Kernels::compiled;
      },
+     "--kernels compiled for"},
+    {"--compile-unit model, blocks other than Llama's kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.plain_mlp = true;
+     },
      "gated MLP"},
+    {"--kernels compiled, blocks other than Llama's kind, run by the trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.norm = model::Norm::layer;
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "its interpreter has no LayerNorm"},
     {"--kernels compiled, attention that is not one kernel",
      [](auto&, StepConfig& c) {
        c.run.attention = Attention::eager;

@@ -56,6 +56,23 @@ enum class Target : std::uint8_t {
   sdpa_cudnn_backward,
   sdpa_flash_backward,
   getitem,
+  greater,
+  floor,
+  fma,
+  empty,
+  select,
+  squeeze,
+  seeds,
+  seed,
+  random,
+  topk,
+  sort,
+  histc,
+  floor_divide,
+  scatter,
+  grouped_mm,
+  sdpa_efficient,
+  sdpa_efficient_backward,
   count_
 };
 

@@ -218,6 +218,7 @@ struct ModelSpec {
   bool input_first = false;         ///< weights are [in, out] (gpt2's Conv1D)
   bool scaled_queries = false;      ///< queries are scaled before attention (opt)
   bool masked_positions = false;    ///< positions are counted along a mask of ones (opt)
+  bool flat_mlp = false;            ///< tokens are rows of a matrix from the second norm on (opt)
   bool interleaved_rotary = false;  ///< pairs are neighbours (cohere, glm4),
   bool rotary_in_block = false;     ///< whose cos and sin each block interleaves (glm4)
   bool unfused_rotary = false;      ///< Megatron-core's --no-rope-fusion

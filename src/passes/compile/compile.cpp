@@ -80,8 +80,8 @@ std::int32_t add_backward(ir::Program& p, compile::Unit& unit) {
 
 class BlockCompiler {
  public:
-  BlockCompiler(StepProgram& step, const StepConfig& config)
-      : s_(step), p_(step.program), config_(config) {}
+  BlockCompiler(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config)
+      : s_(step), p_(step.program), spec_(spec), config_(config) {}
 
   void run(OpId first) {
     std::vector<Block> blocks = find_blocks(first);
@@ -161,7 +161,9 @@ class BlockCompiler {
     const auto [found, is_new] = known_.try_emplace(key, units_.size());
     written.unit = found->second;
     if (!is_new) return written;
-    const compile::TraceOptions options{runs_cudnn(config_), checkpointed(block)};
+    compile::TraceOptions options = compile::trace_options(spec_);
+    options.cudnn = runs_cudnn(config_);
+    options.checkpointed = checkpointed(block);
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),
         memory_budget(config_)));
@@ -183,6 +185,7 @@ class BlockCompiler {
 
   StepProgram& s_;
   ir::Program& p_;
+  const model::ModelSpec& spec_;
   const StepConfig& config_;
   std::map<std::string, std::size_t> known_;
   std::vector<compile::Unit> units_;
@@ -212,10 +215,10 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
 
 bool applies(const StepConfig& config) { return config.memory.kernels == Kernels::compiled; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   if (config.memory.compile_unit == CompileUnit::model)
     return compile_model(step, config, step.micro_begin.back());
-  BlockCompiler(step, config).run(step.micro_begin.back());
+  BlockCompiler(step, spec, config).run(step.micro_begin.back());
 }
 
 }  // namespace

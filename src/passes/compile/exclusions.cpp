@@ -17,14 +17,23 @@ bool scales(const ModelSpec& m) {
   return m.scaled_embedding || m.embedding_multiplier || m.logits_divisor || m.final_softcap;
 }
 
-/// Blocks whose ops the joint graph has: RMSNorm, separate projections, rotated halves, a gated
-/// MLP.
+/// Blocks whose ops the joint graph has not.
+bool not_traced(const ModelSpec& m) {
+  using model::QkvLayout;
+  const bool known_layout = m.qkv_layout == QkvLayout::sliced || m.qkv_layout == QkvLayout::split ||
+                            m.qkv_layout == QkvLayout::by_head;
+  return m.moe || m.latent || (m.fused_qkv && !known_layout) ||
+         m.rotation != model::Rotation::halves || m.position_scaled_queries || m.attention_sinks ||
+         m.kv_sharing || m.position_grids != model::PositionGrids::one || m.tower ||
+         m.always_masked || m.residual_inside || m.adds_in_place ||
+         m.activation == model::Activation::gelu_recomputed;
+}
+
+/// Other blocks than Llama's kind: RMSNorm, separate projections, rotated halves, a gated MLP.
 bool of_other_kind(const ModelSpec& m) {
-  return m.moe || m.latent || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
+  return not_traced(m) || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
          m.joined_rotary_part || m.interleaved_rotary || m.fused_qkv || m.fused_gate_up ||
-         m.rotation != model::Rotation::halves || m.position_table > 0 ||
-         m.position_scaled_queries || m.attention_sinks || m.kv_sharing || m.input_first ||
-         m.position_grids != model::PositionGrids::one || m.tower ||
+         m.position_table > 0 || m.input_first ||
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
 }
 
@@ -87,11 +96,24 @@ constexpr Exclusion of_compiled[] = {
      "their ops in a graph of the model were not compared", "use --compile-unit block",
      [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
-    {"--kernels compiled, blocks other than Llama's kind",
-     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
-     "use --kernels eager or fused",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && of_other_kind(m); },
+    {"--kernels compiled, experts, latent attention, or attention with masks, sinks or tables",
+     "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},
+    {"--compile-unit model, blocks other than Llama's kind",
+     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
+     "use --compile-unit block",
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && of_other_kind(m); },
+     [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
+    {"--kernels compiled, blocks other than Llama's kind, run by the trainer",
+     "its interpreter has no LayerNorm, other activations or rotated neighbours",
+     "use --kernels fused or eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && c.runtime.kind == Runtime::ac_trainer && of_other_kind(m);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled for " + m.family + ", run by the trainer";
+     }},
     {"--kernels compiled, attention that is not one kernel",
      "scores that are computed op by op are not planned compiled yet",
      "use --attn auto, flash or cudnn, or --kernels eager",

@@ -27,6 +27,7 @@ struct Fused {
   std::vector<std::int32_t> nodes;
   std::vector<NodeId> writes;
   std::set<NodeId> reads, elsewhere;
+  std::map<NodeId, double> walks;
   std::int64_t space = 0, rows = 0, columns = 0;  ///< rows, columns: of its reductions
   bool library = false, copies = false, row_sums = false, column_sums = false;
 
@@ -49,6 +50,7 @@ class Fusion {
       one.writes = node.writes;
       one.reads = node.reads;
       one.elsewhere = node.elsewhere;
+      one.walks = node.walks;
       one.space = node.space;
       one.library = node.sort == Sort::library;
       one.copies = node.copies;
@@ -107,7 +109,10 @@ class Fusion {
   [[nodiscard]] std::int64_t shared(const Fused& a, const Fused& b, const Count& count) const {
     std::int64_t sum = 0;
     const auto add = [&](NodeId buffer) {
-      if (b.reads.contains(buffer) || b.makes(buffer)) sum += count(buffers_[at(buffer)]);
+      if (!b.reads.contains(buffer) && !b.makes(buffer)) return;
+      const auto walks = a.walks.find(buffer);
+      const double often = walks == a.walks.end() ? 1 : walks->second;
+      sum += static_cast<std::int64_t>(static_cast<double>(count(buffers_[at(buffer)])) * often);
     };
     for (NodeId buffer : a.reads) add(buffer);
     for (NodeId buffer : a.writes) add(buffer);
@@ -131,17 +136,17 @@ class Fusion {
   [[nodiscard]] bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
                                                      std::int64_t score) const {
     const auto single_user_inputs = [&](const Fused& node) {
-      std::set<std::int64_t> keys;
+      std::set<std::pair<std::int64_t, std::int64_t>> keys;  // bytes, elements: buffer_reuse_key
       for (NodeId read : node.reads) {
         const BufferUse& use = buffers_[at(read)];
-        if (use.made && use.readers == 1) keys.insert(use.bytes);
+        if (use.made && use.readers == 1) keys.emplace(use.bytes, use.elements);
       }
       return keys;
     };
-    const std::set<std::int64_t> first = single_user_inputs(a), second = single_user_inputs(b);
+    const auto first = single_user_inputs(a), second = single_user_inputs(b);
     std::int64_t overhead = 0;
-    for (const std::int64_t key : first)
-      if (second.contains(key)) overhead += key;
+    for (const auto& key : first)
+      if (second.contains(key)) overhead += key.second;
     return overhead > overhead_a_byte_saved * score;
   }
 
@@ -199,6 +204,7 @@ class Fusion {
     a.writes.insert(a.writes.end(), b.writes.begin(), b.writes.end());
     a.reads.insert(b.reads.begin(), b.reads.end());
     a.elsewhere.insert(b.elsewhere.begin(), b.elsewhere.end());
+    a.walks.insert(b.walks.begin(), b.walks.end());
     for (NodeId buffer : a.writes) a.reads.erase(buffer);
     a.space = std::max(a.space, b.space);
     a.rows = std::max(a.rows, b.rows);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -18,7 +19,10 @@ struct SchedulerNode {
   std::vector<NodeId> writes;  ///< buffers
   std::set<NodeId> reads;      ///< buffers
   std::set<NodeId> elsewhere;  ///< of those, not read at the places that it writes
-  bool copies = false;         ///< what a library's call wants in memory: loops as nobody's else
+  /// Of those, how often the places that it walks over go over the buffer, where it is not once: a
+  /// part of a row that a whole row is walked over for.
+  std::map<NodeId, double> walks;
+  bool copies = false;  ///< what a library's call wants in memory: loops as nobody's else
 };
 
 struct BufferUse {

@@ -23,8 +23,36 @@ using ir::CompiledGraph;
 using ir::OpKind;
 
 /// Rows of a persistent reduction that share one partial sum of a column: codegen/triton.py,
-/// MixOrderReduction's rsplit; and of a reduction that is split by itself (ir.py: num_splits).
-constexpr std::int64_t rows_a_partial_sum = 16, rows_a_split = 128;
+/// MixOrderReduction's rsplit.
+constexpr std::int64_t rows_a_partial_sum = 16;
+
+/// In how many parts a column's sum over so many rows is made by itself; 1: in one (ir.py:
+/// num_splits; choices.py: reduction_split_factor, of an H100's multiprocessors).
+std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t multiprocessors = 132, threads = 2048, of_block = 256, of_thread = 4;
+  constexpr std::int64_t least = 32, most = 512, columns_a_block = 128;
+  if (rows <= least || columns >= multiprocessors * 2 * 32) return 1;
+  const auto quotient = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const auto nearest_divisor = [&](std::int64_t to) {
+    std::int64_t best = 1;
+    for (std::int64_t d = 1; d <= rows; ++d)
+      if (rows % d == 0 && std::abs(d - to) < std::abs(best - to)) best = d;
+    return best;
+  };
+  const std::int64_t device = multiprocessors * threads;
+  std::int64_t split = most;
+  if (rows * columns < least * device) {
+    split = least;
+  } else if (rows * columns < most * device) {
+    const std::int64_t blocks = quotient(device / of_block, quotient(columns, columns_a_block));
+    split = quotient(rows, of_thread * blocks);
+    const std::int64_t even = nearest_divisor(split);
+    if (std::abs(split - even) < 20) split = std::max(even, least);
+  } else if (const std::int64_t even = nearest_divisor(most); std::abs(even - most) < 50) {
+    split = even;
+  }
+  return quotient(rows, of_thread * split);
+}
 /// config.py: unroll_reductions_threshold; choices.py: reduction_split_factor.
 constexpr std::int64_t unrolled_reduction = 8, most_unsplit = 8192;
 
@@ -79,7 +107,15 @@ class Writer {
   }
   [[nodiscard]] bool is_library(NodeId n) const {
     const Target t = node(n).target;
-    return t == Target::mm || t == Target::addmm || is_attention(t);
+    return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t);
+  }
+  /// One of var_mean's two results, each a reduction of its own in one kernel.
+  [[nodiscard]] bool is_moment(NodeId n) const {
+    return node(n).target == Target::getitem && node(node(n).inputs[0]).target == Target::var_mean;
+  }
+  /// One of the results of a library's call.
+  [[nodiscard]] bool is_output(NodeId n) const {
+    return node(n).target == Target::getitem && !is_view(n) && !is_moment(n);
   }
   /// The buffer that a node is, or is a view of.
   [[nodiscard]] NodeId buffer(NodeId n) const {
@@ -99,8 +135,8 @@ class Writer {
   [[nodiscard]] Sort sort_of(NodeId n) const {
     const Node& made = node(n);
     if (is_library(n)) return Sort::library;
-    if (made.target == Target::mean || made.target == Target::var_mean ||
-        made.target == Target::amax || made.target == Target::cumsum)
+    if (made.target == Target::mean || made.target == Target::amax ||
+        made.target == Target::cumsum || is_moment(n))
       return Sort::row_sum;
     if (made.target != Target::sum) return Sort::pointwise;
     if (made.index > 0)  // of a group's heads
@@ -123,8 +159,8 @@ class Writer {
         mark(buffer(node(n).inputs[0]));
         mark(n);
       }
-      const bool output = node(n).target == Target::getitem && !is_view(n);
-      if (sort != Sort::pointwise || output) mark(n);
+      // Random numbers are realized by their lowering (inductor_random).
+      if (sort != Sort::pointwise || is_output(n) || node(n).target == Target::random) mark(n);
     }
   }
 
@@ -167,19 +203,30 @@ class Writer {
   /// round, or in parts.
   struct Place {
     bool permuted = false, in_parts = false;
+    double walks = 1;  ///< over what is read, for each walk over what is written
   };
+  /// How much of its operand, along a row, a node goes over for each of its own elements.
+  [[nodiscard]] double walks_over(NodeId n, NodeId in) const {
+    const Target t = node(n).target;
+    if (t != Target::slice && t != Target::cat && t != Target::slice_scatter) return 1;
+    const std::int64_t width = node(in).shape.back();
+    return width == 0 ? 1 : static_cast<double>(node(n).shape.back()) / static_cast<double>(width);
+  }
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
     if (t == Target::pad) pads_[static_cast<std::size_t>(made)] = true;
     place.permuted = place.permuted || (t == Target::permute && node(n).shape.rank() == 4);
-    place.in_parts = place.in_parts || t == Target::slice || t == Target::cat ||
-                     t == Target::slice_scatter || t == Target::split;
+    place.in_parts = place.in_parts || t == Target::slice || t == Target::select ||
+                     t == Target::cat || t == Target::slice_scatter || t == Target::split;
+    const double walks = place.walks;
     for (NodeId in : node(n).inputs) {
+      place.walks = walks * walks_over(n, in);
       if (!is_given(in) && !realized(in)) {
         collect_reads(in, made, place, into);
         continue;
       }
+      if (place.walks != 1) into.walks.try_emplace(in, place.walks);
       if (into.reads.insert(in).second) loads_of_[static_cast<std::size_t>(made)].push_back(in);
       if (place.permuted || place.in_parts) into.elsewhere.insert(in);
       if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
@@ -195,7 +242,7 @@ class Writer {
   }
 
   [[nodiscard]] std::int32_t writer_of(NodeId n) const {
-    if (node(n).target == Target::getitem && !is_view(n)) n = node(n).inputs[0];
+    if (is_output(n)) n = node(n).inputs[0];
     return kernel_of_[static_cast<std::size_t>(n)];
   }
   [[nodiscard]] SchedulerNode scheduler_node(NodeId n) {
@@ -219,7 +266,7 @@ class Writer {
     std::vector<NodeId> made_by;  // the realized node of a scheduler's node
     std::vector<SchedulerNode> nodes;
     for (NodeId n = 0; n < g_.size(); ++n) {
-      if (!realized(n) || node(n).target == Target::getitem) continue;
+      if (!realized(n) || is_output(n)) continue;
       SchedulerNode made = scheduler_node(n);
       reads_of_[static_cast<std::size_t>(n)] = made.reads;
       if (made.sort == Sort::pointwise && made.reads.size() == 1) {
@@ -404,6 +451,11 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::seeds:
+        launch.kind = OpKind::random;
+        number(n, allocate(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       default: {
         const bool forward = made.target == Target::sdpa_cudnn || made.target == Target::sdpa_flash;
         launch.kind = forward ? OpKind::sdpa : OpKind::sdpa_backward;
@@ -553,9 +605,16 @@ class Writer {
                           std::vector<CompiledGraph::Launch>& after) {
     const Node& sum = node(n);
     const std::int64_t columns = sum.shape.numel(), rows = kernel.space / columns;
-    const std::int64_t together = kernel.reduces ? rows_a_partial_sum : rows_a_split;
-    const CompiledGraph::Made parts{{std::max<std::int64_t>(1, rows / together), columns},
-                                    DType::f32};
+    const auto tail = tails_.find(n);
+    const NodeId last = tail == tails_.end() ? n : tail->second;
+    const std::int64_t splits = kernel.reduces
+                                    ? std::max<std::int64_t>(1, rows / rows_a_partial_sum)
+                                    : outer_reduction_splits(rows, columns);
+    if (!kernel.reduces && splits == 1) {
+      number(last, make(last));
+      return number_[static_cast<std::size_t>(last)];
+    }
+    const CompiledGraph::Made parts{{splits, columns}, DType::f32};
     const std::int64_t bytes = parts.shape.numel() * size_of(parts.dtype);
     CompiledGraph::Made workspace = parts;
     workspace.over = pool_.allocate(parts.dtype, bytes, step_);
@@ -567,8 +626,6 @@ class Writer {
       after.push_back(
           {OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}, sum.module.block});
     }
-    const auto tail = tails_.find(n);
-    const NodeId last = tail == tails_.end() ? n : tail->second;
     number(last, make(last));
     const std::int32_t whole = number_[static_cast<std::size_t>(last)];
     if (kernel.reduces)

@@ -31,8 +31,9 @@ class Trace {
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
+    for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
     for (OpId id = first_; id < end_; ++id) trace(id);
-    const Tensor result = of(output);
+    const Tensor result = tracer_.view(of(output), p_.value(output).shape);
     JointGraph joint = tracer_.joint(std::span(&result, 1));
     mark_tokens(joint);
     return joint;
@@ -204,9 +205,63 @@ class Trace {
     const bool biased = op.kind == OpKind::addmm;
     const std::size_t at = biased ? 1 : 0;
     const Tensor x = of(p_.input(op, at)), w = of(p_.input(op, at + 1));
-    if (!biased) return tracer_.linear(x, w, nullptr, op.kept);
+    const bool input_first = ir::attributes<ir::Product>(op).form == ir::Form::nn;
+    if (!biased) return tracer_.linear(x, w, nullptr, input_first, op.kept);
     const Tensor bias = of(p_.input(op, 0));
-    return tracer_.linear(x, w, &bias, op.kept);
+    return tracer_.linear(x, w, &bias, input_first, op.kept);
+  }
+
+  Tensor layer_norm(const Op& op) {
+    const ValueId given = p_.input(op, 0);
+    Tensor x = of(given);
+    if (options_.flat_mlp && op.module.leaf == ir::Module::norm2) {
+      const Shape wide = tracer_.shape(x);
+      x = tracer_.view(x, {wide.numel() / wide.back(), wide.back()});
+      set(given, x);  // what it is added to, too
+    }
+    const Tensor weight = of(p_.input(op, 1)), bias = of(p_.input(op, 2));
+    return tracer_.layer_norm(x, weight, bias, ir::attributes<ir::LayerNorm>(op).epsilon);
+  }
+
+  /// A part of the last dimension. What is left of a head that is rotated whole is empty.
+  Tensor slice(const Op& op) {
+    const ValueId given = p_.input(op, 0);
+    const Tensor x = of(given);
+    const std::int64_t size = p_.value(p_.output(op, 0)).shape.back(),
+                       start = ir::attributes<ir::Slice>(op).start;
+    if (size == 0) {
+      set(given, tracer_.alias(x));
+      return tracer_.slice_last(x, start, 0);
+    }
+    const bool halves = options_.neighbours && op.module.leaf == ir::Module::rope &&
+                        2 * size == tracer_.shape(x).back() && joined_as_pairs(op);
+    return halves ? tracer_.every_second(x, start > 0 ? 1 : 0) : tracer_.slice_last(x, start, size);
+  }
+  /// Whether a half becomes a column of pairs, by itself or negated.
+  [[nodiscard]] bool joined_as_pairs(const Op& op) const {
+    ValueId half = p_.output(op, 0);
+    const auto first = static_cast<OpId>(&op - p_.ops.data()) + 1;
+    for (OpId id = first; id < end_; ++id) {
+      const Op& next = p_.op(id);
+      if (next.kind == OpKind::hold) continue;
+      for (ValueId v : p_.inputs(next)) {
+        if (p_.root(v) != p_.root(half) && v != half) continue;
+        if (next.kind == OpKind::cat) return p_.value(p_.output(next, 0)).shape.rank() == 5;
+        if (next.kind == OpKind::neg) half = p_.output(next, 0);
+      }
+    }
+    return false;
+  }
+
+  Tensor cat(const Op& op) {
+    std::vector<Tensor> parts;
+    if (p_.value(p_.output(op, 0)).shape.rank() == 5) {  // columns of pairs, as halves are
+      for (ValueId v : p_.inputs(op)) parts.push_back(of(p_.value(v).base));
+      return tracer_.interleaved(parts[0], parts[1]);
+    }
+    for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
+    if (op.module.leaf == ir::Module::rotary) return tracer_.twice(parts[0]);
+    return tracer_.cat(parts);
   }
 
   /// cos and sin, [B, S, D], as they meet heads.
@@ -244,14 +299,25 @@ class Trace {
         return tracer_.add_number(in(0), number());
       case OpKind::mul_scalar:
         return tracer_.mul_number(in(0), number());
+      case OpKind::gelu:
+        return tracer_.gelu(in(0));
+      case OpKind::tanh:
+        return tracer_.tanh(in(0));
+      case OpKind::layer_norm:
+        return layer_norm(op);
+      case OpKind::dropout:
+        return tracer_.dropout(in(0), ir::attributes<ir::Dropout>(op).probability, draws_);
       case OpKind::clone:
+        if (options_.neighbours && op.module.leaf == ir::Module::rope)
+          return tracer_.first_half_twice(tracer_.unsqueeze(in(0), 1));
+        // transpose(1, 2).contiguous() is written where heads are merged.
+        if (op.module.leaf == ir::Module::attention_core) return tracer_.alias(in(0));
         return tracer_.clone(in(0));
       case OpKind::slice:
-        return tracer_.slice_last(in(0), ir::attributes<ir::Slice>(op).start,
-                                  p_.value(p_.output(op, 0)).shape.back());
+        return slice(op);
       case OpKind::add: {
         const Tensor a = in(0), b = in(1);
-        return tracer_.add(a, b);
+        return ir::attributes<ir::Add>(op).alpha < 0 ? tracer_.sub(a, b) : tracer_.add(a, b);
       }
       case OpKind::embedding: {
         const Tensor weight = in(0), ids = in(1);
@@ -268,12 +334,8 @@ class Trace {
           return tracer_.outer(a, b, p_.value(p_.output(op, 0)).shape);
         return tracer_.mul(beside(a, b), beside(b, a));
       }
-      case OpKind::cat: {
-        std::vector<Tensor> parts;
-        for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
-        if (op.module.leaf == ir::Module::rotary) return tracer_.twice(parts[0]);
-        return tracer_.cat(parts);
-      }
+      case OpKind::cat:
+        return cat(op);
       case OpKind::mm:
       case OpKind::addmm:
         return product(op);
@@ -290,12 +352,20 @@ class Trace {
   std::vector<std::optional<Tensor>> tensors_;
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
+  std::int64_t draws_ = 0;      ///< random tensors of the block
   bool whole_ = false;          ///< the model, not one of its blocks
   std::int64_t batch_ = 0;      ///< sequences
   std::optional<Tensor> mask_;  ///< the whole model's, boolean
 };
 
 }  // namespace
+
+TraceOptions trace_options(const model::ModelSpec& spec) {
+  TraceOptions options;
+  options.neighbours = spec.interleaved_rotary;
+  options.flat_mlp = spec.flat_mlp;
+  return options;
+}
 
 JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId output,
                        const TraceOptions& options) {

@@ -64,12 +64,19 @@ NodeId Tracer::emit(Target target, std::vector<NodeId> inputs, const Shape& shap
   const auto [found, is_new] =
       known_.try_emplace({target, inputs, sizes, dtype, index, number}, graph_.size());
   if (!is_new) return found->second;
+  const NodeId made = emit_new(target, std::move(inputs), shape, dtype);
+  graph_.node(made).index = index;
+  graph_.node(made).number = number;
+  return made;
+}
+
+/// As emit, whatever is there already: fx_graph_cse leaves alone what an output is a view of.
+NodeId Tracer::emit_new(Target target, std::vector<NodeId> inputs, const Shape& shape,
+                        DType dtype) {
   Node made;
   made.target = target;
   made.shape = shape;
   made.dtype = dtype;
-  made.index = index;
-  made.number = number;
   made.swapped = swapped(target, inputs, shape);
   made.inputs = std::move(inputs);
   made.module = module_;
@@ -349,12 +356,14 @@ std::vector<Tensor> Tracer::split_last(Tensor x, std::int64_t size) {
   return parts;
 }
 
-/// F.linear: view, t, mm or addmm, view. Of the backward the weight's product is made first, as
-/// (gᵀ x), then the input's, g times the weight transposed twice.
-Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
+/// F.linear: view, t, mm or addmm, view; Conv1D: addmm of a weight as it is. Of mm's backward the
+/// weight's product is made first, as (gᵀ x), then the input's, g times the weight transposed
+/// twice; of addmm's the input's, the weight's, the bias' sum.
+Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool input_first, bool keep) {
   const Shape wide = shape(x), columns = as_matrix(wide);
-  const std::int64_t width = shape(weight)[0];
-  const NodeId w = permute_node(weight.node, false), flat = view_node(x.node, columns);
+  const std::int64_t width = shape(weight)[input_first ? 1 : 0];
+  const NodeId w = input_first ? weight.node : permute_node(weight.node, false);
+  const NodeId flat = view_node(x.node, columns);
   const Shape product{columns[0], width};
   const NodeId y = bias != nullptr ? emit(Target::addmm, {bias->node, flat, w}, product, dtype(x))
                                    : emit(Target::mm, {flat, w}, product, dtype(x));
@@ -363,17 +372,22 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
   const Tensor with_bias = bias != nullptr ? *bias : Tensor{};
   return made(view_node(y, with_last(wide, width)), trained, [=, this](NodeId g) {
     const NodeId flat_g = view_node(g, product);
-    if (weight.requires_grad) {
-      const NodeId across = permute_node(flat_g, false);
-      give(weight, emit(Target::mm, {across, flat}, node(weight.node).shape, node(g).dtype));
-    }
+    const auto give_weight = [&] {
+      if (!weight.requires_grad) return;
+      const NodeId a = input_first ? flat : flat_g, b = input_first ? flat_g : flat;
+      give(weight,
+           emit(Target::mm, {permute_node(a, false), b}, node(weight.node).shape, node(g).dtype));
+    };
+    if (with_bias.node < 0) give_weight();
     if (x.requires_grad) {
       const NodeId back = permute_node(w, false);
       const NodeId gx = emit(Target::mm, {flat_g, back}, columns, node(g).dtype);
       give(x, view_node(gx, wide));
     }
+    if (with_bias.node < 0) return;
+    give_weight();
     if (with_bias.requires_grad) {
-      const NodeId sum = emit(Target::sum, {flat_g}, {1, width}, node(g).dtype);
+      const NodeId sum = emit_new(Target::sum, {flat_g}, {1, width}, node(g).dtype);
       give(with_bias, view_node(sum, node(with_bias.node).shape));
     }
   });

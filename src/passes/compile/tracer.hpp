@@ -50,10 +50,22 @@ class Tracer {
   Tensor unsqueeze(Tensor x, std::size_t dim);
   Tensor slice_last(Tensor x, std::int64_t start, std::int64_t size);
   std::vector<Tensor> split_last(Tensor x, std::int64_t size);
-  Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool keep);
+  /// `input_first`: the weight is [in, out], as GPT-2's Conv1D has it.
+  Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool input_first, bool keep);
   /// `mask`: what is added to the scores; null: none.
   Tensor sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn,
               const ir::Sdpa& attributes, bool keep);
+
+  // Of blocks of other kinds (tracer_layers.cpp).
+  Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon);
+  Tensor sub(Tensor a, Tensor b);
+  Tensor tanh(Tensor x);
+  Tensor gelu(Tensor x);
+  Tensor alias(Tensor x);
+  Tensor every_second(Tensor x, std::int64_t start);
+  Tensor interleaved(Tensor a, Tensor b);
+  Tensor first_half_twice(Tensor x);
+  Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);
@@ -83,6 +95,7 @@ class Tracer {
   [[nodiscard]] bool swapped(Target target, const std::vector<NodeId>& inputs,
                              const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
+  NodeId emit_new(Target target, std::vector<NodeId> inputs, const ir::Shape& shape, DType dtype);
   void keep_node(NodeId n);  ///< --ac selective has it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
   void give(Tensor to, NodeId gradient);
@@ -108,6 +121,7 @@ class Tracer {
   std::vector<Tensor> placeholders_;
   ir::ModulePath module_;
   std::int32_t region_ = -1;
+  std::int64_t drawn_ = 0;  ///< random tensors so far
   bool forward_ = true;
 };
 

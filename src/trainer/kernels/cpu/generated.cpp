@@ -59,6 +59,8 @@ class Interpreter {
       const bool parts =
           body.nodes[at_index(n)].target == sum && space_.any && body.nodes[at_index(n)].tokens < 0;
       in_parts_.push_back(parts);
+      at::Tensor& sums = out_[in_parts_.size() - 1];
+      if (parts && sums.dim() == 1) sums = sums.unsqueeze(0);  // in one part
     }
   }
 
