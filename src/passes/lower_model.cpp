@@ -46,7 +46,10 @@ ir::ValueId Lowering::autocast(V x) {
   for (const auto& [of, cast_of] : cast_cache_)
     if (of == x) return cast_of;
   const V y = cast(x, config_.precision.compute_dtype);
-  if (leaf && grad(x)) cast_cache_.emplace_back(x, y);
+  // While a block is traced the cache is off (torch/fx/experimental/proxy_tensor.py:
+  // disable_autocast_cache).
+  const bool traced = config_.memory.kernels == Kernels::compiled && block_ >= 0;
+  if (leaf && grad(x) && !traced) cast_cache_.emplace_back(x, y);
   return y;
 }
 

@@ -60,6 +60,7 @@ def all_cases():
     for model in ("small_llama", "tiny_llama"):
         yield case(model, 2, 512, "none", kernels="compiled")
     yield from other_blocks()
+    yield from under_autocast()
     yield from whole_models()
 
 
@@ -71,10 +72,32 @@ def other_blocks():
                 yield case(model, 2, seq, ac, kernels="compiled")
         yield case(model, 3, 1000, "none", kernels="compiled")
         yield case(model, 2, seq, "none", kernels="compiled", **FSDP8)
+    for model in ("pythia_14b_4layers", "qwen3_06b_4layers"):
+        yield case(model, 2, 2048, "full", kernels="compiled", shard="ddp", world=8)
+    for model in ("opt_13b_4layers", "neox_in_turn_4layers"):  # with dropout
+        for ac in ("none", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 3, 1000, "none", kernels="compiled")
+    for model, batch, seq in (("gemma3_1b_6layers", 2, 2048), ("olmo3_7b_4layers", 1, 4096)):  # with windows' masks
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, batch, seq, ac, kernels="compiled")
+        yield case(model, batch, seq, "none", kernels="compiled", **FSDP8)
+    yield case("gemma3_1b_6layers", 3, 1000, "none", kernels="compiled")
     for model in OTHERS[:4]:
         for ac in ("selective", "memory-budget:0.7", "memory-budget:0.3", "memory-budget:0.1"):
             yield case(model, 2, 2048, ac, kernels="compiled")
         yield case(model, 2, 2048, "full", kernels="compiled", **FSDP8)
+
+
+def under_autocast():
+    """torch.autocast around the forward and its loss, fp32 parameters."""
+    wide = {"kernels": "compiled", "param_dtype": "fp32", "autocast": "bf16"}
+    for ac in ("none", "full", "selective", "memory-budget:0.5"):
+        yield case("llama1b_4layers", 2, 2048, ac, **wide)
+    yield case("llama1b_4layers", 3, 1000, "none", **wide)
+    for model in ("pythia_14b_4layers", "qwen3_06b_4layers"):
+        for ac in ("none", "full"):
+            yield case(model, 2, 2048, ac, **wide)
 
 
 def whole_models():
@@ -149,7 +172,10 @@ def build(entry, on_loss):
     training_step.checkpoint_blocks = checkpoint_blocks
     emulated_peaks.parallel = lambda step, _, e: parallel(step, training_step.blocks_of(step.m), e)
     try:
-        return emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
+        made, trained = emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
+        if entry.get("autocast", "none") != "none":
+            trained.forward = torch.autocast("cuda", training_step.DTYPES[entry["autocast"]])(trained.forward)
+        return made, trained
     finally:
         training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step = wrap, parallel, step
 

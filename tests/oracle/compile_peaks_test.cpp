@@ -49,8 +49,13 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
     INFO(phase.name, ": planned ", planned, " launches, PyTorch ", counted);
     // OLMo 2 has a kernel a block less in its forward.
     const bool olmo2 = entry.at("case").at("model") == "olmo2_7b_4layers";
-    CHECK(percent(planned, counted) <= (olmo2 ? 6.8 : 5.1));
-    worst.launches = std::max(worst.launches, percent(planned, counted));
+    // An eager loss is no part of a compiled block: emulated_peaks.json has it.
+    if (phase.index == 1) {
+      CHECK(std::abs(planned - counted) <= 2);
+    } else {
+      CHECK(percent(planned, counted) <= (olmo2 ? 6.8 : 5.1));
+      worst.launches = std::max(worst.launches, percent(planned, counted));
+    }
     const std::int64_t allocated = p.memory.peak_by_phase[phase.index];
     worst.phases = std::max(worst.phases, percent(allocated, entry.at("allocated").at(phase.name)));
   }
@@ -90,7 +95,7 @@ TEST_CASE(
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
           worst.launches, " %; of whole models ", worst_model.allocated, " %, ", worst_model.phases,
           " %, ", worst_model.reserved, " %, ", worst_model.launches, " %");
-  CHECK(compared >= 135);
+  CHECK(compared >= 164);
   CHECK(worst.allocated <= 0.02);
   CHECK(worst.phases <= 0.06);
   CHECK(worst_model.allocated <= 0.5);

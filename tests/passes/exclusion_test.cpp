@@ -1858,7 +1858,8 @@ const Case cases[] = {
        m.plain_mlp = true;
      },
      "gated MLP"},
-    {"--kernels compiled, blocks other than Llama's kind, run by the trainer",
+    {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run by "
+     "the trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.norm = model::Norm::layer;
        c.memory.kernels = Kernels::compiled;
@@ -1878,7 +1879,8 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "use --kernels eager"},
-    {"--kernels compiled, a sliding window within --seq",
+    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+     "cudnn",
      [](model::ModelSpec& m, StepConfig& c) {
        m.window.assign(static_cast<std::size_t>(m.layers), 4);
        c.memory.kernels = Kernels::compiled;
@@ -1889,7 +1891,14 @@ const Case cases[] = {
        c.run.dropout = 0.1;
        c.memory.kernels = Kernels::compiled;
      },
-     "--kernels compiled with dropout"},
+     "--kernels compiled with dropout of attention"},
+    {"--kernels compiled, residual dropout and checkpoints or --compile-unit model",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.residual_dropout = 0.1;
+       c.memory.ac = AcMode::full;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "checkpoints around the dropout"},
     {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::sqrt;
@@ -1916,11 +1925,11 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "adapters inside compiled blocks"},
-    {"--kernels compiled --autocast",
+    {"--compile-unit model --autocast",
      [](auto&, StepConfig& c) {
+       whole_model(c);
        c.precision.autocast = true;
        c.precision.param_dtype = DType::f32;
-       c.memory.kernels = Kernels::compiled;
      },
      "use --autocast none"},
     {"--kernels compiled --tp",
@@ -1935,7 +1944,14 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "compiled blocks in the stages of a pipeline"},
-    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
+    {"--kernels compiled --shard ddp, --ac other than full",
+     [](auto&, StepConfig& c) {
+       c.layout.world = 2;
+       c.layout.shard = Sharding::ddp;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --shard ddp --ac none"},
+    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
        c.layout.shard = Sharding::zero2;

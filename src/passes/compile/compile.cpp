@@ -138,8 +138,7 @@ class BlockCompiler {
     for (OpId id = block.first; id < block.end; ++id) {
       const Op& op = p_.op(id);
       if (op.kind == OpKind::hold) continue;
-      text += std::string(ir::row(op.kind).name) + " " + ir::to_string(op.attributes) +
-              (op.kept ? "k" : "");
+      text += std::string(ir::row(op.kind).name) + " " + described(op) + (op.kept ? "k" : "");
       for (ValueId v : p_.inputs(op)) {
         const ValueId root = p_.root(v);
         const OpId producer = p_.value(root).producer;
@@ -153,6 +152,12 @@ class BlockCompiler {
       text += ";";
     }
     return text;
+  }
+
+  /// Its attributes; of a dropout not the block that it is of.
+  [[nodiscard]] static std::string described(const Op& op) {
+    if (op.kind != OpKind::dropout) return ir::to_string(op.attributes);
+    return std::to_string(ir::attributes<ir::Dropout>(op).probability);
   }
 
   Written compiled(const Block& block) {

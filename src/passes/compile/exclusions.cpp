@@ -37,8 +37,8 @@ bool of_other_kind(const ModelSpec& m) {
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
 }
 
-bool drops(const ModelSpec& m, const StepConfig& c) {
-  return c.run.dropout > 0.0 || m.attention_dropout > 0.0 || m.residual_dropout > 0.0;
+bool drops_scores(const ModelSpec& m, const StepConfig& c) {
+  return c.run.dropout > 0.0 || m.attention_dropout > 0.0;
 }
 
 /// The first sliding window within the sequence, for which transformers builds a mask; 0: none.
@@ -105,11 +105,17 @@ constexpr Exclusion of_compiled[] = {
      "use --compile-unit block",
      [](const ModelSpec& m, const StepConfig& c) { return whole(c) && of_other_kind(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
-    {"--kernels compiled, blocks other than Llama's kind, run by the trainer",
-     "its interpreter has no LayerNorm, other activations or rotated neighbours",
+    {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run "
+     "by "
+     "the trainer",
+     "its interpreter has no LayerNorm, other activations, rotated neighbours or random numbers, "
+     "and "
+     "of the rest nothing was compared",
      "use --kernels fused or eager",
      [](const ModelSpec& m, const StepConfig& c) {
-       return compiled(c) && c.runtime.kind == Runtime::ac_trainer && of_other_kind(m);
+       return compiled(c) && c.runtime.kind == Runtime::ac_trainer &&
+              (of_other_kind(m) || m.residual_dropout > 0.0 || c.precision.autocast ||
+               c.layout.shard == Sharding::ddp);
      },
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", run by the trainer";
@@ -129,18 +135,35 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
      }},
-    {"--kernels compiled, a sliding window within --seq", "its mask is not planned compiled yet",
-     "use --kernels eager, or a --seq below the window",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && masked_window(m, c) > 0; },
+    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+     "cudnn",
+     "of masks cuDNN's attention in compiled blocks was compared",
+     "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && masked_window(m, c) > 0 &&
+              (whole(c) || c.run.attention != Attention::cudnn);
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
-    {"--kernels compiled --dropout P", "how its random numbers are made is not planned yet",
-     "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops(m, c); },
+    {"--kernels compiled --dropout P",
+     "what torch.compile makes of attention with dropout was not compared",
+     "set attention_dropout to 0, or use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops_scores(m, c); },
      [](const ModelSpec&, const StepConfig&) {
-       return std::string("--kernels compiled with dropout");
+       return std::string("--kernels compiled with dropout of attention");
+     }},
+    {"--kernels compiled, residual dropout and checkpoints or --compile-unit model",
+     "how random numbers are kept for a recomputation is not planned yet",
+     "use --ac none or memory-budget:F, or --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return compiled(c) && m.residual_dropout > 0.0 &&
+              (whole(c) || (ac != AcMode::none && ac != AcMode::memory_budget));
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled with checkpoints around the dropout of " + m.family;
      }},
     {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
      "a checkpoint around other than one block is not planned compiled yet",
@@ -178,23 +201,34 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
      }},
-    {"--kernels compiled --autocast", "its casts inside compiled blocks are not planned yet",
-     "use --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.precision.autocast; }},
+    {"--compile-unit model --autocast", "its casts in a graph of the model are not planned yet",
+     "use --autocast none, or --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) { return whole(c) && c.precision.autocast; }},
     {"--kernels compiled --tp", "collectives inside compiled blocks are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.tp > 1; }},
     {"--kernels compiled --pp", "compiled blocks in the stages of a pipeline are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.pp > 1; }},
-    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
-     "what DDP's hooks make of compiled blocks, and DeepSpeed's, is not planned yet",
-     "use --shard none, fsdp2 or hsdp:R",
+    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
+     "what DeepSpeed's hooks make of compiled blocks is not planned yet",
+     "use --shard none, ddp, fsdp2 or hsdp:R",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.layout.shard != Sharding::none && !c.layout.gathers();
+       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp &&
+              !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --shard " + shard_option(c);
+     }},
+    {"--kernels compiled --shard ddp, --ac other than full",
+     "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "
+     "which is not planned; a graph with a checkpoint it leaves whole",
+     "add --ac full, or use --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.layout.shard == Sharding::ddp && c.memory.ac != AcMode::full;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --shard ddp --ac " + ac_option(c);
      }},
     {"--kernels compiled --cuda-graph", "compiled blocks are planned for PyTorch",
      "leave --cuda-graph out",

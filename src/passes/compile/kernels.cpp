@@ -626,6 +626,10 @@ class Writer {
       after.push_back(
           {OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}, sum.module.block});
     }
+    if (kernel.reduces && node(last).dtype == DType::f32) {  // nothing to copy
+      number(last, from);
+      return partial;
+    }
     number(last, make(last));
     const std::int32_t whole = number_[static_cast<std::size_t>(last)];
     if (kernel.reduces)

@@ -2,6 +2,7 @@
 #include "trace_block.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -27,6 +28,9 @@ class Trace {
       : p_(program), first_(first), end_(end), options_(options) {}
 
   JointGraph run(ValueId output) {
+    for (OpId id = first_; id < end_; ++id)
+      if (p_.op(id).kind == OpKind::masked_fill)
+        masks_[p_.root(p_.input(p_.op(id), 0))] = p_.value(p_.output(p_.op(id), 0)).shape;
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
@@ -91,7 +95,9 @@ class Trace {
 
   void declare(ValueId v) {
     if (!outside(v) || known(v)) return;
-    const ir::Value& value = p_.value(v);
+    ir::Value value = p_.value(v);
+    // A mask is given as it is for each sequence.
+    if (const auto mask = masks_.find(v); mask != masks_.end()) value.shape = mask->second;
     const ir::Role role = p_.storage(value.storage).role;
     const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered ||
                            (whole_ && role == ir::Role::buffer);
@@ -148,16 +154,30 @@ class Trace {
     const Op& op = p_.op(id);
     if (op.kind == OpKind::hold) return;
     tracer_.set_module(op.module);
-    in_norm_ = op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm;
+    in_norm_ = !options_.norms_of_heads &&
+               (op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm);
     if (op.kind == OpKind::split) return split(op);
     const ValueId result = p_.output(op, 0);
+    // A dropout's mask, which is made with its numbers.
+    if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (!whole_ && op.kind == OpKind::fill) return;  // a mask's two numbers
+    if (op.kind == OpKind::masked_fill)
+      return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
+                                          p_.value(result).shape));
+    // Keys and values of each query's head: expanded, and copied.
+    if (op.kind == OpKind::expand) return set(result, of(p_.input(op, 0)));
+    if (op.kind == OpKind::clone && p_.value(result).shape.rank() == 5) {
+      const Shape wide = p_.value(result).shape;
+      return set(result, tracer_.repeat_heads(of(p_.input(op, 0)), wide[1] * wide[2]));
+    }
     if (whole_ && op.kind == OpKind::arange) return make_positions(op, result);
     if (op.kind == OpKind::view) {
       const Tensor x = by_head(op);
       set(result, x);
       tokens_first_.insert(result);
-      in_norm_ = reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
+      in_norm_ = !options_.norms_of_heads &&
+                 reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
       if (!in_norm_) (void)with_heads_first(result);
       return;
     }
@@ -185,11 +205,15 @@ class Trace {
   Tensor attention(const Op& op) {
     const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
     const ir::Sdpa& attributes = ir::attributes<ir::Sdpa>(op);
-    if (!whole_) return tracer_.sdpa(q, k, v, nullptr, options_.cudnn, attributes, op.kept);
+    if (!whole_) {
+      const bool masked = p_.inputs(op).size() > 3;
+      const Tensor mask = masked ? of(p_.input(op, 3)) : Tensor{};
+      return tracer_.sdpa(q, k, v, masked ? &mask : nullptr, options_.cudnn, attributes, op.kept);
+    }
     // transformers' sdpa_attention_forward: with a mask keys and values are repeated.
     const std::int64_t heads = tracer_.shape(q)[1];
     const Tensor keys = tracer_.repeat_heads(k, heads), values = tracer_.repeat_heads(v, heads),
-                 added = tracer_.additive(*mask_, tracer_.dtype(q));
+                 added = tracer_.additive(*mask_, tracer_.dtype(q), tracer_.shape(*mask_));
     return tracer_.sdpa(q, keys, values, &added, options_.cudnn, attributes, op.kept);
   }
 
@@ -352,10 +376,11 @@ class Trace {
   std::vector<std::optional<Tensor>> tensors_;
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
-  std::int64_t draws_ = 0;      ///< random tensors of the block
-  bool whole_ = false;          ///< the model, not one of its blocks
-  std::int64_t batch_ = 0;      ///< sequences
-  std::optional<Tensor> mask_;  ///< the whole model's, boolean
+  std::int64_t draws_ = 0;          ///< random tensors of the block
+  std::map<ValueId, Shape> masks_;  ///< that are given: as attention is
+  bool whole_ = false;              ///< the model, not one of its blocks
+  std::int64_t batch_ = 0;          ///< sequences
+  std::optional<Tensor> mask_;      ///< the whole model's, boolean
 };
 
 }  // namespace
@@ -363,6 +388,7 @@ class Trace {
 TraceOptions trace_options(const model::ModelSpec& spec) {
   TraceOptions options;
   options.neighbours = spec.interleaved_rotary;
+  options.norms_of_heads = spec.qk_norm && spec.unit_offset_norm;
   options.flat_mlp = spec.flat_mlp;
   return options;
 }

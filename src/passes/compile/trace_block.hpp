@@ -12,7 +12,8 @@ struct TraceOptions {
   bool cudnn = true;          ///< scaled_dot_product_attention runs cuDNN's kernel, not flash
   bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
   bool neighbours = false;    ///< a rotation's halves are every second element
-  bool flat_mlp = false;      ///< the second norm and the MLP see a matrix of all tokens
+  bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
+  bool flat_mlp = false;        ///< the second norm and the MLP see a matrix of all tokens
 };
 
 /// What a model's blocks are traced with.

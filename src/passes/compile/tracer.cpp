@@ -387,7 +387,10 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool input_fi
     if (with_bias.node < 0) return;
     give_weight();
     if (with_bias.requires_grad) {
-      const NodeId sum = emit_new(Target::sum, {flat_g}, {1, width}, node(g).dtype);
+      // A parameter's gradient is a view of it; what autocast made of one is cast once more.
+      const bool own = node(with_bias.node).target == Target::placeholder;
+      const NodeId sum = own ? emit_new(Target::sum, {flat_g}, {1, width}, node(g).dtype)
+                             : emit(Target::sum, {flat_g}, {1, width}, node(g).dtype);
       give(with_bias, view_node(sum, node(with_bias.node).shape));
     }
   });

@@ -75,7 +75,7 @@ class Tracer {
   Tensor outer(Tensor column, Tensor row, const ir::Shape& shape);
   Tensor twice(Tensor x);  ///< beside itself along the last dimension
   Tensor causal_mask(Tensor positions, std::int64_t batch);  ///< [B, 1, S, S], boolean
-  Tensor additive(Tensor mask, DType type);
+  Tensor additive(Tensor mask, DType type, const ir::Shape& shape);
   Tensor repeat_heads(Tensor x, std::int64_t heads);
   Tensor cross_entropy(Tensor logits, Tensor labels);
 

@@ -94,10 +94,10 @@ Tensor Tracer::causal_mask(Tensor positions, std::int64_t batch) {
 }
 
 /// sdp_utils.cpp's convert_boolean_attn_mask: 0, or the least number.
-Tensor Tracer::additive(Tensor mask, DType type) {
+Tensor Tracer::additive(Tensor mask, DType type, const Shape& size) {
   const NodeId least = emit(Target::full, {}, Shape{}, type, 0, -65504);
   const NodeId zero = emit(Target::full, {}, Shape{}, type);
-  return made(emit(Target::where, {mask.node, zero, least}, shape(mask), type), false, {});
+  return made(emit(Target::where, {mask.node, zero, least}, size, type), false, {});
 }
 
 /// transformers' repeat_kv: [B, kv heads, S, D] as [B, heads, S, D].
