@@ -47,13 +47,13 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
       counted += activity.get<std::int64_t>();
     if (phase.index == 2) planned += p.kernels.launches[3];  // recomputation is in it
     INFO(phase.name, ": planned ", planned, " launches, PyTorch ", counted);
-    // OLMo 2 has a kernel a block less in its forward.
-    const bool olmo2 = entry.at("case").at("model") == "olmo2_7b_4layers";
+    // OLMo 2 and 3 have up to two kernels a block more or less in their forward.
+    const bool olmo = entry.at("case").at("model").get<std::string>().starts_with("olmo");
     // An eager loss is no part of a compiled block: emulated_peaks.json has it.
     if (phase.index == 1) {
       CHECK(std::abs(planned - counted) <= 2);
     } else {
-      CHECK(percent(planned, counted) <= (olmo2 ? 6.8 : 5.1));
+      CHECK(percent(planned, counted) <= (olmo ? 6.8 : 5.1));
       worst.launches = std::max(worst.launches, percent(planned, counted));
     }
     const std::int64_t allocated = p.memory.peak_by_phase[phase.index];
@@ -95,7 +95,7 @@ TEST_CASE(
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
           worst.launches, " %; of whole models ", worst_model.allocated, " %, ", worst_model.phases,
           " %, ", worst_model.reserved, " %, ", worst_model.launches, " %");
-  CHECK(compared >= 164);
+  CHECK(compared >= 175);
   CHECK(worst.allocated <= 0.02);
   CHECK(worst.phases <= 0.06);
   CHECK(worst_model.allocated <= 0.5);

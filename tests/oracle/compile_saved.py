@@ -33,7 +33,7 @@ MODELS = ("llama1b", "smollm17b_untied_4layers", "mistral7b", "qwen2_05b_4layers
           "tiny_gemma", "tiny_smollm3", "tiny_granite", "tiny_olmo2", "tiny_stablelm", "tiny_nemotron", "tiny_glm",
           "gpt2_12layers_undropped", "phi2_4layers", "starcoder2_3b_4layers_undropped", "glm4_9b_4layers",
           "stablelm_parallel_4layers", "minicpm_2b_4layers", "neox_in_turn_4layers", "tiny_gemma3", "tiny_olmo3",
-          "gemma3_1b_6layers", "tiny_mixtral", "tiny_qwen3_moe")
+          "gemma3_1b_6layers", "ministral3_8b_4layers", "tiny_cohere2")
 SIZES = ((8, 2048), (2, 1000))
 
 

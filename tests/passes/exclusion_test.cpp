@@ -1846,7 +1846,8 @@ const Case cases[] = {
        m.scaled_embedding = true;
      },
      "--compile-unit model for"},
-    {"--kernels compiled, experts, latent attention, or attention with masks, sinks or tables",
+    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
+     "sinks, masks of every block, images",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;
        c.memory.kernels = Kernels::compiled;

@@ -23,10 +23,9 @@ bool not_traced(const ModelSpec& m) {
   const bool known_layout = m.qkv_layout == QkvLayout::sliced || m.qkv_layout == QkvLayout::split ||
                             m.qkv_layout == QkvLayout::by_head;
   return m.moe || m.latent || (m.fused_qkv && !known_layout) ||
-         m.rotation != model::Rotation::halves || m.position_scaled_queries || m.attention_sinks ||
-         m.kv_sharing || m.position_grids != model::PositionGrids::one || m.tower ||
-         m.always_masked || m.residual_inside || m.adds_in_place ||
-         m.activation == model::Activation::gelu_recomputed;
+         m.rotation != model::Rotation::halves || m.attention_sinks || m.kv_sharing ||
+         m.position_grids != model::PositionGrids::one || m.tower || m.always_masked ||
+         m.residual_inside || m.adds_in_place || m.activation == model::Activation::gelu_recomputed;
 }
 
 /// Other blocks than Llama's kind: RMSNorm, separate projections, rotated halves, a gated MLP.
@@ -96,7 +95,8 @@ constexpr Exclusion of_compiled[] = {
      "their ops in a graph of the model were not compared", "use --compile-unit block",
      [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
-    {"--kernels compiled, experts, latent attention, or attention with masks, sinks or tables",
+    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
+     "sinks, masks of every block, images",
      "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},

@@ -303,6 +303,8 @@ class Trace {
         Tensor x = in(0);  // positions are a column beside the frequencies
         if (whole_ && op.module.leaf == ir::Module::rotary && tracer_.shape(x).rank() == 1)
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 0), 2);
+        if (!whole_ && tracer_.shape(x).rank() == 2 && !x.requires_grad)  // a scale of each query
+          x = tracer_.unsqueeze(tracer_.unsqueeze(x, 1), 3);
         return tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
       }
       case OpKind::pow:
@@ -348,6 +350,12 @@ class Trace {
         batch_ = tracer_.shape(ids)[0];
         return tracer_.embedding(weight, ids);
       }
+      case OpKind::div:
+        return tracer_.of_positions(Target::div, in(0));
+      case OpKind::floor:
+        return tracer_.of_positions(Target::floor, in(0));
+      case OpKind::log:
+        return tracer_.of_positions(Target::log, in(0));
       case OpKind::cos:
         return tracer_.cos(in(0));
       case OpKind::sin:

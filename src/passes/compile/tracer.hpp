@@ -65,6 +65,7 @@ class Tracer {
   Tensor every_second(Tensor x, std::int64_t start);
   Tensor interleaved(Tensor a, Tensor b);
   Tensor first_half_twice(Tensor x);
+  Tensor of_positions(Target target, Tensor x);  ///< [1, S], which no gradient reaches
   Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
   // Of a graph of the whole model (tracer_model.cpp).

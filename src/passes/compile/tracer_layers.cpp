@@ -140,6 +140,12 @@ Tensor Tracer::first_half_twice(Tensor x) {
   return made(emit(Target::view, {like(Target::clone, {wide}, wide)}, s, dtype(x)), false, {});
 }
 
+/// Ministral3's scales of queries are made of positions, in fp32.
+Tensor Tracer::of_positions(Target target, Tensor x) {
+  const Shape row{1, shape(x).numel()};
+  return made(emit(target, {x.node}, row, DType::f32), false, {});
+}
+
 /// decompositions.py: native_dropout and its backward; fx_passes/replace_random.py: one tensor of
 /// seeds a graph, of `draws` numbers, and a lookup for each draw.
 Tensor Tracer::dropout(Tensor x, double probability, std::int64_t draws) {
