@@ -58,21 +58,10 @@ enum class Target : std::uint8_t {
   getitem,
   greater,
   floor,
-  fma,
-  empty,
   select,
-  squeeze,
   seeds,
   seed,
   random,
-  topk,
-  sort,
-  histc,
-  floor_divide,
-  scatter,
-  grouped_mm,
-  sdpa_efficient,
-  sdpa_efficient_backward,
   count_
 };
 

@@ -62,22 +62,10 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {getitem, "getitem", no, yes, no},
     {greater, "aten.gt.Scalar", no, yes, no},
     {floor, "aten.floor.default", no, yes, no},
-    {fma, "prims.fma.default", no, yes, no},
-    {empty, "aten.empty.memory_format", no, yes, no},
     {select, "aten.select.int", yes, yes, no},
-    {squeeze, "aten.squeeze.dim", yes, yes, no},
     {seeds, "prims.inductor_seeds.default", no, no, no},
     {seed, "prims.inductor_lookup_seed.default", no, no, no},
     {random, "prims.inductor_random.default", no, no, no},
-    {topk, "aten.topk.default", no, no, no},
-    {sort, "aten.sort.default", no, no, no},
-    {histc, "aten.histc.default", no, no, no},
-    {floor_divide, "aten.div.Tensor_mode", no, yes, no},
-    {scatter, "aten.scatter.src", no, no, no},
-    {grouped_mm, "aten._grouped_mm.default", no, no, no},
-    {sdpa_efficient, "aten._scaled_dot_product_efficient_attention.default", no, no, yes},
-    {sdpa_efficient_backward, "aten._scaled_dot_product_efficient_attention_backward.default", no,
-     no, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -91,8 +79,7 @@ const TargetRow& row(Target target) { return target_table[static_cast<std::size_
 
 bool is_attention(Target target) {
   return target == sdpa_cudnn || target == sdpa_flash || target == sdpa_cudnn_backward ||
-         target == sdpa_flash_backward || target == sdpa_efficient ||
-         target == sdpa_efficient_backward;
+         target == sdpa_flash_backward;
 }
 
 std::int64_t Node::bytes() const {
