@@ -11,6 +11,8 @@ namespace ac_advisor::cli {
 
 namespace {
 
+const OptionList::value_type asked_compression{"--grad-compression", "auto"};
+
 /// A few settings are enough to know the largest: where nothing is recomputed, where all is, and in
 /// between.
 advise::Space solving_space(const OptionList& by_hand, const model::ModelSpec& model,
@@ -46,6 +48,22 @@ std::string run_solve(const Arguments& a) {
                 a.format, style);
 }
 
+/// `--grad-compression auto`: no setting, but the question which of them pays, on which network.
+bool asks_for_compression(const OptionList& options) {
+  return std::find(options.begin(), options.end(), asked_compression) != options.end();
+}
+
+std::string run_compression(const Arguments& a) {
+  if (a.measured || !a.solve.empty())
+    throw UserError(
+        "--grad-compression auto --measure or --solve: it is planned, over networks; drop one");
+  OptionList options = a.options;
+  std::erase(options, asked_compression);
+  const model::ModelSpec model = load_model(a);
+  return render(advise::compression_choice(model, options), a.format,
+                terminal_style(a.output, a.rows));
+}
+
 /// Where one waits for it.
 void tell_time(const advise::Advice& advice, std::chrono::duration<double> took) {
   if (took.count() < 1.0) return;
@@ -59,6 +77,7 @@ void tell_time(const advise::Advice& advice, std::chrono::duration<double> took)
 }  // namespace
 
 std::string run_advise(const Arguments& a) {
+  if (asks_for_compression(a.options)) return run_compression(a);
   if (!a.solve.empty()) return run_solve(a);
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);

@@ -129,7 +129,8 @@ void check_operands(const Arguments& a) {
     throw UserError(a.positional[o.count] + ": one argument too many; " + a.command + " takes " +
                     std::string(o.words));
   if (a.command == "export" && a.target.empty())
-    throw UserError("export needs --to: automodel, torchtitan, megatron, hf or deepspeed");
+    throw UserError(
+        "export needs --to: automodel, torchtitan, torchtune, megatron, hf or deepspeed");
 }
 
 /// `--output -` is stdout, except where that is another's or the file is one of its own.

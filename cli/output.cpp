@@ -142,6 +142,8 @@ template std::string render(const reports::Measurements&, const std::string&,
                             const reports::Style&);
 template std::string render(const profile::Profile&, const std::string&, const reports::Style&);
 template std::string render(const advise::Sweep&, const std::string&, const reports::Style&);
+template std::string render(const advise::CompressionChoice&, const std::string&,
+                            const reports::Style&);
 template std::string render(const advise::Largest&, const std::string&, const reports::Style&);
 template std::string render(const profile::Diff&, const std::string&, const reports::Style&);
 template std::string render(const reports::SweepDiff&, const std::string&, const reports::Style&);

@@ -5,6 +5,7 @@
 #include "ac_advisor/reports/measurement.hpp"
 #include "ac_advisor/reports/page.hpp"
 #include "ac_advisor/reports/reports.hpp"
+#include "reports/compression_choice.hpp"
 #include "reports/largest.hpp"
 
 namespace ac_advisor::cli {

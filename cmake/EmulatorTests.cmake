@@ -18,6 +18,19 @@ if(AC_ADVISOR_PYTHON3 AND TARGET ac-advisor AND TARGET ac-trainer-cuda)
   set_tests_properties("emulated: our own trainer's step is its plan to the byte" PROPERTIES LABELS emulated)
 endif()
 
+# With PyTorch for CUDA 12, where the stage `python-cuda12` put it: what needs no more than PyTorch.
+file(GLOB AC_ADVISOR_TORCH_CUDA12 "${cache_dir}/python-2.10/bin/python")
+if(AC_ADVISOR_TORCH_CUDA12 AND TARGET ac-advisor)
+  foreach(example
+      plain_step checkpointing autocast_clip_accumulate compiled cuda_graph profiled "ddp 8" "fsdp1 8"
+      "fsdp2 8" "tensor_parallel 2" "pipeline 2" "context_parallel 2")
+    add_test(NAME "emulated: examples/dryrun by CUDA 12: ${example}"
+      COMMAND "${AC_ADVISOR_TORCH_CUDA12}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
+        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_CUDA12}" "${PROJECT_SOURCE_DIR}" "${example}")
+    set_tests_properties("emulated: examples/dryrun by CUDA 12: ${example}" PROPERTIES LABELS emulated)
+  endforeach()
+endif()
+
 # With PyTorch, where scripts/bootstrap.sh's stage `python` put it.
 file(GLOB AC_ADVISOR_TORCH_PYTHON "${cache_dir}/python-2.11/bin/python")
 if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
@@ -44,6 +57,18 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
         "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}" "${example}")
     set_tests_properties("emulated: the graph of ${example} is planned as its step is counted"
       PROPERTIES LABELS emulated)
+  endforeach()
+  # What docs/dryrun.md lists as working: an example, the ranks that it stands for one of, its words.
+  foreach(example
+      plain_step checkpointing autocast_clip_accumulate hf_trainer sft sft_packing peft_lora qlora
+      adam_8bit torchao_adam torchao_float8 compiled cuda_graph profiled liger_kernels cce moe
+      "zero 8 --stage 1" "zero 8 --stage 2" "zero 8 --stage 3" "titan 8" "megatron_core 8" "ddp 8"
+      "fsdp1 8" "fsdp2 8" "tensor_parallel 2" "pipeline 2" "context_parallel 2" "torchrun fsdp2 2")
+    add_test(NAME "emulated: examples/dryrun: ${example}"
+      COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"
+        "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}" "${example}")
+    set_tests_properties("emulated: examples/dryrun: ${example}" PROPERTIES LABELS emulated
+      SKIP_REGULAR_EXPRESSION "not run: [a-z_]+ is not installed")
   endforeach()
   add_test(NAME "emulated: snapshots that PyTorch writes have its peaks and categories"
     COMMAND ac-advisor dryrun -- "${AC_ADVISOR_TORCH_PYTHON}"

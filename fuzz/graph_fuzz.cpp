@@ -1,5 +1,6 @@
 // Whatever the bytes, an imported graph is read or refused by UserError; what is read can be
-// planned, with its blocks checkpointed or not. What is scanned, reading by names gives, too.
+// planned, with its blocks checkpointed or not, and at another size if it scales. What is scanned,
+// reading by names gives, too.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,10 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const model::ModelSpec spec =
         model::parse_config(std::string(data, data + size), "fuzz.json", "fuzz");
     if (spec.graph == nullptr) return 0;  // config_fuzz has these
-    for (const char* mode : {"none", "full"}) {
-      const StepConfig config = advise::resolve(spec, {{"--ac", mode}}).config;
+    const auto plan = [&](const OptionList& options) {
+      const StepConfig config = advise::resolve(spec, options).config;
       if (advise::plan(spec, config, false).memory.peak_allocated < 0) __builtin_trap();
-    }
+    };
+    for (const char* mode : {"none", "full"}) plan({{"--ac", mode}});
+    for (const char* seq : {"8", "4096"}) plan({{"--batch", "3"}, {"--seq", seq}});
   } catch (const UserError&) {
     // the answer to bad input
   }

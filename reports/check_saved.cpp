@@ -26,6 +26,11 @@ constexpr Size sizes[] = {
 constexpr Size expert_sizes[] = {{"experts", model::sizes::experts},
                                  {"top_k", model::sizes::experts},
                                  {"intermediate", model::sizes::intermediate}};
+constexpr Size delta_sizes[] = {{"key_heads", model::sizes::heads},
+                                {"value_heads", model::sizes::heads},
+                                {"key_dim", model::sizes::head_dim},
+                                {"value_dim", model::sizes::head_dim},
+                                {"taps", model::sizes::head_dim}};
 
 template <std::size_t N>
 void check_sizes(const Node& node, const Size (&list)[N]) {
@@ -78,6 +83,12 @@ void check_model(const Node& model) {
   check_blocks(model, "window", false);
   check_blocks(model, "sparse_block", true);
   if (model.json.contains("moe")) check_sizes(model.child("moe"), expert_sizes);
+  if (!model.json.contains("delta")) return;
+  const Node delta = model.child("delta");
+  check_sizes(delta, delta_sizes);
+  if (delta.get<std::int64_t>("key_heads") == 0)
+    throw UserError(fmt::format("{}: \"key_heads\" is 0; expected 1 or more", delta.place));
+  check_blocks(model, "delta_block", false);
 }
 
 /// Each option is in its range, which reading it saw to; a step of all of them may not be.

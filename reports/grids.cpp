@@ -305,6 +305,7 @@ std::string title(const profile::Profile& p) {
                                  grouped(p.parameters), printable(p.device_name));
   if (p.trainable_parameters) text += trained_line(p);
   text += fmt::format("batch {} x {}", c.run.batch, c.run.seq);
+  if (c.run.position_ids) text += ", with position_ids";
   if (c.run.packing > 0) text += fmt::format(" as one row of {} documents", c.run.packing);
   if (c.run.grad_accum > 1) text += fmt::format(", {} micro-batches", c.run.grad_accum);
   text += fmt::format(", ac {}{}, loss {}{}, kernels {}, {}", ac_option(c),

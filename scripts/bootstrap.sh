@@ -1,4 +1,4 @@
-# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci|python`.
+# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci|python|python-cuda12`.
 # Makes the tools and libraries of that stage available, in this order:
 #   1. what is there already (then no network and no root is needed);
 #   2. apt-get install, as root or with sudo;
@@ -247,8 +247,22 @@ fetch_python() {
   cp "$wanted" "$target/requirements.txt"
 }
 
+# The same for CUDA 12, as PyTorch 2.10's wheel on PyPI is built: 6 GB once. No stage asks for it.
+fetch_python_cuda12() {
+  local target="$AC_ADVISOR_CACHE/python-2.10"
+  [ ! -e "$target/complete" ] || return 0
+  say "PyTorch 2.10 for CUDA 12 from PyPI into $target (6 GB, once)"
+  python3 -m venv "$target" >&2 &&
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --retries 2 \
+      torch==2.10.0 transformers==5.23.0 numpy==2.4.6 >&2 && touch "$target/complete"
+}
+
 bootstrap() {
   local stage=$1
+  if [ "$stage" = python-cuda12 ]; then
+    fetch_python_cuda12 || fail "PyTorch for CUDA 12 could not be fetched from PyPI"
+    return 0
+  fi
   if [ "$stage" = python ]; then
     fetch_python || fail "PyTorch could not be fetched from PyPI"
     return 0

@@ -25,6 +25,35 @@ std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList b
   }
 }
 
+/// The same options with shards on the host; absent: the framework has no such sharding, or the
+/// options say otherwise.
+std::optional<Resolved> with_shards_on_host(const model::ModelSpec& model, OptionList by_hand) {
+  if (given(by_hand, "--offload")) return std::nullopt;
+  by_hand.emplace_back("--offload", "parameters");
+  if (!given(by_hand, "--shard")) by_hand.emplace_back("--shard", "fsdp2");
+  try {
+    Resolved resolved = resolve(model, by_hand);
+    if (passes::find_exclusion(model, resolved.config) != nullptr) return std::nullopt;
+    return resolved;
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+/// Where nothing fits that stays on the device.
+std::optional<Advice> advise_on_host(const model::ModelSpec& model, const Advice& first,
+                                     const std::function<Space(const Resolved&)>& space) {
+  const std::optional<Resolved> other = with_shards_on_host(model, first.resolved.options);
+  if (!other) return std::nullopt;
+  Sweep on_host = sweep(model, other->config, space(*other));
+  if (!recommends(on_host)) return std::nullopt;
+  on_host.recommendation =
+      "nothing fits that keeps shards on the device; --offload parameters keeps them on the "
+      "host: " +
+      on_host.recommendation;
+  return Advice{*other, std::move(on_host), first.sweep.configurations};
+}
+
 }  // namespace
 
 Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
@@ -32,18 +61,21 @@ Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
   const StepConfig& base = resolved.config;
   const std::string& framework = base.runtime.framework;
   Advice first{resolved, sweep(model, base, space(resolved)), 0};
-  if (recommends(first.sweep) || base.layout.world == 1 || base.layout.tp > 1 ||
-      framework == splitting_framework)
-    return first;
-  const std::optional<Resolved> other = with_layouts(model, resolved.options);
+  if (recommends(first.sweep) || base.layout.world == 1 || base.layout.tp > 1) return first;
+  const bool named = given(resolved.options, "--framework");
+  std::optional<Resolved> other;
+  if (framework != splitting_framework) other = with_layouts(model, resolved.options);
+  if (!other || named)
+    if (auto on_host = advise_on_host(model, first, space)) return *std::move(on_host);
   if (!other) return first;
-  if (given(resolved.options, "--framework")) {
+  if (named) {
     first.sweep.recommendation +=
         fmt::format("; --framework {} also splits layers over ranks", splitting_framework);
     return first;
   }
   Sweep layouts = sweep(model, other->config, space(*other));
   if (!recommends(layouts)) {
+    if (auto on_host = advise_on_host(model, first, space)) return *std::move(on_host);
     first.sweep.recommendation +=
         fmt::format("; --framework {}, which splits layers over ranks: {}", splitting_framework,
                     layouts.recommendation);

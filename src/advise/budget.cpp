@@ -8,6 +8,11 @@
 // may err by a little, and one mode over all blocks may be no such plan (grouped:K, every:K, sqrt),
 // so at the end these are planned too wherever they may win: none fits the budget and recomputes
 // less than the answer.
+// Of compiled blocks (--kernels compiled) the modes are none, selective, full and PyTorch's own
+// memory-budget:F, and what is minimised is what a mode adds to the step: a compiled backward
+// recomputes within its own kernels, and runs fewer of others. Every different cut that F gives is
+// found by halving the interval, and is among the plans over all blocks, so that no F holds no more
+// and is faster.
 #include "budget.hpp"
 
 #include <fmt/format.h>
@@ -31,12 +36,13 @@ namespace {
 
 struct Measured {
   std::int64_t peak = 0;
-  double recompute = 0;
+  double recompute = 0;  ///< seconds; of compiled blocks: what they add to the step without any
 };
 
 /// A mode applied to every block: what it saves and costs a block.
 struct Choice {
   AcMode mode{};
+  double share = 1;    ///< of memory-budget:F
   double bytes = 0;    ///< saved at the peak, a block
   double seconds = 0;  ///< recomputed, a block
 };
@@ -46,14 +52,14 @@ struct Modes {
   std::vector<AcMode> of;
   AcMode all = AcMode::budget;
   std::int64_t k = 0;  ///< of grouped:K
+  double share = 1;    ///< of the blocks in memory-budget:F
 
   /// The configuration that has them.
   [[nodiscard]] StepConfig in(StepConfig config) const {
     config.memory.ac = all;
-    if (all == AcMode::budget)
-      config.memory.block_modes = of;
-    else
-      config.memory.ac_arg = k;
+    if (all == AcMode::budget) config.memory.block_modes = of;
+    config.memory.memory_budget = share;
+    if (all != AcMode::budget) config.memory.ac_arg = k;
     return config;
   }
 };
@@ -63,6 +69,9 @@ struct Uniform {
   Modes modes;
   Measured measured;
 };
+
+/// How finely F is told apart in memory-budget:F, and from which steps on it is halved.
+constexpr int most_shares = 100, first_shares = 4;
 
 struct Plan {
   double seconds = 0;
@@ -76,19 +85,25 @@ struct Plan {
 class Solver {
  public:
   Solver(const model::ModelSpec& model, const StepConfig& config, const simulate::Device& device)
-      : model_(model), config_(config), device_(device), blocks_(model.layers) {}
+      : model_(model),
+        config_(config),
+        device_(device),
+        compiled_(config.memory.kernels == Kernels::compiled),
+        blocks_(model.layers) {}
 
   Solved run() {
     none_ = measure(all(AcMode::none));
+    without_ = compiled_ ? none_.recompute : 0;
+    none_.recompute -= without_;
     const Uniform full{all(AcMode::full), measure(all(AcMode::full))};
     uniform_ = {{all(AcMode::none), none_}, full};
-    choices_ = {choice(AcMode::full, full.measured)};
-    for (AcMode mode : {AcMode::attention, AcMode::selective}) {
-      uniform_.push_back({all(mode), measure(all(mode))});
-      const Choice c = choice(mode, uniform_.back().measured);
-      if (c.bytes > 0.01 * choices_[0].bytes) choices_.push_back(c);
-    }
-    add_segments();
+    choices_ = {choice(full)};
+    if (!compiled_) add_choice(all(AcMode::attention));
+    add_choice(all(AcMode::selective));
+    if (compiled_)
+      add_shares();
+    else
+      add_segments();
     const auto least = std::min_element(
         uniform_.begin(), uniform_.end(),
         [](const Uniform& a, const Uniform& b) { return a.measured.peak < b.measured.peak; });
@@ -98,7 +113,9 @@ class Solver {
 
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(blocks_); }
-  [[nodiscard]] Modes all(AcMode mode) const { return {std::vector<AcMode>(size(), mode)}; }
+  [[nodiscard]] Modes all(AcMode mode, double share = 1) const {
+    return {std::vector<AcMode>(size(), mode), AcMode::budget, 0, share};
+  }
   [[nodiscard]] bool fits(const Measured& m) const { return m.peak <= config_.memory.ac_arg; }
 
   [[noreturn]] void refuse(const Uniform& least) const {
@@ -117,15 +134,72 @@ class Solver {
     Measured m;
     m.peak =
         simulate::walk_memory(step, schedule, memory_model(step, schedule, device_, config)).peak;
-    m.recompute = simulate::walk_time(step, device_, simulate::run_of(config),
-                                      config.run.grad_accum, config.runtime.cuda_graph)
-                      .by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
+    const simulate::StepTime time = simulate::walk_time(
+        step, device_, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
+    m.recompute = compiled_ ? time.step - without_
+                            : time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
     return m;
   }
 
-  [[nodiscard]] Choice choice(AcMode mode, const Measured& all) const {
+  [[nodiscard]] Choice choice(const Uniform& all) const {
     const double n = static_cast<double>(blocks_);
-    return {mode, static_cast<double>(none_.peak - all.peak) / n, all.recompute / n};
+    return {all.modes.of.front(), all.modes.share,
+            static_cast<double>(none_.peak - all.measured.peak) / n, all.measured.recompute / n};
+  }
+  void add_choice(const Modes& modes) {
+    add(modes);
+    const Choice c = choice(uniform_.back());
+    if (c.bytes > 0.01 * choices_[0].bytes) choices_.push_back(c);
+  }
+
+  /// memory-budget:F over all blocks, each different cut once; blocks may be in those that no mix
+  /// of two others equals.
+  void add_shares() {
+    const auto measured = [this](int n) {
+      const Modes modes = all(AcMode::memory_budget, static_cast<double>(n) / most_shares);
+      return Uniform{modes, measure(modes)};
+    };
+    std::vector<Uniform> shares;
+    Uniform last = uniform_[1];  // full: as a share of 0
+    for (int n = first_shares; n <= most_shares; n += first_shares) {
+      const Uniform next = measured(n);
+      add_between(n - first_shares, last, n, next, measured, shares);
+      last = next;
+    }
+    for (const Uniform& share : shares) {
+      uniform_.push_back(share);
+      const Choice c = choice(share);
+      if (c.bytes > 0.01 * choices_[0].bytes && !is_mixed(c, shares)) choices_.push_back(c);
+    }
+  }
+  /// What lies between two shares and at the second, where it differs from what is there.
+  template <typename Measure>
+  void add_between(int from, const Uniform& low, int to, const Uniform& high,
+                   const Measure& measured, std::vector<Uniform>& into) const {
+    if (same(low.measured, high.measured)) return;
+    if (to - from > 1) {
+      const int middle = (from + to) / 2;
+      const Uniform between = measured(middle);
+      add_between(from, low, middle, between, measured, into);
+      add_between(middle, between, to, high, measured, into);
+    } else {
+      into.push_back(high);
+    }
+  }
+  static bool same(const Measured& a, const Measured& b) {
+    return a.peak == b.peak && std::abs(a.recompute - b.recompute) < 1e-9;
+  }
+  /// Whether two others, each in a part of the blocks, save as much in no more time; none is one.
+  [[nodiscard]] bool is_mixed(const Choice& c, const std::vector<Uniform>& shares) const {
+    std::vector<Choice> others{{}};
+    for (const Uniform& share : shares) others.push_back(choice(share));
+    for (const Choice& a : others)
+      for (const Choice& b : others) {
+        if (a.bytes >= c.bytes || b.bytes <= c.bytes) continue;
+        const double part = (c.bytes - a.bytes) / (b.bytes - a.bytes);
+        if (a.seconds + part * (b.seconds - a.seconds) <= c.seconds) return true;
+      }
+    return false;
   }
 
   [[nodiscard]] Modes modes_of(const Plan& plan) const {
@@ -134,6 +208,7 @@ class Solver {
       modes.of[static_cast<std::size_t>(i)] = AcMode::full;
     for (std::int64_t i = plan.full; i < plan.full + plan.other; ++i)
       modes.of[static_cast<std::size_t>(i)] = choices_[plan.choice].mode;
+    if (plan.other > 0) modes.share = choices_[plan.choice].share;
     return modes;
   }
 
@@ -237,8 +312,10 @@ class Solver {
     for (const Uniform& u : uniform_)
       result.least_feasible = std::min(result.least_feasible, u.measured.peak);
     result.formulation =
-        "one mode a block (none, attention, selective, full), or grouped:K, sqrt over all: least "
-        "recomputation time with the allocated peak within the budget";
+        compiled_ ? "one mode a block (none, selective, full, memory-budget:F): least time added "
+                    "to the step with the allocated peak within the budget"
+                  : "one mode a block (none, attention, selective, full), or grouped:K, sqrt over "
+                    "all: least recomputation time with the allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
     result.lower_bound_seconds = std::min(
@@ -260,6 +337,7 @@ class Solver {
       while (to < modes.size() && modes[to] == modes[from]) ++to;
       StepConfig one;
       one.memory.ac = modes[from];
+      one.memory.memory_budget = plan.share;
       text += (text.empty() ? "" : ", ") +
               (to - from == 1 ? "block " + std::to_string(from)
                               : "blocks " + std::to_string(from) + "-" + std::to_string(to - 1)) +
@@ -272,7 +350,9 @@ class Solver {
   const model::ModelSpec& model_;
   const StepConfig& config_;
   const simulate::Device& device_;
+  bool compiled_;
   std::int64_t blocks_;
+  double without_ = 0;  ///< seconds of a step of compiled blocks without checkpoints
   Measured none_;
   std::vector<Uniform> uniform_;
   std::vector<Choice> choices_;  ///< full first

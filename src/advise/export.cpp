@@ -11,7 +11,8 @@ namespace exports {
 namespace {
 
 /// In alphabetical order.
-constexpr const Target* targets[] = {&automodel, &deepspeed, &hf, &megatron, &torchtitan};
+constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,
+                                     &megatron,  &torchtitan, &torchtune};
 
 /// What no target has.
 void check_all(const Setting& s) {
@@ -23,7 +24,7 @@ void check_all(const Setting& s) {
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
   if (s.c.memory.kernels == Kernels::compiled && s.target.name != torchtitan.name &&
-      s.target.name != hf.name)
+      s.target.name != hf.name && s.target.name != torchtune.name)
     s.refuse("--kernels compiled",
              "it does not compile blocks one by one; export to torchtitan or hf, or use --kernels "
              "eager");
@@ -54,8 +55,9 @@ void check_all(const Setting& s) {
     s.refuse("--loss ce-compiled", "it does not compile its loss by itself; use --loss ce");
   if (s.c.memory.loss == LossKind::tiled && s.c.runtime.framework != "trl")
     s.refuse("--loss tiled", "it is the LM head of TRL's trainers; use --framework trl");
-  if (s.c.memory.loss == LossKind::chunked_logits)
-    s.refuse("--loss " + loss_option(s.c), "its chunks are torchtune's; use --loss ce");
+  if (s.c.memory.loss == LossKind::chunked_logits && s.target.name != torchtune.name)
+    s.refuse("--loss " + loss_option(s.c),
+             "its chunks are torchtune's; export to torchtune, or use --loss ce");
   if (s.c.run.packing > 0 && s.target.name != hf.name)
     s.refuse("--packing " + std::to_string(s.c.run.packing),
              "its packed rows are not the plan's; export to hf, or use --packing 0");
@@ -78,13 +80,19 @@ void check_all(const Setting& s) {
     s.refuse("--grad-compression " + compression_option(s.c),
              "its loop registers no communication hook; export to hf, or drop --grad-compression");
   if (s.c.optimizer.ema) s.refuse("--ema", "the average is the loop's own; drop --ema");
-  if (s.c.memory.offload != Offload::none && s.target.name != hf.name)
+  if (s.c.memory.offload == Offload::activations && s.target.name != hf.name &&
+      s.target.name != torchtune.name)
     s.refuse("--offload activations", "it is TRL's; export to hf with --framework trl");
+  if (s.c.memory.offload == Offload::parameters &&
+      (s.target.name == automodel.name || s.target.name == megatron.name))
+    s.refuse("--offload parameters",
+             "FSDP2's CPUOffloadPolicy has no key that is known here; export to torchtitan, "
+             "torchtune or hf, or drop --offload");
   if (s.c.precision.float8() && s.target.name != hf.name && s.target.name != torchtitan.name)
     s.refuse(
         std::string("--fp8 ") + to_option(s.c.precision.fp8),
         "its layers in FP8 are not torchao's of the plan; export to torchtitan, or drop --fp8");
-  if (s.c.optimizer.in_backward)
+  if (s.c.optimizer.in_backward && s.target.name != torchtune.name)
     s.refuse("--optimizer-in-backward",
              "its optimizer steps after backward; drop --optimizer-in-backward");
 }
@@ -155,13 +163,18 @@ void note_all(const Setting& s, ExportResult& out) {
   if (s.c.precision.float8() && s.target.name == hf.name)
     out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
-  if (s.c.adapters.used()) out.notes.push_back(adapters_note(s.c.adapters));
+  if (s.c.adapters.used() && s.target.name != torchtune.name)
+    out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.memory.kernels == Kernels::compiled && s.c.memory.compile_unit == CompileUnit::block &&
       s.target.name == hf.name)
     out.notes.emplace_back(
         "no switch compiles blocks one by one (torch_compile is the whole model's): in code, "
         "before "
         "training, for block in model.model.layers: block.compile(fullgraph=True)");
+  if (s.c.run.position_ids)
+    out.notes.emplace_back(
+        "batches carry position_ids, (batch, seq): the data collator's, such as a packed data "
+        "set's or a mock one's");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   if (s.c.optimizer.clip_grad == 0)

@@ -35,6 +35,9 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
       "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard, so expect "
       "another peak";
   Json zero = {{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}};
+  if (s.c.memory.offload == Offload::parameters)
+    for (const char* what : {"offload_param", "offload_optimizer"})
+      zero[what] = {{"device", "cpu"}, {"pin_memory", true}};
   if (s.c.layout.shard == Sharding::hsdp) {
     zero["mics_shard_size"] = s.c.layout.hsdp_shards;
     out.notes.emplace_back("mics_shard_size needs the model built under deepspeed.zero.MiCS_Init");

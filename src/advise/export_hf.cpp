@@ -133,9 +133,9 @@ std::string fsdp(const Setting& s) {
   std::string text = fmt::format(
       "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
-      "  fsdp_offload_params: false\n  fsdp_cpu_ram_efficient_loading: true\n"
+      "  fsdp_offload_params: {}\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.memory.ac == AcMode::full);
+      s.c.memory.ac == AcMode::full, s.c.memory.offload == Offload::parameters);
   if (s.c.layout.shard == Sharding::hsdp)
     text += fmt::format(
         "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"

@@ -50,6 +50,7 @@ std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int
 /// gradients of micro-batches before; in the optimizer's step all gradients.
 std::int64_t held_without_stages(std::int64_t parameters, std::int64_t saved, const StepConfig& c) {
   if (!c.layout.gathers()) return 0;
+  if (c.memory.offload == Offload::parameters) return saved;
   const std::int64_t stored =
       parameters / c.layout.tp / passes::fsdp_shards(c) * size_of(c.precision.param_dtype);
   const std::int64_t moments = c.optimizer.kind == Optimizer::adamw ? 2 : 0;

@@ -39,9 +39,15 @@ Found search(Sought sought, const model::ModelSpec& model, const Variants& varia
     (batch ? c.run.batch : c.run.seq) = units * unit;
     return variants.settled(std::move(c));
   };
+  // Some graphs have no batch of one.
+  constexpr std::int64_t smallest_tried = 2;
+  std::int64_t least = 1;
+  while (least < std::min(most, smallest_tried) &&
+         passes::find_exclusion(model, with(least)) != nullptr)
+    ++least;
   const LargestFit largest =
-      largest_fit(1, most, [&](std::int64_t units) { return tried(model, with(units)); });
-  const StepConfig c = with(std::max<std::int64_t>(1, largest.value));
+      largest_fit(least, most, [&](std::int64_t units) { return tried(model, with(units)); });
+  const StepConfig c = with(std::max(least, largest.value));
   return {setting(c), largest.value * unit, plan(model, c, false),
           largest.exact || largest.value == positions, unavailable(model, c)};
 }

@@ -25,6 +25,7 @@ StepConfig reference_of(StepConfig c, AcMode ac) {
   alone.network_gbps = c.layout.network_gbps;
   c.layout = alone;
   c.run.grad_accum = 1;
+  if (c.memory.offload == Offload::parameters) c.memory.offload = Offload::none;  // of shards
   c.memory.ac = ac;
   c.memory.ac_arg = 0;
   // What FSDP2 gathers in another dtype is computed in that one.
@@ -70,6 +71,7 @@ Reference simulate_blocks(model::ModelSpec model, std::int64_t blocks, const Ste
   cut(model.window);
   cut(model.unrotated_block);
   cut(model.sparse_block);
+  cut(model.delta_block);
   const passes::StepProgram step = passes::build_step(model, config);
   const simulate::StepTime time = simulate::walk_time(step, device, run, 1);
   const auto phase = [&](Phase at) { return time.by_phase[static_cast<std::size_t>(at)]; };

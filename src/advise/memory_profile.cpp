@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "planned.hpp"
+#include "simulate/graph_pool.hpp"
 #include "storage_category.hpp"
 #include "timeline.hpp"
 
@@ -34,10 +37,23 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   return model;
 }
 
+namespace {
+
+/// What torch.compile's CUDA graphs hold; null without any. The trainer's are another matter.
+std::shared_ptr<const simulate::GraphPool> recorded(const passes::StepProgram& step,
+                                                    const StepConfig& config) {
+  if (config.memory.kernels != Kernels::compiled || config.runtime.cuda_graph == CudaGraph::off)
+    return nullptr;
+  return std::make_shared<simulate::GraphPool>(simulate::graph_pool(step.program));
+}
+
+}  // namespace
+
 simulate::MemoryModel memory_model(const passes::StepProgram& step,
                                    const passes::Schedule& schedule, const simulate::Device& device,
                                    const StepConfig& config) {
   simulate::MemoryModel model = memory_model(device, config);
+  model.pool = recorded(step, config);
   model.blocks = simulate::walk_allocator(step, schedule, model, cublas_handles(config),
                                           config.runtime.expandable_segments)
                      .blocks;
@@ -69,13 +85,40 @@ std::int64_t pinned_bytes(const passes::StepProgram& step, std::vector<std::stri
   return largest;
 }
 
+/// CachingHostAllocator (aten/src/ATen/core/CachingHostAllocator.h, v2.11): a block is as long as
+/// the next power of two.
+std::int64_t pinned_block(std::int64_t bytes) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
+}
+
+/// Of --offload parameters: shards and their gradients, a block each. Tells what else the host has.
+std::int64_t pinned_shards(const passes::StepProgram& step, std::vector<std::string>& assumptions) {
+  const ir::Program& p = step.program;
+  std::int64_t pinned = 0, states = 0;
+  for (const passes::Parameter& parameter : step.parameters) {
+    const std::int64_t block = pinned_block(p.bytes(parameter.stored));
+    pinned += parameter.trained ? 2 * block : block;
+  }
+  for (const ir::Storage& storage : p.storages)
+    if (storage.role == ir::Role::optimizer_state) states += storage.bytes;
+  assumptions.push_back(fmt::format(
+      "--offload parameters: on the host of each rank are {:.3f} GiB of pinned memory, shards and "
+      "their gradients in blocks of powers of two, and {:.3f} GiB of optimizer states; copies are "
+      "timed by the device file's rate to the host, alone on it, and the optimizer's step by an "
+      "eighth of a DGX H100's memory bandwidth: estimates that were compared with no run",
+      static_cast<double>(pinned) / (1 << 30), static_cast<double>(states) / (1 << 30)));
+  return pinned;
+}
+
 }  // namespace
 
 profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
                                const simulate::Device& device, const StepConfig& config,
                                bool detail, std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
-  simulate::MemoryModel model = memory_model(device, config), bare = model;
+  simulate::MemoryModel model = memory_model(device, config);
+  model.pool = recorded(step, config);
+  simulate::MemoryModel bare = model;
   bare.workspaces = false;
   const simulate::AllocatorWalk walk = simulate::walk_allocator(
       step, schedule, model, cublas_handles(config), config.runtime.expandable_segments);
@@ -94,8 +137,15 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
   m.peak_by_phase_excluding_workspace = without.peak_by_phase;
   m.peak_step = trace.peak_op;
   m.peak_reserved = walk.peak_reserved;
+  if (model.pool)
+    assumptions.push_back(
+        "--cuda-graph segments: what the graphs hold is reserved in a pool of their own, and not "
+        "allocated in a step that replays them; the steps before, one that warms up and one that "
+        "records, allocate what they would without graphs");
   if (config.memory.offload == Offload::activations)
     m.host_pinned = pinned_bytes(step, assumptions);
+  if (config.memory.offload == Offload::parameters)
+    m.host_pinned = pinned_shards(step, assumptions);
   if (walk.rebuilding_peak > m.peak_allocated)
     assumptions.push_back(fmt::format(
         "ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the old one "

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
@@ -184,7 +187,11 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         static_cast<double>(result.parameters) * 1e-9,
         static_cast<double>(model::tower_parameter_count(result.model)) * 1e-6,
         result.model.tower->encoder));
-  if (result.model.moe) {
+  if (result.model.moe && result.model.moe->every_expert) {
+    notes.emplace_back(
+        "each expert computes each token, as transformers has it: what a block holds and computes "
+        "grows with the number of experts, not with the experts a token");
+  } else if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
                                    : "at capacity factor " + std::to_string(c.run.capacity_factor);
@@ -258,6 +265,11 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
         config.run.packing > 0 ? fmt::format("a document of {} tokens", config.attended_tokens())
                                : fmt::format("--seq {}", config.run.seq),
         model.max_positions));
+  if (model.graph)
+    if (std::string beyond =
+            graph::beyond_capture(*model.graph, {config.run.batch, config.run.seq});
+        !beyond.empty())
+      all.push_back(std::move(beyond));
   const char* planned = torch_dtype(config.precision.param_dtype);
   const std::string& own = model.reading.dtype;
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
@@ -281,7 +293,9 @@ double tokens_of_step(const StepConfig& config) {
          static_cast<double>(config.layout.data_ranks());
 }
 
-RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
+RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, bool detail) {
+  const std::optional<model::ModelSpec> sized = model::sized(asked, requested);
+  const model::ModelSpec& model = sized ? *sized : asked;
   profile::Profile result;
   StepConfig config = requested;
   if (model.kv_sharing && config.memory.ac == AcMode::full &&
@@ -293,7 +307,7 @@ RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, b
   }
   const simulate::Device& device = simulate::find_device(config.device.gpu);
   result.tool_version = version;
-  result.model = model;
+  result.model = asked;
   result.parameters = model::parameter_count(model);
   result.config = config;
   result.device_name = device.name;
@@ -322,7 +336,7 @@ RankPlan plan_rank(const model::ModelSpec& model, const StepConfig& requested, b
   const double peak = device.peak_flops(config.precision.compute_dtype);
   result.time.mfu = time.model_flops / (time.step * peak);
   result.fit = fit(result.memory, device, config);
-  for (std::string& warning : model_warnings(model, config))
+  for (std::string& warning : model_warnings(asked, config))
     result.warnings.push_back(std::move(warning));
   explain_assumptions(result, detail);
   if (detail && model.moe && config.memory.ac == AcMode::selective) compare_with_full(result);

@@ -21,7 +21,8 @@ std::string setting(const StepConfig& c) {
   std::string text = ac_option(c);
   if (c.memory.scope == AcScope::submodule && c.memory.ac != AcMode::none) text += "/submodule";
   text += " " + loss_option(c) + " " + to_option(c.memory.kernels);
-  if (c.memory.offload != Offload::none) text += " offload";
+  if (c.memory.offload == Offload::activations) text += " offload";
+  if (c.memory.offload == Offload::parameters) text += " host-shards";
   text += split_label(c.layout);
   if (c.layout.replica_ranks() > 1) text += " " + shard_option(c);
   return text;

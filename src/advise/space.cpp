@@ -256,8 +256,10 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
       base.memory.loss == LossKind::ce_compiled)
     losses.emplace_back("ce-compiled");
   if (whole) space.set("--loss", std::move(losses));
-  if (base.runtime.framework == "trl" && base.layout.world == 1)
+  const bool of_torchtune = base.runtime.framework == "torchtune", alone = base.layout.world == 1;
+  if (alone && (of_torchtune || base.runtime.framework == "trl"))
     space.set("--offload", {"none", "activations"});
+  if (!alone && of_torchtune) space.set("--offload", {"none", "parameters"});
   space.set("--ac-scope", {"block", "submodule"});
   std::vector<std::string> modes{"none", "full", "selective", "attention"};
   for (const std::int64_t k : {2, 4, 8})

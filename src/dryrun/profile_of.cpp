@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "ac_advisor/dryrun/dryrun.hpp"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr std::size_t forward = 0, backward = 2, optimizer = 4;
 constexpr std::int64_t steady = 1;  ///< the step that a profile is of: optimizer states exist
-constexpr const char* tested_torch = "2.11.";
+constexpr std::string_view tested_torch[] = {"2.11.", "2.10."};
 
 const Record& chosen(const Run& run, const Request& request) {
   const auto better = [&](const Record& a, const Record& b) {
@@ -120,9 +121,12 @@ void set_steps(profile::Profile& p, const Record& r) {
 void set_version(profile::Profile& p, const Record& r) {
   if (r.torch_version.empty()) return;
   p.assumptions.push_back("PyTorch " + r.torch_version);
-  if (r.torch_version.rfind(tested_torch, 0) != 0)
+  const bool tested = std::any_of(std::begin(tested_torch), std::end(tested_torch),
+                                  [&](auto of) { return r.torch_version.rfind(of, 0) == 0; });
+  if (!tested)
     p.warnings.push_back("PyTorch " + r.torch_version +
-                         " is untested on the emulated device, which was made for 2.11");
+                         " is untested on the emulated device, which was made for 2.11, and ran "
+                         "2.10 for CUDA 12");
 }
 
 }  // namespace

@@ -57,13 +57,17 @@ fs::path emulator_folder() {
       "build again");
 }
 
+/// What a capture may allocate: the step is wanted that the plan then fits to the device, with
+/// checkpoints or at a smaller size.
+constexpr std::int64_t bytes_of_capture = std::int64_t{1} << 40;
+
 /// "key value" lines, which src/emulator/device.cpp reads.
-void write_device(const std::string& path, const simulate::Device& d) {
+void write_device(const std::string& path, const simulate::Device& d, bool captures) {
   std::ofstream file(path);
-  file << "name " << d.name << "\ntitle " << d.title << "\ntotal_bytes " << d.usable_bytes
-       << "\ncontext_bytes " << d.context_bytes << "\nl2_bytes " << d.l2_bytes
-       << "\nmultiprocessors " << d.sm_count << "\nmajor " << d.compute_capability / 10
-       << "\nminor " << d.compute_capability % 10 << "\n";
+  file << "name " << d.name << "\ntitle " << d.title << "\ntotal_bytes "
+       << (captures ? bytes_of_capture : d.usable_bytes) << "\ncontext_bytes " << d.context_bytes
+       << "\nl2_bytes " << d.l2_bytes << "\nmultiprocessors " << d.sm_count << "\nmajor "
+       << d.compute_capability / 10 << "\nminor " << d.compute_capability % 10 << "\n";
   if (!file.flush()) throw UserError(path + ": cannot be written");
 }
 
@@ -152,7 +156,7 @@ Run run(const Request& request) {
                     std::to_string(request.world - 1) + ", for --world " +
                     std::to_string(request.world));
   const Folder folder;
-  write_device(folder / "device", device);
+  write_device(folder / "device", device, request.captures);
   const process::ChildEnd child =
       process::run_child(request.command, environment_for(request, folder));
   if (!child.started)

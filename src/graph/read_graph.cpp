@@ -1,5 +1,6 @@
-// Reads docs/schema/graph-1.json. The file may be anybody's: every index is checked before it is
-// used, and that nothing is read, freed or made twice against the order of the ops.
+// Reads docs/schema/graph-1.json and graph-2.json. The file may be anybody's: every index is
+// checked before it is used, and that nothing is read, freed or made twice against the order of the
+// ops.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,9 +11,11 @@
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "check_scale.hpp"
 #include "files/fingerprint.hpp"
 #include "json/node.hpp"
 #include "lifetimes.hpp"
+#include "read_scale.hpp"
 #include "scan_graph.hpp"
 
 namespace ac_advisor::graph {
@@ -49,7 +52,8 @@ class Reader {
 
   void read() {
     root_.allow_only({"schema", "name", "made_by", "batch", "seq", "modules", "blocks", "storages",
-                      "tensors", "parameters", "buffers", "inputs", "others", "micro_batches"});
+                      "tensors", "parameters", "buffers", "inputs", "others", "micro_batches",
+                      "scale"});
     constexpr std::int64_t most = std::int64_t{1} << 31;
     g_.name = root_.at("name").text();
     const Node made_by = root_.at("made_by");
@@ -83,6 +87,14 @@ class Reader {
       root_.at("micro_batches").fail("must have two: the first, and one that follows it");
     for (std::size_t i = 0; i < micro_batches.size(); ++i)
       read_micro_batch(micro_batches[i], g_.micro_batches[i]);
+    const bool scales = root_.at("schema").view() == schema_with_scale;
+    if (!scales && root_.has("scale"))
+      root_.at("scale").fail(fmt::format("is of \"{}\"", schema_with_scale));
+    if (!scales) return;
+    g_.scale = read_scale(root_.at("scale"), [&](const Node& node) { return op_of(node); });
+    if (const ScaleFault fault = fault_of_scale(g_))
+      throw UserError(fmt::format("{}: {}: {}", root_.where().substr(0, root_.where().rfind(": ")),
+                                  fault.where, fault.what));
   }
 
  private:
@@ -126,14 +138,13 @@ class Reader {
     }
   }
 
-  void read_op(const Node& node, MicroBatch& micro) {
+  /// References are in range; whether the op can run here is not seen yet.
+  Op op_of(const Node& node) {
     node.allow_only({"op", "phase", "module", "in", "out", "frees", "drops", "launches", "product",
                      "flops", "node", "forward"});
     Op op;
     op.name = name_of(node.at("op").text());
     op.phase = static_cast<Phase>(node.at("phase").one_of(phase_names));
-    if (!micro.ops.empty() && op.phase < micro.ops.back().phase)
-      node.at("phase").fail("comes after a later phase");
     if (const auto module = node.find("module")) op.module = index(*module, g_.modules.size());
     read_list(node, "in", g_.tensors.size(), op.in);
     read_list(node, "out", g_.storages.size(), op.out);
@@ -147,6 +158,15 @@ class Reader {
     if (const auto product = node.find("product")) read_product(*product, op);
     if (const auto number = node.find("node"))
       op.node = static_cast<Index>(number->integer(0, std::numeric_limits<Index>::max()));
+    if (const auto forward = node.find("forward"))
+      op.forward = static_cast<Index>(forward->integer(0, std::numeric_limits<Index>::max()));
+    return op;
+  }
+
+  void read_op(const Node& node, MicroBatch& micro) {
+    Op op = op_of(node);
+    if (!micro.ops.empty() && op.phase < micro.ops.back().phase)
+      node.at("phase").fail("comes after a later phase");
     if (const auto forward = node.find("forward")) {
       if (op.phase != Phase::backward) forward->fail("is of ops of the backward alone");
       op.forward = index(*forward, micro.ops.size());
@@ -193,8 +213,10 @@ bool is_graph(const std::string& text) {
 Graph read_by_names(const std::string& text, const std::string& origin) {
   const Json document = json::parse_document(text, origin);
   const Node root(document, origin, {}, "; is this a graph that ac_advisor.capture wrote?");
-  if (const Node version = root.at("schema"); version.text() != schema)
-    version.fail(fmt::format("is not \"{}\": capture the model again with this release", schema));
+  if (const Node version = root.at("schema");
+      version.view() != schema && version.view() != schema_with_scale)
+    version.fail(fmt::format("is not \"{}\" or \"{}\": capture the model again with this release",
+                             schema, schema_with_scale));
   Graph graph;
   Reader(root, graph).read();
   return graph;

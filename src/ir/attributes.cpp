@@ -29,7 +29,9 @@ std::string text(const Sdpa& a) {
                      kernels[static_cast<std::size_t>(a.kernel)], a.causal ? "" : " causal=false",
                      a.documents > 0 ? fmt::format(" documents={}", a.documents) : "");
 }
-std::string text(const Slice& a) { return fmt::format("start={}", a.start); }
+std::string text(const Slice& a) {
+  return fmt::format("start={}", a.start) + (a.dim < 0 ? "" : fmt::format(" dim={}", a.dim));
+}
 std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }
 std::string text(const Number& a) { return fmt::format("value={}", a.value); }
 std::string text(const Clamp& a) { return fmt::format("low={} high={}", a.low, a.high); }

@@ -10,9 +10,12 @@ ValueId Derivation::make(const Shape& shape, DType dtype) {
 
 ValueId Derivation::alias(ValueId base, const Shape& shape) { return p_.reshape(base, shape); }
 
-ValueId Derivation::last_part(ValueId base, const Shape& shape, std::int64_t start) {
+ValueId Derivation::slice_of(ValueId base, const Shape& shape, const Slice& slice) {
   const auto last = static_cast<std::int32_t>(shape.rank()) - 1;
-  return p_.narrow(base, last, start, shape.back());
+  if (slice.dim < 0) return p_.narrow(base, last, slice.start, shape.back());
+  const auto dim = static_cast<std::size_t>(slice.dim);
+  const bool selected = shape.rank() < p_.value(base).shape.rank();
+  return p_.narrow(base, slice.dim, slice.start, selected ? 1 : shape[dim]);
 }
 
 ValueId Derivation::part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size) {

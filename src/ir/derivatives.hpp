@@ -9,7 +9,15 @@ namespace ac_advisor::ir::derive {
 void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
+void exp_of(Derivation& d);
+void softplus(Derivation& d);
+void pad(Derivation& d);
+void masked_fill(Derivation& d);
+void cumsum(Derivation& d);
+void solve_triangular(Derivation& d);
+void depthwise_conv(Derivation& d);
 void gather(Derivation& d);
+void scatter(Derivation& d);
 void baddbmm(Derivation& d);
 void mul_of_view(Derivation& d);
 void recomputed_gelu(Derivation& d);
@@ -35,6 +43,7 @@ void pow(Derivation& d);
 void mean(Derivation& d);
 void sum(Derivation& d);
 void rsqrt(Derivation& d);
+void vector_norm(Derivation& d);
 void cat(Derivation& d);
 void view(Derivation& d);
 void slice(Derivation& d);

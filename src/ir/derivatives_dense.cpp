@@ -221,6 +221,12 @@ void max(Derivation& d) {
   topk(d);
 }
 
+void scatter(Derivation& d) {
+  // inputs: target, indices, and values where they need a gradient
+  if (d.inputs() > 2 && d.needs(2))
+    d.give(2, d.emit(OpKind::gather, {d.grad(), d.in(1)}, d.shape(d.in(2)), d.dtype(d.in(2))));
+}
+
 void gather(Derivation& d) {
   // of rows' entries by index; gather_backward: zeros, then scatter_add_
   const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(d.in(0)), d.dtype(d.in(0)));

@@ -42,9 +42,27 @@ void cast(Derivation& d) {
   d.give(0, d.emit(OpKind::cast, {g}, d.shape(g), d.dtype(x)));
 }
 
+namespace {
+
+/// Whether a value is made of pairs that are complex numbers (a rotary table's).
+bool is_complex(const Program& p, ValueId v) {
+  for (OpId made = p.value(p.root(v)).producer; made != no_id;) {
+    const Op& op = p.op(made);
+    if (op.kind == OpKind::polar) return true;
+    if (op.kind != OpKind::mul_scalar) return false;
+    made = p.value(p.root(p.input(op, 0))).producer;
+  }
+  return false;
+}
+
+}  // namespace
+
 void mul(Derivation& d) {
-  // MulBackward0: other's gradient is computed before self's.
-  const ValueId a = d.in(0), b = d.in(1), g = d.grad();
+  // MulBackward0: other's gradient is computed before self's. A complex operand's conjugate, a flag
+  // on a view until then, is made for the product.
+  const ValueId a = d.in(0), g = d.grad();
+  ValueId b = d.in(1);
+  if (is_complex(d.program(), b)) b = d.emit(OpKind::clone, {b}, d.shape(b), d.dtype(b));
   if (d.needs(1)) d.give(1, d.emit(OpKind::mul, {g, a}, d.shape(g), d.dtype(g)));
   if (d.needs(0)) d.give(0, d.emit(OpKind::mul, {g, b}, d.shape(g), d.dtype(g)));
 }
@@ -60,13 +78,15 @@ void div(Derivation& d) {
     d.give(0, d.emit(OpKind::div, {g}, d.shape(g), d.dtype(g), d.attributes<Number>()));
     return;
   }
-  // div_tensor_other_grad: -grad * ((self / other) / other), other first
+  // div_tensor_other_grad: -grad * ((self / other) / other), other first; the expression's values
+  // live to its end
   const ValueId b = d.in(1);
   if (d.needs(1)) {
     const ValueId minus = d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g));
     const ValueId once = d.emit(OpKind::div, {a, b}, d.shape(a), d.dtype(a));
     const ValueId twice = d.emit(OpKind::div, {once, b}, d.shape(a), d.dtype(a));
     d.give(1, d.emit(OpKind::mul, {minus, twice}, d.shape(g), d.dtype(g)));
+    d.emit_raw(OpKind::hold, {once}, {});
   }
   if (d.needs(0)) d.give(0, d.emit(OpKind::div, {g, b}, d.shape(g), d.dtype(g)));
 }
@@ -99,6 +119,17 @@ void sum(Derivation& d) {
   d.give(0, d.attributes<Sum>().over != SumOver::broadcast
                 ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
                 : d.alias(g, d.shape(x)));
+}
+
+void vector_norm(Derivation& d) {
+  // linalg_vector_norm_backward of order 2: grad * (self / norm).masked_fill_(norm == 0, 0)
+  const ValueId x = d.in(0), length = d.out(), g = d.grad();
+  const ValueId direction = d.emit(OpKind::div, {x, length}, d.shape(x), d.dtype(x));
+  const ValueId none = d.emit(OpKind::compare, {length}, d.shape(length), DType::u8,
+                              Compare{0.0, Comparison::equal});
+  const ValueId filled = d.overwrite(direction);
+  d.emit_raw(OpKind::masked_fill, {direction, none}, {filled});
+  d.give(0, d.emit(OpKind::mul, {filled, g}, d.shape(x), d.dtype(x)));
 }
 
 void rsqrt(Derivation& d) {
@@ -157,8 +188,9 @@ void split(Derivation& d) {
 
 void expand(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
+  const bool wider = d.shape(x).rank() == d.shape(d.out()).rank();
   d.give(0, d.emit(OpKind::sum, {g}, d.shape(x), d.dtype(g),
-                   Sum{SumOver::groups}));  // [B, kv, groups, S, D]
+                   Sum{wider ? SumOver::broadcast : SumOver::groups}));  // [B, kv, groups, S, D]
 }
 
 void silu(Derivation& d) {
@@ -205,7 +237,7 @@ void copy_part(Derivation& d) {
   const ValueId g = d.grad(), part = d.in(1);
   const ValueId whole = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
   const ValueId of_part =
-      d.emit(OpKind::clone, {d.last_part(whole, d.shape(part), d.attributes<Slice>().start)},
+      d.emit(OpKind::clone, {d.slice_of(whole, d.shape(part), d.attributes<Slice>())},
              d.shape(part), d.dtype(g));
   if (d.needs(0)) {
     const ValueId zeros = d.emit(OpKind::fill, {}, d.shape(part), d.dtype(g));

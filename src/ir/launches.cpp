@@ -189,6 +189,14 @@ std::int64_t amax_launches(const Program& p, const Op& op) {
   return 1 + copies + (shared_by_blocks(in, out, together) ? 1 : 0);
 }
 
+/// The right-hand side copied; a kernel a matrix, or two for lists of pointers and one for all.
+std::int64_t solve_launches(const Program& p, const Op& op) {
+  constexpr std::int64_t apart = 8, rows = 64;
+  const Shape a = p.value(p.input(op, 0)).shape;
+  const std::int64_t matrices = a.numel() / (a.back() * a.back());
+  return matrices <= apart && a.back() >= rows ? 1 + matrices : 4;
+}
+
 /// Reciprocals of both scales, and the product; scales of rows and columns that multiply it
 /// afterwards are ones in it, which are filled.
 std::int64_t scaled_product_launches(const Op& op) { return op.inputs > 4 ? 6 : 3; }
@@ -225,13 +233,15 @@ bool is_elementwise(OpKind kind) {
     case OpKind::pow:
     case rsqrt:
     case OpKind::exp:
+    case exp_of:
+    case softplus:
+    case softplus_backward:
     case silu:
     case gelu_tanh:
     case gelu:
     case relu:
     case sigmoid:
     case OpKind::tanh:
-    case masked_fill:
     case copy:
     case compare:
     case fill:
@@ -301,11 +311,25 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
       return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0);
+    case pad:  // by nothing, or by less than nothing: a copy; else a fill and a copy
+      return program.value(program.input(op, 0)).shape.numel() <
+                     program.value(program.output(op, 0)).shape.numel()
+                 ? 2
+                 : 1;
+    case masked_fill: {  // by a number, out of place: of a copy; of two tensors (where): a kernel
+      const bool own = op.inputs == 2 && program.storage_of(program.input(op, 0)) !=
+                                             program.storage_of(program.output(op, 0));
+      return pieces(program, op) * (own ? 2 : 1);
+    }
+    case solve_triangular:
+      return solve_launches(program, op);
     case nll_loss_backward:  // a fill of the logits' size, then its kernel
       return 1 + pieces(program, op);
-    case cumsum:      // booleans are widened first; cub clears its state first
+    case cumsum:  // along rows a kernel, of a contiguous copy
+      if (const Value& x = program.value(program.input(op, 0)); x.shape.rank() > 2)
+        return x.permuted ? 2 : 1;
+      return 2;       // booleans are widened first; cub clears its state first
     case histc:       // a fill, and the counts
-    case topk:        // what is found is sorted
     case grouped_mm:  // one kernel makes the arguments of the other
       return 2;
     case fp8_amax:
@@ -314,6 +338,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return scale_launches(op);
     case scaled_mm:
       return scaled_product_launches(op);
+    case topk:  // what is found is sorted, unless it is one
+      return attributes<TopK>(op).k > 1 ? 2 : 1;
     case captured:
       return attributes<Captured>(op).launches;
     case generated:

@@ -47,6 +47,14 @@ const char* leaf_name(Module leaf) {
       return "attention.rope";
     case Module::attention_core:
       return "attention.core";
+    case Module::ba_proj:
+      return "attention.in_proj_ba";
+    case Module::conv1d:
+      return "attention.conv1d";
+    case Module::delta_rule:
+      return "attention.delta_rule";
+    case Module::gated_norm:
+      return "attention.norm";
     case Module::o_proj:
       return "attention.o_proj";
     case Module::post_attention_norm:
@@ -111,6 +119,10 @@ Module submodule_of(Module leaf) {
     case Module::k_norm:
     case Module::rope:
     case Module::attention_core:
+    case Module::ba_proj:
+    case Module::conv1d:
+    case Module::delta_rule:
+    case Module::gated_norm:
     case Module::o_proj:
       return Module::attention;
     case Module::mlp:

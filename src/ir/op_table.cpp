@@ -188,6 +188,31 @@ std::int64_t selected_places(const Program& p, const Op& op, const WorkspaceTarg
              scratch_of({places, count, blocks}) - scratch_of({p.bytes(p.output(op, 0))}), 0);
 }
 
+// triangular_solve_kernel (aten/src/ATen/native/cuda/linalg/BatchLinearAlgebra.cpp, v2.11): up to
+// eight matrices of 64 rows or more are solved one by one, more by cuBLAS's batched kernel, which
+// is given a pointer to each of A and B.
+constexpr std::int64_t solved_apart = 8, rows_of_few = 64;
+
+std::int64_t matrix_pointers(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const Shape a = p.value(p.input(op, 0)).shape;
+  const std::int64_t matrices = a.numel() / (a.back() * a.back());
+  if (!target.cuda || (matrices <= solved_apart && a.back() >= rows_of_few)) return 0;
+  return scratch_of({8 * matrices, 8 * matrices});
+}
+
+// conv_depthwise2d's gradient of the weight (aten/src/ATen/native/cuda/DepthwiseConv2d.cu, v2.11)
+// reads channels one after another: what lies token by token is copied first.
+std::int64_t contiguous_channels(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const ValueId x = p.input(op, 1);
+  return target.cuda && p.value(x).permuted ? scratch_of({p.bytes(x)}) : 0;
+}
+
+// scan_dim (aten/src/ATen/native/cuda/ScanUtils.cuh, v2.11): of a contiguous copy.
+std::int64_t scanned_rows(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const ValueId x = p.input(op, 0);
+  return target.cuda && p.value(x).permuted ? scratch_of({p.bytes(x)}) : 0;
+}
+
 // softmax_backward_cuda_out (aten/src/ATen/native/cuda/SoftMax.cu, v2.11): grad * output, first.
 std::int64_t softmax_product(const Program& p, const Op& op, const WorkspaceTarget& target) {
   return target.cuda ? p.bytes(p.output(op, 0)) : 0;
@@ -240,15 +265,15 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {OpKind::cos, "cos", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::sin, "sin", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {arange, "arange", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
-  {pad, "constant_pad_nd", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
-  {masked_fill, "masked_fill", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {pad, "constant_pad_nd", derive::pad, C::pointwise, 0, 1, 1, 2, 0, nullptr},
+  {masked_fill, "masked_fill", derive::masked_fill, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {log_softmax, "_log_softmax", derive::log_softmax, C::reduction, 5, 1, 1, 1, 0, nullptr},
   {nll_loss, "nll_loss_forward", derive::nll_loss, C::embedding, 1, 1, 1, 1, 0, nullptr, NllLoss{}},
   {topk, "topk", derive::topk, C::reduction, 2, 1, 1, 1, 0, nullptr, TopK{}},
   {gather, "gather", derive::gather, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {sort, "sort", nullptr, C::reduction, 16, 4, 1, 4, 0, nullptr},
   {histc, "histc", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr, Histc{}},
-  {cumsum, "cumsum", nullptr, C::reduction, 1, 1, 1, 1, 0, nullptr},
+  {cumsum, "cumsum", derive::cumsum, C::reduction, 1, 1, 1, 1, 0, scanned_rows},
   {floor_divide, "floor_divide", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, FloorDivide{}},
   {OpKind::index, "index", derive::index, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {index_put, "index_put_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
@@ -283,7 +308,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {nll_loss_backward, "nll_loss_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr},
   {slice_backward, "slice_backward", nullptr, C::pointwise, 0, 1, 1, 2, 0, nullptr, Slice{}},
   {index_backward, "index_put_", nullptr, C::embedding, 1, 1, 1, 6, 1, nullptr},
-  {scatter, "scatter_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
+  {scatter, "scatter_", derive::scatter, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {accumulate, "add", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {accumulate_inplace, "add_", nullptr, C::pointwise, 1, 1, 1, 1, 1, nullptr},
   {rms_norm_backward, "rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 1, norm_partials, RmsNorm{}},
@@ -326,6 +351,14 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {orthogonalize, "linalg_vector_norm", nullptr, C::pointwise, 4, 1, 1, 1, 1, nullptr},
   {index_fill, "index_put_", nullptr, C::embedding, 0, 1, 1, 1, 1, nullptr},
   {index_add, "index_add_", nullptr, C::embedding, 1, 1, 1, 1, 1, nullptr},
+  {exp_of, "exp", derive::exp_of, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {softplus, "softplus", derive::softplus, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {softplus_backward, "softplus_backward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {flip, "flip", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {triangle, "tril", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {solve_triangular, "linalg_solve_triangular", derive::solve_triangular, C::matmul, 1, 1, 1, 4, 0, matrix_pointers, Product{}},
+  {depthwise_conv, "convolution", derive::depthwise_conv, C::pointwise, 8, 1, 1, 2, 0, nullptr},
+  {depthwise_conv_backward, "convolution_backward", nullptr, C::pointwise, 16, 1, 1, 3, 0, contiguous_channels},
   {generated, "triton", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr, Generated{}},
   {compiled_unit, "CompiledFunction", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
   {autograd_function, "Function", derive::compiled_unit, C::none, 0, 0, 0, 0, 0, nullptr, CompiledUnit{}},
@@ -335,6 +368,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {fp8_scale, "amax_to_scale", nullptr, C::pointwise, 5, 1, 5, 5, 0, nullptr, Float8{}},
   {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
   {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
+  {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

@@ -86,8 +86,6 @@ constexpr Group groups[] = {
      "mimo_v2_flash minimax_m2 phimoe solar_open"},
     {"experts and attention sinks",
      "gpt_oss"},
-    {"experts, blocks without rotary embeddings and attention in chunks",
-     "llama4 llama4_text"},
     {"images beside text",
      "aria aya_vision blip blip-2 chameleon cohere2_vision cohere_compass cosmos3_edge "
      "cosmos3_omni deepseek_ocr2 deepseek_vl deepseek_vl_hybrid diffusion_gemma dots3_note emu3 "

@@ -40,6 +40,29 @@ std::vector<bool> some_blocks(std::int64_t layers, const Fields& fields) {
   return sparse;
 }
 
+// Llama4TextConfig.__post_init__: an empty list is one, of no blocks.
+std::vector<bool> listed_blocks(std::int64_t layers, const Fields& fields) {
+  const std::int64_t step = fields.maybe_size("interleave_moe_layer_step", no_limit).value_or(1);
+  const JsonValue::List* list = fields.maybe_list("moe_layers");
+  std::vector<bool> sparse;
+  for (std::int64_t i = 0; i < layers; ++i)
+    sparse.push_back(list == nullptr && (i + 1) % step == 0);
+  if (list == nullptr) return sparse;
+  for (const JsonValue& entry : *list) {
+    const auto* index = std::get_if<std::int64_t>(&entry.data);
+    if (index == nullptr || *index < 0)
+      fields.fail("moe_layers",
+                  fmt::format("has the entry {}; expected indices of blocks from 0 to {}",
+                              shown(entry), layers - 1));
+    if (*index < layers) sparse[static_cast<std::size_t>(*index)] = true;
+  }
+  return sparse;
+}
+
+bool any(const std::vector<bool>& sparse) {
+  return std::find(sparse.begin(), sparse.end(), true) != sparse.end();
+}
+
 // Experts are chosen from the best groups of them.
 void read_groups(const Family& family, const Fields& fields, MoeSpec& moe) {
   moe.groups = fields.maybe_size("n_group", sizes::experts).value_or(family.expert_groups);
@@ -90,17 +113,25 @@ void read_experts(const Family& family, const Fields& fields, ModelSpec& spec) {
       spec.sparse_block.clear();
       return;
     }
+  } else if (family.moe == ExpertRule::listed_blocks) {
+    moe.intermediate = fields.maybe_size("intermediate_size", sizes::intermediate)
+                           .value_or(family.expert_intermediate);
+    moe.shared_intermediate = moe.intermediate;
+    spec.sparse_block = listed_blocks(spec.layers, fields);
+    if (!any(spec.sparse_block)) {
+      spec.sparse_block.clear();
+      return;
+    }
   } else {
     moe.intermediate = fields.maybe_size("moe_intermediate_size", sizes::intermediate)
                            .value_or(family.expert_intermediate);
-    moe.normalize_top_k = fields.flag("norm_topk_prob", false);
+    moe.normalize_top_k = fields.flag("norm_topk_prob", family.normalized_top_k);
     if (family.shared_intermediate != 0)
       moe.shared_intermediate =
           fields.maybe_size("shared_expert_intermediate_size", sizes::intermediate)
               .value_or(family.shared_intermediate);
     spec.sparse_block = some_blocks(spec.layers, fields);
-    if (std::find(spec.sparse_block.begin(), spec.sparse_block.end(), true) ==
-        spec.sparse_block.end()) {
+    if (!any(spec.sparse_block)) {
       spec.sparse_block.clear();
       return;
     }

@@ -19,7 +19,8 @@ std::int64_t window_size(const Family& family, const Fields& fields) {
 }
 
 // "layer_types" where it is given: which blocks have the window. Empty where it is not.
-std::vector<bool> layer_types(std::int64_t layers, const Fields& fields) {
+std::vector<bool> layer_types(std::int64_t layers, const Fields& fields,
+                              std::string_view with_window = "sliding_attention") {
   const JsonValue::List* list = fields.maybe_list("layer_types");
   if (list == nullptr) return {};
   if (static_cast<std::int64_t>(list->size()) != layers)
@@ -29,12 +30,11 @@ std::vector<bool> layer_types(std::int64_t layers, const Fields& fields) {
   std::vector<bool> windowed;
   for (const JsonValue& entry : *list) {
     const auto* type = std::get_if<std::string>(&entry.data);
-    const bool sliding = type != nullptr && *type == "sliding_attention";
+    const bool sliding = type != nullptr && *type == with_window;
     // "attention" is the older name of full attention: configuration_utils.py
     if (!sliding && (type == nullptr || (*type != "full_attention" && *type != "attention")))
-      fields.fail("layer_types", fmt::format("has the entry {}; known: \"full_attention\", "
-                                             "\"sliding_attention\"",
-                                             shown(entry)));
+      fields.fail("layer_types", fmt::format("has the entry {}; known: \"full_attention\", \"{}\"",
+                                             shown(entry), with_window));
     windowed.push_back(sliding);
   }
   return windowed;
@@ -70,7 +70,8 @@ std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, cons
   std::vector<bool> unrotated;
   for (std::int64_t i = 0; i < layers; ++i) unrotated.push_back((i + 1) % interval == 0);
   const JsonValue::List* list = fields.maybe_list("no_rope_layers");
-  if (list == nullptr) return unrotated;
+  // Llama4TextConfig takes an empty list for none.
+  if (list == nullptr || (list->empty() && family.windows == WindowRule::chunks)) return unrotated;
   if (static_cast<std::int64_t>(list->size()) != layers)
     fields.fail(
         "no_rope_layers",
@@ -86,6 +87,16 @@ std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, cons
     unrotated[i] = *rotated == 0;
   }
   return unrotated;
+}
+
+std::int64_t attention_chunk(const Family& family, const Fields& fields) {
+  if (family.windows != WindowRule::chunks) return 0;
+  if (!fields.has("attention_chunk_size")) return family.sliding_window;
+  const auto chunk = fields.maybe_size("attention_chunk_size", longest_window);
+  if (!chunk)
+    fields.fail("attention_chunk_size",
+                "is null, of which transformers makes no masks; give the tokens of a chunk");
+  return *chunk;
 }
 
 std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
@@ -124,6 +135,15 @@ std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers
       windowed.resize(count, false);
       return used && window > 0 ? spread(windowed, window, fields)
                                 : std::vector<std::int64_t>(count, 0);
+    }
+    case WindowRule::chunks: {
+      const std::int64_t chunk = attention_chunk(family, fields);
+      std::vector<bool> chunked = layer_types(layers, fields, "chunked_attention");
+      if (chunked.empty()) {
+        chunked = read_unrotated(family, layers, fields);
+        chunked.flip();
+      }
+      return spread(chunked, chunk, fields);
     }
     case WindowRule::pattern: {
       const std::int64_t window = window_size(family, fields);

@@ -12,6 +12,9 @@ namespace ac_advisor::model {
 [[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, std::int64_t layers,
                                                      const Fields& fields);
 
+/// Tokens of a chunk where the family's windows are chunks, else 0.
+[[nodiscard]] std::int64_t attention_chunk(const Family& family, const Fields& fields);
+
 /// Which blocks do not rotate q and k; empty where the family rotates all.
 [[nodiscard]] std::vector<bool> read_unrotated(const Family& family, std::int64_t layers,
                                                const Fields& fields);

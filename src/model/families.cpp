@@ -8,6 +8,16 @@ namespace {
 
 // clang-format off
 constexpr Family table[] = {
+    {.name = "baichuan",  // configuration_baichuan.py of Baichuan2-7B-Base
+     .vocab = 125696, .hidden = 4096, .intermediate = 11008, .layers = 32,
+     .heads = 32,
+     .pad_token_id = 0,
+     .heads_divide_hidden = true,
+     .fields = {.kv_heads = {}},
+     .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23",
+     .fused_qkv = true,
+     .qkv_layout = QkvLayout::stacked, .own_layer_names = true,
+     .plain_head_vocab = 64000, .normalized_head = true, .alibi_in_larger = true},
     {.name = "bloom",
      .vocab = 250880, .hidden = 64, .layers = 2,
      .heads = 8,
@@ -275,6 +285,25 @@ constexpr Family table[] = {
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .mlp_bias_field = true, .default_adapters = true},
+    {.name = "llama4_text",
+     .wrapper = "llama4",
+     .vocab = 202048, .hidden = 5120, .intermediate = 16384, .layers = 48,
+     .heads = 40, .kv_heads = 8, .head_dim = 128,
+     .rms_norm_eps = 1e-5,
+     .rope_theta = 500000.0,
+     .sliding_window = 8192,  // "attention_chunk_size"
+     .no_rope_interval = 4,
+     .experts = 16, .top_k = 1, .expert_intermediate = 8192,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .fields = {.intermediate = "intermediate_size_mlp"},
+     .windows = WindowRule::chunks,
+     .moe = ExpertRule::listed_blocks,
+     .norm = Norm::rms_nested,
+     .keeps_attention_out = true,
+     .rotation = Rotation::complex_together,
+     .unweighted_qk_norm_field = true, .tuned_temperature_field = true,
+     .narrow_softmax = true, .every_expert = true,
+     .default_adapters = true},
     {.name = "minicpm",  // configuration_minicpm.py of MiniCPM-2B
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -364,7 +393,7 @@ constexpr Family table[] = {
                 .residual_dropout = "dropout", .bias = "enable_bias"},
      .norm = Norm::layer,
      .plain_mlp = true, .dropout_in_block = true,
-     .scaled_queries = true, .masked_positions = true,
+     .scaled_queries = true, .masked_positions = true, .flat_mlp = true,
      .own_layer_names = true, .learned_positions = true, .position_offset = 2,
      .undivided_embedding = true},
     {.name = "phi",
@@ -445,6 +474,20 @@ constexpr Family table[] = {
      .windows = WindowRule::every_block_if_used,
      .moe = ExpertRule::some_blocks,
      .qk_norm = true},
+    {.name = "qwen3_next",
+     .vocab = 151936, .hidden = 2048, .intermediate = 5632, .layers = 48,
+     .heads = 16, .kv_heads = 2, .head_dim = 256,
+     .experts = 512, .top_k = 10, .expert_intermediate = 512,
+     .shared_intermediate = 512,
+     .rotary_share = 0.25,
+     .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
+     .partial_rotary_field = true,
+     .moe = ExpertRule::some_blocks,
+     .qk_norm = true, .joined_rotary_part = true, .normalized_top_k = true,
+     .unit_offset_norm = true,
+     .turned_first = true,
+     .own_layer_names = true, .gated_attention = true, .delta_net = true,
+     .unused_fields = "use_sliding_window sliding_window num_nextn_predict_layers"},
     {.name = "qwen3_vl_text",
      .wrapper = "qwen3_vl",
      .vocab = 151936, .hidden = 4096, .intermediate = 22016, .layers = 32,
@@ -532,6 +575,7 @@ void set_family_facts(ModelSpec& spec) {
     spec.input_first = family->input_first;
     spec.scaled_queries = family->scaled_queries;
     spec.masked_positions = family->masked_positions;
+    spec.flat_mlp = family->flat_mlp;
     spec.interleaved_rotary = family->interleaved_rotary;
     spec.rotary_in_block = family->rotary_in_block;
     spec.widened_rotary = family->widened_rotary;
@@ -550,6 +594,9 @@ void set_family_facts(ModelSpec& spec) {
     spec.adds_in_place = family->adds_in_place;
     spec.keeps_block_outputs = family->keeps_block_outputs;
     spec.measured_positions = family->measured_positions;
+    spec.narrow_softmax = family->narrow_softmax;
+    spec.normalized_head = family->normalized_head && spec.vocab != family->plain_head_vocab;
+    spec.gated_attention = family->gated_attention;
   }
   if (spec.moe) {
     spec.moe->shared_gate = family != nullptr && family->shared_intermediate > 0;
@@ -557,8 +604,9 @@ void set_family_facts(ModelSpec& spec) {
     spec.moe->wide_scores = family != nullptr && family->wide_scores;
     spec.moe->sparse_mixer = family != nullptr && family->sparse_mixer;
     spec.moe->softmax_of_top = family != nullptr && family->softmax_of_top;
-    spec.moe->biased = spec.moe->input_first = spec.moe->clamped_gate =
-        family != nullptr && family->biased_experts;
+    spec.moe->biased = spec.moe->clamped_gate = family != nullptr && family->biased_experts;
+    spec.moe->every_expert = family != nullptr && family->every_expert;
+    spec.moe->input_first = spec.moe->biased || spec.moe->every_expert;
   }
   if (spec.moe) spec.moe->wide_weights = family != nullptr && family->wide_routing_weights;
 }

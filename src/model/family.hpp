@@ -37,13 +37,15 @@ enum class WindowRule : std::uint8_t {
   late_blocks_if_used,  ///< "layer_types", else from "max_window_layers" on
   pattern,              ///< "layer_types", else all but every `window_pattern`-th block
   unrotated_if_used,    ///< "layer_types", else the blocks without rotary embeddings
+  chunks,               ///< "attention_chunk_size"; "layer_types", else the rotated blocks
 };
 
 enum class ExpertRule : std::uint8_t {
   none,
-  every_block,  ///< experts as wide as "intermediate_size", routing weights always normalized
-  some_blocks,  ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
-  late_blocks,  ///< "moe_intermediate_size", from "first_k_dense_replace" on
+  every_block,    ///< experts as wide as "intermediate_size", routing weights always normalized
+  some_blocks,    ///< "moe_intermediate_size", "decoder_sparse_step", "mlp_only_layers"
+  late_blocks,    ///< "moe_intermediate_size", from "first_k_dense_replace" on
+  listed_blocks,  ///< "intermediate_size"; "moe_layers", else each "interleave_moe_layer_step"-th
 };
 
 /// One family of Hugging Face transformers: what its configuration class takes where a field is
@@ -116,6 +118,7 @@ struct Family {
   bool wide_norm_scale = false;
   bool wide_rotary = false;
   bool top_k_norm_field = false;  ///< norm_topk_prob where every block has experts
+  bool normalized_top_k = false;  ///< an absent norm_topk_prob where some have
   bool sandwich_norms = false;
   bool unit_offset_norm = false;
   bool scaled_embedding = false;
@@ -139,6 +142,7 @@ struct Family {
   bool input_first = false;
   bool scaled_queries = false;
   bool masked_positions = false;
+  bool flat_mlp = false;
   bool interleaved_rotary = false;
   bool rotary_in_block = false;
   bool widened_rotary = false;
@@ -160,6 +164,17 @@ struct Family {
   bool adds_in_place = false;
   bool keeps_block_outputs = false;
   bool measured_positions = false;
+  bool unweighted_qk_norm_field = false;  ///< "use_qk_norm", absent: true
+  bool tuned_temperature_field = false;   ///< "attn_temperature_tuning", absent: true
+  bool narrow_softmax = false;
+  bool every_expert = false;  ///< as in MoeSpec
+  /// An LM head of the first release is a plain one: the vocabulary tells (baichuan).
+  std::int64_t plain_head_vocab = 0;
+  bool normalized_head = false;  ///< but for that
+  /// "model_max_length" without "max_position_embeddings" is of the code with ALiBi (baichuan).
+  bool alibi_in_larger = false;
+  bool gated_attention = false;
+  bool delta_net = false;             ///< "layer_types" with gated delta nets, and their sizes
   bool head_bias_field = false;       ///< "lm_head_bias"
   bool decoder_architecture = false;  ///< falcon's fields of heads, norms and residuals
   bool sparse_mixer = false;          ///< as in MoeSpec

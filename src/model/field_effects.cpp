@@ -45,7 +45,8 @@ constexpr std::string_view without_effect[] = {
     "base_config_key", "sub_configs", "head_dim", "scale_attn_weights",
     "scale_attn_by_inverse_layer_idx", "rotary", "rotary_emb_base", "bias_dropout_fusion",
     "masked_softmax_fusion", "offset_alibi", "skip_bias_add", "skip_bias_add_qkv",
-    "slow_but_exact",
+    "slow_but_exact", "attn_scale", "floor_scale", "for_llm_compression", "pixel_shuffle_ratio",
+    "projector_dropout", "multi_modal_projector_bias",
     // clang-format on
 };
 
@@ -176,6 +177,8 @@ constexpr Group structure[] = {
      "is_causal causal"},
     {"attention that is not causal", 0, "",
      "use_bidirectional_attention prefix_lm"},
+    {"another loss", 0, "",
+     "z_loss_weight"},
     {"dropout outside attention", 0, "",
      "resid_pdrop resid_dropout residual_dropout hidden_dropout hidden_dropout_prob embd_pdrop "
      "emb_pdrop embed_dropout embedding_dropout dropout dropout_p activation_dropout mlp_dropout "

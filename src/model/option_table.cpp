@@ -145,9 +145,8 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, trl, liger, automodel, torchtitan, megatron or deepspeed: a preset of "
-         "the "
-         "options below; options by hand win (hf)",
+         "hf, hf-trainer, trl, torchtune, liger, automodel, torchtitan, megatron or deepspeed: a "
+         "preset of the options below; options by hand win (hf)",
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
@@ -166,6 +165,12 @@ constexpr OptionRow table[] = {
          "with --attn flash by flash_attn_varlen_func, otherwise by a mask (0: not packed)",
          model},
         0, most_documents)),
+    newer(flag<&S::run, &ModelRun::position_ids>(
+        {"--position-ids", "position_ids", "",
+         "the batch carries position_ids, (batch, seq), so tables of angles are made for each "
+         "sequence; without them the model counts positions once for all",
+         model},
+        "--no-position-ids")),
     whole<&S::run, &ModelRun::grad_accum>(
         {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
@@ -254,7 +259,8 @@ constexpr OptionRow table[] = {
     needing(newer(mode<apply_compression, compression_option>(
                 {"--grad-compression", "grad_compression", "HOW",
                  "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "
-                 "largest elements) or powersgd:RANK (factors); its error is kept (none)",
+                 "largest elements) or powersgd:RANK (factors); its error is kept. advise: auto, "
+                 "which of them pays on which network (none)",
                  parallelism},
                 compression_words, "^(none|bf16|fp16|topk:[0-9.e-]+|powersgd:[0-9]+)$")),
             has_buckets),
@@ -336,7 +342,8 @@ constexpr OptionRow table[] = {
     newer(choice<&S::memory, &MemoryTechniques::offload, offloads>(
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
-         "activation_offloading has it; parameters and optimizer are refused so far (none)",
+         "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
+         "the optimizer on the host; optimizer is refused so far (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
@@ -413,7 +420,9 @@ constexpr OptionRow table[] = {
          model}),
     newer(choice<&S::runtime, &RuntimeChoice::cuda_graph, cuda_graphs>(
         {"--cuda-graph", "cuda_graph", "WHAT",
-         "off, step or segments: captured and replayed by the trainer (off)", device})),
+         "off, step or segments: captured and replayed by the trainer; with --kernels compiled, "
+         "segments is torch.compile's mode reduce-overhead (off)",
+         device})),
     choice<&S::precision, &Precision::param_dtype, dtypes>(
         {"--param-dtype", "param_dtype", "TYPE", "bf16, fp16 or fp32: parameters as stored (bf16)",
          precision}),

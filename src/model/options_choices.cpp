@@ -102,8 +102,10 @@ void apply_block_modes(const Given& given, StepConfig& config) {
     const std::string_view one = rest.substr(0, rest.find(' '));
     rest.remove_prefix(std::min(one.size() + 1, rest.size()));
     const auto* const known = std::find_if(std::begin(ac_words), std::end(ac_words),
-                                           [&](const AcWord& w) { return w.text == one; });
+                                           [&](const AcWord& w) { return w.text == word(one); });
     if (known == std::end(ac_words)) refuse_choice({given.option, one}, ac_mode_words);
+    if (const auto share = argument(one); share && known->mode == AcMode::memory_budget)
+      config.memory.memory_budget = parse_decimal({given.option, *share}, "0.5");
     modes.push_back(known->mode);
   }
   config.memory.block_modes = std::move(modes);
@@ -135,7 +137,10 @@ std::string block_modes_text(const StepConfig& config) {
   std::string text;
   for (const AcMode mode : config.memory.block_modes)
     for (const AcWord& word : ac_words)
-      if (word.mode == mode) text += (text.empty() ? "" : " ") + std::string(word.text);
+      if (word.mode == mode) {
+        text += (text.empty() ? "" : " ") + std::string(word.text);
+        if (mode == AcMode::memory_budget) text += ":" + decimal_text(config.memory.memory_budget);
+      }
   return text;
 }
 

@@ -139,9 +139,11 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
 /// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
-/// leaves those of another as PEFT makes them.
+/// leaves those of another as PEFT makes them. torchtune's adapters are its own, in the dtype of
+/// all.
 void settle_adapters(StepConfig& c, const Choices& hand) {
-  if (!hand.has("--lora-dtype") && c.adapters.quantize == Quantization::none)
+  const bool of_peft = c.runtime.framework != "torchtune";
+  if (!hand.has("--lora-dtype") && of_peft && c.adapters.quantize == Quantization::none)
     c.adapters.dtype = DType::f32;
   if (!c.adapters.kbit_prepare) return;
   if (hand.has("--param-dtype") && c.precision.param_dtype == DType::bf16)

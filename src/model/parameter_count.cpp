@@ -55,13 +55,27 @@ ElementSum latent_attention(const ModelSpec& spec, const LatentAttention& latent
 ElementSum attention(const ModelSpec& spec) {
   if (spec.latent) return latent_attention(spec, *spec.latent);
   ElementSum sum;  // the same whether q, k and v are one projection or three
-  sum.add({spec.hidden, spec.heads, spec.head_dim}, 2);     // q and the output
+  sum.add({spec.hidden, spec.heads, spec.head_dim}, 2);  // q and the output
+  if (spec.gated_attention) sum.add({spec.hidden, spec.heads, spec.head_dim});
   sum.add({spec.hidden, spec.kv_heads, spec.head_dim}, 2);  // k and v
-  if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim});
+  if (spec.qkv_bias) sum.add({spec.heads, spec.head_dim}, spec.gated_attention ? 2 : 1);
   if (spec.qkv_bias) sum.add({spec.kv_heads, spec.head_dim}, 2);
   if (spec.output_bias) sum.add({spec.hidden});
   if (spec.attention_sinks) sum.add({spec.heads});
   if (spec.qk_norm) sum.add({spec.head_dim}, spec.qk_norm_whole ? spec.heads + spec.kv_heads : 2);
+  return sum;
+}
+
+ElementSum delta_net(const ModelSpec& spec, const DeltaNet& delta) {
+  ElementSum sum;
+  const std::int64_t heads = delta.value_heads, keys = delta.key_heads;
+  sum.add({spec.hidden, keys, delta.key_dim}, 2);     // q and k
+  sum.add({spec.hidden, heads, delta.value_dim}, 3);  // v, a gate, and the output
+  sum.add({spec.hidden, heads}, 2);                   // the rates of writing and of decay
+  sum.add({keys, delta.key_dim, delta.taps}, 2);      // the convolution's, of q, k and v
+  sum.add({heads, delta.value_dim, delta.taps});
+  sum.add({heads}, 2);  // dt_bias, A_log
+  sum.add({delta.value_dim});
   return sum;
 }
 
@@ -107,7 +121,10 @@ std::optional<std::int64_t> count_parameters(const ModelSpec& spec) {
   const std::int64_t of_norm = spec.norms_have_bias() ? 2 : 1, norms = spec.shared_norm ? 1 : 2;
   sum.add({of_norm, spec.hidden});  // the final norm
   sum.add({spec.layers, spec.sandwich_norms ? 4 : norms, of_norm, spec.hidden});
-  sum.add(attention(spec), spec.layers);
+  std::int64_t recurrent = 0;
+  for (bool has_delta : spec.delta_block) recurrent += has_delta ? 1 : 0;
+  sum.add(attention(spec), spec.layers - recurrent);
+  if (spec.delta) sum.add(delta_net(spec, *spec.delta), recurrent);
   sum.add(dense_mlp(spec), spec.layers - sparse);
   if (spec.moe) sum.add(expert_mlp(spec, *spec.moe), sparse);
   sum.add(tower(spec), 1);

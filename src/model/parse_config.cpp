@@ -11,6 +11,7 @@
 #include "block_experts.hpp"
 #include "block_windows.hpp"
 #include "count_parameters.hpp"
+#include "delta_net.hpp"
 #include "family.hpp"
 #include "fields.hpp"
 #include "megatron_config.hpp"
@@ -300,6 +301,9 @@ void read_blocks(const Family& family, const Fields& fields, ModelSpec& spec) {
                                     family.final_softcap);
   spec.kv_sharing = fields.maybe_integer("num_kv_shared_layers").value_or(0) > 0;
   spec.qk_norm = family.qk_norm_field ? fields.flag("use_qk_norm", false) : family.qk_norm;
+  spec.unweighted_qk_norm = family.unweighted_qk_norm_field && fields.flag("use_qk_norm", true);
+  spec.tuned_temperature =
+      family.tuned_temperature_field && fields.flag("attn_temperature_tuning", true);
   spec.fused_qkv = family.fused_qkv;
   spec.fused_gate_up = family.fused_gate_up;
   spec.sandwich_norms = family.sandwich_norms;
@@ -365,6 +369,11 @@ void refuse_unmodelled(const Family& family, const Fields& fields, const ModelSp
   if (family.alibi && fields.maybe_integer("pretraining_tp").value_or(1) > 1)
     refuse("slow_but_exact", fields.flag("slow_but_exact", false),
            "products in parts; expected false");
+  if (family.alibi_in_larger)
+    refuse("model_max_length",
+           fields.has("model_max_length") && !fields.has("max_position_embeddings"),
+           "without \"max_position_embeddings\" it is of the code of the 13B models, whose scores "
+           "have a bias by distance (ALiBi); the 7B models give both");
   if (family.undivided_embedding) {
     const auto width = fields.maybe_size("word_embed_proj_dim", sizes::hidden);
     if (width && *width != spec.hidden)
@@ -395,7 +404,9 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
   read_blocks(family, fields, spec);
   spec.pad_token_id = read_pad_token(family, fields, spec.vocab);
   spec.window = read_windows(family, spec.layers, fields);
+  spec.attention_chunk = attention_chunk(family, fields);
   spec.unrotated_block = read_unrotated(family, spec.layers, fields);
+  read_delta_net(family, fields, spec);
   if (family.windows_alone_rotate)
     for (std::int64_t window : spec.window) spec.unrotated_block.push_back(window == 0);
   if (!family.learned_positions && !family.alibi) read_rotary(family, fields, spec);

@@ -1,5 +1,5 @@
 // transformers 5.23.0: what an image encoder and its projector hold, from
-// models/{gemma3,llava,mistral3,qwen2_5_vl,qwen3_vl}/ and models/{siglip,clip,pixtral}/,
+// models/{gemma3,llama4,llava,mistral3,qwen2_5_vl,qwen3_vl}/ and models/{siglip,clip,pixtral}/,
 // modeling_*.py for the tensors,
 // configuration_*.py for absent fields.
 #include "tower.hpp"
@@ -24,6 +24,8 @@ struct Sizes {
   std::int64_t positions = 0;  ///< of a learned table, where it is not the image's patches
   std::int64_t taps = 0;       ///< further mergers, of the layers in deepstack_visual_indexes
   std::int64_t merge = 1;      ///< patches a side that become one
+  std::int64_t adapter_in = 0, adapter_out = 0;  ///< projector_input_dim, projector_output_dim
+  std::int64_t features = 0;                     ///< vision_output_dim
 };
 
 /// What the projector needs to know of the wrapper.
@@ -133,6 +135,22 @@ Groups qwen3_vision(const Sizes& s) {
   return {rest, layer, taps};
 }
 
+// Llama4VisionModel: CLIP's layers; patches are a linear layer's, the class token comes last, and
+// an adapter reads four patches as one.
+Groups llama4_vision(const Sizes& s) {
+  TensorGroup rest{1, {{s.hidden}, {patches(s) + 1, s.hidden}}};
+  add_linear(rest, s.channels * s.patch * s.patch, s.hidden, false);
+  add_layer_norm(rest, s.hidden);
+  add_layer_norm(rest, s.hidden);
+  add_linear(rest, s.intermediate, s.adapter_in, false);
+  add_linear(rest, s.adapter_out, s.adapter_out, false);
+  return {rest, encoder_layers(s)};
+}
+
+TensorGroup llama4_projector(const Sizes& s, const Projection& p) {
+  return {1, {{p.text, s.features}}};
+}
+
 TensorGroup gemma3_projector(const Sizes& s, const Projection& p) {
   return {1, {{s.hidden, p.text}, {s.hidden}}};
 }
@@ -189,9 +207,21 @@ constexpr Sizes qwen3_sizes{.hidden = 1152,
                             .taps = 3,
                             .merge = 2};
 
+constexpr Sizes llama4_sizes{.hidden = 768,
+                             .intermediate = 5632,
+                             .layers = 34,
+                             .heads = 16,
+                             .image = 448,
+                             .patch = 14,
+                             .adapter_in = 4096,
+                             .adapter_out = 4096,
+                             .features = 7680};
+
 constexpr Wrapper wrappers[] = {
     {"gemma3", "gemma3_text", "siglip_vision_model", siglip_sizes, true, false, 1,
      gemma3_projector},
+    {"llama4", "llama4_text", "llama4_vision_model", llama4_sizes, false, false, 1,
+     llama4_projector},
     {"llava",
      "llama",
      "clip_vision_model",
@@ -216,6 +246,7 @@ const Sizes* encoder_sizes(std::string_view model_type) {
   if (model_type == "siglip_vision_model") return &siglip_sizes;
   if (model_type == "clip_vision_model") return &clip_sizes;
   if (model_type == "pixtral") return &pixtral_sizes;
+  if (model_type == "llama4_vision_model") return &llama4_sizes;
   // older files give the wrapper's own name
   if (model_type == "qwen2_5_vl_vision" || model_type == "qwen2_5_vl") return &qwen2_5_sizes;
   if (model_type == "qwen3_vl_vision" || model_type == "qwen3_vl") return &qwen3_sizes;
@@ -256,6 +287,11 @@ Sizes read_sizes(const Fields& vision, const Sizes& absent) {
   read("image_size", largest_image, s.image);
   read("patch_size", largest_image, s.patch);
   read("num_channels", sizes::heads, s.channels);
+  if (s.adapter_in > 0) {
+    read("projector_input_dim", sizes::hidden, s.adapter_in);
+    read("projector_output_dim", sizes::hidden, s.adapter_out);
+    read("vision_output_dim", sizes::hidden, s.features);
+  }
   return s;
 }
 
@@ -341,6 +377,8 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
     tower.groups = pixtral(s);
   else if (encoder == "clip_vision_model")
     tower.groups = clip(s);
+  else if (encoder == "llama4_vision_model")
+    tower.groups = llama4_vision(s);
   else
     tower.groups = siglip(s, vision.flag("vision_use_head", true));
   if (wrapper.projector != nullptr) tower.groups.push_back(wrapper.projector(s, projection));

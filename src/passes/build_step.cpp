@@ -1,8 +1,10 @@
 // Runs the passes of pass_table.cpp, stage by stage.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
+#include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
 
@@ -61,13 +63,17 @@ ProgramSize size_of(const StepProgram& step) {
   return size;
 }
 
-StepProgram build_step(const model::ModelSpec& spec, const StepConfig& config) {
+StepProgram build_step(const model::ModelSpec& model, const StepConfig& config) {
+  const std::optional<model::ModelSpec> sized = model::sized(model, config);
+  const model::ModelSpec& spec = sized ? *sized : model;
   return build(spec, config,
                [&](StepProgram& step, std::size_t i) { passes()[i]->run(step, spec, config); });
 }
 
-StepProgram build_step_logged(const model::ModelSpec& spec, const StepConfig& config,
+StepProgram build_step_logged(const model::ModelSpec& model, const StepConfig& config,
                               std::vector<PassChange>& changes) {
+  const std::optional<model::ModelSpec> sized = model::sized(model, config);
+  const model::ModelSpec& spec = sized ? *sized : model;
   changes.assign(passes().size(), {});
   for (std::size_t i = 0; i < changes.size(); ++i) changes[i].pass = passes()[i];
   return build(spec, config, [&](StepProgram& step, std::size_t i) {

@@ -46,9 +46,11 @@ namespace {
 
 using model::ModelSpec;
 
-/// DeepSpeed clips its partition's gradient inside its own step: zero.cpp.
+/// DeepSpeed clips its partition's gradient inside its own step: zero.cpp. What is on the host is
+/// clipped there: optimizer_on_host.cpp.
 bool applies(const StepConfig& config) {
-  return config.optimizer.clip_grad > 0 && !config.layout.zero();
+  return config.optimizer.clip_grad > 0 && !config.layout.zero() &&
+         config.memory.offload != Offload::parameters;
 }
 
 void run(StepProgram& step, const ModelSpec&, const StepConfig&) {

@@ -100,6 +100,20 @@ void Lowering::declare_latent(Block& b) {
   b.o = linear_parameters(spec_.heads * latent.value_dim, h, spec_.output_bias, Module::o_proj);
 }
 
+/// Qwen3NextGatedDeltaNet.__init__
+void Lowering::declare_delta(Block& b) {
+  const model::DeltaNet& delta = *spec_.delta;
+  const std::int64_t h = spec_.hidden, keys = delta.key_heads * delta.key_dim,
+                     values = delta.value_heads * delta.value_dim, channels = 2 * keys + values;
+  b.dt_bias = parameter({delta.value_heads}, Module::delta_rule);
+  b.a_log = parameter({delta.value_heads}, Module::delta_rule);
+  b.conv = parameter({channels, 1, delta.taps}, Module::conv1d);
+  b.qkv = linear_parameters(h, channels + values, false, Module::qkv_proj);
+  b.ba = linear_parameters(h, 2 * delta.value_heads, false, Module::ba_proj);
+  b.gated_norm = parameter({delta.value_dim}, Module::gated_norm);
+  b.o = linear_parameters(values, h, false, Module::o_proj);
+}
+
 void Lowering::declare_block(std::int16_t index) {
   block_ = index;
   const std::int64_t h = spec_.hidden, q = heads() * spec_.head_dim,
@@ -117,18 +131,20 @@ void Lowering::declare_block(std::int16_t index) {
   };
   if (spec_.norms_first) first_norm(), second_norm();
   if (spec_.attention_sinks) b.sinks = parameter({spec_.heads}, Module::attention_core);
-  if (spec_.latent) {
+  if (spec_.has_delta(index)) {
+    declare_delta(b);
+  } else if (spec_.latent) {
     declare_latent(b);
   } else if (spec_.fused_qkv) {
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
     b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
   } else {
-    b.q = linear_parameters(h, q, spec_.qkv_bias, Module::q_proj);
+    b.q = linear_parameters(h, spec_.gated_attention ? 2 * q : q, spec_.qkv_bias, Module::q_proj);
     b.k = linear_parameters(h, kv, spec_.qkv_bias, Module::k_proj);
     b.v = linear_parameters(h, kv, spec_.qkv_bias, Module::v_proj);
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
   }
-  if (spec_.qk_norm) {
+  if (spec_.qk_norm && !spec_.has_delta(index)) {
     b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
     b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
   }
@@ -186,6 +202,10 @@ void Lowering::declare_inputs() {
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
   if (is_packed()) declare_row();
+  if (config_.run.position_ids) {
+    m_.position_ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+    s_.inputs.push_back(m_.position_ids);
+  }
   if (!piped) return;
   m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
   m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
@@ -343,7 +363,8 @@ constexpr Exclusion exclusions_of_declare[] = {
      "transformers' grouped products are outside of autocast, and are not planned in fp32 yet",
      "use --param-dtype bf16, or --shard fsdp2 --param-dtype fp32",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.precision.autocast && m.moe.has_value() && c.precision.param_dtype == DType::f32;
+       return c.precision.autocast && m.moe && !m.moe->every_expert &&
+              c.precision.param_dtype == DType::f32;
      }},
     {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
      "only their gathered copies are in the compute dtype",

@@ -89,7 +89,9 @@ class Backward {
       reached = true;
       pending_[static_cast<std::size_t>(root)] = no_id;
       --holders(g);
-      d.set_incoming(i, as_shape_of(g, p_.output(p_.op(id), i)), holders(g) == 0);
+      const ValueId like = p_.output(p_.op(id), i);
+      d.set_incoming(i, reached_by_view(root) ? seen_as(g, like) : as_shape_of(g, like),
+                     holders(g) == 0);
     }
     if (!reached) return;
     row.derive(d);
@@ -145,11 +147,13 @@ class Backward {
       const bool in_parts = maker != no_id && p_.op(maker).kind == OpKind::embedding_backward &&
                             p_.value(whole).shape.numel() > p_.value(g).shape.numel();
       if (in_parts) g = own_part(from, g);
-      g = add(from, old, g, p_.value(root).distributed);
+      g = add(from, old, g, p_.value(root).distributed, reached_by_view(root));
       if (in_parts) hold(whole);
       pending_[static_cast<std::size_t>(root)] = g;
+      set_reached_by_view(root, false);
     } else {
       set_pending(root, g);
+      set_reached_by_view(root, p_.value(input).base != no_id);
     }
     if (index != no_id) store(s_.parameters[static_cast<std::size_t>(index)], root);
   }
@@ -160,8 +164,25 @@ class Backward {
     const OpKind kind = p_.op(from).kind;
     if (kind == OpKind::mm_quantized)
       return ir::attributes<ir::QuantizedProduct>(p_.op(from)).inner == 0;
-    return kind == OpKind::mm || kind == OpKind::addmm || kind == OpKind::float8_linear ||
-           p_.value(input).base != no_id || p_.value(g).base != no_id;
+    const bool rows = kind == OpKind::mm && p_.value(input).shape.rank() == 2 &&
+                      input == p_.input(p_.op(from), 0);  // which are flat already
+    return (kind == OpKind::mm && !rows) || kind == OpKind::addmm ||
+           kind == OpKind::float8_linear || p_.value(g).base != no_id;
+  }
+  /// Whether what first reached a value is a view of a gradient, which others may have as it is.
+  [[nodiscard]] bool reached_by_view(ValueId root) const {
+    const auto i = static_cast<std::size_t>(root);
+    return i < reached_by_view_.size() && reached_by_view_[i];
+  }
+  void set_reached_by_view(ValueId root, bool view) {
+    const auto i = static_cast<std::size_t>(root);
+    if (reached_by_view_.size() <= i) reached_by_view_.resize(p_.values.size() + 256, false);
+    reached_by_view_[i] = view;
+  }
+  /// The gradient as a view of itself.
+  ValueId seen_as(ValueId g, ValueId like) {
+    const ValueId shaped = as_shape_of(g, like);
+    return shaped == g ? p_.reshape(g, p_.value(g).shape, p_.value(g).permuted) : shaped;
   }
   void mark_viewed(ValueId g) {
     if (viewed_.size() <= static_cast<std::size_t>(g))
@@ -175,9 +196,9 @@ class Backward {
   /// InputBuffer::add: in place when the gradient that came first is dense and nobody else's. A
   /// view holds its base, so one that came through a view is not (two V x H buffers and their sum
   /// for a tied LM head and embedding). A DTensor has no storage of its own: never in place.
-  ValueId add(OpId from, ValueId old, ValueId g, bool distributed) {
+  ValueId add(OpId from, ValueId old, ValueId g, bool distributed, bool by_view) {
     const bool in_place =
-        !distributed && !under_dispatch_mode_ && !viewed(old) && holders(old) == 1;
+        !distributed && !under_dispatch_mode_ && !viewed(old) && !by_view && holders(old) == 1;
     const ir::ModulePath module = p_.op(from).module;
     const ir::Value like = p_.value(old);
     --holders(old);
@@ -261,7 +282,8 @@ class Backward {
   std::vector<std::int32_t> parameter_of_;
   std::vector<std::int32_t> holders_;
   std::vector<bool> viewed_;
-  std::vector<ValueId> given_;  ///< by the node that is visited, an input's gradient each
+  std::vector<bool> reached_by_view_;  ///< of values, by their root
+  std::vector<ValueId> given_;         ///< by the node that is visited, an input's gradient each
 };
 
 bool always(const StepConfig&) { return true; }

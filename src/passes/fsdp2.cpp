@@ -266,7 +266,8 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
         step.program.make({fsdp_shard_numel(shape, fsdp_shards(config))},
                           adapter ? config.adapters.dtype : config.precision.param_dtype,
                           ir::Role::parameter, parameter.module);
-    step.resident.push_back(parameter.stored);
+    // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.
+    if (config.memory.offload != Offload::parameters) step.resident.push_back(parameter.stored);
     if (!parameter.trained) continue;
     parameter.optimized = step.optimized.size();
     step.optimized.push_back({parameter.stored, no_id});

@@ -147,6 +147,19 @@ ValueId Fsdp2Buffers::scaled_shard(std::size_t parameter, ir::ModulePath module)
   return data;
 }
 
+/// FSDPParam.all_gather_inputs with CPUOffloadPolicy: the shard comes to the device, and is cast
+/// there, one parameter after another.
+ValueId Fsdp2Buffers::fetched_shard(std::size_t parameter, ir::ModulePath module) {
+  const ir::Value stored = p_.value(shard(parameter));
+  const DType computed = p_.value(s_.parameters[parameter].value).dtype;
+  const ValueId there[] = {buffer(stored.shape[0], stored.dtype, Role::communication, module)};
+  emit(OpKind::copy_from_host, module, {}, there);
+  if (stored.dtype == computed) return there[0];
+  const ValueId cast[] = {buffer(stored.shape[0], computed, Role::communication, module)};
+  emit(OpKind::cast, module, there, cast);
+  return cast[0];
+}
+
 void Fsdp2Buffers::unshard(ParamGroup& group) {
   if (group.unsharded || group.all_gather_output != no_id) return;
   const ir::ModulePath module = module_of(group);
@@ -155,14 +168,15 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   std::int64_t bytes = group.shard_bytes;
   for (std::size_t i : group.parameters) {
     if (p_.value(s_.parameters[i].value).dtype != DType::f8) {
-      inputs.push_back(shard(i));
+      inputs.push_back(offloads() ? fetched_shard(i, module) : shard(i));
       continue;
     }
     scaled.push_back(scaled_shard(i, module));
     bytes -= p_.bytes(scaled.back());
   }
-  if (!inputs.empty() && c_.precision.param_dtype !=
-                             c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
+  if (!inputs.empty() && !offloads() &&
+      c_.precision.param_dtype !=
+          c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
     const ValueId flat[] = {buffer(bytes / size_of(c_.precision.compute_dtype),
                                    c_.precision.compute_dtype, Role::communication, module)};
     emit(OpKind::foreach, module, inputs, flat);
@@ -313,13 +327,14 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
   output[0] = divided(output[0], module, false);
   ValueId sharded = output[0];
+  const bool held = reduced != stored || offloads();  // AllReduceState's, until backward ends
+  if (c_.layout.shard == Sharding::hsdp && held) held_all_reduce_.push_back(output[0]);
   if (reduced != stored) {
     const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};
     emit(OpKind::cast, module, output, cast);
     sharded = cast[0];
-    if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
   }
-  store(group, sharded);
+  offloads() ? store_on_host(group, sharded) : store(group, sharded);
   hold(gradients.back());  // foreach_reduce's loop variable
   held_reduce_scatter_ = input[0];
 }
@@ -341,6 +356,25 @@ void Fsdp2Buffers::store(ParamGroup& group, ValueId sharded) {
     }
     const ValueId in[] = {gradient, part};
     emit(OpKind::accumulate_inplace, module_of(group), in, {});
+  }
+  hold(sharded);
+  for (std::size_t i : group.parameters) s_.parameters[i].gradient = no_id;
+}
+
+/// foreach_reduce with CPUOffloadPolicy: each shard's gradient goes to pinned memory of its own; a
+/// later micro-batch's is added to it there.
+void Fsdp2Buffers::store_on_host(ParamGroup& group, ValueId sharded) {
+  std::int64_t start = 0;
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (!parameter.trained) continue;
+    const ir::Value stored = p_.value(shard(i));
+    const ValueId part[] = {p_.narrow(sharded, 0, start, stored.shape[0])};
+    start += stored.shape[0];
+    emit(OpKind::copy_to_host, module_of(group), part, {});
+    ValueId& gradient = s_.optimized[parameter.optimized].gradient;
+    if (gradient == no_id)
+      gradient = p_.make(stored.shape, stored.dtype, Role::gradient, parameter.module);
   }
   hold(sharded);
   for (std::size_t i : group.parameters) s_.parameters[i].gradient = no_id;

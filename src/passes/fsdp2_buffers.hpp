@@ -89,9 +89,12 @@ class Fsdp2Buffers {
   /// Tensor parallelism: the group's gradients as their parameters are split.
   void redistribute(ParamGroup& group);
   ir::ValueId scaled_shard(std::size_t parameter, ir::ModulePath module);
+  [[nodiscard]] bool offloads() const { return c_.memory.offload == Offload::parameters; }
+  ir::ValueId fetched_shard(std::size_t parameter, ir::ModulePath module);
   ir::ValueId divided(ir::ValueId v, ir::ModulePath module, bool before);
   void reduce(ParamGroup& group);
   void store(ParamGroup& group, ir::ValueId sharded);
+  void store_on_host(ParamGroup& group, ir::ValueId sharded);
   void add(std::size_t parameter);
 
   StepProgram& s_;

@@ -187,7 +187,9 @@ constexpr Exclusion exclusions_of_fp16[] = {
      }},
     {"fp16, a mixture of experts", "PyTorch's grouped product is one kernel in bf16 alone",
      "use bf16",
-     [](const ModelSpec& m, const StepConfig& c) { return in_fp16(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return in_fp16(c) && m.moe && !m.moe->every_expert;
+     },
      [](const ModelSpec& m, const StepConfig& c) { return fp16_option(c) + " for " + m.family; }},
     {"--grad-scaler or fp16, ac-trainer", "planned for PyTorch, not run by the trainer",
      "use bf16 or fp32",

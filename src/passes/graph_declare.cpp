@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/graph/graph.hpp"
+#include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "graph_values.hpp"
@@ -103,15 +104,17 @@ std::string size_option(const char* name, std::int64_t value) {
 }
 
 constexpr Exclusion exclusions_of_graph[] = {
-    {"--batch B --seq S of an imported graph, other sizes than it was captured with",
-     "its shapes are those of its capture", "capture it again with --batch and --seq",
+    {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
+     "its shapes are those of its capture",
+     "capture it again with --batch and --seq, or with --scale batch,seq",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.run.batch != m.graph->batch || c.run.seq != m.graph->seq;
+       return !graph::has_size(*m.graph, {c.run.batch, c.run.seq});
      },
      [](const ModelSpec& m, const StepConfig& c) {
+       const std::string why = graph::why_not(*m.graph, {c.run.batch, c.run.seq});
        return size_option("--batch", c.run.batch) + " " + size_option("--seq", c.run.seq) +
               " of a graph of " + std::to_string(m.graph->batch) + " x " +
-              std::to_string(m.graph->seq);
+              std::to_string(m.graph->seq) + (why.empty() ? "" : " (" + why + ")");
      }},
     {"--param-dtype or --autocast of an imported graph", "its dtypes are those of its capture",
      "leave them out, and capture it again with --dtype, or with autocast in the model's forward",
@@ -128,12 +131,14 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"--kernels fused of an imported graph", "its kernels are those that were captured",
      "leave it out, and capture the model with fused kernels in it",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.kernels != Kernels::eager; }},
-    {"--attn, --dropout, --capacity-factor, --packing or --images of an imported graph",
+    {"--attn, --dropout, --capacity-factor, --packing, --position-ids or --images of an imported "
+     "graph",
      "its forward is the one that was captured",
      "leave them out, and capture the model with that attention, dropout, routing or its inputs",
      [](const ModelSpec&, const StepConfig& c) {
        return c.run.attention != Attention::automatic || c.run.dropout > 0 ||
-              c.run.capacity_factor != 1.0 || c.run.packing > 0 || c.run.images > 0;
+              c.run.capacity_factor != 1.0 || c.run.packing > 0 || c.run.position_ids ||
+              c.run.images > 0;
      }},
     {"--lora or --quantize of an imported graph", "its parameters are those that were captured",
      "leave them out, and capture the model with PEFT's adapters in it",

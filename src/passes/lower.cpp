@@ -57,6 +57,24 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--loss " + loss_option(c) + " for " + m.family;
      }},
+    {"--loss other than ce and ce-no-upcast, an LM head whose rows are divided by their length",
+     "these losses are planned of a weight as it is stored", "use --loss ce",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.normalized_head && c.memory.loss != LossKind::ce &&
+              c.memory.loss != LossKind::ce_no_upcast;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--loss " + loss_option(c) + " for " + m.family;
+     }},
+    {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
+     "is a function of its own",
+     "what autocast casts of them was not compared with PyTorch's yet", "add --autocast none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && (m.normalized_head || m.norm == model::Norm::rms_nested);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
+     }},
     {"--loss ce-compiled --autocast", "autocast's casts inside a compiled loss are not planned yet",
      "use --loss ce, or --autocast none",
      [](const ModelSpec&, const StepConfig& c) {
@@ -94,9 +112,9 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --seq " + std::to_string(c.run.seq);
      }},
-    {"--loss chunked-logits:N --shard other than none or ddp",
-     "the LM head of a sharded model is planned for one product", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && !c.layout.whole(); },
+    {"--loss chunked-logits:N --shard zero1 or zero2",
+     "torchtune, whose loss it is, does not run on DeepSpeed", "use --shard fsdp2, or --loss ce",
+     [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --shard " + shard_option(c);
      }},

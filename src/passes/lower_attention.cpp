@@ -87,6 +87,7 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
     case model::Rotation::pairs_apart:
       return rotate_pairs_apart(q, k, rotary);
     case model::Rotation::complex:
+    case model::Rotation::complex_together:
       return rotate_complex(q, k, rotary);
     case model::Rotation::table:  // rotate_by_table
       break;
@@ -177,8 +178,10 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   }
   if (attends_by_products(q, k) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
     return math_core(q, k, v, mask);
-  const V y = attended(q, k, v, mask,
-                       {.scale = spec_.score_scale(), .window = static_cast<std::int32_t>(window)});
+  // A window that slides; of chunks, as of documents, the kernel is given the mask alone.
+  const std::int64_t sliding = spec_.attention_chunk > 0 ? 0 : window;
+  const V y = attended(
+      q, k, v, mask, {.scale = spec_.score_scale(), .window = static_cast<std::int32_t>(sliding)});
   return p_.value(y).permuted ? y : heads_last(y);  // transpose(1, 2).contiguous()
 }
 
@@ -315,7 +318,9 @@ ir::ValueId Lowering::eager_core(V q, V k, V v, V mask, V sinks) {
   if (sinks != ir::no_id) {
     weights = sink_softmax(scores, sinks, sink_locals);
   } else {
-    weights = cast(unary(OpKind::softmax, cast(scores, DType::f32)), dtype(q));
+    weights = spec_.narrow_softmax
+                  ? unary(OpKind::softmax, scores)
+                  : cast(unary(OpKind::softmax, cast(scores, DType::f32)), dtype(q));
     hold({scores});  // `attn_weights` until it is bound anew
   }
   if (dropout_ > 0.0) {
@@ -402,6 +407,8 @@ std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
       return one_pair_heads(qkv);
     case model::QkvLayout::grouped_repeated:
       return repeated_pairs(qkv);
+    case model::QkvLayout::stacked:
+      return stacked_thirds(qkv);
     case model::QkvLayout::sliced:
       break;
   }
@@ -420,6 +427,38 @@ ir::ValueId Lowering::scaled_by_position(V q) {
   const V grown = unary(OpKind::mul_scalar, unary(OpKind::log, whole), ir::Number{1.0});
   const V scale = cast(unary(OpKind::add_scalar, grown, ir::Number{1.0}), dtype(q));
   return binary(OpKind::mul, q, scale);
+}
+
+/// Attention.forward of modeling_baichuan.py: thirds of the projection as entries of a dimension
+/// that is moved to the front, whose gradient is laid out that way, and copied back.
+std::array<ir::ValueId, 3> Lowering::stacked_thirds(V qkv) {
+  const std::int64_t d = spec_.head_dim, third = spec_.heads * d;
+  const V all = p_.on_storage_of(qkv, shape(qkv), dtype(qkv), false);
+  p_.value(all).permuted = true;
+  emit(OpKind::view, {qkv}, {all});
+  const auto one = [&](std::int64_t which) {
+    const V flat = slice_last(all, third, static_cast<std::int32_t>(which * third));
+    return by_head(flat, spec_.heads, d);
+  };
+  const V q = one(0), k = one(1);
+  return {q, k, one(2)};
+}
+
+/// Llama4TextAttention.forward: 1 + attn_scale * log(1 + floor((position + 1) / floor_scale)) a
+/// query, in fp32, which the product is in before it is cast back.
+ir::ValueId Lowering::tuned_queries(V q) {
+  leaf_ = Module::attention;
+  const V start = make_int(OpKind::arange, {config_.run.seq}, DType::i64, {});
+  const V positions = unary(OpKind::add_scalar, start);
+  const auto number = [&](OpKind kind, V x) { return unary(kind, x, ir::Number{1.0}); };
+  const V share = number(OpKind::div, number(OpKind::add_scalar, cast(positions, DType::f32)));
+  const V grown = number(OpKind::mul_scalar, unary(OpKind::log, unary(OpKind::floor, share)));
+  const V scale = number(OpKind::add_scalar, grown);
+  const V wide = binary(OpKind::mul, q, p_.reshape(scale, {1, 1, config_.run.seq, 1}));
+  const V y = cast(wide, dtype(q));
+  hold({q});  // `query_states`, until it is bound anew
+  frame_.insert(frame_.end(), {positions, scale});
+  return y;
 }
 
 /// q, k and v of separate or fused projections, rotated: (B, heads, S, D) each.
@@ -466,6 +505,11 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
                                 : rotated ? rotate(q, k, rotary)
                                           : std::pair{q, k};
   if (spec_.position_scaled_queries) q_rotated = scaled_by_position(q_rotated);
+  if (spec_.unweighted_qk_norm && rotated) {
+    q_rotated = divided_by_length(q_rotated, Module::q_norm);
+    k_rotated = divided_by_length(k_rotated, Module::k_norm);
+  }
+  if (spec_.tuned_temperature && !rotated) q_rotated = tuned_queries(q_rotated);
   return {q_rotated, k_rotated, v};
 }
 
@@ -473,16 +517,18 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   const V given = x;
   leaf_ = Module::attention;
   x = gathered(x);
-  const auto [q, k, v] =
-      spec_.latent ? latent_heads(b, x, rotary) : projected_heads(b, index, x, rotary);
+  V gate = ir::no_id;
+  const auto [q, k, v] = spec_.latent            ? latent_heads(b, x, rotary)
+                         : spec_.gated_attention ? gated_heads(b, x, rotary, gate)
+                                                 : projected_heads(b, index, x, rotary);
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_
                      ? eager_core(q, k, v, window > 0 ? window_mask_ : full_mask_, b.sinks)
                  : is_varlen() ? flash_varlen(q, k, v)
                                : sdpa(q, k, v, window);
-  const V merged =
-      p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
+  V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
+  if (gate != ir::no_id) merged = gated_output(merged, gate);
   leaf_ = Module::o_proj;
   V y = scattered(linear(merged, b.o));
   if (spec_.residual_inside) frame_.push_back(y);  // dropout_add's argument

@@ -1,5 +1,6 @@
 // transformers v5.23, loss/loss_utils.py: ForCausalLMLoss; cut cross-entropy; Liger's chunked loss.
 #include <algorithm>
+#include <limits>
 
 #include "lowering.hpp"
 
@@ -40,6 +41,20 @@ ir::ValueId Lowering::head_input(V hidden) {
                               : hidden;
 }
 
+/// The LM head's weight; NormHead.forward of Baichuan2's modeling_baichuan.py:
+/// nn.functional.normalize.
+ir::ValueId Lowering::head_weight() {
+  const V weight = m_.lm_head;
+  if (!spec_.normalized_head) return weight;
+  constexpr double least = 1e-12, infinity = std::numeric_limits<double>::infinity();
+  const V length = out({shape(weight)[0], 1}, dtype(weight), grad(weight));
+  emit(OpKind::vector_norm, {weight}, {length});
+  const V clamped = unary(OpKind::clamp, length, ir::Clamp{least, infinity});
+  const V wide = p_.on_storage_of(clamped, shape(weight), dtype(weight), false);
+  emit(OpKind::expand, {clamped}, {wide});
+  return binary(OpKind::div, weight, wide);
+}
+
 /// What the model makes of the LM head's product: the multiplier, the divisor, the soft cap.
 ir::ValueId Lowering::scaled_logits(V logits) {
   if (spec_.logits_multiplier)
@@ -60,7 +75,8 @@ ir::ValueId Lowering::cross_entropy(V logits, V labels, ir::Reduction how) {
 /// What the model returns; the loss comes next.
 ir::ValueId Lowering::model_logits() {
   leaf_ = Module::lm_head;
-  V logits = linear(head_input(gathered(hidden_)), {m_.lm_head, m_.lm_head_bias});
+  const V weight = head_weight();
+  V logits = linear(head_input(gathered(hidden_)), {weight, m_.lm_head_bias});
   if (tp_ > 1 && !config_.layout.loss_parallel) logits = whole_vocabulary(logits);
   phase_ = Phase::loss;
   logits = scaled_logits(logits);

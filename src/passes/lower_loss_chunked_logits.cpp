@@ -32,6 +32,8 @@ std::vector<ir::ValueId> Lowering::logits_in_chunks() {
 void Lowering::loss_chunked_logits() {
   const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
   const std::vector<V> logits = logits_in_chunks();
+  hold({hidden_});  // TransformerDecoder.forward's, which returns the logits
+  s_.loss_outside = true;
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);
@@ -45,7 +47,6 @@ void Lowering::loss_chunked_logits() {
     total = total == ir::no_id ? unary(OpKind::add_scalar, loss) : binary(OpKind::add, total, loss);
   }
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * (config_.run.seq - 1))});
-  hold({hidden_});
   hold_all(logits);
   s_.outputs = logits;
 }

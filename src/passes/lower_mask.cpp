@@ -19,8 +19,9 @@ ir::ValueId Lowering::packed_sequence_check() {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   constexpr std::int32_t last = 1;
+  const auto along = static_cast<std::int32_t>(shape(positions_).rank()) - 1;
   const V before = make_int(OpKind::add_scalar, {b, 1}, DType::i64,
-                            {p_.narrow(positions_, 0, 0, 1)}, ir::Number{-1.0});
+                            {p_.narrow(positions_, along, 0, 1)}, ir::Number{-1.0});
   const V joined = make_int(OpKind::cat, {b, s + 1}, DType::i64, {before, positions_});
   const V steps =
       make_int(OpKind::add, {b, s}, DType::i64,
@@ -72,6 +73,8 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
     allowed = boolean(Comparison::both, together,
                       boolean(Comparison::less_equal, key_position, query_position));
     hold({packed});
+  } else if (window > 0 && spec_.attention_chunk > 0) {
+    allowed = within_chunk(batch, queries, keys);
   } else if (window > 0) {
     const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
     const V oldest = make_int(OpKind::add_scalar, column, DType::i64, {queries},
@@ -85,6 +88,28 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
   }
   hold({batch, heads, queries, keys});
   return allowed;
+}
+
+/// chunked_overlay: positions less what a row is padded by on its left, divided by a chunk's
+/// tokens; (B, 1, S, S).
+ir::ValueId Lowering::within_chunk(V batch, V queries, V keys) {
+  const std::int64_t b = config_.run.batch, s = config_.run.seq;
+  const Shape square{1, 1, s, s}, of_rows{b, 1, s, s};
+  const auto both = [&](const Shape& size, Comparison how, V x, V y) {
+    return make_int(OpKind::compare, size, DType::u8, {x, y}, ir::Compare{0.0, how});
+  };
+  const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
+  const auto chunk_of = [&](V positions, const Shape& size) {
+    const V padded = make_int(OpKind::index, {b, 1, 1, 1}, DType::i64, {left_padding_, batch});
+    const V own = make_int(OpKind::add, size, DType::i64, {positions, padded}, ir::Add{-1.0});
+    return make_int(OpKind::floor_divide, size, DType::i64, {own},
+                    ir::FloorDivide{static_cast<std::int32_t>(spec_.attention_chunk)});
+  };
+  const V of_keys = chunk_of(keys, {b, 1, 1, s}), of_queries = chunk_of(queries, {b, 1, s, 1});
+  const V together = both(of_rows, Comparison::equal, of_keys, of_queries);
+  const V within = both(of_rows, Comparison::both, all, together);
+  const V before = both(square, Comparison::less_equal, keys, p_.reshape(queries, {s, 1}));
+  return both(of_rows, Comparison::both, within, before);
 }
 
 /// 0 where a query may look, the lowest number elsewhere.
@@ -118,16 +143,20 @@ void Lowering::causal_masks() {
     else
       any_full = true;
   const Shape square{config_.run.batch, 1, config_.run.seq, config_.run.seq};
+  const bool chunks = spec_.attention_chunk > 0;  // then both, whatever blocks need
+  if (chunks) window = spec_.attention_chunk;
   const auto mask = [&](std::int64_t w) {
     V packed = ir::no_id;
     if (!spec_.masked_positions && !spec_.no_packed_check) packed = packed_sequence_check();
+    if (chunks && w > 0)
+      left_padding_ = make_int(OpKind::fill, {config_.run.batch}, DType::i64, {}, ir::Number{0.0});
     if (is_varlen()) return ir::no_id;
     if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_, square);
     return masks_window(w) || spec_.always_masked || packed != ir::no_id
                ? allowed_positions(w, packed)
                : ir::no_id;
   };
-  if (spec_.window.empty() || any_full) full_mask_ = mask(0);
+  if (spec_.window.empty() || any_full || chunks) full_mask_ = mask(0);
   if (window > 0) window_mask_ = mask(window);
 }
 

@@ -369,9 +369,11 @@ ir::ValueId Lowering::expert_gate(V both) {
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
   const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
+  if (moe.every_expert) return every_expert(b, x);
   const V given = x;
   if (moe.input_jitter) x = jittered(x, OpKind::mul);
-  V flat = p_.reshape(x, {tokens, spec_.hidden});
+  V flat = p_.on_storage_of(x, {tokens, spec_.hidden}, dtype(x), false);
+  emit(OpKind::view, {x}, {flat});
   if (moe.input_jitter) flat = jittered(flat, OpKind::mul_of_view);
   const V shared = moe.shared_gate ? gated_mlp(b, flat) : ir::no_id;
   const Routed routed = moe.sigmoid_scores   ? sigmoid_router(b, flat)
@@ -434,7 +436,7 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
     const V weighted_share = binary(OpKind::mul, share, shared);
     const V own = y;
     y = binary(OpKind::add, own, weighted_share);
-    hold({own, shared, weighted_share});
+    hold({own, shared, weighted_share, given});
     hold_all(routed.locals);
   }
   y = p_.reshape(y, shape(x));

@@ -46,7 +46,10 @@ ir::ValueId Lowering::autocast(V x) {
   for (const auto& [of, cast_of] : cast_cache_)
     if (of == x) return cast_of;
   const V y = cast(x, config_.precision.compute_dtype);
-  if (leaf && grad(x)) cast_cache_.emplace_back(x, y);
+  // While a block is traced the cache is off (torch/fx/experimental/proxy_tensor.py:
+  // disable_autocast_cache).
+  const bool traced = config_.memory.kernels == Kernels::compiled && block_ >= 0;
+  if (leaf && grad(x) && !traced) cast_cache_.emplace_back(x, y);
   return y;
 }
 
@@ -103,10 +106,11 @@ ir::ValueId Lowering::embedding() {
 
 Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
   if (spec_.position_grids != model::PositionGrids::one) return rotary_of_grids(inv_freq);
-  if (spec_.rotation == model::Rotation::complex) return complex_table(inv_freq);
+  if (spec_.complex_rotation()) return complex_table(inv_freq);
   leaf_ = Module::rotary;
-  const Shape half{1, config_.run.seq, spec_.rotary_dim / 2},
-      full{1, config_.run.seq, spec_.rotary_dim};
+  const std::int64_t sequences = config_.run.position_ids ? config_.run.batch : 1;
+  const Shape half{sequences, config_.run.seq, spec_.rotary_dim / 2},
+      full{sequences, config_.run.seq, spec_.rotary_dim};
   if (spec_.measured_positions) measure_positions();
   const V as_float = cast(positions_, DType::f32);
   const V freqs = out(half, DType::f32, false);
@@ -186,7 +190,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
   V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
   const V first = h;
-  h = block_dropout(attention(b, index, h, rotary));
+  h = block_dropout(spec_.has_delta(index) ? delta_net(b, h) : attention(b, index, h, rotary));
   const V attended = h;
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
@@ -249,7 +253,7 @@ void Lowering::forward() {
     positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
   } else if (spec_.alibi) {
     positions_ = ir::no_id;
-  } else if (is_packed()) {
+  } else if (is_packed() || config_.run.position_ids) {
     positions_ = m_.position_ids;
   } else {
     const V start = out({config_.run.seq}, DType::i64, false);

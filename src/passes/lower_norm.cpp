@@ -1,4 +1,4 @@
-// transformers v5.23: LlamaRMSNorm.forward and its copies; Gemma3RMSNorm.forward.
+// transformers v5.23: LlamaRMSNorm.forward and its copies; Gemma3RMSNorm.forward; Llama4's.
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -44,6 +44,8 @@ ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
       return layer_norm(x, weight, bias, leaf);
     case model::Norm::written_out:
       return written_out_norm(x, weight, leaf);
+    case model::Norm::rms_nested:
+      return nested_rms_norm(x, weight, leaf);
     case model::Norm::rms:
       break;
   }
@@ -100,6 +102,38 @@ ir::ValueId Lowering::written_out_norm(V x, V weight, Module leaf) {
   const V scaled = binary(OpKind::mul, cast(weight, DType::f32), normed);
   const V y = cast(scaled, in);
   hold({x, scaled, mean, variance});  // the argument, the frame's locals
+  return y;
+}
+
+/// Llama4TextRMSNorm.forward
+ir::ValueId Lowering::nested_rms_norm(V x, V weight, Module leaf) {
+  const auto first = last_op() + 1;
+  const V back = divided_by_length(x, leaf);
+  const V y = binary(OpKind::mul, back, weight);
+  Chain chain{
+      OpKind::rms_norm, {}, {x, weight}, y, ir::no_id, ir::RmsNorm{spec_.rms_norm_eps, false}};
+  for (ir::OpId op = first; op <= last_op(); ++op) chain.ops.push_back(op);
+  s_.chains.push_back(std::move(chain));
+  hold({x, back});  // the argument, the frame's `output`
+  return y;
+}
+
+/// Llama4TextL2Norm.forward, and what its RMSNorm multiplies by the weight: _norm(x.float()), in
+/// x's dtype. What _norm is given lives until it returns.
+ir::ValueId Lowering::divided_by_length(V x, Module leaf) {
+  leaf_ = leaf;
+  const V h = cast(x, DType::f32);
+  const V square = unary(OpKind::pow, h, ir::Power{2.0});
+  Shape row = shape(x);
+  row.set(row.rank() - 1, 1);
+  const V mean = out(row, DType::f32, grad(x));
+  emit(OpKind::mean, {square}, {mean});
+  const V scale =
+      unary(OpKind::rsqrt, unary(OpKind::add_scalar, mean, ir::Number{spec_.rms_norm_eps}));
+  const V divided = binary(OpKind::mul, h, scale);
+  hold({h});
+  const V y = cast(divided, dtype(x));
+  hold({x});
   return y;
 }
 

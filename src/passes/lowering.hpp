@@ -51,6 +51,7 @@ class Lowering : private Emission {
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
   void declare_latent(Block& b);
+  void declare_delta(Block& b);
   void declare_inputs();
   void declare_row();
   V declare_frequencies();
@@ -90,6 +91,8 @@ class Lowering : private Emission {
   // lower_norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
   V gemma_rms_norm(V x, V weight, ir::Module leaf);
+  V nested_rms_norm(V x, V weight, ir::Module leaf);
+  V divided_by_length(V x, ir::Module leaf);
   V layer_norm(V x, V weight, V bias, ir::Module leaf);
   V native_layer_norm(V x, V weight, V bias, double epsilon);
   V written_out_norm(V x, V weight, ir::Module leaf);
@@ -106,6 +109,8 @@ class Lowering : private Emission {
   std::array<V, 3> split_in_three(V x);
   V by_head(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
+  V tuned_queries(V q);
+  std::array<V, 3> stacked_thirds(V qkv);
   [[nodiscard]] bool widest_kernels_only(V q) const;
   [[nodiscard]] bool attends_by_products(V q, V k) const;
   V sdpa(V q, V k, V v, std::int64_t window);
@@ -155,6 +160,36 @@ class Lowering : private Emission {
   std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
   std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
 
+  // lower_gated_attention.cpp
+  std::array<V, 3> gated_heads(const Block& b, V x, const Rotary& rotary, V& gate);
+  V gated_output(V merged, V gate);
+
+  // lower_delta_net.cpp
+  /// A block's queries and keys (B, S, key heads, key_dim) or by_head, values by_head; in fp32 the
+  /// logarithms of decay, and in the compute dtype the rates of writing, (B, S, value heads).
+  struct DeltaInputs {
+    V queries{}, keys{}, values{}, decay{}, rate{};
+  };
+  V delta_net(const Block& b, V x);
+  V causal_conv(V x, V weight);
+  V gated_norm(V x, V gate, V weight);
+
+  // lower_delta_rule.cpp
+  /// What the chunks of a sequence have, one chunk beside the other: (B, heads, chunks, 64, …).
+  struct DeltaChunks {
+    V values{}, keys_of_state{}, queries{}, keys{}, attention{}, decay{};
+  };
+  V delta_rule(const DeltaInputs& in);
+  DeltaChunks delta_chunks(const DeltaInputs& in, std::vector<V>& frame);
+  V delta_scan(const DeltaChunks& c, std::vector<V>& frame);
+  V unit_length(V x);
+  V in_chunks(V x);
+  V wide_heads(V x);
+  V padded(V x, std::size_t dim);
+  V chunk_of(V x, std::int64_t index);
+  V product_of(V a, V b, const ir::Shape& size, ir::Form form);
+  V decayed(V x, V by);
+
   // lower_parallel.cpp
   V gathered(V x);
   V scattered(V x);
@@ -177,6 +212,7 @@ class Lowering : private Emission {
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);
   V allowed_positions(std::int64_t window, V packed);
+  V within_chunk(V batch, V queries, V keys);
   V additive_mask(V allowed, DType type, const ir::Shape& size);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
   [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
@@ -203,6 +239,8 @@ class Lowering : private Emission {
   Routed wide_softmax_router(const Block& b, V flat);
   Routed top_softmax_router(const Block& b, V flat);
   Routed sparse_mixer(const Block& b, V flat);
+  V every_expert(const Block& b, V x);
+  V scattered_scores(const Block& b, V flat);
   std::pair<V, V> sampled_expert(V scores, V masked_scores, bool drawn_twice);
   V jittered(V x, ir::OpKind product);
   std::pair<V, V> best_experts(V scores);
@@ -218,6 +256,7 @@ class Lowering : private Emission {
   void loss_ce_compiled();
   V model_logits();
   V head_input(V hidden);
+  V head_weight();
   V scaled_logits(V logits);
   V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
   void loss_lc_ce();
@@ -266,6 +305,8 @@ class Lowering : private Emission {
   std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
   V image_features_ = ir::no_id;   ///< which the model's output has, too
   V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
+  V router_logits_ = ir::no_id;
+  V left_padding_ = ir::no_id;  ///< of each row, for chunks: zeros
 };
 
 }  // namespace ac_advisor::passes

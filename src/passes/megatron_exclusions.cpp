@@ -69,7 +69,8 @@ bool piped(const StepConfig& c) { return c.layout.pp > 1; }
 
 /// A GPT of Megatron-core: norms before attention and MLP, both added to what they read.
 bool is_gpt(const ModelSpec& m) {
-  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing)
+  if (m.graph != nullptr || (m.moe && !m.moe->megatron) || m.latent || m.tower || m.kv_sharing ||
+      m.delta)
     return false;
   const bool norms = (m.norm == model::Norm::rms || m.norms_have_bias()) && !m.unit_offset_norm &&
                      !m.sandwich_norms && !m.post_norms_only && !m.qk_norm_whole &&
@@ -82,9 +83,9 @@ bool is_gpt(const ModelSpec& m) {
   const bool plain = !m.attention_softcap && !m.final_softcap && !m.residual_multiplier &&
                      !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
                      !m.hidden_divisor && !m.scaled_embedding && !m.attention_sinks && !m.alibi &&
-                     !m.head_bias && !m.masked_positions && !m.position_scaled_queries &&
-                     !m.dropout_in_block && m.unrotated_block.empty() &&
-                     m.position_grids == model::PositionGrids::one;
+                     !m.head_bias && !m.normalized_head && !m.masked_positions &&
+                     !m.position_scaled_queries && !m.dropout_in_block &&
+                     m.unrotated_block.empty() && m.position_grids == model::PositionGrids::one;
   return norms && mlp && plain;
 }
 
@@ -209,6 +210,8 @@ constexpr Exclusion all_exclusions[] = {
      "Megatron-core's packed sequences (PackedSeqParams) are not planned yet",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) { return c.run.packing != 0; }},
+    {"--transformer-impl --position-ids", "Megatron-core's batches carry positions in any case",
+     "leave it out", [](const ModelSpec&, const StepConfig& c) { return c.run.position_ids; }},
     {"--transformer-impl --images N", "Megatron-core's models with images are not planned",
      "use --transformer-impl hf",
      [](const ModelSpec&, const StepConfig& c) { return c.run.images > 0; }},

@@ -15,10 +15,10 @@ ir::Module module_of(ModuleKind kind, ir::Module leaf) {
       return one_of({attention_core});
     case ModuleKind::norm:
       return one_of({norm1, q_norm, k_norm, q_a_norm, kv_a_norm, post_attention_norm, norm2,
-                     post_mlp_norm, final_norm});
+                     post_mlp_norm, final_norm, gated_norm});
     case ModuleKind::projection:
-      return one_of(
-          {q_proj, k_proj, v_proj, qkv_proj, q_a_proj, q_b_proj, kv_a_proj, kv_b_proj, o_proj});
+      return one_of({q_proj, k_proj, v_proj, qkv_proj, q_a_proj, q_b_proj, kv_a_proj, kv_b_proj,
+                     ba_proj, o_proj});
     case ModuleKind::mlp:
       return ir::submodule_of(leaf) == mlp ? mlp : root;
     case ModuleKind::embedding:

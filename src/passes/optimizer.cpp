@@ -98,6 +98,11 @@ bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
 /// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
 /// the trainer's are the fused ones.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
+  if (config.memory.offload == Offload::parameters) {
+    OptimizerOps ops(step);
+    append_on_host(ops, config.optimizer);
+    return;
+  }
   const bool on_host = config.optimizer.kind == Optimizer::adamw_foreach &&
                        config.runtime.kind == Runtime::pytorch && config.device.gpu != "cpu";
   append_optimizer(step, config.optimizer, on_host);
@@ -133,7 +138,11 @@ constexpr Exclusion exclusions_of_optimizer[] = {
      },
      with_shard},
     {"--optimizer muon, --shard fsdp2 or hsdp:N",
-     "torch.optim.Muon multiplies whole matrices; what DTensor makes of shards is not planned yet",
+     "DTensor multiplies shards as its own estimate of costs has it: in each Newton-Schulz "
+     "iteration "
+     "small matrices are gathered whole three times, of large ones parts are exchanged, reduced "
+     "and "
+     "gathered; which, by size and mesh, is not planned yet",
      "use --shard ddp, or --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.gathers() && c.optimizer.kind == Optimizer::muon;

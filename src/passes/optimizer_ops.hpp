@@ -86,6 +86,10 @@ void append_bitsandbytes(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_torchao_adamw_8bit(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_adafactor(OptimizerOps& ops, const OptimizerChoice& choice);
 
+/// Of tensors that are the host's (--offload parameters), and whether that is planned.
+void append_on_host(OptimizerOps& ops, const OptimizerChoice& choice);
+[[nodiscard]] bool steps_on_host(Optimizer kind);
+
 /// torch.nn.utils.clip_grad_norm_ on the gradients of the optimized tensors, before the optimizer.
 void append_clip_grad(OptimizerOps& ops);
 

@@ -5,6 +5,7 @@
 #include "ac_advisor/ir/shape.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "batch_positions.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -20,13 +21,6 @@ std::string packing_of_model(const ModelSpec& m, const StepConfig& c) {
 }
 std::string packing_with_shard(const ModelSpec&, const StepConfig& c) {
   return packing(c) + " --shard " + shard_option(c);
-}
-
-/// Positions that are no row of a rotary table made for the batch.
-bool other_positions(const ModelSpec& m) {
-  return m.position_table > 0 || m.masked_positions || m.alibi || m.measured_positions ||
-         m.position_scaled_queries || m.position_grids != model::PositionGrids::one ||
-         m.rotation == model::Rotation::table || m.rotation == model::Rotation::complex;
 }
 
 constexpr Exclusion of_packing[] = {
@@ -65,7 +59,7 @@ constexpr Exclusion of_packing[] = {
      "positions that restart are planned for rotary tables alone",
      "leave --packing out, or plan a model with Llama's positions",
      [](const ModelSpec& m, const StepConfig& c) {
-       return packs(c) && (other_positions(m) || m.no_packed_check);
+       return packs(c) && (!takes_rotary_positions(m) || m.no_packed_check);
      },
      packing_of_model},
     {"--packing DOCS --attn cudnn, efficient, math or flash1",

@@ -58,7 +58,8 @@ bool blocks_are_alike(const model::ModelSpec& spec) {
   const auto same = [](const auto& list) {
     return std::adjacent_find(list.begin(), list.end(), std::not_equal_to<>()) == list.end();
   };
-  return same(spec.window) && same(spec.unrotated_block) && same(spec.sparse_block);
+  return same(spec.window) && same(spec.unrotated_block) && same(spec.sparse_block) &&
+         same(spec.delta_block);
 }
 
 PipelineRank pipeline_rank(const StepConfig& config) {

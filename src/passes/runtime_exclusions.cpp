@@ -41,7 +41,8 @@ bool of_other_kind(const ModelSpec& m) {
   return m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side || m.interleaved_rotary ||
          m.position_table > 0 || (m.moe && m.moe->shared_intermediate > 0) || m.latent ||
          m.position_grids != model::PositionGrids::one || m.position_scaled_queries ||
-         m.attention_sinks;
+         m.attention_sinks || m.normalized_head || m.delta || m.gated_attention ||
+         m.qkv_layout == model::QkvLayout::stacked;
 }
 
 constexpr Exclusion of_trainer[] = {
@@ -121,7 +122,7 @@ constexpr Exclusion of_trainer[] = {
      }},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
      "learned positions, a shared expert, latent attention, attention sinks, positions in three "
-     "grids, queries scaled by position",
+     "grids, queries scaled by position, gated delta nets",
      "planned for PyTorch, not run by the trainer", "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained(c) && of_other_kind(m); },
      [](const ModelSpec& m, const StepConfig&) { return m.family; }},

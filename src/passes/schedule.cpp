@@ -9,14 +9,17 @@ using ir::OpId;
 
 namespace {
 
-/// Whether an op is of a backward that is written in Python: TRL's ChunkedLogProbFunction, whose
-/// tiles come and go, DTensor's loss_parallel, transformers' own of bloom and phimoe, or torchao's.
-bool of_python_function(const ir::Program& p, const ir::Op& op) {
+/// Whether what an op makes dies before its node ends. Of a backward that is written in Python:
+/// TRL's ChunkedLogProbFunction, whose tiles come and go, DTensor's loss_parallel, transformers'
+/// own of bloom and phimoe, or torchao's; of a quotient, whose two gradients are an expression
+/// each, or of a triangular solution, whose formula binds its product anew, twice.
+bool lets_go_of_its_own(const ir::Program& p, const ir::Op& op) {
   if (op.phase != ir::Phase::backward || op.forward == no_id) return false;
   const ir::OpKind kind = p.op(op.forward).kind;
   return kind == ir::OpKind::tiled_log_probs || kind == ir::OpKind::vocab_parallel_loss ||
          kind == ir::OpKind::recomputed_gelu || kind == ir::OpKind::routing_multiplier ||
-         kind == ir::OpKind::float8_linear;
+         kind == ir::OpKind::float8_linear || kind == ir::OpKind::div ||
+         kind == ir::OpKind::solve_triangular;
 }
 
 /// Whether an op is of a compiled backward, which lets go of what it was given and of what it makes
@@ -55,7 +58,7 @@ Schedule make_schedule(const StepProgram& step) {
       before_sums = i;
       while (before_sums < group_end && !reduces(p.ops[before_sums + 1].kind)) ++before_sums;
     }
-    const bool python = of_python_function(p, op);
+    const bool locals = lets_go_of_its_own(p, op);
     const bool compiled = of_compiled_unit(p, op);
     for (ir::ValueId v : p.inputs(op)) {
       const ir::ValueId root = p.root(v);
@@ -70,7 +73,7 @@ Schedule make_schedule(const StepProgram& step) {
       // Locals of a backward that is written in Python die where they are bound anew.
       const bool own = producer != no_id && p.op(producer).group == op.group;
       const bool saved = producer == no_id || p.op(producer).phase < ir::Phase::backward;
-      const bool local = (python && own) || (compiled && (own || saved));
+      const bool local = (locals && own) || (compiled && (own || saved));
       const std::size_t end = replaced || local ? i : handed ? std::max(i, before_sums) : group_end;
       OpId& last = schedule.last_use[static_cast<std::size_t>(p.value(root).storage)];
       last = std::max(last, static_cast<OpId>(end));

@@ -6,7 +6,8 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    cuda_graph_exclusions, float8_exclusions, packing_exclusions, trainer_exclusions;
+    cuda_graph_exclusions, delta_exclusions, float8_exclusions, packing_exclusions,
+    position_exclusions, trainer_exclusions;
 
 namespace {
 
@@ -23,8 +24,10 @@ const std::vector<ExclusionGroup>& exclusions() {
     std::vector<ExclusionGroup> all;
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
+    all.push_back(delta_exclusions);
     all.push_back(adapter_exclusions);
     all.push_back(packing_exclusions);
+    all.push_back(position_exclusions);
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);

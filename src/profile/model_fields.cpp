@@ -83,6 +83,9 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
   // Of a mixture of experts by its configuration (phimoe); elsewhere its family says it.
   if (m.head_bias && m.moe) fields.push_back({"head_bias", m.head_bias});
   if (m.repeats_keys) fields.push_back({"repeats_keys", m.repeats_keys});
+  if (m.unweighted_qk_norm) fields.push_back({"unweighted_qk_norm", m.unweighted_qk_norm});
+  if (m.tuned_temperature) fields.push_back({"tuned_temperature", m.tuned_temperature});
+  if (m.attention_chunk > 0) fields.push_back({"attention_chunk", m.attention_chunk});
   if (moe.input_jitter) fields.push_back({"moe.input_jitter", moe.input_jitter});
   if (moe.megatron) {
     fields.push_back({"moe.megatron.sinkhorn", moe.megatron->sinkhorn});
@@ -102,6 +105,14 @@ std::vector<Field> model_fields(const model::ModelSpec& m) {
     fields.push_back({"latent.plain_dim", m.latent->plain_dim});
     fields.push_back({"latent.rotated_dim", m.latent->rotated_dim});
     fields.push_back({"latent.value_dim", m.latent->value_dim});
+  }
+  if (m.delta) {
+    fields.push_back({"delta.key_heads", m.delta->key_heads});
+    fields.push_back({"delta.value_heads", m.delta->value_heads});
+    fields.push_back({"delta.key_dim", m.delta->key_dim});
+    fields.push_back({"delta.value_dim", m.delta->value_dim});
+    fields.push_back({"delta.taps", m.delta->taps});
+    fields.push_back({"delta_block", runs(m.delta_block)});
   }
   if (!m.unrotated_block.empty()) fields.push_back({"unrotated_block", runs(m.unrotated_block)});
   if (m.tower) {

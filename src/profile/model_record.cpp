@@ -16,6 +16,15 @@ void visit_latent(Latent& latent, Io io) {
   io("value_dim", latent.value_dim);
 }
 
+template <typename Delta, typename Io>
+void visit_delta(Delta& delta, Io io) {
+  io("key_heads", delta.key_heads);
+  io("value_heads", delta.value_heads);
+  io("key_dim", delta.key_dim);
+  io("value_dim", delta.value_dim);
+  io("taps", delta.taps);
+}
+
 template <typename Run, typename Io>
 void visit_tower_run(Run& run, Io io) {
   io("hidden", run.hidden);
@@ -89,6 +98,9 @@ void visit_later(Spec& m, Io io) {
   io("graph_digest", m.graph_digest);
   io("head_bias", m.head_bias);
   io("repeats_keys", m.repeats_keys);
+  io("unweighted_qk_norm", m.unweighted_qk_norm);
+  io("tuned_temperature", m.tuned_temperature);
+  io("attention_chunk", m.attention_chunk);
 }
 
 /// What files of version 0.1.0 do not have.
@@ -146,6 +158,10 @@ Json model_json(const model::ModelSpec& spec) {
   if (spec.hidden_divisor) out["hidden_divisor"] = *spec.hidden_divisor;
   if (spec.logits_divisor) out["logits_divisor"] = *spec.logits_divisor;
   if (!spec.unrotated_block.empty()) out["unrotated_block"] = spec.unrotated_block;
+  if (spec.delta) {
+    visit_delta(*spec.delta, [&](const char* name, auto value) { out["delta"][name] = value; });
+    out["delta_block"] = spec.delta_block;
+  }
   if (spec.tower) {
     Json groups = Json::array();
     for (const model::TensorGroup& group : spec.tower->groups)
@@ -222,6 +238,12 @@ model::ModelSpec read_model(const Json& json, const std::string& origin) {
     read_optional("logits_multiplier", spec.logits_multiplier);
     field = "unrotated_block";
     if (json.contains(field)) json[field].get_to(spec.unrotated_block);
+    if (json.contains("delta")) {
+      field = "delta";
+      visit_delta(spec.delta.emplace(),
+                  [&](const char* name, auto& member) { json["delta"].at(name).get_to(member); });
+      json.at("delta_block").get_to(spec.delta_block);
+    }
     if (json.contains("tower")) {
       field = "tower";
       model::Tower& tower = spec.tower.emplace();

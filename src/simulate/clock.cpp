@@ -7,6 +7,8 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "collective_time.hpp"
+#include "graph_pool.hpp"
+#include "host_copies.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
 
@@ -76,19 +78,29 @@ class OpTimes {
   std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;
 };
 
-/// What the host issues of a captured step: a launch for each graph, nothing for its ops.
+/// What the host issues of a captured step: a launch for each graph, nothing for its ops. What
+/// torch.compile does not record it issues op by op.
 class GraphLaunches {
  public:
-  GraphLaunches(const Device& device, CudaGraph graph) : device_(device), graph_(graph) {}
+  GraphLaunches(const ir::Program& program, const Device& device, CudaGraph graph)
+      : p_(program), device_(device), graph_(graph) {}
 
-  double seconds_before(const ir::Op& op) {
-    const bool same =
-        before_ != nullptr && (graph_ == CudaGraph::step || passes::same_segment(*before_, op));
+  [[nodiscard]] bool of_compiler() const { return !p_.compiled.empty(); }
+
+  double seconds_before(const ir::Op& op, double alone) {
+    if (of_compiler() && !is_recorded(p_, op)) return alone;
+    const bool same = before_ != nullptr && (graph_ == CudaGraph::step || together(*before_, op));
     before_ = &op;
     return same ? 0.0 : device_.graph_launch_seconds;
   }
 
  private:
+  [[nodiscard]] bool together(const ir::Op& a, const ir::Op& b) const {
+    if (!of_compiler()) return passes::same_segment(a, b);
+    return (a.phase < Phase::backward) == (b.phase < Phase::backward);
+  }
+
+  const ir::Program& p_;
   const Device& device_;
   CudaGraph graph_;
   const ir::Op* before_ = nullptr;
@@ -124,59 +136,6 @@ class Collectives {
   };
   std::vector<Interval> running_;
   std::size_t next_ = 0;
-};
-
-/// Copies between the device and pinned host memory, on a stream of their own: TRL 1.16's
-/// OffloadActivations (trl/models/activation_offloading.py).
-class HostCopies {
- public:
-  HostCopies(const ir::Program& p, const Device& d)
-      : p_(p),
-        bandwidth_(d.host_bandwidth * d.host_copy_bandwidth),
-        left_(p.storages.size(), 0.0),
-        read_(p.storages.size(), -1.0) {}
-
-  /// After what the compute stream has been given: s1.wait_stream(s0).
-  void to_host(const ir::Op& op, double issued, double compute) {
-    const ir::ValueId v = p_.input(op, 0);
-    end_ = std::max({issued, end_, compute}) + seconds(v);
-    left_[at(v)] = end_;
-  }
-  /// When it is there.
-  double from_host(const ir::Op& op, double issued) {
-    const ir::ValueId v = p_.output(op, 0);
-    read_[at(v)] = 0;
-    return end_ = std::max(issued, end_) + seconds(v);
-  }
-  /// A `hold` in front of a free. What was copied to the host goes when the copy is done, and the
-  /// compute stream waits for that; further copies wait until a tensor that came back was read.
-  /// Returns what the compute stream waits for.
-  double freed(const ir::Op& op) {
-    double wait = 0;
-    for (const ir::ValueId v : p_.inputs(op)) {
-      wait = std::max(wait, std::exchange(left_[at(v)], 0.0));
-      if (read_[at(v)] >= 0) end_ = std::max(end_, read_[at(v)]);
-    }
-    return wait;
-  }
-  void read(const ir::Op& op, double compute) {
-    for (const ir::ValueId v : p_.inputs(op))
-      if (read_[at(v)] >= 0) read_[at(v)] = compute;
-  }
-
- private:
-  [[nodiscard]] std::size_t at(ir::ValueId v) const {
-    return static_cast<std::size_t>(p_.storage_of(v));
-  }
-  [[nodiscard]] double seconds(ir::ValueId v) const {
-    return static_cast<double>(p_.bytes(v)) / bandwidth_;
-  }
-
-  const ir::Program& p_;
-  double bandwidth_;
-  double end_ = 0;            ///< of the last copy, or of what the next one waits for
-  std::vector<double> left_;  ///< by storage: when its copy to the host is done; 0: not under way
-  std::vector<double> read_;  ///< by storage that came back: when it was last read; -1: others
 };
 
 struct Clocks {
@@ -216,13 +175,14 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const
 StepTime walk_time(const passes::StepProgram& step, const Device& device, const Run& run,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
-  GraphLaunches launches(device, graph);
+  GraphLaunches launches(p, device, graph);
   OpTimes times(p, device, run);
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
+  std::optional<ShardCopies> shards;
   StepTime time;
   Clocks t;
-  if (graph == CudaGraph::off) t.host = device.step_seconds;
+  if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;
@@ -242,13 +202,24 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     if (!collective)
       for (ir::ValueId v : p.inputs(op))
         wait = std::max(wait, ready[static_cast<std::size_t>(p.storage_of(v))]);
-    if (op.phase == Phase::optimizer) wait = std::max(wait, t.communication);
+    if (op.phase == Phase::optimizer)
+      wait = std::max({wait, t.communication, shards ? shards->left() : 0.0});
     const OpTime cost = times(op);
     if (op.kind == OpKind::send_recv) {  // what it waits for is other ranks: pipeline_time's
       t.host += cost.host;
       continue;
     }
-    t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op);
+    t.host += graph == CudaGraph::off ? cost.host : launches.seconds_before(op, cost.host);
+    if (is_shard_copy(op)) {
+      if (!shards) shards.emplace(p, device);
+      if (op.kind == OpKind::copy_from_host)
+        shards->from_host(op, std::max(t.host, t.gathered));
+      else
+        shards->to_host(op, std::max(t.host, t.communication));
+      // A sum on the host waits for what is added (foreach_reduce, non_blocking).
+      if (op.kind == OpKind::copy_to_host && next > 1) t.host = std::max(t.host, shards->left());
+      continue;
+    }
     if (op.kind == OpKind::copy_to_host) {
       if (!copies) copies.emplace(p, device);
       copies->to_host(op, t.host, t.compute);
@@ -265,7 +236,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
       // others read what the compute stream has just made.
       const bool early = op.kind == OpKind::all_gather && op.phase != Phase::optimizer;
-      const double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
+      double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
+      if (shards) begin = std::max(begin, early ? shards->arrived() : shards->left());
       t.communication = begin + cost.device.alone;
       collectives.add(begin, t.communication);
       if (early) {
@@ -299,6 +271,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.beside += cost.device.beside;
     }
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
+    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0)
+      t.host = t.compute = std::max(t.compute, t.host) + seconds;
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

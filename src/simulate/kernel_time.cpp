@@ -42,6 +42,7 @@ bool iterates(OpKind kind) {
     case OpKind::copy_part:
     case OpKind::pow:
     case OpKind::exp:
+    case OpKind::exp_of:
     case OpKind::cat:
     case OpKind::silu:
     case OpKind::gelu_tanh:

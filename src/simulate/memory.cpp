@@ -13,12 +13,14 @@ std::int64_t allocated_size(std::int64_t bytes, bool round_to_512) {
 
 std::int64_t storage_bytes(const ir::Program& program, ir::StorageId storage,
                            const MemoryModel& model) {
+  if (model.pool && model.pool->storages[static_cast<std::size_t>(storage)]) return 0;
   if (model.blocks) return model.blocks->storages[static_cast<std::size_t>(storage)];
   return allocated_size(program.storage(storage).bytes, model.round_to_512);
 }
 
 std::int64_t scratch_bytes(const ir::Program& program, ir::OpId op, const MemoryModel& model) {
   if (!model.workspaces) return 0;
+  if (model.pool && model.pool->ops[static_cast<std::size_t>(op)]) return 0;
   if (model.blocks) return model.blocks->scratch[static_cast<std::size_t>(op)];
   return allocated_size(ir::workspace_bytes(program, program.op(op), model.target),
                         model.round_to_512);
@@ -26,6 +28,10 @@ std::int64_t scratch_bytes(const ir::Program& program, ir::OpId op, const Memory
 
 std::int64_t cublas_bytes(const MemoryModel& model) {
   if (!model.workspaces) return 0;
+  // The workspaces are the graphs' own; outside is the generator's state that they read: a seed and
+  // an offset, registered with them (ATen/cuda/CUDAGeneratorImpl.h, v2.11: seed_extragraph_).
+  constexpr std::int64_t registered_generator = 2 * 512;
+  if (model.pool) return registered_generator;
   return model.blocks ? model.blocks->cublas_workspace : model.cublas_workspace;
 }
 

@@ -12,19 +12,23 @@ namespace ac_advisor::simulate {
 namespace {
 
 /// The stream that such an op's outputs are allocated on, where it is not their storage's: FSDP2's
-/// reductions, and TRL's s1, on which --offload activations brings tensors back.
-std::optional<int> output_stream(ir::OpKind kind) {
-  switch (kind) {
+/// reductions, and TRL's s1, on which --offload activations brings tensors back. (Shards come back
+/// on the stream of all-gather's copy-in, which is their storage's.)
+std::optional<int> output_stream(const ir::Op& op) {
+  switch (op.kind) {
     case ir::OpKind::reduce_scatter_copy_in:
       return 0;
     case ir::OpKind::reduce_scatter:
       return 2;
     case ir::OpKind::copy_from_host:
-      return 3;
+      return op.module.leaf == ir::Module::fsdp ? 1 : 3;
     default:
       return std::nullopt;
   }
 }
+
+/// Segments of one stream serve no other, as those of a CUDA graph's pool do.
+constexpr int pool_stream = 7;
 
 using Handle = CachingAllocator::Handle;
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
@@ -74,7 +78,9 @@ class Steps {
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
     make_masters();
     if (m_.target.trainer) use_cublas(0);
+    warms_up_ = m_.pool != nullptr;
     walk();
+    warms_up_ = false;
     result.first_step_peak = result.rebuilding_peak = allocator_.peak_allocated();
     release_survivors();
     if (buckets_.empty()) {
@@ -135,11 +141,14 @@ class Steps {
   }
 
   /// getCurrentCUDABlasHandle (aten/src/ATen/cuda/CublasHandlePool.cpp): a workspace for each
-  /// handle and stream, kept from its first use on.
+  /// handle and stream, kept from its first use on; a recorded graph's goes with it, and the next
+  /// one has its memory (torch/_inductor/cudagraph_trees.py: clear_cublas_manager).
   void use_cublas(std::size_t thread) {
+    if (m_.pool) thread = 0;
     if (!m_.workspaces || has_cublas_[thread]) return;
     has_cublas_[thread] = true;
-    blocks_.cublas_workspace += allocator_.size(request(m_.cublas_workspace / handles_, ir::no_id));
+    blocks_.cublas_workspace += allocator_.size(
+        request(m_.cublas_workspace / handles_, ir::no_id, m_.pool ? pool_stream : 0));
   }
 
   /// PowerSGD's callbacks run each on the next of PyTorch's 32 pooled streams
@@ -197,13 +206,18 @@ class Steps {
 
   void use_scratch(std::size_t op) {
     if (scratch_[op] == 0) return;
-    const Handle handle = request(scratch_[op], ir::no_id);
+    const Handle handle = request(scratch_[op], ir::no_id, stream_of_op(op));
     blocks_.scratch[op] = allocator_.size(handle);
     give_back(handle, ir::no_id);
   }
 
-  Handle request(std::int64_t bytes, ir::StorageId s) {
-    const int stream = s == ir::no_id ? 0 : stream_of(s);
+  [[nodiscard]] int stream_of_op(std::size_t op) const {
+    return m_.pool && m_.pool->ops[op] ? pool_stream : 0;
+  }
+
+  /// Where there is no storage, on stream `other`.
+  Handle request(std::int64_t bytes, ir::StorageId s, int other = 0) {
+    const int stream = s == ir::no_id ? other : stream_of(s);
     const Handle handle = allocator_.allocate(bytes, stream);
     if (observer_) observer_(allocator_, {s, op_, handle, bytes, stream, false});
     return handle;
@@ -229,9 +243,11 @@ class Steps {
                                                              : 0;
     }
     for (const ir::Op& op : p_.ops)
-      if (const auto stream = output_stream(op.kind))
+      if (const auto stream = output_stream(op))
         for (ir::ValueId v : p_.outputs(op))
           stream_[static_cast<std::size_t>(p_.storage_of(v))] = *stream;
+    for (std::size_t s = 0; m_.pool && s < stream_.size(); ++s)
+      if (m_.pool->storages[s]) stream_[s] = pool_stream;
     for (ir::ValueId v : step_.in_line) stream_[static_cast<std::size_t>(p_.storage_of(v))] = 0;
   }
   /// Those of DistributedDataParallel: what is all-reduced in backward and stays.
@@ -299,7 +315,11 @@ class Steps {
       op_ = static_cast<ir::OpId>(i);
       if (reduces_again_ && !states_made_ && op_ == step_.micro_begin[1]) rebuild_buckets();
       if (!states_made_ && reads_new_state(op)) make_all_states();
-      for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
+      // Graphs are recorded from the second step on; the first reads what it is given in place.
+      const bool in_place = warms_up_ && op.kind == ir::OpKind::clone && stream_of_op(i) != 0 &&
+                            stream_of(p_.storage_of(p_.input(op, 0))) == 0;
+      if (!in_place)
+        for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
       if (m_.target.engine && of_engine(op)) {
@@ -336,6 +356,7 @@ class Steps {
   const ir::Program& p_;
   const passes::StepProgram& step_;
   bool states_made_ = false;
+  bool warms_up_ = false;  ///< before CUDA graphs are recorded
   const passes::Schedule& s_;
   const MemoryModel& m_;
   std::int64_t handles_;

@@ -77,14 +77,19 @@ bool says(const std::string& text, std::initializer_list<const char*> parts) {
 StepConfig plain(const std::string& target) {
   StepConfig c;
   if (target == "megatron") c.memory.kernels = Kernels::fused;
+  if (target == "torchtune") {
+    c.memory.loss = LossKind::chunked_logits;
+    c.memory.chunk_tokens = 8;
+  }
   return c;
 }
 
 }  // namespace
 
 TEST_CASE("every target stamps its version and takes a plain setting") {
-  CHECK(advise::export_targets() ==
-        std::vector<std::string>{"automodel", "deepspeed", "hf", "megatron", "torchtitan"});
+  CHECK(advise::export_targets() == std::vector<std::string>{"automodel", "deepspeed", "hf",
+                                                             "megatron", "torchtitan",
+                                                             "torchtune"});
   for (const std::string& target : advise::export_targets()) {
     const auto result = advise::export_setting(target, llama_8b(), plain(target));
     CHECK(result.target == target);
@@ -122,7 +127,8 @@ TEST_CASE("what no framework has is refused by all") {
     CHECK(says(error(target, llama_8b(), c), {"--ema"}));
     c = plain(target);
     c.optimizer.in_backward = true;
-    CHECK(says(error(target, llama_8b(), c), {"--optimizer-in-backward"}));
+    if (target != "torchtune")
+      CHECK(says(error(target, llama_8b(), c), {"--optimizer-in-backward"}));
     c = plain(target);
     c.layout.world = 8;
     c.layout.shard = Sharding::ddp;
@@ -607,4 +613,63 @@ TEST_CASE("SFTTrainer's settings are exported with its LM head alone, adapters a
   c.memory.loss = LossKind::tiled;
   c.runtime.framework = "hf";
   CHECK_THROWS_AS(exported("hf", llama_1b(), c), UserError);
+}
+
+TEST_CASE("torchtune's recipes are exported in its YAML's own keys") {
+  StepConfig c = plain("torchtune");
+  c.memory.ac = AcMode::full;
+  CHECK(says(exported("torchtune", llama_8b(), c),
+             {"over a configuration of full_finetune_single_device",
+              "_component_: torchtune.models.llama3_1.llama3_1_8b",
+              "torchtune.modules.loss.CEWithChunkedOutputLoss\n  num_output_chunks: 8",
+              "torch.optim.AdamW\n  fused: True", "enable_activation_checkpointing: True",
+              "clip_grad_norm: null", "dtype: bf16"}));
+  c.layout.world = 8;
+  c.layout.shard = Sharding::fsdp2;
+  c.memory.offload = Offload::parameters;
+  CHECK(says(exported("torchtune", llama_8b(), c),
+             {"full_finetune_distributed", "fsdp_cpu_offload: True", "--nproc_per_node 8"}));
+  c.memory.offload = Offload::none;
+  c.adapters.rank = 16;
+  c.adapters.dtype = DType::bf16;
+  c.adapters.targets = "q_proj,o_proj";
+  CHECK(says(exported("torchtune", llama_1b(), c),
+             {"lora_finetune_distributed", "torchtune.models.llama3_2.lora_llama3_2_1b",
+              "lora_attn_modules: ['q_proj', 'output_proj']", "apply_lora_to_mlp: False",
+              "lora_rank: 16\n  lora_alpha: 32"}));
+  c.adapters.targets = "q_proj,up_proj";
+  CHECK(says(error("torchtune", llama_1b(), c), {"--lora-targets", "name all three"}));
+  c.adapters.targets = "q_proj";
+  c.adapters.dtype = DType::f32;
+  CHECK(says(error("torchtune", llama_1b(), c), {"--lora-dtype bf16"}));
+}
+
+TEST_CASE("what torchtune's recipes lack is refused with the way out") {
+  const StepConfig c = plain("torchtune");
+  StepConfig other = c;
+  other.memory.loss = LossKind::ce;
+  CHECK(says(error("torchtune", llama_8b(), other), {"--output-dtype fp32"}));
+  other = c;
+  other.layout.world = 8;
+  other.layout.shard = Sharding::ddp;
+  CHECK(says(error("torchtune", llama_8b(), other), {"--shard ddp", "use --shard fsdp2"}));
+  other = c;
+  other.memory.ac = AcMode::selective;
+  CHECK(says(error("torchtune", llama_8b(), other), {"--ac selective", "full or every:K"}));
+  other = c;
+  other.memory.kernels = Kernels::compiled;
+  CHECK(says(error("torchtune", llama_8b(), other), {"the loss's chunks"}));
+  CHECK(says(error("hf", llama_8b(), c), {"--loss chunked-logits:8", "export to torchtune"}));
+}
+
+TEST_CASE("shards on the host are exported where FSDP2's policy, or DeepSpeed's, has a key") {
+  StepConfig c = eight_ranks(Sharding::fsdp2);
+  c.memory.offload = Offload::parameters;
+  CHECK(says(exported("hf", llama_8b(), c), {"fsdp_offload_params: true"}));
+  CHECK(says(exported("deepspeed", llama_8b(), c), {"\"offload_param\"", "\"offload_optimizer\""}));
+  CHECK(says(error("automodel", llama_8b(), c), {"--offload parameters", "export to torchtitan"}));
+  c.precision.param_dtype = c.precision.reduce_dtype = DType::f32;
+  CHECK(says(exported("torchtitan", llama_8b(), c), {"enable_cpu_offload = true"}));
+  c.memory.offload = Offload::none;
+  CHECK_FALSE(says(exported("torchtitan", llama_8b(), c), {"enable_cpu_offload"}));
 }

@@ -15,6 +15,7 @@ inline nlohmann::json small_config(const std::string& model_type) {
                         {"num_attention_heads", 4}, {"num_key_value_heads", 2},
                         {"vocab_size", 512}};
   if (model_type == "opt") config["ffn_dim"] = 160;
+  if (model_type == "llama4_text") config["intermediate_size_mlp"] = 192;
   if (model_type == "gptj") config["rotary_dim"] = 8;
   if (model_type == "deepseek_v2") config["num_experts_per_tok"] = 2;
   return config;

@@ -107,8 +107,8 @@ TEST_CASE("what is printed is read back") {
 
 TEST_CASE("every framework has a preset, and an option by hand wins over it") {
   const auto names = options::framework_names();
-  for (const char* name :
-       {"hf", "hf-trainer", "trl", "liger", "automodel", "torchtitan", "megatron", "deepspeed"}) {
+  for (const char* name : {"hf", "hf-trainer", "trl", "torchtune", "liger", "automodel",
+                           "torchtitan", "megatron", "deepspeed"}) {
     CAPTURE(name);
     REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
     const OptionList framework = {{"--framework", name}};
@@ -122,6 +122,20 @@ TEST_CASE("every framework has a preset, and an option by hand wins over it") {
     CHECK(resolve(with(framework, {{"--optimizer", "sgd"}})).optimizer.kind == Optimizer::sgd);
     CHECK(ac_option(resolve(with(framework, {{"--ac", "every:2"}}))) == "every:2");
   }
+}
+
+TEST_CASE("torchtune's recipes are its preset, adapters in the base's dtype") {
+  const StepConfig c = resolve(with(eight_ranks, {{"--framework", "torchtune"}, {"--lora", "8"}}));
+  CHECK(loss_option(c) == "chunked-logits:8");
+  CHECK(c.layout.shard == Sharding::fsdp2);
+  CHECK(c.memory.ac == AcMode::full);
+  CHECK_FALSE(c.memory.hold_output);
+  CHECK(c.precision.reduce_dtype == DType::bf16);
+  CHECK(c.adapters.dtype == DType::bf16);
+  CHECK(c.adapters.targets == "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj");
+  CHECK(c.adapters.input_grads == InputGrads::off);
+  // PEFT's are fp32 where nobody says otherwise.
+  CHECK(resolve({{"--lora", "8"}}).adapters.dtype == DType::f32);
 }
 
 TEST_CASE("the order of options does not let the preset win") {

@@ -224,6 +224,70 @@ TEST_CASE("bloom, falcon, gptj, phimoe: the published parameters") {
                          {"lm_head_bias", true}}) == 41'873'153'344);  // Phi-3.5-MoE
 }
 
+TEST_CASE("llama4 and baichuan: the published parameters, and those of transformers' modules") {
+  const auto count = [](const char* family, nlohmann::json fields) {
+    fields["model_type"] = family;
+    return model::parameter_count(parse(fields));
+  };
+  nlohmann::json text{{"hidden_size", 5120},           {"intermediate_size", 8192},
+                      {"num_hidden_layers", 48},       {"num_attention_heads", 40},
+                      {"num_key_value_heads", 8},      {"vocab_size", 202048},
+                      {"intermediate_size_mlp", 16384}};
+  CHECK(count("llama4_text", text) == 107'769'861'120);  // Llama-4-Scout's decoder
+  const nlohmann::json vision{
+      {"hidden_size", 1408}, {"image_size", 336}, {"vision_output_dim", 4096}};
+  // with its encoder and adapter, 850,960,896, and the projector, 4096 x 5120
+  CHECK(count("llama4", {{"text_config", text}, {"vision_config", vision}}) == 108'641'793'536);
+  CHECK(count("llama4", {{"text_config", text}}) == 108'225'039'360);  // the class's own encoder
+  text["num_local_experts"] = 128;
+  text["interleave_moe_layer_step"] = 2;
+  CHECK(count("llama4_text", text) == 400'711'848'960);  // Llama-4-Maverick's
+  // One block of four with six experts, counted from the modules on the meta device.
+  CHECK(count("llama4_text", {{"hidden_size", 64},
+                              {"intermediate_size", 160},
+                              {"num_hidden_layers", 4},
+                              {"num_attention_heads", 4},
+                              {"num_key_value_heads", 2},
+                              {"vocab_size", 512},
+                              {"head_dim", 16},
+                              {"intermediate_size_mlp", 192},
+                              {"num_local_experts", 6},
+                              {"moe_layers", {2}}}) == 441'280);
+  nlohmann::json baichuan{{"hidden_size", 4096},
+                          {"intermediate_size", 11008},
+                          {"num_hidden_layers", 32},
+                          {"num_attention_heads", 32},
+                          {"vocab_size", 125696}};
+  CHECK(count("baichuan", baichuan) == 7'505'973'248);  // Baichuan2-7B
+  baichuan["vocab_size"] = 64000;
+  CHECK(count("baichuan", baichuan) == 7'000'559'616);  // Baichuan-7B
+}
+
+TEST_CASE("qwen3_next: the published parameters, and transformers' of other sizes") {
+  nlohmann::json config{{"model_type", "qwen3_next"}, {"hidden_size", 2048},
+                        {"intermediate_size", 5120},  {"num_hidden_layers", 48},
+                        {"num_attention_heads", 16},  {"num_key_value_heads", 2},
+                        {"vocab_size", 151936}};
+  CHECK(model::parameter_count(parse(config)) == 79'674'391'296);  // Qwen3-Next-80B-A3B
+  config["num_hidden_layers"] = 4;
+  config["intermediate_size"] = 5632;
+  config["num_experts"] = 64;
+  CHECK(model::parameter_count(parse(config)) == 1'569'188'928);
+  config.update({{"num_hidden_layers", 3},
+                 {"hidden_size", 1024},
+                 {"num_attention_heads", 8},
+                 {"head_dim", 128},
+                 {"linear_num_value_heads", 16},
+                 {"linear_key_head_dim", 64},
+                 {"linear_value_head_dim", 96},
+                 {"num_experts", 16},
+                 {"num_experts_per_tok", 4},
+                 {"mlp_only_layers", {0}},
+                 {"layer_types", {"linear_attention", "full_attention", "linear_attention"}},
+                 {"vocab_size", 32000}});
+  CHECK(model::parameter_count(parse(config)) == 153'753'088);
+}
+
 TEST_CASE("a count beyond 64 bits is an error, not a number") {
   model::ModelSpec spec;
   spec.name = "enormous";

@@ -14,16 +14,17 @@ using test::small_config;
 using Windows = std::vector<std::int64_t>;
 
 TEST_CASE("the families are listed in alphabetical order") {
-  CHECK(
-      model::known_families() ==
-      std::vector<std::string>{
-          "bloom",         "cohere",   "cohere2",         "deepseek_v2", "deepseek_v3", "falcon",
-          "gemma",         "gemma2",   "gemma3_text",     "glm",         "glm4",        "glm4_moe",
-          "gpt2",          "gpt_neox", "gpt_oss",         "gptj",        "granite",     "internlm2",
-          "llama",         "minicpm",  "ministral3",      "mistral",     "mixtral",     "nemotron",
-          "olmo2",         "olmo3",    "olmoe",           "opt",         "phi",         "phi3",
-          "phimoe",        "qwen2",    "qwen2_5_vl_text", "qwen2_moe",   "qwen3",       "qwen3_moe",
-          "qwen3_vl_text", "smollm3",  "stablelm",        "starcoder2"});
+  CHECK(model::known_families() ==
+        std::vector<std::string>{
+            "baichuan",    "bloom",    "cohere",     "cohere2",    "deepseek_v2",
+            "deepseek_v3", "falcon",   "gemma",      "gemma2",     "gemma3_text",
+            "glm",         "glm4",     "glm4_moe",   "gpt2",       "gpt_neox",
+            "gpt_oss",     "gptj",     "granite",    "internlm2",  "llama",
+            "llama4_text", "minicpm",  "ministral3", "mistral",    "mixtral",
+            "nemotron",    "olmo2",    "olmo3",      "olmoe",      "opt",
+            "phi",         "phi3",     "phimoe",     "qwen2",      "qwen2_5_vl_text",
+            "qwen2_moe",   "qwen3",    "qwen3_moe",  "qwen3_next", "qwen3_vl_text",
+            "smollm3",     "stablelm", "starcoder2"});
 }
 
 TEST_CASE("every family reads its smallest configuration") {
@@ -41,13 +42,15 @@ TEST_CASE("every family reads its smallest configuration") {
       continue;
     }
     const std::int64_t rotated = spec.latent ? spec.latent->rotated_dim : spec.head_dim;
-    CHECK(spec.rotary_dim == rotated / (family == "glm4_moe" ? 2 : 1));
+    const std::int64_t share = family == "glm4_moe" ? 2 : family == "qwen3_next" ? 4 : 1;
+    CHECK(spec.rotary_dim == rotated / share);
     CHECK(spec.activation ==
           (family.starts_with("gemma") ? Activation::gelu_tanh : Activation::silu));
     CHECK(spec.tied_embeddings ==
           (family.starts_with("gemma") || family == "smollm3" || family == "minicpm"));
     CHECK(spec.moe.has_value() == (family.ends_with("moe") || family == "mixtral" ||
-                                   family == "gpt_oss" || family.starts_with("deepseek")));
+                                   family == "gpt_oss" || family == "qwen3_next" ||
+                                   family.starts_with("deepseek")));
     const bool wider_eps = family == "phi3" || family == "mixtral" || family == "glm4_moe" ||
                            family == "gpt_oss" || family == "ministral3" ||
                            family == "qwen2_5_vl_text" || family.starts_with("olmo");
@@ -259,6 +262,32 @@ TEST_CASE("rope_theta: transformers 5's rope_parameters, the older field, the de
   CHECK(parse(config).rope_theta == 500000.0);
   config["rope_parameters"] = {{"rope_theta", 2e6}, {"rope_type", "default"}};
   CHECK(parse(config).rope_theta == 2e6);
+}
+
+TEST_CASE(
+    "qwen3_next has gated delta nets in all blocks but every fourth, or as layer_types says") {
+  auto config = small_config("qwen3_next");
+  auto spec = parse(config);
+  CHECK(spec.delta == model::DeltaNet{16, 32, 128, 128, 4});
+  CHECK(spec.delta_block == std::vector<bool>{true, true, true, false});
+  CHECK(spec.gated_attention);
+  CHECK(spec.moe->normalize_top_k);
+  config["full_attention_interval"] = 2;
+  config["linear_num_key_heads"] = 8;
+  spec = parse(config);
+  CHECK(spec.delta_block == std::vector<bool>{true, false, true, false});
+  CHECK(spec.delta->key_heads == 8);
+  config["layer_types"] = {"full_attention", "full_attention", "linear_attention",
+                           "full_attention"};
+  CHECK(parse(config).delta_block == std::vector<bool>{false, false, true, false});
+  config["layer_types"] = std::vector<std::string>(4, "full_attention");
+  CHECK_FALSE(parse(config).delta.has_value());
+  config["layer_types"][1] = "sliding_attention";
+  CHECK(error_of(config).find("has the entry \"sliding_attention\"") != std::string::npos);
+  config = small_config("qwen3_next");
+  config["linear_num_key_heads"] = 5;
+  CHECK(error_of(config).find("\"linear_num_key_heads\": 5 does not divide the 32 heads") !=
+        std::string::npos);
 }
 
 TEST_CASE("mixtral's experts are as wide as its MLP, qwen3_moe says how wide and where") {
@@ -509,6 +538,79 @@ TEST_CASE("phimoe chooses two experts, whatever is asked for") {
   CHECK(spec.moe->input_jitter);
   config["num_experts_per_tok"] = 4;
   CHECK(error_of(config).find("expected 2") != std::string::npos);
+}
+
+TEST_CASE("llama4: each fourth block is not rotated and sees all, the others chunks") {
+  auto config = small_config("llama4_text");
+  auto spec = parse(config);
+  CHECK(spec.attention_chunk == 8192);
+  CHECK(spec.window == Windows{8192, 8192, 8192, 0});
+  CHECK(spec.unrotated_block == std::vector<bool>{false, false, false, true});
+  CHECK(spec.sparse_block == std::vector<bool>(4, true));
+  CHECK(spec.moe->experts == 16);
+  CHECK(spec.moe->intermediate == 160);
+  CHECK(spec.moe->shared_intermediate == 160);
+  CHECK(spec.intermediate == 192);  // of dense blocks
+  CHECK(spec.unweighted_qk_norm);
+  CHECK(spec.tuned_temperature);
+  config["no_rope_layers"] = nlohmann::json::array();  // as published: none are listed
+  CHECK(parse(config) == spec);
+  config["no_rope_layers"] = {0, 1, 1, 1};
+  config["interleave_moe_layer_step"] = 2;
+  config["attention_chunk_size"] = 16;
+  config["use_qk_norm"] = false;
+  config["attn_temperature_tuning"] = false;
+  spec = parse(config);
+  CHECK(spec.window == Windows{0, 16, 16, 16});
+  CHECK(spec.sparse_block == std::vector<bool>{false, true, false, true});
+  CHECK_FALSE(spec.unweighted_qk_norm);
+  CHECK_FALSE(spec.tuned_temperature);
+  config["moe_layers"] = {2};
+  CHECK(parse(config).sparse_block == std::vector<bool>{false, false, true, false});
+  config["moe_layers"] = nlohmann::json::array();
+  CHECK_FALSE(parse(config).moe.has_value());
+  config["layer_types"] = {"chunked_attention", "full_attention", "full_attention",
+                           "full_attention"};
+  CHECK(parse(config).window == Windows{16, 0, 0, 0});
+  config["layer_types"][1] = "sliding_attention";
+  CHECK(error_of(config).find("known: \"full_attention\", \"chunked_attention\"") !=
+        std::string::npos);
+  config.erase("layer_types");
+  config["moe_layers"] = {-1};
+  CHECK(error_of(config).find("indices of blocks from 0 to 3") != std::string::npos);
+  config.erase("moe_layers");
+  config["attention_chunk_size"] = nullptr;
+  CHECK(error_of(config).find("transformers makes no masks") != std::string::npos);
+}
+
+TEST_CASE("llama4's wrapper: its decoder, and its encoder with adapter and projector") {
+  const nlohmann::json config{{"model_type", "llama4"},
+                              {"text_config", small_config("llama4_text")},
+                              {"vision_config", {{"hidden_size", 1408}, {"image_size", 336}}}};
+  const auto spec = parse(config);
+  CHECK(spec.family == "llama4_text");
+  REQUIRE(spec.tower);
+  CHECK(spec.tower->encoder == "llama4_vision_model");
+}
+
+TEST_CASE("baichuan: the second release divides the head's rows, the larger models are refused") {
+  auto config = small_config("baichuan");
+  config.erase("num_key_value_heads");
+  auto spec = parse(config);
+  CHECK(spec.kv_heads == 4);
+  CHECK(spec.normalized_head);
+  CHECK(spec.qkv_layout == model::QkvLayout::stacked);
+  CHECK(spec.reading.warnings.front().find("transformers 5.23 has no code for baichuan") == 0);
+  config["vocab_size"] = 64000;  // of Baichuan-7B
+  CHECK_FALSE(parse(config).normalized_head);
+  config["model_max_length"] = 4096;
+  CHECK(error_of(config).find("(ALiBi)") != std::string::npos);
+  config["max_position_embeddings"] = 4096;
+  CHECK(error_of(config) == "");
+  config["z_loss_weight"] = 0.0001;
+  CHECK(error_of(config).find("\"z_loss_weight\"") != std::string::npos);
+  config["z_loss_weight"] = 0;
+  CHECK(error_of(config) == "");
 }
 
 TEST_CASE("qwen's wrappers: decoder and encoder, nested or flat") {

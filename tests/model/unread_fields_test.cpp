@@ -117,7 +117,7 @@ TEST_CASE("a neutral value of such a field changes nothing, and is listed") {
 
 TEST_CASE("--as takes no model_type that is known to be something else") {
   // What 0.1.0 planned as llama: 2.6 of 15.7 B parameters, an encoder, …
-  for (const char* type : {"dbrx", "deepseek_v32", "llama4_text", "codegen", "bert", "t5", "mamba",
+  for (const char* type : {"dbrx", "deepseek_v32", "gemma3n_text", "codegen", "bert", "t5", "mamba",
                            "persimmon", "qwen3_vl_moe_text"}) {
     CAPTURE(type);
     CHECK(contains(error_of(small_config(type), "llama"), "modelling code of its own for"));

@@ -5,6 +5,7 @@
 The step is emulated_peaks.py's; each block, with its checkpoint around it, is compiled by itself with full graphs, and
 FSDP2's hooks are around that (torchtitan: models/llama3/infra/parallelize.py). `compile_unit: model` compiles the model
 with its loss as one graph, checkpoints inside it, as `torch.compile(model)` does; its loss is a part of its forward.
+`block_modes` is what `--ac budget:SIZE` chose for each block: a memory budget is then set while its own backend compiles.
 Inductor generates its kernels and Triton assembles them; their launches are counted, nothing runs. Benchmarking is off,
 so no choice depends on a time.
 """
@@ -14,6 +15,9 @@ import sys
 import torch
 import torch._functorch.config
 import torch._inductor.config
+from torch._inductor import cudagraph_trees
+from torch._inductor.compile_fx import compile_fx
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 
 import emulated_peaks
 import training_step
@@ -23,6 +27,9 @@ FSDP8 = {"shard": "fsdp2", "world": 8}
 BUDGETS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
 MODELS = ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers", "gemma_7b_4layers",
           "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers", "phi3_mini_4layers")
+# Blocks of other kinds than Llama's: fused projections, LayerNorm, plain MLPs, side by side, neighbours rotated.
+OTHERS = ("phi3_mini_4layers", "pythia_14b_4layers", "stablelm2_16b_4layers", "aya_8b_4layers", "glm_9b_4layers",
+          "minitron_4b_4layers", "gpt2_12layers_undropped", "opt_13b_4layers_undropped", "phi2_4layers_undropped")
 
 
 def all_cases():
@@ -54,7 +61,49 @@ def all_cases():
             yield case(model, 2, 2048, ac, kernels="compiled")
     for model in ("small_llama", "tiny_llama"):
         yield case(model, 2, 512, "none", kernels="compiled")
+    for size, modes in (("57GB", "memory-budget:0.66 " + 15 * "none "),
+                        ("46GB", 6 * "full " + 10 * "memory-budget:0.66 "),
+                        ("43GB", 5 * "full " + 11 * "selective "),
+                        ("40GB", 16 * "memory-budget:0.09 ")):
+        yield case("llama1b", 8, 2048, f"budget:{size}", kernels="compiled", block_modes=modes.strip())
+    yield from other_blocks()
+    yield from under_autocast()
     yield from whole_models()
+
+
+def other_blocks():
+    for model in OTHERS:
+        seq = 1024 if model.startswith("gpt2") else 2048
+        for ac in ("none", "full", "memory-budget:0.5"):
+            if model not in MODELS or ac == "memory-budget:0.5":
+                yield case(model, 2, seq, ac, kernels="compiled")
+        yield case(model, 3, 1000, "none", kernels="compiled")
+        yield case(model, 2, seq, "none", kernels="compiled", **FSDP8)
+    for model in ("pythia_14b_4layers", "qwen3_06b_4layers"):
+        yield case(model, 2, 2048, "full", kernels="compiled", shard="ddp", world=8)
+    for ac in ("none", "memory-budget:0.5"):  # with dropout
+        yield case("opt_13b_4layers", 2, 2048, ac, kernels="compiled")
+    yield case("opt_13b_4layers", 3, 1000, "none", kernels="compiled")
+    for model, batch, seq in (("gemma3_1b_6layers", 2, 2048), ("olmo3_7b_4layers", 1, 4096)):  # with windows' masks
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, batch, seq, ac, kernels="compiled")
+        yield case(model, batch, seq, "none", kernels="compiled", **FSDP8)
+    yield case("gemma3_1b_6layers", 3, 1000, "none", kernels="compiled")
+    for model in OTHERS[:4]:
+        for ac in ("selective", "memory-budget:0.7", "memory-budget:0.3", "memory-budget:0.1"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 2, 2048, "full", kernels="compiled", **FSDP8)
+
+
+def under_autocast():
+    """torch.autocast around the forward and its loss, fp32 parameters."""
+    wide = {"kernels": "compiled", "param_dtype": "fp32", "autocast": "bf16"}
+    for ac in ("none", "full", "selective", "memory-budget:0.5"):
+        yield case("llama1b_4layers", 2, 2048, ac, **wide)
+    yield case("llama1b_4layers", 3, 1000, "none", **wide)
+    for model in ("pythia_14b_4layers", "qwen3_06b_4layers"):
+        for ac in ("none", "full"):
+            yield case(model, 2, 2048, ac, **wide)
 
 
 def whole_models():
@@ -82,13 +131,36 @@ def whole_models():
             yield case(model, 2, 2048, ac, **whole)
     yield case("qwen3_06b_4layers", 2, 2048, "every:3", **whole)
     yield case("mistral7b_4layers", 1, 1000, "every:2", grad_accum=2, **whole)
+    graphs = whole | {"cuda_graph": "segments"}
+    for ac in ("none", "full", "memory-budget:0.5"):
+        yield case("llama1b_4layers", 2, 2048, ac, **graphs)
+    yield case("llama1b_4layers", 3, 1000, "none", **graphs)
+    for model in ("qwen3_06b_4layers", "mistral7b_4layers", "smollm17b_untied_4layers"):
+        yield case(model, 2, 2048, "none", **graphs)
+    yield case("small_llama", 2, 512, "none", **graphs)
+    yield case("llama1b_4layers", 2, 2048, "none", hold_output=False, **graphs)
 
 
-def compiled_blocks(model):
-    """Each of a model's blocks, compiled in its place."""
+def with_budget(share):
+    """Inductor with that memory budget, as a backend: blocks of another one share no code."""
+    def backend(graph, inputs):
+        with torch._functorch.config.patch(activation_memory_budget=share):
+            return compile_fx(graph, inputs)
+    return backend
+
+
+def compiled_blocks(model, modes=()):
+    """Each of a model's blocks, compiled in its place; in the mode of each, where there are any."""
     decoder, name = training_step.stack_of(model)
-    blocks = [torch.compile(block, fullgraph=True) for block in getattr(decoder, name)]
-    setattr(decoder, name, torch.nn.ModuleList(blocks))
+    blocks = list(getattr(decoder, name))
+    shares = {mode: with_budget(float(mode.removeprefix("memory-budget:"))) for mode in modes if ":" in mode}
+    for i, mode in enumerate(modes):
+        if mode in ("full", "selective"):
+            policy = {"context_fn": training_step.torchtitan_policy} if mode == "selective" else {}
+            blocks[i] = checkpoint_wrapper(blocks[i], preserve_rng_state=False, **policy)
+    compiled = [torch.compile(block, fullgraph=True, backend=shares.get(mode, "inductor"))
+                for block, mode in zip(blocks, modes or len(blocks) * ["none"])]
+    setattr(decoder, name, torch.nn.ModuleList(compiled))
 
 
 class CompiledLoss(training_step.Step):
@@ -120,23 +192,38 @@ def build(entry, on_loss):
     def checkpoint_blocks(model, mode):
         wrap(model, mode)
         if whole:
-            model.compile(fullgraph=True)
+            model.compile(fullgraph=True, mode="reduce-overhead" if entry.get("cuda_graph") == "segments" else None)
         elif entry["kernels"] == "compiled":
-            compiled_blocks(model)
+            compiled_blocks(model, entry.get("block_modes", "").split())
 
     if entry["loss"] == "ce-compiled":
         training_step.Step = CompiledLoss
     training_step.checkpoint_blocks = checkpoint_blocks
     emulated_peaks.parallel = lambda step, _, e: parallel(step, training_step.blocks_of(step.m), e)
+    by_blocks = ac.startswith(("memory-budget:", "budget:"))  # the wrappers that they need are made above
     try:
-        return emulated_peaks_build(entry | {"ac": "none" if ac.startswith("memory") else ac}, on_loss)
+        made, trained = emulated_peaks_build(entry | {"ac": "none" if by_blocks else ac}, on_loss)
+        if entry.get("autocast", "none") != "none":
+            trained.forward = torch.autocast("cuda", training_step.DTYPES[entry["autocast"]])(trained.forward)
+        return made, trained
     finally:
         training_step.checkpoint_blocks, emulated_peaks.parallel, training_step.Step = wrap, parallel, step
 
 
+def until_replayed(entry, marks, build):
+    """CUDA graphs are warmed up, recorded and replayed; the first replay begins with what recording has left."""
+    return emulated_peaks.steps(entry, marks, build, count=4)
+
+
 def measure(entry):
     torch._dynamo.reset()
-    return emulated_peaks.measure(entry, build)
+    if entry.get("cuda_graph") != "segments":
+        return emulated_peaks.measure(entry, build)
+    try:
+        return emulated_peaks.measure(entry, build, until_replayed)
+    finally:
+        torch._dynamo.reset()
+        cudagraph_trees.reset_cudagraph_trees()
 
 
 emulated_peaks_build = emulated_peaks.build

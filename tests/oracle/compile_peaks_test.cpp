@@ -11,6 +11,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "advise/budget.hpp"
 #include "peaks.hpp"
 #include "test_paths.hpp"
 
@@ -33,9 +34,11 @@ double percent(std::int64_t planned, std::int64_t counted) {
 
 struct Worst {
   double allocated = 0, reserved = 0, phases = 0, launches = 0;
+  int cases = 0;
 };
 
 void compare(const json& entry, const profile::Profile& p, Worst& worst) {
+  ++worst.cases;
   worst.allocated =
       std::max(worst.allocated, percent(p.memory.peak_allocated, entry.at("peak_allocated")));
   worst.reserved =
@@ -47,14 +50,26 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
       counted += activity.get<std::int64_t>();
     if (phase.index == 2) planned += p.kernels.launches[3];  // recomputation is in it
     INFO(phase.name, ": planned ", planned, " launches, PyTorch ", counted);
-    // OLMo 2 has a kernel a block less in its forward.
-    const bool olmo2 = entry.at("case").at("model") == "olmo2_7b_4layers";
-    CHECK(percent(planned, counted) <= (olmo2 ? 6.8 : 5.1));
-    worst.launches = std::max(worst.launches, percent(planned, counted));
+    // OLMo 2 and 3 have up to two kernels a block more or less in their forward.
+    const bool olmo = entry.at("case").at("model").get<std::string>().starts_with("olmo");
+    // An eager loss is no part of a compiled block: emulated_peaks.json has it.
+    if (phase.index == 1) {
+      CHECK(std::abs(planned - counted) <= 2);
+    } else {
+      CHECK(percent(planned, counted) <= (olmo ? 6.8 : 5.1));
+      worst.launches = std::max(worst.launches, percent(planned, counted));
+    }
     const std::int64_t allocated = p.memory.peak_by_phase[phase.index];
     worst.phases = std::max(worst.phases, percent(allocated, entry.at("allocated").at(phase.name)));
   }
   CHECK(percent(p.memory.peak_allocated, entry.at("peak_allocated")) <= 1);
+}
+
+/// What budget: chooses for each block.
+json chosen(const model::ModelSpec& spec, const StepConfig& config) {
+  profile::Profile saved;
+  saved.config = advise::solve(spec, config, simulate::find_device(config.device.gpu)).settled;
+  return json::parse(profile::to_json(saved)).at("config").at("block_modes");
 }
 
 }  // namespace
@@ -65,7 +80,7 @@ TEST_CASE(
   std::ifstream stream(std::string(source_dir) + "/tests/oracle/compile_peaks.json");
   REQUIRE(stream);
   const json document = json::parse(stream);
-  Worst worst, worst_model;
+  Worst worst, worst_model, worst_replayed;
   int compared = 0, refused = 0;
   for (const json& entry : document.at("cases")) {
     const json& step = entry.at("case");
@@ -73,7 +88,9 @@ TEST_CASE(
     const std::string name = step.at("model");
     const model::ModelSpec spec =
         model::parse_config(document.at("models").at(name).dump(), name, name);
-    OptionList options = options_of_case(step);
+    json asked = step;
+    asked.erase("block_modes");
+    OptionList options = options_of_case(asked);
     // What an H100 runs; a memory budget asks for its name.
     if (!step.contains("attn") && step.at("kernels") == "compiled")
       options.emplace_back("--attn", "cudnn");
@@ -82,17 +99,27 @@ TEST_CASE(
       ++refused;
       continue;
     }
+    // Of a budget PyTorch ran what was chosen when the case was measured.
+    if (step.contains("block_modes")) REQUIRE(chosen(spec, config) == step.at("block_modes"));
     compare(entry, advise::plan(spec, config, false),
-            config.memory.compile_unit == CompileUnit::model ? worst_model : worst);
+            config.runtime.cuda_graph != CudaGraph::off        ? worst_replayed
+            : config.memory.compile_unit == CompileUnit::model ? worst_model
+                                                               : worst);
     ++compared;
   }
   MESSAGE(compared, " cases, ", refused, " refused; worst errors: allocated ", worst.allocated,
           " %, phases ", worst.phases, " %, reserved ", worst.reserved, " %, launches ",
           worst.launches, " %; of whole models ", worst_model.allocated, " %, ", worst_model.phases,
-          " %, ", worst_model.reserved, " %, ", worst_model.launches, " %");
-  CHECK(compared >= 101);
+          " %, ", worst_model.reserved, " %, ", worst_model.launches, " %; of ",
+          worst_replayed.cases, " in CUDA graphs ", worst_replayed.allocated, " %, ",
+          worst_replayed.phases, " %, ", worst_replayed.reserved, " %, ", worst_replayed.launches,
+          " %");
+  CHECK(compared >= 190);
+  CHECK(worst_replayed.cases >= 9);
+  CHECK(worst_replayed.phases <= 0.001);
+  CHECK(worst_replayed.reserved <= 5);
   CHECK(worst.allocated <= 0.02);
-  CHECK(worst.phases <= 0.05);
+  CHECK(worst.phases <= 0.06);
   CHECK(worst_model.allocated <= 0.5);
   CHECK(worst_model.phases <=
         1);  // Mistral's forward with full checkpointing holds one tensor less

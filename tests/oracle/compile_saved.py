@@ -30,7 +30,10 @@ MODELS = ("llama1b", "smollm17b_untied_4layers", "mistral7b", "qwen2_05b_4layers
           "phi3_mini_4layers", "gemma_7b_4layers", "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers",
           "stablelm2_16b_4layers", "minitron_4b_4layers", "aya_8b_4layers", "pythia_14b_4layers", "opt_13b_4layers",
           "glm_9b_4layers", "small_llama", "tiny_llama", "tiny_mistral", "tiny_qwen2", "tiny_qwen3", "tiny_phi3",
-          "tiny_gemma", "tiny_smollm3", "tiny_granite", "tiny_olmo2", "tiny_stablelm", "tiny_nemotron", "tiny_glm")
+          "tiny_gemma", "tiny_smollm3", "tiny_granite", "tiny_olmo2", "tiny_stablelm", "tiny_nemotron", "tiny_glm",
+          "gpt2_12layers_undropped", "phi2_4layers", "glm4_9b_4layers",
+          "tiny_gemma3", "tiny_olmo3",
+          "ministral3_8b_4layers", "tiny_cohere2")
 SIZES = ((8, 2048), (2, 1000))
 
 

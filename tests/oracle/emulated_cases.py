@@ -2,7 +2,7 @@
 
 import functools
 
-import own_code  # noqa: F401  internlm2 and minicpm
+import own_code  # noqa: F401  internlm2, minicpm and baichuan
 from generate_peaks import REAL, TINY, TINY_FAMILIES, UNTIED, sizes, whole_config
 
 LAYERS = {"llama1b": 4, "smollm17b_untied": 4, "qwen2_05b": 4, "qwen3_06b": 4, "gemma3_1b": 6, "mistral7b_8layers": 4,
@@ -36,6 +36,10 @@ TINY_WITHOUT_NAMES = {"vocab_size": 512, "hidden_size": 64}
 LATENT = {"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 16}
 SHARED = {"n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "moe_intermediate_size": 48,
           "first_k_dense_replace": 1}
+TINY_LLAMA4 = TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "intermediate_size_mlp": 192,
+                            "num_local_experts": 4, "interleave_moe_layer_step": 2, "attention_chunk_size": 16}
+DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+         "linear_value_head_dim": 32}
 # Families of other norms, MLPs, rotations and positions than Llama's.
 OTHERS = {
     "starcoder2": (TINY_SIZES | {"num_key_value_heads": 2}, {
@@ -107,9 +111,31 @@ OTHERS = {
         "minicpm_2b_4layers": {"hidden_size": 2304, "intermediate_size": 5760, "num_hidden_layers": 4,
                                "num_attention_heads": 36, "num_key_value_heads": 36, "vocab_size": 122753,
                                "scale_emb": 12.0, "scale_depth": 1.4, "dim_model_base": 256}}),
+    "baichuan": (TINY_SIZES, {
+        "baichuan2_7b_4layers": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 4,
+                                 "num_attention_heads": 32, "vocab_size": 125696},
+        "baichuan_7b_2layers": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 2,
+                                "num_attention_heads": 32, "vocab_size": 64000}}),
+    "llama4_text": (TINY_LLAMA4, {
+        "llama4_scout_4_experts_4layers": {"num_hidden_layers": 4, "num_local_experts": 4},
+        "llama4_in_turn_8_experts_4layers": {
+            "hidden_size": 2560, "num_hidden_layers": 4, "num_attention_heads": 20, "num_key_value_heads": 4,
+            "num_local_experts": 8, "intermediate_size": 4096, "intermediate_size_mlp": 8192, "vocab_size": 100352,
+            "interleave_moe_layer_step": 2, "use_qk_norm": False, "attention_chunk_size": 1024,
+            "num_experts_per_tok": 2}}),
     "glm4_moe": (TINY_SIZES | {"num_key_value_heads": 2, "head_dim": 16, "n_routed_experts": 8, "num_experts_per_tok": 2,
                                "moe_intermediate_size": 48, "use_qk_norm": True}, {
         "glm45_air_3layers": {"num_hidden_layers": 3, "head_dim": 128, "attention_bias": True}}),
+    "qwen3_next": (TINY_SIZES | DELTA | {
+        "num_key_value_heads": 2, "head_dim": 16, "num_experts": 8, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 48, "shared_expert_intermediate_size": 96}, {
+        "qwen3_next_80b_4layers": {"num_hidden_layers": 4, "num_experts": 64},
+        # as many heads of keys as of values, another head of values, a block without experts
+        "qwen3_next_equal_heads_3layers": {
+            "num_hidden_layers": 3, "hidden_size": 1024, "num_attention_heads": 8, "head_dim": 128,
+            "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 64,
+            "linear_value_head_dim": 96, "num_experts": 16, "num_experts_per_tok": 4, "mlp_only_layers": [0],
+            "layer_types": ["linear_attention", "full_attention", "linear_attention"], "vocab_size": 32000}}),
     "gptj": (TINY_WITH_TABLE | {"rotary_dim": 8}, {
         "gptj_6b_4layers": {"n_layer": 4},
         "gptj_dropout_2layers": {"n_embd": 1536, "n_layer": 2, "n_head": 12, "rotary_dim": 32, "n_inner": 5120,
@@ -150,6 +176,13 @@ BESIDE_ENCODER = {
             "text_config": {"hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 4,
                             "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 151936},
             "vision_config": {"out_hidden_size": 4096}}}),
+    "llama4": ({"text_config": TINY_LLAMA4,
+                "vision_config": {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                                  "num_attention_heads": 4, "image_size": 56, "projector_input_dim": 64,
+                                  "projector_output_dim": 64, "vision_output_dim": 64}}, {
+        "llama4_scout_encoder_2layers": {
+            "text_config": {"num_hidden_layers": 2, "num_local_experts": 2, "interleave_moe_layer_step": 2},
+            "vision_config": {"hidden_size": 1408, "image_size": 336, "vision_output_dim": 4096}}}),
 }
 # With images: the encoder runs and is trained.
 WITH_IMAGES = {
@@ -189,20 +222,32 @@ def whole_llava():
 VALUES = {"tiny_" + name: {"model_type": name} | values for name, values in TINY_FAMILIES.items()} | FAMILIES | WHOLE \
     | OTHER_VALUES | {"llava15_7b": whole_llava()} | other_llavas() \
     | {f"smollm17b_untied_{n}layers": REAL["smollm17b_untied"] | {"num_hidden_layers": n} for n in (8, 14)}
+DROPOUTS = ("resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout", "attention_dropout",
+            "hidden_dropout", "dropout")
+
+
+def without_dropout(name):
+    """The model with every probability that its configuration has at zero."""
+    config = whole_config(VALUES[name]["model_type"], VALUES[name])
+    return VALUES[name] | {key: 0.0 for key in DROPOUTS if key in config}
+
+
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
-NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss")  # what transformers gives a block depends on its number
+NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss", "qwen3_next")  # what transformers gives a block depends on its number
 EAGER_ONLY = ("gemma2", "gpt_oss", "gptj", "bloom")  # transformers has no SDPA for them
 MASKED = ("falcon",)  # SDPA is always given a mask, which flash attention does not take
 UNEQUAL_HEADS = ("deepseek_v2", "deepseek_v3")  # of keys and values, which flash attention does not take
 # The chunked loss here has neither a softcap nor a divisor, a factor or a bias.
-OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj", "phimoe")
+OWN_LOGITS = ("gemma2", "granite", "cohere", "cohere2", "phi", "minicpm", "gptj", "phimoe", "baichuan")
+MORE_MODES = ("llama4_text", "llama4", "baichuan")  # than other families are compared in
 
 
 @functools.cache
 def config_of(model):
     """What transformers would write to config.json."""
-    return whole_config(VALUES[model]["model_type"], VALUES[model])
+    values = without_dropout(model.removesuffix("_undropped")) if model.endswith("_undropped") else VALUES[model]
+    return whole_config(values["model_type"], values)
 
 
 def case(model, batch, seq, ac="none", loss="ce", **more):
@@ -252,6 +297,38 @@ def other_families():
         yield case(model, 2, 2048, "full", **EXPANDABLE)
         yield case(model, 3, 1000, "full", **FSDP8)
         yield case(model, 2, 2048, shard="ddp", world=8)
+        if OTHER_VALUES[model]["model_type"] in MORE_MODES:
+            yield case(model, 2, 2048, "every:2")
+            yield case(model, 3, 1000, "selective", attn="flash")
+            yield case(model, 2, 2048, **FSDP8)
+            for ac in ("none", "full"):
+                yield case(model, 2, 512, ac, attn="eager")
+
+
+def delta_nets():
+    """Sequences that are cut into chunks: of many, and of a last one that is not full."""
+    for ac in ("none", "full"):
+        yield case("tiny_qwen3_next", 2, 200, ac)
+        yield case("tiny_qwen3_next", 3, 512, ac)
+        yield case("tiny_qwen3_next", 1, 128, ac, attn="eager")
+        yield case("qwen3_next_80b_4layers", 1, 4096, ac)
+        yield case("qwen3_next_80b_4layers", 2, 2048, ac, **FSDP8)
+    yield case("qwen3_next_80b_4layers", 2, 2048, "every:2")
+    yield case("qwen3_next_equal_heads_3layers", 2, 1111, "every:2", grad_accum=2)
+    yield case("qwen3_next_equal_heads_3layers", 2, 1024, attn="eager")
+
+
+def other_dtypes_and_optimizers():
+    """Of families whose products are plain ones in any dtype."""
+    llama4, baichuan = "llama4_in_turn_8_experts_4layers", "baichuan2_7b_4layers"
+    wide = {"param_dtype": "fp32", "compute_dtype": "fp32"}
+    yield case(llama4, 2, 2048, "none", param_dtype="fp16", compute_dtype="fp16")
+    yield case(llama4, 1, 1000, "full", **wide)
+    yield case(llama4, 1, 2048, "none", **wide)
+    yield case(baichuan, 2, 1000, "none", **wide)
+    yield case(baichuan, 2, 1024, "none", optimizer="adamw-foreach")
+    for model in (llama4, baichuan):
+        yield case(model, 2, 2048, "full", grad_accum=2)
 
 
 def models_with_images():
@@ -361,8 +438,8 @@ def widened_sums():
 
 def all_cases():
     seen = set()
-    for cases in (every_family(), other_families(), models_with_images(), small_models(),
-                  every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
+    for cases in (every_family(), other_families(), other_dtypes_and_optimizers(), delta_nets(), models_with_images(),
+                  small_models(), every_mode("llama1b_4layers", 2, 2048), whole_models(), ends_apart(), widened_sums()):
         for entry in cases:
             if fits_family(entry) and label(entry) not in seen:
                 seen.add(label(entry))

@@ -56,12 +56,14 @@ class Marks:
 # --- the step -----------------------------------------------------------------------------------
 
 
-def on_device(module, device="cuda"):
+def on_device(module, device="cuda", of_parameters=None):
     """Gives meta parameters and buffers memory, those that several modules share once."""
     made = {}
     for name, tensor in list(module.named_parameters(remove_duplicate=True)):
         made[name] = tensor
-        torch.utils.swap_tensors(tensor, torch.nn.Parameter(torch.empty_like(tensor, device=device)))
+        whole = torch.nn.Parameter(torch.empty_like(tensor, device=of_parameters or device),
+                                   requires_grad=tensor.requires_grad)
+        torch.utils.swap_tensors(tensor, whole)
     rotary = [m for m in module.modules() if "RotaryEmbedding" in type(m).__name__]
     for child in rotary:  # its buffers are computed, from the configuration
         with torch.device(device):
@@ -90,9 +92,9 @@ def parallel(step, blocks, entry):
     return step
 
 
-def shard_over(mesh, step, blocks, entry):
+def shard_over(mesh, step, blocks, entry, **policies):
     """fully_shard in place, over the ranks that see different data."""
-    options = {"mesh": mesh}
+    options = {"mesh": mesh} | policies
     if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=training_step.DTYPES[entry["compute_dtype"]],
@@ -100,7 +102,7 @@ def shard_over(mesh, step, blocks, entry):
     ends = entry.get("fsdp_unit") == "torchtitan"  # torchtitan v0.2.2, models/llama3/infra/parallelize.py, apply_fsdp
     reshards = entry.get("pp", 1) == 1  # there too: stages keep what they have gathered
     embedding = getattr(step.m.base_model, "embed_tokens", None)  # a stage may have neither
-    head = step.lm_head if hasattr(step, "lm_head") else step.m.lm_head
+    head = step.lm_head if hasattr(step, "lm_head") else training_step.head_of(step.m)
     if ends and embedding is not None:
         fully_shard(embedding, reshard_after_forward=reshards, **options)
     for block in blocks:
@@ -108,7 +110,10 @@ def shard_over(mesh, step, blocks, entry):
         fully_shard(block, reshard_after_forward=reshards and not kept, **options)
     if ends and head is not None:
         fully_shard([step.m.base_model.norm, head], reshard_after_forward=False, **options)
-    if encoder := getattr(step.m.base_model, "visual", None):  # never run, never gathered
+    encoders = [getattr(step.m.base_model, "visual", None), getattr(step.m, "vision_model", None)]
+    if encoders[1]:  # Llama 4's
+        encoders.append(step.m.multi_modal_projector)
+    for encoder in filter(None, encoders):  # never run, never gathered
         fully_shard(encoder, **options)
     fully_shard(step, reshard_after_forward=False, **options)
 
@@ -188,7 +193,9 @@ def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     vocabulary = step.m.config.get_text_config().vocab_size
     ids, labels = (torch.randint(vocabulary, (entry["batch"], entry["seq"])).cuda() for _ in range(2))
     if images := entry.get("images", 0):
-        step.images = images_of(step.m.config, ids, images)
+        step.more |= images_of(step.m.config, ids, images)
+    if entry.get("position_ids"):
+        step.more["position_ids"] = torch.arange(entry["seq"]).repeat(entry["batch"], 1).cuda()
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []

@@ -63,7 +63,7 @@ class Errors {
 };
 
 struct Compared {
-  Errors allocated, tiny_allocated, reserved, phases, launches, second_steps;
+  Errors allocated, tiny_allocated, reserved, phases, launches, second_steps, pinned;
 };
 
 /// Of the step in which DistributedDataParallel makes its buckets anew.
@@ -80,13 +80,17 @@ void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   const std::string label = step.dump();
   const StepConfig config = resolve_options(options_of_case(step));
   const profile::Profile p = advise::plan(model, config, false);
+  if (entry.contains("host_pinned"))
+    all.pinned.add(p.memory.host_pinned, entry.at("host_pinned"), label);
   const bool tiny = step.at("model").get<std::string>().starts_with("tiny_");
   (tiny ? all.tiny_allocated : all.allocated)
       .add(p.memory.peak_allocated, entry.at("peak_allocated"), label);
   // Whether DDP's first bucket is still there when the second step's are made depends on how soon
-  // the process group's watchdog sees its reduction end; it is planned to be.
+  // the process group's watchdog sees its reduction end; it is planned to be. Where it has gone,
+  // the second step is as the third, but for a block that is longer than what was asked for.
   const std::int64_t second = entry.value("second_step_peak", std::int64_t{0});
-  const bool had_gone = second > 0 && second == entry.at("peak_allocated");
+  const bool had_gone =
+      second > 0 && std::abs(second - entry.at("peak_allocated").get<std::int64_t>()) <= 1 << 20;
   if (!had_gone) all.reserved.add(p.memory.peak_reserved, entry.at("peak_reserved"), label);
   if (second > 0 && !had_gone) all.second_steps.add(rebuilding_peak(model, config), second, label);
   for (const auto& [name, indices] : phases)
@@ -132,11 +136,10 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.1);
-  // Two of 809 (stablelm, selective; bloom under fsdp2, in sizes that no power of two divides) put
-  // a block of logits where PyTorch does not, and four of gpt_oss scores of 1 GiB; the others are
-  // within 9, experts under checkpoints, and within 5.
+  // One of 962 (bloom under fsdp2, in sizes that no power of two divides) puts a block of logits
+  // where PyTorch does not, one of starcoder2 its buckets; all but six are within 5.
   CHECK(all.reserved.worst() <= 14.5);
-  CHECK(all.reserved.quantile(0.98) <= 5);
+  CHECK(all.reserved.above(5) <= 6);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 1);
   CHECK(all.launches.worst() <= 4);
@@ -168,6 +171,39 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.launches.worst() <= 0.5);
 }
 
+TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated device") {
+  const Compared all = compared("host_offload_peaks.json");
+  CHECK(all.allocated.count() >= 66);
+  CHECK(all.allocated.worst() <= 0.001);
+  CHECK(all.reserved.worst() <= 0.001);
+  CHECK(all.phases.worst() <= 0.05);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 2.5);  // a mixture of experts
+  CHECK(all.pinned.count() >= 5);
+  CHECK(all.pinned.worst() <= 0.2);
+}
+
+TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {
+  const Compared all = compared("torchtune_peaks.json");
+  CHECK(all.allocated.count() >= 61);
+  // Offloaded activations: of a small model by 2 MB of 0.4 GB, of mistral's adapters by 17 of 2.9
+  // GB; all else within 0.03.
+  CHECK(all.allocated.above(0.03) <= 3);
+  CHECK(all.allocated.worst() <= 0.6);
+  CHECK(all.reserved.above(0.7) <= 2);
+  CHECK(all.reserved.worst() <= 2.3);
+  CHECK(all.phases.worst() <= 0.7);
+  CHECK(all.launches.worst() <= 2.5);
+}
+
+TEST_CASE("torchtune's own layers hold more than the plan of transformers', as its preset says") {
+  const Compared all = compared("torchtune_layers_peaks.json");
+  CHECK(all.allocated.count() >= 12);
+  CHECK(all.allocated.above(2.2) <= 5);  // without checkpoints, in every layer
+  CHECK(all.allocated.worst() <= 8.5);
+  CHECK(all.reserved.worst() <= 9.5);
+}
+
 TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the emulated device") {
   const Compared all = compared("attention_peaks.json");
   CHECK(all.allocated.count() >= 115);
@@ -193,14 +229,25 @@ TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
   const Compared all = compared("packing_peaks.json");
   CHECK(all.allocated.count() >= 125);
   CHECK(all.allocated.worst() <= 0.05);
-  // Of two a block is found free or not, and of qwen3_moe under checkpoints, as without packing.
-  CHECK(all.reserved.above(1.1) <= 3);
-  CHECK(all.reserved.worst() <= 7.5);
+  // Of two a block is found free or not.
+  CHECK(all.reserved.above(1.1) <= 2);
+  CHECK(all.reserved.worst() <= 3);
   CHECK(all.phases.worst() <= 0.05);
   // A mask's and small experts' sums: one launch more each, as without packing.
   CHECK(all.launches.median() <= 0.1);
   CHECK(all.launches.above(2.1) <= 4);
   CHECK(all.launches.worst() <= 6);
+}
+
+TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device") {
+  const Compared all = compared("position_peaks.json");
+  CHECK(all.allocated.count() >= 29);
+  CHECK(all.allocated.worst() <= 0.01);
+  // Of one, under autocast with checkpoints, a block of 4 GB is found free or not.
+  CHECK(all.reserved.above(1) <= 1);
+  CHECK(all.reserved.worst() <= 18);
+  CHECK(all.phases.worst() <= 0.1);
+  CHECK(all.launches.worst() <= 3);  // eager attention's, with and without positions
 }
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {

@@ -84,7 +84,8 @@ REAL = {
 def auto_class(config):
     """Of decoders, and of those beside an encoder of images."""
     decoders = transformers.AutoModelForCausalLM
-    return decoders if type(config) in decoders._model_mapping else transformers.AutoModelForImageTextToText
+    alone = type(config) in decoders._model_mapping and not hasattr(config, "vision_config")
+    return decoders if alone else transformers.AutoModelForImageTextToText
 
 
 def whole_config(name, values):

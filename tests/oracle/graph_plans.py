@@ -2,7 +2,8 @@
 
     python graph_plans.py AC_ADVISOR graph_peaks.json [--only LABEL] [--graphs FOLDER]
 
-FOLDER keeps the captures, for a second time.
+FOLDER keeps the captures, for a second time. Of a case that is `scaled`, the capture is of the model's first size in
+graph_cases.py, and the plan is asked for the case's.
 """
 
 import argparse
@@ -31,7 +32,10 @@ def options_of(case):
             yield FLAGS[key]
         elif key == "hold_output":
             yield "--hold-output" if value else "--no-hold-output"
-        elif key not in ("model", "batch", "seq"):
+        elif key in ("batch", "seq"):
+            if "scaled" in case:
+                yield from ("--" + key, str(value))
+        elif key not in ("model", "scaled"):
             sys.exit(f"{label(case)}: no option for {key}")
 
 
@@ -39,18 +43,22 @@ def run(*command):
     return subprocess.run(command, check=True, cwd=HERE, stdout=subprocess.PIPE, text=True).stdout
 
 
-def capture(program, case, folder):
-    graph = os.path.join(folder, f"{case['model']}.graph.json")
+def capture(program, case, folder, first):
+    """`first`: the batch and the sequence that the model is captured with."""
+    scaled = "scaled" in case
+    graph = os.path.join(folder, f"{case['model']}{'.scaled' if scaled else ''}.graph.json")
     if not os.path.exists(graph):
         run(program, "import", "--", sys.executable, "-m", "ac_advisor.capture", f"graph_cases:{case['model']}",
-            "--batch", str(case["batch"]), "--seq", str(case["seq"]), "--output", graph)
+            "--batch", str(first[0]), "--seq", str(first[1]), *(["--scale", case["scaled"]] if scaled else []),
+            "--output", graph)
     return graph
 
 
-def compare(program, one, folder):
+def compare(program, one, folder, first):
     """Shares of PyTorch's figures: allocated, reserved, launches."""
     case = one["case"]
-    profile = json.loads(run(program, "plan", capture(program, case, folder), *options_of(case), "--format", "json"))
+    graph = capture(program, case, folder, first)
+    profile = json.loads(run(program, "plan", graph, *options_of(case), "--format", "json"))
     memory, launches = profile["memory"], profile["kernels"]["launches"]
     planned = memory["peak_allocated_bytes"], memory["peak_reserved_bytes"], sum(launches.values())
     counted = one["peak_allocated"], one["peak_reserved"], sum(one["launches"].values())
@@ -66,11 +74,15 @@ def main():
     options = parser.parse_args()
     program = os.path.abspath(options.program)
     with open(options.peaks) as file:
-        cases = [one for one in json.load(file)["cases"] if options.only in label(one["case"])]
+        every = json.load(file)["cases"]
+    cases = [one for one in every if options.only in label(one["case"])]
+    first = {one["case"]["model"]: (one["case"]["batch"], one["case"]["seq"]) for one in every
+             if "scaled" not in one["case"]}
     errors = []
     with tempfile.TemporaryDirectory() as temporary:
         for one in cases:
-            errors.append(compare(program, one, os.path.abspath(options.graphs or temporary)))
+            errors.append(compare(program, one, os.path.abspath(options.graphs or temporary),
+                                  first[one["case"]["model"]]))
             print("{:+9.4f} % {:+9.4f} % {:+9.4f} %  ".format(*(100 * e for e in errors[-1])) + label(one["case"]),
                   flush=True)
     for name, of_all in zip(("allocated", "reserved", "launches"), zip(*errors)):

@@ -130,9 +130,12 @@ def forward_in_chunks(model, labels, chunks):
     loss_of = torchtune_loss()(chunks)
     ignored = torch.full((labels.shape[0], 1), -100, device="cuda")
 
-    def forward(input_ids, labels, use_cache):
+    def logits_of(input_ids, use_cache):
         hidden = model.model(input_ids=input_ids, use_cache=use_cache).last_hidden_state
-        logits = [model.lm_head(part) for part in hidden.chunk(chunks, dim=1)]
+        return [model.lm_head(part) for part in hidden.chunk(chunks, dim=1)]
+
+    def forward(input_ids, labels, use_cache):
+        logits = logits_of(input_ids, use_cache)
         loss = loss_of(logits, torch.hstack((labels[..., 1:], ignored)))
         return transformers.modeling_outputs.CausalLMOutput(loss=loss, logits=logits)
 

@@ -135,6 +135,15 @@ def logit_gradient(hidden, weight, labels, tokens):
     return loss, gradient.div_(tokens).to(hidden.dtype)
 
 
+def base_of(model):
+    """What makes the last hidden states; Llama 4's classes name no module of theirs as it."""
+    return model.base_model if model.base_model is not model else getattr(model, "language_model", model).model
+
+
+def head_of(model):
+    return model.lm_head if hasattr(model, "lm_head") else model.language_model.lm_head
+
+
 class Step(nn.Module):
     """The model with its loss. `on_loss` is called when the logits, or the final hidden state, exist."""
 
@@ -143,19 +152,19 @@ class Step(nn.Module):
         self.m = model
         self.chunked = loss.startswith("chunk")
         self.on_loss = on_loss
-        self.images = {}  # pixel_values, for a model with an encoder of images
+        self.more = {}  # position_ids; pixel_values, for a model with an encoder of images
         if not self.chunked:
-            model.lm_head.register_forward_hook(lambda *_: on_loss())
+            head_of(model).register_forward_hook(lambda *_: on_loss())
 
     def forward(self, ids, labels):
         if not self.chunked:
-            return self.m(input_ids=ids, labels=labels, use_cache=False, **self.images)
-        hidden = self.m.base_model(input_ids=ids, use_cache=False, **self.images).last_hidden_state
+            return self.m(input_ids=ids, labels=labels, use_cache=False, **self.more)
+        hidden = base_of(self.m)(input_ids=ids, use_cache=False, **self.more).last_hidden_state
         self.on_loss()
         shifted = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
         tokens = labels.numel() - len(labels)  # the last of each row has no target
         return ChunkedLinearCrossEntropy.apply(
-            hidden.view(-1, hidden.shape[-1]), self.m.lm_head.weight, shifted.view(-1), tokens)
+            hidden.view(-1, hidden.shape[-1]), head_of(self.m).weight, shifted.view(-1), tokens)
 
 
 # --- checkpointing and sharding ---------------------------------------------------------------
@@ -194,7 +203,8 @@ def torchtitan_policy():
 
 def stack_of(model):
     """The module whose list of blocks it runs, and that list's name."""
-    decoder = getattr(model.base_model, "decoder", model.base_model)
+    base = base_of(model)
+    decoder = getattr(base, "decoder", base)
     decoder = getattr(decoder, "language_model", decoder)  # beside an encoder of images
     return decoder, "layers" if hasattr(decoder, "layers") else "h"
 

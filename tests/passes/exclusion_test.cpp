@@ -52,13 +52,23 @@ void sharded(StepConfig& c, Sharding shard) {
   c.layout.shard = shard;
 }
 
-/// Two stages, four micro-batches.
+void on_host(StepConfig& c) {
+  sharded(c, Sharding::fsdp2);
+  c.memory.offload = Offload::parameters;
+}
+
+void with_delta_nets(model::ModelSpec& m) {
+  m.delta = model::DeltaNet{2, 4, 16, 32, 4};
+  m.delta_block.assign(4, true);
+}
+
 void whole_model(StepConfig& c) {
   c.memory.kernels = Kernels::compiled;
   c.memory.compile_unit = CompileUnit::model;
   c.run.attention = Attention::cudnn;
 }
 
+/// Two stages, four micro-batches.
 void in_stages(model::ModelSpec& m, StepConfig& c) {
   m.tied_embeddings = false;
   c.layout.pp = c.layout.world = 2;
@@ -216,6 +226,12 @@ const Case cases[] = {
        c.run.packing = 2;
      },
      "PackedSeqParams"},
+    {"--transformer-impl --position-ids",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.run.position_ids = true;
+     },
+     "carry positions in any case"},
     {"--transformer-impl --images N",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -423,8 +439,61 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
-    {"--offload parameters",
-     [](auto&, StepConfig& c) { c.memory.offload = Offload::parameters; }, "CPUOffloadPolicy"},
+    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       sharded(c, Sharding::ddp);
+     },
+     "CPUOffloadPolicy"},
+    {"--offload parameters, ac-trainer",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--offload parameters"},
+    {"--offload parameters --gpu cpu",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.device.gpu = "cpu";
+     },
+     "choose a GPU"},
+    {"--offload parameters --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.layout.tp = 2;
+     },
+     "leave one of them out"},
+    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.kind = Optimizer::adamw_8bit_torchao;
+     },
+     "--offload parameters --optimizer adamw-8bit-torchao"},
+    {"--offload parameters --ema or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.optimizer.ema = true;
+     },
+     "leave one of them out"},
+    {"--offload parameters --fp8",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "leave one of them out"},
+    {"--offload parameters --grad-accum N --no-sync",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.run.grad_accum = 2;
+       c.layout.no_sync = true;
+     },
+     "leave --no-sync out"},
+    {"--offload parameters --cuda-graph",
+     [](auto&, StepConfig& c) {
+       on_host(c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "copies from and to the host"},
     {"--offload of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
@@ -616,13 +685,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "--kernels eager"},
-    {"--offload activations --lora",
+    {"--offload activations --lora, but for torchtune's without --dora and --quantize",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj";
      },
-     "adapters were not compared"},
+     "--framework torchtune"},
     {"--offload activations --autocast --ac none",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -636,6 +705,12 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "packed rows"},
+    {"--offload activations --framework torchtune, --ac none or a loss other than chunked-logits:N",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::activations;
+       c.runtime.framework = "torchtune";
+     },
+     "--loss chunked-logits:8"},
     {"--offload activations --loss other than ce and tiled",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -655,6 +730,49 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "not captured"},
+    {"--packing DOCS, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.packing = 4;
+     },
+     "--packing 4 for llama"},
+    {"--seq S, gated delta nets of more than 65536 chunks of 64 tokens in all blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.seq = 65536 / 4 * 64;
+     },
+     "--seq 1048576 for llama"},
+    {"--autocast, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--autocast bf16 for llama"},
+    {"--compute-dtype fp32, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "--compute-dtype fp32 for llama"},
+    {"--gpu cpu, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.device.gpu = "cpu";
+     },
+     "--gpu cpu for llama"},
+    {"--kernels fused or compiled, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--kernels fused for llama"},
+    {"--pp N, --cuda-graph or --offload activations, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.offload = Offload::activations;
+     },
+     "compared beside them"},
     {"--packing DOCS", [](auto&, StepConfig& c) { c.run.packing = 65536; }, "from 0 (not packed)"},
     {"--packing DOCS, more documents than tokens",
      [](auto&, StepConfig& c) { c.run.packing = 65; }, "--packing 65 --batch 2 --seq 32"},
@@ -754,6 +872,42 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "measure without --packing"},
+    {"--position-ids, positions other than a rotary table's of the batch",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.run.position_ids = true;
+       m.position_table = m.max_positions = 1024;
+     },
+     "Llama's positions"},
+    {"--position-ids --packing DOCS",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.run.packing = 4;
+     },
+     "always carries its positions"},
+    {"--position-ids --images N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_image(m, c);
+       c.run.position_ids = true;
+     },
+     "positions with images"},
+    {"--position-ids --tp T or --pp N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.run.position_ids = true;
+       in_stages(m, c);
+     },
+     "--position-ids --pp 2"},
+    {"--position-ids --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --kernels eager or fused"},
+    {"--position-ids, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.run.position_ids = true;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "measure without --position-ids"},
     {"--images N, a model without an encoder of images",
      [](auto&, StepConfig& c) { c.run.images = 1; }, "the configuration has none"},
     {"--images N, SigLIP (gemma3)",
@@ -921,7 +1075,7 @@ const Case cases[] = {
      "grouped products"},
     {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
      [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "--shard fsdp2 or hsdp:N"},
-    {"--batch B --seq S of an imported graph, other sizes than it was captured with",
+    {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.run.batch = 77;
@@ -945,7 +1099,8 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "with fused kernels in it"},
-    {"--attn, --dropout, --capacity-factor, --packing or --images of an imported graph",
+    {"--attn, --dropout, --capacity-factor, --packing, --position-ids or --images of an imported "
+     "graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        c.run.attention = Attention::flash;
@@ -1080,6 +1235,20 @@ const Case cases[] = {
        c.run.attention = Attention::flash;
      },
      "use --attn eager or auto"},
+    {"--loss other than ce and ce-no-upcast, an LM head whose rows are divided by their length",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "use --loss ce"},
+    {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
+     "is a function of its own",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
     {"--attn other than auto, where attention is always given a mask",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;
@@ -1382,7 +1551,7 @@ const Case cases[] = {
      "add --autocast none"},
     {"LayerNorm, an MLP without a gate, attention and MLP side by side, an interleaved rotation, "
      "learned positions, a shared expert, latent attention, attention sinks, positions in three "
-     "grids, queries scaled by position",
+     "grids, queries scaled by position, gated delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        m.norm = model::Norm::layer;
        c.runtime.kind = Runtime::ac_trainer;
@@ -1452,15 +1621,15 @@ const Case cases[] = {
        c.run.seq = 64;
      },
      "--loss chunked-logits:7 --seq 64"},
-    {"--loss chunked-logits:N --shard other than none or ddp",
+    {"--loss chunked-logits:N --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::chunked_logits;
        c.memory.chunk_tokens = 8;
        c.run.seq = 64;
-       c.layout.shard = Sharding::fsdp2;
+       c.layout.shard = Sharding::zero1;
        c.layout.world = 8;
      },
-     "--loss chunked-logits:8 --shard fsdp2"},
+     "--loss chunked-logits:8 --shard zero1"},
     {"--loss tiled, --loss chunked-logits:N",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::tiled;
@@ -1846,12 +2015,28 @@ const Case cases[] = {
        m.scaled_embedding = true;
      },
      "--compile-unit model for"},
-    {"--kernels compiled, blocks other than Llama's kind",
+    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
+     "sinks, masks of every block, images",
      [](model::ModelSpec& m, StepConfig& c) {
-       m.plain_mlp = true;
+       m.always_masked = true;
        c.memory.kernels = Kernels::compiled;
      },
+     "--kernels compiled for"},
+    {"--compile-unit model, blocks other than Llama's kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.plain_mlp = true;
+     },
      "gated MLP"},
+    {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run by "
+     "the trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.norm = model::Norm::layer;
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "its interpreter has no LayerNorm"},
     {"--kernels compiled, attention that is not one kernel",
      [](auto&, StepConfig& c) {
        c.run.attention = Attention::eager;
@@ -1864,7 +2049,8 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "use --kernels eager"},
-    {"--kernels compiled, a sliding window within --seq",
+    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+     "cudnn",
      [](model::ModelSpec& m, StepConfig& c) {
        m.window.assign(static_cast<std::size_t>(m.layers), 4);
        c.memory.kernels = Kernels::compiled;
@@ -1875,8 +2061,16 @@ const Case cases[] = {
        c.run.dropout = 0.1;
        c.memory.kernels = Kernels::compiled;
      },
-     "--kernels compiled with dropout"},
-    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
+     "--kernels compiled with dropout of attention"},
+    {"--kernels compiled, residual dropout and checkpoints or --compile-unit model",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.residual_dropout = 0.1;
+       c.memory.ac = AcMode::full;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "checkpoints around the dropout"},
+    {"--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
+     "budget:SIZE",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::sqrt;
        c.memory.kernels = Kernels::compiled;
@@ -1888,7 +2082,7 @@ const Case cases[] = {
        c.memory.memory_budget = 0.5;
      },
      "--ac memory-budget:0.5 --kernels eager"},
-    {"--ac memory-budget:F --attn auto",
+    {"--kernels compiled --ac memory-budget:F or budget:SIZE, --attn auto",
      [](auto&, StepConfig& c) {
        c.memory.ac = AcMode::memory_budget;
        c.memory.memory_budget = 0.5;
@@ -1902,11 +2096,11 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "adapters inside compiled blocks"},
-    {"--kernels compiled --autocast",
+    {"--compile-unit model --autocast",
      [](auto&, StepConfig& c) {
+       whole_model(c);
        c.precision.autocast = true;
        c.precision.param_dtype = DType::f32;
-       c.memory.kernels = Kernels::compiled;
      },
      "use --autocast none"},
     {"--kernels compiled --tp",
@@ -1921,19 +2115,39 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "compiled blocks in the stages of a pipeline"},
-    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
+    {"--kernels compiled --shard ddp, --ac other than full",
+     [](auto&, StepConfig& c) {
+       c.layout.world = 2;
+       c.layout.shard = Sharding::ddp;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --shard ddp --ac none"},
+    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
        c.layout.shard = Sharding::zero2;
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard zero2"},
-    {"--kernels compiled --cuda-graph",
+    {"--kernels compiled --cuda-graph step",
      [](auto&, StepConfig& c) {
        c.runtime.cuda_graph = CudaGraph::step;
        c.memory.kernels = Kernels::compiled;
      },
-     "leave --cuda-graph out"},
+     "use --cuda-graph segments"},
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.run.grad_accum = 2;
+     },
+     "use --grad-accum 1"},
+    {"--kernels compiled --compile-unit block --cuda-graph segments",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --compile-unit model"},
     {"--kernels compiled, run by the trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;

@@ -57,4 +57,25 @@ TEST_CASE("--offload activations launches no kernel more but contiguous copies")
   CHECK(count(step, OpKind::clone) == count(plain, OpKind::clone));
 }
 
+TEST_CASE("--offload parameters copies each shard for each gather, and each gradient once") {
+  StepConfig c = small_config();
+  c.layout.world = 4;
+  c.layout.shard = Sharding::fsdp2;
+  c.memory.offload = Offload::parameters;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  std::int64_t of_blocks = 0;
+  for (const passes::Parameter& parameter : step.parameters)
+    of_blocks += parameter.module.block >= 0 ? 1 : 0;
+  const auto all = static_cast<std::int64_t>(step.parameters.size());
+  // The root's are gathered in forward alone, the blocks' in backward, too.
+  CHECK(count(step, OpKind::copy_from_host) == all + of_blocks);
+  CHECK(count(step, OpKind::copy_to_host) == all);
+  CHECK(count(step, OpKind::adamw_fused) == 0);
+  // What is there between steps: inputs and buffers.
+  for (const ir::ValueId v : step.resident) {
+    const ir::Role role = step.program.storage(step.program.storage_of(v)).role;
+    CHECK((role == ir::Role::input || role == ir::Role::buffer));
+  }
+}
+
 }  // namespace ac_advisor::test

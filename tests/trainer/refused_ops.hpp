@@ -46,7 +46,16 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              convolution,
                              convolution_backward,
                              masked_scatter,
-                             masked_select})
+                             masked_select,
+                             exp_of,
+                             softplus,
+                             softplus_backward,
+                             flip,
+                             triangle,
+                             solve_triangular,
+                             depthwise_conv,
+                             depthwise_conv_backward,
+                             vector_norm})
     if (kind == refused) return true;
   return false;
 }

@@ -135,8 +135,8 @@ struct Advice {
 };
 /// Sweeps `space(resolved)`. Where nothing of it can be recommended, ranks are several and no
 /// framework was given by hand, also what torchtitan has, which splits layers and the model over
-/// ranks: its sweep where something of it fits, with a recommendation that says so. Throws
-/// UserError.
+/// ranks: its sweep where something of it fits, with a recommendation that says so. Where nothing
+/// of that fits either, shards on the host (--offload parameters). Throws UserError.
 [[nodiscard]] Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
                                 const std::function<Space(const Resolved&)>& space);
 

@@ -93,6 +93,79 @@ struct MicroBatch {
   bool operator==(const MicroBatch&) const = default;
 };
 
+struct Size {
+  std::int64_t batch = 1, seq = 1;
+  bool operator==(const Size&) const = default;
+};
+
+/// How a whole number depends on the size: sum of coefficient * batch^b * seq^s over `over`, seq
+/// rounded first; or the buffer of a reduction by several thread blocks; or values at captured
+/// sizes, between which it goes along the tokens.
+struct Form {
+  struct Term {
+    std::int64_t coefficient = 0, b = 0, s = 0;
+    bool operator==(const Term&) const = default;
+  };
+  struct Point {
+    Size size;
+    std::int64_t value = 0;
+    bool operator==(const Point&) const = default;
+  };
+  std::vector<Term> terms;
+  std::int64_t over = 1;
+  std::int64_t ceil = 1, floor = 1;  ///< multiples that seq is rounded up to, and down to
+  /// In place of terms: bytes of a block's part, tokens of a block until they fill the device, and
+  /// the most blocks then.
+  std::optional<std::array<std::int64_t, 3>> reduction;
+  std::vector<Point> points;  ///< in place of both
+  bool operator==(const Form&) const = default;
+};
+
+/// Numbers of ops that are not the same at all sizes, by their places.
+struct OpForms {
+  using OfOp = std::array<Index, 2>;       ///< op, form
+  using OfProduct = std::array<Index, 4>;  ///< op, a form each of rows, columns, inner
+  std::vector<OfProduct> products;
+  std::vector<OfOp> flops, launches;
+  bool operator==(const OpForms&) const = default;
+};
+
+/// What stands in the place of the first capture's ops [at, at + count).
+struct Run {
+  Index at = 0, count = 0;
+  std::vector<Op> ops;  ///< `forward` counts the ops of the program that this makes
+  bool operator==(const Run&) const = default;
+};
+
+/// The step at these sizes, whose scratch, views or launches are others than the first capture's.
+struct Program {
+  struct MicroBatch {
+    std::vector<Run> runs;
+    OpForms forms;  ///< of the runs' ops, by their places in this program
+    bool operator==(const MicroBatch&) const = default;
+  };
+  std::vector<Size> sizes;
+  std::array<MicroBatch, 2> micro_batches;
+  bool operator==(const Program&) const = default;
+};
+
+/// What a graph is at other sizes than that of its capture (ac_advisor/graph/scale.hpp).
+struct Scale {
+  bool batch = false, seq = false;
+  std::string batch_refused, seq_refused;  ///< why not, if that was asked for
+  std::int64_t batch_from = 1;             ///< below, the step is another program
+  std::int64_t seq_step = 1;               ///< what sequences differ by
+  std::vector<Size> sizes;                 ///< captured, with the first capture's program
+  std::vector<Size> held_out;              ///< what the forms were checked against
+  std::vector<Form> forms;
+  Index tokens = 0;                            ///< a form: rows of most matrix products
+  std::vector<std::array<Index, 2>> storages;  ///< storage, form
+  std::vector<std::array<Index, 3>> tensors;   ///< tensor, dimension, form
+  std::array<OpForms, 2> micro_batches;        ///< of the first capture's ops
+  std::vector<Program> programs;
+  bool operator==(const Scale&) const = default;
+};
+
 struct Graph {
   std::string name;
   std::int64_t batch = 1, seq = 1;
@@ -105,12 +178,14 @@ struct Graph {
   Indices buffers, inputs, others;  ///< tensors, tensors, storages: what exists before the step
   /// The first of a step, and each that follows it, whose gradients are added to the first's.
   std::array<MicroBatch, 2> micro_batches;
+  std::optional<Scale> scale;
   std::string digest;  ///< of the file's text
   bool operator==(const Graph&) const = default;
 };
 
-/// Whether a JSON text is one: it names this schema.
+/// Whether a JSON text is one: it names one of these schemas.
 inline constexpr const char* schema = "ac-advisor/graph/1";
+inline constexpr const char* schema_with_scale = "ac-advisor/graph/2";
 [[nodiscard]] bool is_graph(const std::string& text);
 
 /// Reads a graph and checks that it can be run in its order: each index is in range, and nothing is

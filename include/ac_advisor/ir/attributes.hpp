@@ -21,7 +21,8 @@ enum class Comparison : std::uint8_t {
   at_least
 };
 /// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
-/// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D].
+/// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D], and what all experts
+/// made of each token, [experts, tokens, H] to [tokens, H].
 enum class SumOver : std::uint8_t { broadcast, experts, groups };
 enum class Reduction : std::uint8_t { mean, sum };
 enum class Gate : std::uint8_t { silu, gelu_tanh };
@@ -52,7 +53,8 @@ struct Sdpa {
   std::uint16_t documents = 0;
 };
 struct Slice {
-  std::int32_t start = 0;  ///< along the last dimension
+  std::int32_t start = 0;  ///< along `dim`
+  std::int32_t dim = -1;   ///< -1: the last; where the output lacks it, one entry is selected
 };
 struct Add {
   double alpha = 1;  ///< what the second operand is multiplied by

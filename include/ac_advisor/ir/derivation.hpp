@@ -57,8 +57,8 @@ class Derivation {
     return sole_[i] ? overwrite(incoming_[i]) : make_like(incoming_[i]);
   }
   ValueId alias(ValueId base, const Shape& shape);
-  /// `shape`'s part of `base` from `start` on along the last dimension: a view.
-  ValueId last_part(ValueId base, const Shape& shape, std::int64_t start);
+  /// `shape`'s part of `base`: a view.
+  ValueId slice_of(ValueId base, const Shape& shape, const Slice& slice);
 
   /// `size` of `base` from `start` on along dimension `dim`: a view.
   ValueId part(ValueId base, std::int32_t dim, std::int64_t start, std::int64_t size);

@@ -147,6 +147,14 @@ enum class OpKind : std::uint8_t {
   orthogonalize,         ///< columns of a matrix, in place (Gram and Schmidt)
   index_fill,            ///< zero at indices, in place
   index_add,             ///< adds the third operand at indices, in place
+  exp_of,                ///< exp out of place
+  softplus,
+  softplus_backward,
+  flip,              ///< the other way round along the last dimension
+  triangle,          ///< of matrices what lies on one side of their diagonal
+  solve_triangular,  ///< A X = B of triangular matrices A: A, B
+  depthwise_conv,    ///< a channel by itself, along the tokens: (B, channels, tokens), its taps
+  depthwise_conv_backward,
   generated,      ///< a kernel that a compiler wrote: pointwise nodes and reductions over one space
   compiled_unit,  ///< launches nothing: the autograd node of a compiled unit
   autograd_function,  ///< launches nothing: the node of an autograd.Function, which holds what it
@@ -157,6 +165,7 @@ enum class OpKind : std::uint8_t {
   fp8_scale,      ///< what it is multiplied by, in fp32
   scaled_mm,      ///< of operands in fp8 with their scales
   float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
+  vector_norm,    ///< the length of each row: (rows, 1)
   captured,       ///< an op of an imported graph that has no row of its own
   count_          // number of kinds
 };

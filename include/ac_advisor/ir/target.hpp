@@ -56,6 +56,12 @@ enum class Target : std::uint8_t {
   sdpa_cudnn_backward,
   sdpa_flash_backward,
   getitem,
+  greater,
+  floor,
+  select,
+  seeds,
+  seed,
+  random,
   count_
 };
 

@@ -25,14 +25,15 @@ enum class Activation : std::uint8_t {
   gelu_recomputed
 };
 
-/// What a block's norms are. written_out: cohere's LayerNorm without a bias, op by op.
-enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out };
+/// What a block's norms are. written_out: cohere's LayerNorm without a bias, op by op; rms_nested:
+/// RMSNorm whose division is a function of its own (llama4).
+enum class Norm : std::uint8_t { rms, layer, layer_plus_one, written_out, rms_nested };
 
 /// How a projection of q, k and v together lies: q's heads, k's, v's (phi3); each head's three
 /// (gpt_neox); the same as the first, split in one op (gpt2); the queries of each head of keys and
 /// values before that head's two (internlm2); each head's three, taken one by one (bloom); all
 /// queries before one head of keys and one of values (falcon); as grouped, keys and values repeated
-/// for every query's head (falcon's new decoder).
+/// for every query's head (falcon's new decoder); thirds that are stacked (baichuan).
 enum class QkvLayout : std::uint8_t {
   sliced,
   by_head,
@@ -40,14 +41,23 @@ enum class QkvLayout : std::uint8_t {
   grouped,
   by_head_apart,
   one_pair,
-  grouped_repeated
+  grouped_repeated,
+  stacked
 };
 
 /// How q and k are rotated. halves: x cos + rotate_half(x) sin; halves_apart: each half by itself,
 /// with tables of half the width (gpt_oss); pairs_apart: even and odd elements by themselves
-/// (deepseek_v3); complex: pairs as complex numbers in fp32 (deepseek_v2); table: neighbours, by
-/// rows of a table of angles that every block has (gptj).
-enum class Rotation : std::uint8_t { halves, halves_apart, pairs_apart, complex, table };
+/// (deepseek_v3); complex: pairs as complex numbers in fp32, q and k cast back one by one
+/// (deepseek_v2) or both at the end (complex_together: llama4); table: neighbours, by rows of a
+/// table of angles that every block has (gptj).
+enum class Rotation : std::uint8_t {
+  halves,
+  halves_apart,
+  pairs_apart,
+  complex,
+  complex_together,
+  table
+};
 
 /// What rotary angles are made of: a position a token; three (time, height, width), whose angles
 /// are joined in parts (qwen2_5_vl) or woven into one another (qwen3_vl).
@@ -62,6 +72,16 @@ struct LatentAttention {
   std::int64_t rotated_dim = 0;  ///< qk_rope_head_dim
   std::int64_t value_dim = 0;    ///< v_head_dim
   bool operator==(const LatentAttention&) const = default;
+};
+
+/// What mixes tokens in attention's place in some blocks: a gated delta net (qwen3_next).
+struct DeltaNet {
+  std::int64_t key_heads = 0;    ///< each serves the same number of
+  std::int64_t value_heads = 0;  ///< heads of values
+  std::int64_t key_dim = 0;      ///< of a head's query and key
+  std::int64_t value_dim = 0;
+  std::int64_t taps = 0;  ///< of the causal convolution of queries, keys and values
+  bool operator==(const DeltaNet&) const = default;
 };
 
 /// What Megatron-core's arguments choose of a mixture of experts.
@@ -95,6 +115,7 @@ struct MoeSpec {
   bool clamped_gate = false;    ///< (up + 1) * gate * sigmoid(a * gate), both clamped (gpt_oss)
   bool sparse_mixer = false;    ///< two experts by sampling, one after the other (phimoe)
   bool input_jitter = false;    ///< what router and experts read is multiplied by noise (phimoe)
+  bool every_expert = false;    ///< each runs on each token, times its score or 0 (llama4)
   std::optional<MegatronExperts> megatron;
   bool operator==(const MoeSpec&) const = default;
 };
@@ -218,6 +239,7 @@ struct ModelSpec {
   bool input_first = false;         ///< weights are [in, out] (gpt2's Conv1D)
   bool scaled_queries = false;      ///< queries are scaled before attention (opt)
   bool masked_positions = false;    ///< positions are counted along a mask of ones (opt)
+  bool flat_mlp = false;            ///< tokens are rows of a matrix from the second norm on (opt)
   bool interleaved_rotary = false;  ///< pairs are neighbours (cohere, glm4),
   bool rotary_in_block = false;     ///< whose cos and sin each block interleaves (glm4)
   bool unfused_rotary = false;      ///< Megatron-core's --no-rope-fusion
@@ -244,14 +266,24 @@ struct ModelSpec {
   bool repeats_keys = false;     ///< QkvLayout::grouped_repeated, by the configuration (falcon)
   bool keeps_block_outputs = false;  ///< the loop has a block's outputs until the next one's (gptj)
   bool measured_positions = false;   ///< the rotary table asks for the last position (phimoe)
-  std::int64_t rotary_dim = 0;       ///< rotated part of head_dim (partial_rotary_factor)
-  std::int64_t rotary_tables = 1;    ///< cos/sin tables made a forward (gemma3: local and global)
+  bool unweighted_qk_norm = false;   ///< rotated q and k are divided by their length (llama4)
+  bool tuned_temperature = false;    ///< queries without rotation grow with their position (llama4)
+  bool narrow_softmax = false;       ///< eager attention's is in the scores' dtype (llama4)
+  bool normalized_head = false;      ///< the LM head's rows are divided by their length (baichuan)
+  bool gated_attention = false;    ///< queries' projection makes a gate of its output (qwen3_next)
+  std::int64_t rotary_dim = 0;     ///< rotated part of head_dim (partial_rotary_factor)
+  std::int64_t rotary_tables = 1;  ///< cos/sin tables made a forward (gemma3: local and global)
 
   /// Per block: the sliding window in tokens, 0 for full attention. Size `layers`.
   std::vector<std::int64_t> window;
+  /// Windows are chunks of so many tokens, which see nothing before them (llama4); 0: they slide.
+  std::int64_t attention_chunk = 0;
   /// Per block: q and k are not rotated (smollm3). Empty where all are.
   std::vector<bool> unrotated_block;
   std::optional<MoeSpec> moe;
+  std::optional<DeltaNet> delta;
+  /// Per block: a delta net in attention's place. Empty where none has one.
+  std::vector<bool> delta_block;
   /// Per block: has experts (qwen3_moe's `mlp_only_layers`, `decoder_sparse_step`). Empty when
   /// dense.
   std::vector<bool> sparse_block;
@@ -275,6 +307,14 @@ struct ModelSpec {
   [[nodiscard]] bool rotates() const { return position_table == 0 && !alibi; }
   /// Whether rotary angles are made from frequencies, once for all blocks.
   [[nodiscard]] bool makes_angles() const { return rotates() && rotation != Rotation::table; }
+  /// Whether a pair of a head's elements is rotated as a complex number.
+  [[nodiscard]] bool complex_rotation() const {
+    return rotation == Rotation::complex || rotation == Rotation::complex_together;
+  }
+  /// Whether the block has a delta net in attention's place.
+  [[nodiscard]] bool has_delta(std::int64_t block) const {
+    return !delta_block.empty() && delta_block[static_cast<std::size_t>(block)];
+  }
   /// Elements of a head's value.
   [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 

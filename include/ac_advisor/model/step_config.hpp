@@ -111,6 +111,8 @@ struct ModelRun {
   std::int64_t images = 0;  ///< of each sequence; their tokens are among its `seq`
   /// Documents of one row of batch x seq tokens, each attending to itself alone; 0: not packed.
   std::int64_t packing = 0;
+  /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
+  bool position_ids = false;
   bool operator==(const ModelRun&) const = default;
 };
 

@@ -56,6 +56,11 @@ struct BlockValues {
   ir::ValueId score_correction = ir::no_id;
   ir::ValueId shared_gate = ir::no_id;  ///< [1, hidden]; gate, up and down are the shared expert's
   ir::ValueId angles = ir::no_id;       ///< [positions, rotated]: sines and cosines (gptj)
+  /// Of a gated delta net, whose qkv and o are as attention's; one a head of values, but for the
+  /// convolution's [channels, 1, taps] and the norm's [value_dim].
+  ir::ValueId dt_bias = ir::no_id, a_log = ir::no_id;
+  ir::ValueId conv = ir::no_id, gated_norm = ir::no_id;
+  LinearValues ba;
   std::vector<LinearValues> first_of_expert, second_of_expert;  ///< Megatron-core: on this rank
 };
 

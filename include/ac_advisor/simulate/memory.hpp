@@ -19,6 +19,13 @@ struct BlockSizes {
   std::int64_t cublas_workspace = 0;   ///< of all workspaces
 };
 
+/// What recorded CUDA graphs have in a pool of the allocator's that is theirs: it stays reserved,
+/// and is not allocated once the graphs are replayed.
+struct GraphPool {
+  std::vector<bool> storages;  ///< by id
+  std::vector<bool> ops;       ///< whose scratch and cuBLAS workspaces are there
+};
+
 /// How an allocator sees sizes and scratch.
 struct MemoryModel {
   bool round_to_512 = true;           ///< the CUDA caching allocator's; false: exact bytes (cpu)
@@ -26,6 +33,7 @@ struct MemoryModel {
   std::int64_t cublas_workspace = 0;  ///< bytes of all cuBLAS workspaces, resident
   ir::WorkspaceTarget target;
   std::shared_ptr<const BlockSizes> blocks;  ///< null: requests in 512 B units, or exact
+  std::shared_ptr<const GraphPool> pool;     ///< null: no graphs are recorded
 };
 
 /// The walk of the schedule with a counter: what `torch.cuda.memory_allocated` would go through.

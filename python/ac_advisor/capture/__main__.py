@@ -1,12 +1,14 @@
 """``python -m ac_advisor.capture MODULE:FUNCTION``, on the device that ``ac-advisor import`` emulates."""
 
 import argparse
+import functools
 import importlib
 import json
 import os
 import sys
 
 from .graph import capture
+from .scale import capture_scaled
 
 
 def arguments():
@@ -19,9 +21,18 @@ def arguments():
     parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made)")
     parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
                         "are found to repeat)")
+    parser.add_argument("--scale", metavar="DIRECTIONS", type=directions, default=(), help="batch, seq or batch,seq: captures "
+                        "at more sizes, and --batch and --seq of the plan may be others")
     parser.add_argument("--name", help="of the model in tables (the function's module)")
     parser.add_argument("--output", required=True, metavar="FILE", help="the graph: JSON")
     return parser.parse_args()
+
+
+def directions(text):
+    found = text.split(",")
+    if not set(found) <= {"batch", "seq"} or len(set(found)) < len(found):
+        raise argparse.ArgumentTypeError("give batch, seq or batch,seq")
+    return sorted(found)
 
 
 def find(model):
@@ -41,7 +52,8 @@ def find(model):
 def main():
     given = arguments()
     module, make_model = find(given.model)
-    graph = capture(make_model, given.batch, given.seq, given.dtype, given.blocks)
+    take = functools.partial(capture, make_model, dtype=given.dtype, blocks=given.blocks)
+    graph = capture_scaled(take, given.batch, given.seq, given.scale) if given.scale else take(given.batch, given.seq)
     graph["name"] = given.name or module
     graph["made_by"]["model"] = given.model
     temporary = given.output + ".part"
@@ -51,6 +63,8 @@ def main():
     os.replace(temporary, given.output)
     ops = len(graph["micro_batches"][0]["ops"])
     print(f"{given.output}: {ops} ops, {len(graph['parameters'])} parameters", file=sys.stderr)
+    for direction, why in graph.get("scale", {}).get("refused", {}).items():
+        print(f"--{direction} stays what it is: {why}", file=sys.stderr)
     return 0
 
 

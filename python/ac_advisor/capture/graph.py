@@ -1,4 +1,4 @@
-"""The graph: what docs/schema/graph-1.json describes."""
+"""The graph at one size: what docs/schema/graph-1.json describes."""
 
 import bisect
 import gc

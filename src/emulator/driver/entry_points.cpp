@@ -44,6 +44,9 @@ ANSWER CUresult cuGetExportTable(const void**, const CUuuid*) {
     if (std::strstr(caller.dli_fname, "libnvrtc") != nullptr) return CUDA_ERROR_NOT_FOUND;
     // cuDNN plans for a device that its own runtime cannot find.
     if (std::strstr(caller.dli_fname, "libcudnn") != nullptr) return CUDA_ERROR_NOT_FOUND;
+    // Some of its engines for convolutions ask cuBLASLt's library itself, which then has no device
+    // either: cuDNN passes over them and takes its next engine.
+    if (std::strstr(caller.dli_fname, "libcublasLt") != nullptr) return CUDA_ERROR_NOT_FOUND;
     way_out += std::string(" (in ") + caller.dli_fname + ")";
   }
   way_out += "; what is built with nvcc -cudart shared runs";

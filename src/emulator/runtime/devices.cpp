@@ -47,7 +47,7 @@ ANSWER cudaError_t cudaDriverGetVersion(int* version) {
   return cudaSuccess;
 }
 ANSWER cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = runtime_version();
   return cudaSuccess;
 }
 

@@ -66,8 +66,13 @@ void write_unit(ir::Program& p, const ir::CompiledGraph& graph, std::int32_t bac
          ir::CompiledUnit{backward});
 }
 
-double memory_budget(const StepConfig& config) {
-  return config.memory.ac == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
+/// Of the block of that number, or of a model as one graph: -1.
+double memory_budget(const StepConfig& config, std::int16_t block) {
+  AcMode mode = config.memory.ac;
+  const std::vector<AcMode>& chosen = config.memory.block_modes;
+  if (mode == AcMode::budget && block >= 0 && static_cast<std::size_t>(block) < chosen.size())
+    mode = chosen[static_cast<std::size_t>(block)];
+  return mode == AcMode::memory_budget ? config.memory.memory_budget : 1.0;
 }
 bool runs_cudnn(const StepConfig& config) { return config.run.attention != Attention::flash; }
 
@@ -80,8 +85,8 @@ std::int32_t add_backward(ir::Program& p, compile::Unit& unit) {
 
 class BlockCompiler {
  public:
-  BlockCompiler(StepProgram& step, const StepConfig& config)
-      : s_(step), p_(step.program), config_(config) {}
+  BlockCompiler(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config)
+      : s_(step), p_(step.program), spec_(spec), config_(config) {}
 
   void run(OpId first) {
     std::vector<Block> blocks = find_blocks(first);
@@ -130,16 +135,20 @@ class BlockCompiler {
                        [](const Op& op) { return op.region >= 0; });
   }
 
+  [[nodiscard]] double memory_budget_of(const Block& block) const {
+    return memory_budget(config_, p_.op(block.first).module.block);
+  }
+
   /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
   /// from.
   [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
     std::map<ValueId, std::size_t> seen;
     std::string text = checkpointed(block) ? "checkpointed " : "";
+    text += std::to_string(memory_budget_of(block)) + " ";
     for (OpId id = block.first; id < block.end; ++id) {
       const Op& op = p_.op(id);
       if (op.kind == OpKind::hold) continue;
-      text += std::string(ir::row(op.kind).name) + " " + ir::to_string(op.attributes) +
-              (op.kept ? "k" : "");
+      text += std::string(ir::row(op.kind).name) + " " + described(op) + (op.kept ? "k" : "");
       for (ValueId v : p_.inputs(op)) {
         const ValueId root = p_.root(v);
         const OpId producer = p_.value(root).producer;
@@ -155,16 +164,24 @@ class BlockCompiler {
     return text;
   }
 
+  /// Its attributes; of a dropout not the block that it is of.
+  [[nodiscard]] static std::string described(const Op& op) {
+    if (op.kind != OpKind::dropout) return ir::to_string(op.attributes);
+    return std::to_string(ir::attributes<ir::Dropout>(op).probability);
+  }
+
   Written compiled(const Block& block) {
     Written written;
     const std::string key = signature(block, written.inputs);
     const auto [found, is_new] = known_.try_emplace(key, units_.size());
     written.unit = found->second;
     if (!is_new) return written;
-    const compile::TraceOptions options{runs_cudnn(config_), checkpointed(block)};
+    compile::TraceOptions options = compile::trace_options(spec_);
+    options.cudnn = runs_cudnn(config_);
+    options.checkpointed = checkpointed(block);
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),
-        memory_budget(config_)));
+        memory_budget_of(block)));
     backwards_.push_back(add_backward(p_, units_.back()));
     return written;
   }
@@ -183,6 +200,7 @@ class BlockCompiler {
 
   StepProgram& s_;
   ir::Program& p_;
+  const model::ModelSpec& spec_;
   const StepConfig& config_;
   std::map<std::string, std::size_t> known_;
   std::vector<compile::Unit> units_;
@@ -197,13 +215,14 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
   for (OpId id = first; id < end; ++id)
     if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
   const ValueId logits = step.outputs.front();
-  const compile::JointGraph joint =
+  compile::JointGraph joint =
       compile::trace_model(p, first, end, logits, labels, runs_cudnn(config));
-  compile::Unit unit = compile::compile_unit(joint, memory_budget(config));
   p.ops.resize(static_cast<std::size_t>(first));
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
+  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config, -1),
+                                             config.runtime.cuda_graph != CudaGraph::off);
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});
@@ -212,10 +231,10 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
 
 bool applies(const StepConfig& config) { return config.memory.kernels == Kernels::compiled; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   if (config.memory.compile_unit == CompileUnit::model)
     return compile_model(step, config, step.micro_begin.back());
-  BlockCompiler(step, config).run(step.micro_begin.back());
+  BlockCompiler(step, spec, config).run(step.micro_begin.back());
 }
 
 }  // namespace

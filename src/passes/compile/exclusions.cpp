@@ -17,19 +17,27 @@ bool scales(const ModelSpec& m) {
   return m.scaled_embedding || m.embedding_multiplier || m.logits_divisor || m.final_softcap;
 }
 
-/// Blocks whose ops the joint graph has: RMSNorm, separate projections, rotated halves, a gated
-/// MLP.
+/// Blocks whose ops the joint graph has not.
+bool not_traced(const ModelSpec& m) {
+  using model::QkvLayout;
+  const bool known_layout = m.qkv_layout == QkvLayout::sliced || m.qkv_layout == QkvLayout::split ||
+                            m.qkv_layout == QkvLayout::by_head;
+  return m.moe || m.latent || (m.fused_qkv && !known_layout) ||
+         m.rotation != model::Rotation::halves || m.attention_sinks || m.kv_sharing ||
+         m.position_grids != model::PositionGrids::one || m.tower || m.always_masked ||
+         m.residual_inside || m.adds_in_place || m.activation == model::Activation::gelu_recomputed;
+}
+
+/// Other blocks than Llama's kind: RMSNorm, separate projections, rotated halves, a gated MLP.
 bool of_other_kind(const ModelSpec& m) {
-  return m.moe || m.latent || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
+  return not_traced(m) || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
          m.joined_rotary_part || m.interleaved_rotary || m.fused_qkv || m.fused_gate_up ||
-         m.rotation != model::Rotation::halves || m.position_table > 0 ||
-         m.position_scaled_queries || m.attention_sinks || m.kv_sharing || m.input_first ||
-         m.position_grids != model::PositionGrids::one || m.tower ||
+         m.position_table > 0 || m.input_first ||
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
 }
 
-bool drops(const ModelSpec& m, const StepConfig& c) {
-  return c.run.dropout > 0.0 || m.attention_dropout > 0.0 || m.residual_dropout > 0.0;
+bool drops_scores(const ModelSpec& m, const StepConfig& c) {
+  return c.run.dropout > 0.0 || m.attention_dropout > 0.0;
 }
 
 /// The first sliding window within the sequence, for which transformers builds a mask; 0: none.
@@ -53,7 +61,8 @@ constexpr Exclusion of_compiled[] = {
        return "--compile-unit model --loss " + loss_option(c);
      }},
     {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
-     "what else is kept inside of a graph of the model was not compared",
+     "under selective checkpoints the graph would be planned to save a tensor more of each block "
+     "than PyTorch saves, and what else is kept inside of it was not compared",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
@@ -71,7 +80,8 @@ constexpr Exclusion of_compiled[] = {
        return whole(c) && c.run.attention != Attention::cudnn;
      }},
     {"--compile-unit model --shard other than none",
-     "FSDP's and DDP's hooks break the model's graph, and what remains of it is not planned",
+     "Dynamo may not trace FSDP2's hooks, so PyTorch makes no full graph of the model, and what "
+     "remains of it, or of one under DDP, is not planned",
      "use --compile-unit block, as TorchTitan does",
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.layout.shard != Sharding::none;
@@ -87,11 +97,31 @@ constexpr Exclusion of_compiled[] = {
      "their ops in a graph of the model were not compared", "use --compile-unit block",
      [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
-    {"--kernels compiled, blocks other than Llama's kind",
-     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
-     "use --kernels eager or fused",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && of_other_kind(m); },
+    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
+     "sinks, masks of every block, images",
+     "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},
+    {"--compile-unit model, blocks other than Llama's kind",
+     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
+     "use --compile-unit block",
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && of_other_kind(m); },
+     [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
+    {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run "
+     "by "
+     "the trainer",
+     "its interpreter has no LayerNorm, other activations, rotated neighbours or random numbers, "
+     "and "
+     "of the rest nothing was compared",
+     "use --kernels fused or eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && c.runtime.kind == Runtime::ac_trainer &&
+              (of_other_kind(m) || m.residual_dropout > 0.0 || c.precision.autocast ||
+               c.layout.shard == Sharding::ddp);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled for " + m.family + ", run by the trainer";
+     }},
     {"--kernels compiled, attention that is not one kernel",
      "scores that are computed op by op are not planned compiled yet",
      "use --attn auto, flash or cudnn, or --kernels eager",
@@ -107,26 +137,45 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
      }},
-    {"--kernels compiled, a sliding window within --seq", "its mask is not planned compiled yet",
-     "use --kernels eager, or a --seq below the window",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && masked_window(m, c) > 0; },
+    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+     "cudnn",
+     "of masks cuDNN's attention in compiled blocks was compared",
+     "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && masked_window(m, c) > 0 &&
+              (whole(c) || c.run.attention != Attention::cudnn);
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
-    {"--kernels compiled --dropout P", "how its random numbers are made is not planned yet",
-     "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops(m, c); },
+    {"--kernels compiled --dropout P",
+     "what torch.compile makes of attention with dropout was not compared",
+     "set attention_dropout to 0, or use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops_scores(m, c); },
      [](const ModelSpec&, const StepConfig&) {
-       return std::string("--kernels compiled with dropout");
+       return std::string("--kernels compiled with dropout of attention");
      }},
-    {"--kernels compiled, --ac other than none, full, every:K, selective and memory-budget:F",
+    {"--kernels compiled, residual dropout and checkpoints or --compile-unit model",
+     "how random numbers are kept for a recomputation is not planned yet",
+     "use --ac none or memory-budget:F, or --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const AcMode ac = c.memory.ac;
+       return compiled(c) && m.residual_dropout > 0.0 &&
+              (whole(c) || (ac != AcMode::none && ac != AcMode::memory_budget));
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled with checkpoints around the dropout of " + m.family;
+     }},
+    {"--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
+     "budget:SIZE",
      "a checkpoint around other than one block is not planned compiled yet",
-     "use --ac none, full, every:K, selective or memory-budget:F, with --ac-scope block",
+     "use one of those, with --ac-scope block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        const bool known = ac == AcMode::none || ac == AcMode::full || ac == AcMode::every ||
-                          ac == AcMode::selective || ac == AcMode::memory_budget;
+                          ac == AcMode::selective || ac == AcMode::memory_budget ||
+                          ac == AcMode::budget;
        return compiled(c) && (!known || c.memory.scope != AcScope::block);
      },
      [](const ModelSpec&, const StepConfig& c) {
@@ -142,12 +191,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--ac " + ac_option(c) + " --kernels " + to_option(c.memory.kernels);
      }},
-    {"--ac memory-budget:F --attn auto",
+    {"--kernels compiled --ac memory-budget:F or budget:SIZE, --attn auto",
      "which attention kernel runs decides what PyTorch recomputes: flash is among its "
      "compute-intensive ops, cuDNN's is not",
      "give --attn cudnn (what an H100 runs) or flash",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.memory.ac == AcMode::memory_budget &&
+       return compiled(c) &&
+              (c.memory.ac == AcMode::memory_budget || c.memory.ac == AcMode::budget) &&
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
@@ -156,28 +206,54 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
      }},
-    {"--kernels compiled --autocast", "its casts inside compiled blocks are not planned yet",
-     "use --autocast none",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.precision.autocast; }},
+    {"--compile-unit model --autocast", "its casts in a graph of the model are not planned yet",
+     "use --autocast none, or --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) { return whole(c) && c.precision.autocast; }},
     {"--kernels compiled --tp", "collectives inside compiled blocks are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.tp > 1; }},
     {"--kernels compiled --pp", "compiled blocks in the stages of a pipeline are not planned yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.pp > 1; }},
-    {"--kernels compiled, --shard other than none, fsdp2 and hsdp:R",
-     "what DDP's hooks make of compiled blocks, and DeepSpeed's, is not planned yet",
-     "use --shard none, fsdp2 or hsdp:R",
+    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
+     "what DeepSpeed's hooks make of compiled blocks is not planned yet",
+     "use --shard none, ddp, fsdp2 or hsdp:R",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.layout.shard != Sharding::none && !c.layout.gathers();
+       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp &&
+              !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--kernels compiled --shard " + shard_option(c);
      }},
-    {"--kernels compiled --cuda-graph", "compiled blocks are planned for PyTorch",
-     "leave --cuda-graph out",
+    {"--kernels compiled --shard ddp, --ac other than full",
+     "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "
+     "which is not planned; a graph with a checkpoint it leaves whole",
+     "add --ac full, or use --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.runtime.cuda_graph != CudaGraph::off;
+       return compiled(c) && c.layout.shard == Sharding::ddp && c.memory.ac != AcMode::full;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --shard ddp --ac " + ac_option(c);
+     }},
+    {"--kernels compiled --cuda-graph step",
+     "torch.compile's mode reduce-overhead records a graph's forward and its backward, not the "
+     "optimizer",
+     "use --cuda-graph segments",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.runtime.cuda_graph == CudaGraph::step;
+     }},
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     "the first micro-batch's gradients lie in memory of the graphs, which the second replays; "
+     "that was not compared",
+     "use --grad-accum 1, or leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.runtime.cuda_graph == CudaGraph::segments && c.run.grad_accum > 1;
+     }},
+    {"--kernels compiled --compile-unit block --cuda-graph segments",
+     "what lies between the graphs of many blocks is not planned yet",
+     "use --compile-unit model, or leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && !whole(c) && c.runtime.cuda_graph == CudaGraph::segments;
      }},
     {"--kernels compiled, run by the trainer on a GPU",
      "its generated kernels are interpreted on the CPU alone",

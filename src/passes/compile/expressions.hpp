@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "joint_graph.hpp"
@@ -27,23 +28,37 @@ class Expressions {
     nowhere,  ///< it has no such dimension
   };
   struct Term {
-    std::uint64_t id = 0;
+    std::uint64_t base = 0;
+    std::int64_t shift = 0;  ///< of the place along the last dimension
     bool is_load = false;
     Along along = Along::all;
-    bool operator<(const Term& other) const { return id < other.id; }
-    bool operator==(const Term& other) const { return id == other.id; }
+    bool operator<(const Term& other) const {
+      return std::tie(base, shift) < std::tie(other.base, other.shift);
+    }
+    bool operator==(const Term& other) const {
+      return std::tie(base, shift) == std::tie(other.base, other.shift);
+    }
   };
   using Terms = std::vector<Term>;
 
   [[nodiscard]] static std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
-  [[nodiscard]] Terms part(Terms terms, std::int64_t start) const;
-  void join(Terms& into, const Terms& from) const;
-  void add(Terms& terms, NodeId n, std::int64_t count) const;
+  /// At places that are `by` further on; at others, in the `which`th way.
+  [[nodiscard]] static Terms shifted(Terms terms, std::int64_t by);
+  [[nodiscard]] static Terms elsewhere(Terms terms, std::uint64_t which);
+  static void join(Terms& into, const Terms& from);
+  static void add(Terms& terms, const Term& term);
+  static void add_bound(Terms& terms, std::int64_t bound);
+  static void add_constant(Terms& terms, double number, DType dtype);
+  static void add_place(Terms& terms);
+  void add_own(Terms& terms, NodeId n, std::int64_t count) const;
+  [[nodiscard]] Terms joined(NodeId n) const;
+  [[nodiscard]] Terms scattered(NodeId n) const;
   [[nodiscard]] const Terms& of(NodeId n) const { return terms_[static_cast<std::size_t>(n)]; }
   [[nodiscard]] std::int64_t loads(NodeId n) const;
 
   const JointGraph& g_;
   std::vector<Terms> terms_;
+  Terms both_;  ///< of join
 };
 
 }  // namespace ac_advisor::passes::compile

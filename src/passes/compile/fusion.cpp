@@ -3,9 +3,12 @@
 #include "fusion.hpp"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <tuple>
+
+#include "reach.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -26,7 +29,10 @@ bool mixes_orders(std::int64_t rows, std::int64_t columns) {
 struct Fused {
   std::vector<std::int32_t> nodes;
   std::vector<NodeId> writes;
-  std::set<NodeId> reads, elsewhere;
+  NodeSet reads, elsewhere;
+  std::map<NodeId, double> walks;
+  /// Bytes and elements (buffer_reuse_key) of what it alone reads, each once.
+  std::vector<std::pair<std::int64_t, std::int64_t>> single_user_inputs;
   std::int64_t space = 0, rows = 0, columns = 0;  ///< rows, columns: of its reductions
   bool library = false, copies = false, row_sums = false, column_sums = false;
 
@@ -39,6 +45,33 @@ struct Fused {
   }
 };
 
+/// Nodes that read or write each buffer, in the order in which they are given.
+class Users {
+ public:
+  Users(std::size_t buffers, const std::vector<std::int32_t>& order, const std::vector<Fused>& all)
+      : first_(buffers + 1, 0) {
+    const auto each = [&](const auto& use) {
+      for (std::int32_t i : order) {
+        const Fused& fused = all[static_cast<std::size_t>(i)];
+        for (NodeId buffer : fused.reads) use(static_cast<std::size_t>(buffer), i);
+        for (NodeId buffer : fused.writes) use(static_cast<std::size_t>(buffer), i);
+      }
+    };
+    each([this](std::size_t buffer, std::int32_t) { ++first_[buffer + 1]; });
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    users_.resize(first_.back());
+    std::vector<std::size_t> next = first_;
+    each([&](std::size_t buffer, std::int32_t i) { users_[next[buffer]++] = i; });
+  }
+  [[nodiscard]] std::span<const std::int32_t> of(std::size_t buffer) const {
+    return {users_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+  std::vector<std::int32_t> users_;
+};
+
 class Fusion {
  public:
   Fusion(const std::vector<SchedulerNode>& nodes, const std::vector<BufferUse>& buffers)
@@ -49,6 +82,7 @@ class Fusion {
       one.writes = node.writes;
       one.reads = node.reads;
       one.elsewhere = node.elsewhere;
+      one.walks = node.walks;
       one.space = node.space;
       one.library = node.sort == Sort::library;
       one.copies = node.copies;
@@ -57,8 +91,14 @@ class Fusion {
       if (one.row_sums) one.rows = node.rows;
       if (one.column_sums) one.columns = node.rows;
       for (NodeId buffer : one.writes) maker_[at(buffer)] = one.nodes.front();
+      find_single_user_inputs(one);
       all_.push_back(std::move(one));
     }
+    std::vector<std::vector<std::int32_t>> needs(all_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      for (NodeId read : all_[i].reads)
+        if (maker_[at(read)] >= 0) needs[i].push_back(maker_[at(read)]);
+    reach_.emplace(needs);
   }
 
   std::vector<std::vector<std::int32_t>> run() {
@@ -76,20 +116,7 @@ class Fusion {
   [[nodiscard]] const Fused& fused(std::int32_t i) const { return all_[at(i)]; }
 
   [[nodiscard]] bool depends(std::int32_t node, std::int32_t on) const {
-    seen_.assign(all_.size(), false);
-    std::vector<std::int32_t> rest{node};
-    while (!rest.empty()) {
-      const std::int32_t current = rest.back();
-      rest.pop_back();
-      for (NodeId read : fused(current).reads) {
-        const std::int32_t maker = maker_[at(read)];
-        if (maker == on) return true;
-        if (maker < 0 || seen_[at(maker)]) continue;
-        seen_[at(maker)] = true;
-        rest.push_back(maker);
-      }
-    }
-    return false;
+    return reach_->depends(node, on);
   }
   /// will_fusion_create_cycle: something between them needs the one and makes what the other needs.
   [[nodiscard]] bool creates_cycle(std::int32_t a, std::int32_t b) const {
@@ -107,10 +134,18 @@ class Fusion {
   [[nodiscard]] std::int64_t shared(const Fused& a, const Fused& b, const Count& count) const {
     std::int64_t sum = 0;
     const auto add = [&](NodeId buffer) {
-      if (b.reads.contains(buffer) || b.makes(buffer)) sum += count(buffers_[at(buffer)]);
+      const auto walks = a.walks.find(buffer);
+      const double often = walks == a.walks.end() ? 1 : walks->second;
+      sum += static_cast<std::int64_t>(static_cast<double>(count(buffers_[at(buffer)])) * often);
     };
-    for (NodeId buffer : a.reads) add(buffer);
-    for (NodeId buffer : a.writes) add(buffer);
+    auto other = b.reads.begin();
+    for (NodeId buffer : a.reads) {
+      while (other != b.reads.end() && *other < buffer) ++other;
+      const bool read = other != b.reads.end() && *other == buffer;
+      if (read || b.makes(buffer)) add(buffer);
+    }
+    for (NodeId buffer : a.writes)
+      if (b.reads.contains(buffer) || b.makes(buffer)) add(buffer);
     return sum;
   }
 
@@ -128,20 +163,23 @@ class Fusion {
     return full && !depends(i, j) && !depends(j, i);
   }
 
-  [[nodiscard]] bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
-                                                     std::int64_t score) const {
-    const auto single_user_inputs = [&](const Fused& node) {
-      std::set<std::int64_t> keys;
-      for (NodeId read : node.reads) {
-        const BufferUse& use = buffers_[at(read)];
-        if (use.made && use.readers == 1) keys.insert(use.bytes);
-      }
-      return keys;
-    };
-    const std::set<std::int64_t> first = single_user_inputs(a), second = single_user_inputs(b);
+  void find_single_user_inputs(Fused& one) const {
+    one.single_user_inputs.clear();
+    for (NodeId read : one.reads) {
+      const BufferUse& use = buffers_[at(read)];
+      if (use.made && use.readers == 1)
+        one.single_user_inputs.emplace_back(use.bytes, use.elements);
+    }
+    auto& keys = one.single_user_inputs;
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  }
+  [[nodiscard]] static bool can_fusion_increase_peak_memory(const Fused& a, const Fused& b,
+                                                            std::int64_t score) {
+    const auto& second = b.single_user_inputs;
     std::int64_t overhead = 0;
-    for (const std::int64_t key : first)
-      if (second.contains(key)) overhead += key;
+    for (const auto& key : a.single_user_inputs)
+      if (std::binary_search(second.begin(), second.end(), key)) overhead += key.second;
     return overhead > overhead_a_byte_saved * score;
   }
 
@@ -197,14 +235,17 @@ class Fusion {
     a.nodes.insert(a.nodes.end(), b.nodes.begin(), b.nodes.end());
     std::sort(a.nodes.begin(), a.nodes.end());
     a.writes.insert(a.writes.end(), b.writes.begin(), b.writes.end());
-    a.reads.insert(b.reads.begin(), b.reads.end());
-    a.elsewhere.insert(b.elsewhere.begin(), b.elsewhere.end());
+    a.reads.insert(b.reads);
+    a.elsewhere.insert(b.elsewhere);
+    a.walks.insert(b.walks.begin(), b.walks.end());
     for (NodeId buffer : a.writes) a.reads.erase(buffer);
     a.space = std::max(a.space, b.space);
     a.rows = std::max(a.rows, b.rows);
     a.columns = std::max(a.columns, b.columns);
     a.row_sums = a.row_sums || b.row_sums;
     a.column_sums = a.column_sums || b.column_sums;
+    find_single_user_inputs(a);
+    reach_->join(into, from);
     b = {};
     b.library = true;
   }
@@ -221,20 +262,16 @@ class Fusion {
     std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return fused(a).min_order() < fused(b).min_order();
     });
-    std::map<NodeId, std::vector<std::int32_t>> users;
-    for (std::int32_t i : order) {
-      for (NodeId buffer : fused(i).reads) users[buffer].push_back(i);
-      for (NodeId buffer : fused(i).writes) users[buffer].push_back(i);
-    }
-    std::set<std::pair<std::int32_t, std::int32_t>> seen;
+    const Users users(buffers_.size(), order, all_);
+    std::vector<bool> seen(all_.size() * all_.size(), false);
     std::vector<Pair> pairs;
-    for (auto& [buffer, group] : users) {
-      std::sort(group.begin(), group.end(), [&](std::int32_t a, std::int32_t b) {
-        return fused(a).min_order() < fused(b).min_order();
-      });
+    for (std::size_t buffer = 0; buffer < buffers_.size(); ++buffer) {
+      const auto group = users.of(buffer);
       for (std::size_t i = 0; i < group.size(); ++i)
         for (std::size_t k = i + 1; k < group.size() && k <= i + pairwise_attempts; ++k) {
-          if (!seen.emplace(group[i], group[k]).second) continue;
+          auto known = seen[at(group[i]) * all_.size() + at(group[k])];
+          if (known) continue;
+          known = true;
           const std::optional<std::int64_t> score = score_if_fusable(group[i], group[k]);
           if (!score) continue;
           const Fused &a = fused(group[i]), &b = fused(group[k]);
@@ -245,9 +282,10 @@ class Fusion {
     std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& x, const Pair& y) {
       return std::tuple(y.alike, y.score, y.near) < std::tuple(x.alike, x.score, x.near);
     });
-    std::map<std::int32_t, std::int32_t> into;
+    std::vector<std::int32_t> into(all_.size());  // itself, or what it has become a part of
+    std::iota(into.begin(), into.end(), 0);
     const auto now = [&](std::int32_t i) {
-      while (into.contains(i)) i = into[i];
+      while (into[at(i)] != i) i = into[at(i)];
       return i;
     };
     bool changed = false;
@@ -255,7 +293,7 @@ class Fusion {
       const std::int32_t a = now(pair.a), b = now(pair.b);
       if (a == b || !score_if_fusable(a, b) || creates_cycle(a, b)) continue;
       join(a, b);
-      into[b] = a;
+      into[at(b)] = a;
       changed = true;
     }
     return changed;
@@ -264,7 +302,7 @@ class Fusion {
   const std::vector<BufferUse>& buffers_;
   std::vector<std::int32_t> maker_;  ///< of a buffer; -1: it is given
   std::vector<Fused> all_;
-  mutable std::vector<bool> seen_;
+  std::optional<Reach> reach_;
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <vector>
 
-#include "joint_graph.hpp"
+#include "node_set.hpp"
 
 namespace ac_advisor::passes::compile {
 
@@ -16,9 +16,12 @@ struct SchedulerNode {
   std::int64_t space = 0;      ///< elements that it walks over
   std::int64_t rows = 0;       ///< of a reduction: what it makes
   std::vector<NodeId> writes;  ///< buffers
-  std::set<NodeId> reads;      ///< buffers
-  std::set<NodeId> elsewhere;  ///< of those, not read at the places that it writes
-  bool copies = false;         ///< what a library's call wants in memory: loops as nobody's else
+  NodeSet reads;               ///< buffers
+  NodeSet elsewhere;           ///< of those, not read at the places that it writes
+  /// Of those, how often the places that it walks over go over the buffer, where it is not once: a
+  /// part of a row that a whole row is walked over for.
+  std::map<NodeId, double> walks;
+  bool copies = false;  ///< what a library's call wants in memory: loops as nobody's else
 };
 
 struct BufferUse {

@@ -60,6 +60,12 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {sdpa_cudnn_backward, "aten._scaled_dot_product_cudnn_attention_backward.default", no, no, no},
     {sdpa_flash_backward, "aten._scaled_dot_product_flash_attention_backward.default", no, no, no},
     {getitem, "getitem", no, yes, no},
+    {greater, "aten.gt.Scalar", no, yes, no},
+    {floor, "aten.floor.default", no, yes, no},
+    {select, "aten.select.int", yes, yes, no},
+    {seeds, "prims.inductor_seeds.default", no, no, no},
+    {seed, "prims.inductor_lookup_seed.default", no, no, no},
+    {random, "prims.inductor_random.default", no, no, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -101,7 +107,7 @@ std::string name_of(const JointGraph& graph, NodeId n) {
   return row(node.target).name;
 }
 
-JointGraph without_dead_code(const JointGraph& graph) {
+JointGraph without_dead_code(JointGraph graph) {
   std::vector<bool> needed(graph.nodes.size(), false);
   for (const auto* outputs : {&graph.forward_outputs, &graph.backward_outputs})
     for (NodeId n : *outputs)
@@ -113,11 +119,12 @@ JointGraph without_dead_code(const JointGraph& graph) {
     for (NodeId in : node.inputs) needed[static_cast<std::size_t>(in)] = true;
   }
   JointGraph alive;
+  alive.nodes.reserve(graph.nodes.size());
   std::vector<NodeId> moved(graph.nodes.size(), -1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!needed[i]) continue;
     moved[i] = alive.size();
-    Node node = graph.nodes[i];
+    Node node = std::move(graph.nodes[i]);
     node.users.clear();
     for (NodeId& in : node.inputs) {
       in = moved[static_cast<std::size_t>(in)];

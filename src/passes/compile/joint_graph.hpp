@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/program.hpp"
+#include "node_list.hpp"
 
 namespace ac_advisor::passes::compile {
 
@@ -22,11 +23,9 @@ struct TargetRow {
 /// scaled_dot_product_attention's kernels and their backwards.
 [[nodiscard]] bool is_attention(Target target);
 
-using NodeId = std::int32_t;
-
 struct Node {
   Target target{};
-  std::vector<NodeId> inputs;
+  NodeList inputs;
   ir::Shape shape;
   DType dtype = DType::bf16;
   /// getitem: which output; slice, slice_scatter: where it starts; permute: 10 for a transposed
@@ -42,7 +41,7 @@ struct Node {
   std::int32_t region = -1;       ///< the checkpoint that it is in; -1: none
   ir::ValueId value = ir::no_id;  ///< a placeholder's in the program
   ir::ModulePath module;
-  std::vector<NodeId> users;
+  NodeList users;
 
   [[nodiscard]] std::int64_t bytes() const;
 };
@@ -64,6 +63,6 @@ struct JointGraph {
 /// "aten.mm.default", or of one of several outputs "aten._scaled_dot_product_…default[0]".
 [[nodiscard]] std::string name_of(const JointGraph& graph, NodeId node);
 /// Without what no output needs; fills `users`. Placeholders stay.
-[[nodiscard]] JointGraph without_dead_code(const JointGraph& graph);
+[[nodiscard]] JointGraph without_dead_code(JointGraph graph);
 
 }  // namespace ac_advisor::passes::compile

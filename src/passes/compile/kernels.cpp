@@ -7,9 +7,7 @@
 #include "kernels.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 #include <stdexcept>
 
 #include "expressions.hpp"
@@ -23,8 +21,36 @@ using ir::CompiledGraph;
 using ir::OpKind;
 
 /// Rows of a persistent reduction that share one partial sum of a column: codegen/triton.py,
-/// MixOrderReduction's rsplit; and of a reduction that is split by itself (ir.py: num_splits).
-constexpr std::int64_t rows_a_partial_sum = 16, rows_a_split = 128;
+/// MixOrderReduction's rsplit.
+constexpr std::int64_t rows_a_partial_sum = 16;
+
+/// In how many parts a column's sum over so many rows is made by itself; 1: in one (ir.py:
+/// num_splits; choices.py: reduction_split_factor, of an H100's multiprocessors).
+std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t multiprocessors = 132, threads = 2048, of_block = 256, of_thread = 4;
+  constexpr std::int64_t least = 32, most = 512, columns_a_block = 128;
+  if (rows <= least || columns >= multiprocessors * 2 * 32) return 1;
+  const auto quotient = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const auto nearest_divisor = [&](std::int64_t to) {
+    std::int64_t best = 1;
+    for (std::int64_t d = 1; d <= rows; ++d)
+      if (rows % d == 0 && std::abs(d - to) < std::abs(best - to)) best = d;
+    return best;
+  };
+  const std::int64_t device = multiprocessors * threads;
+  std::int64_t split = most;
+  if (rows * columns < least * device) {
+    split = least;
+  } else if (rows * columns < most * device) {
+    const std::int64_t blocks = quotient(device / of_block, quotient(columns, columns_a_block));
+    split = quotient(rows, of_thread * blocks);
+    const std::int64_t even = nearest_divisor(split);
+    if (std::abs(split - even) < 20) split = std::max(even, least);
+  } else if (const std::int64_t even = nearest_divisor(most); std::abs(even - most) < 50) {
+    split = even;
+  }
+  return quotient(rows, of_thread * split);
+}
 /// config.py: unroll_reductions_threshold; choices.py: reduction_split_factor.
 constexpr std::int64_t unrolled_reduction = 8, most_unsplit = 8192;
 
@@ -32,7 +58,7 @@ struct Kernel {
   Sort sort = Sort::pointwise;
   std::int64_t space = 0;      ///< elements that it walks over
   std::vector<NodeId> writes;  ///< realized nodes, in order
-  std::set<NodeId> reads;      ///< realized nodes and given ones that it reads and does not write
+  NodeSet reads;               ///< realized nodes and given ones that it reads and does not write
   bool reduces = false;        ///< over the columns of a row
 };
 
@@ -48,13 +74,17 @@ class Writer {
         reads_of_(graph.nodes.size()),
         read_in_parts_(graph.nodes.size()),
         loads_of_(graph.nodes.size()),
-        pads_(graph.nodes.size(), false),
+        is_result_(graph.nodes.size(), false),
+        overwritten_(graph.nodes.size(), false),
+        places_(graph.nodes.size(), -1),
         results_(results.begin(), results.end()) {
     for (std::size_t i = 0; i < given.size(); ++i)
       given_[static_cast<std::size_t>(given[i])] = static_cast<std::int32_t>(i);
     out_.given = static_cast<std::int32_t>(given.size());
     number_ = given_;
     donated_ = donated;
+    for (NodeId n : results_)
+      if (n >= 0) is_result_[static_cast<std::size_t>(buffer(n))] = true;
   }
 
   CompiledGraph run() {
@@ -79,7 +109,15 @@ class Writer {
   }
   [[nodiscard]] bool is_library(NodeId n) const {
     const Target t = node(n).target;
-    return t == Target::mm || t == Target::addmm || is_attention(t);
+    return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t);
+  }
+  /// One of var_mean's two results, each a reduction of its own in one kernel.
+  [[nodiscard]] bool is_moment(NodeId n) const {
+    return node(n).target == Target::getitem && node(node(n).inputs[0]).target == Target::var_mean;
+  }
+  /// One of the results of a library's call.
+  [[nodiscard]] bool is_output(NodeId n) const {
+    return node(n).target == Target::getitem && !is_view(n) && !is_moment(n);
   }
   /// The buffer that a node is, or is a view of.
   [[nodiscard]] NodeId buffer(NodeId n) const {
@@ -99,8 +137,8 @@ class Writer {
   [[nodiscard]] Sort sort_of(NodeId n) const {
     const Node& made = node(n);
     if (is_library(n)) return Sort::library;
-    if (made.target == Target::mean || made.target == Target::var_mean ||
-        made.target == Target::amax || made.target == Target::cumsum)
+    if (made.target == Target::mean || made.target == Target::amax ||
+        made.target == Target::cumsum || is_moment(n))
       return Sort::row_sum;
     if (made.target != Target::sum) return Sort::pointwise;
     if (made.index > 0)  // of a group's heads
@@ -123,8 +161,8 @@ class Writer {
         mark(buffer(node(n).inputs[0]));
         mark(n);
       }
-      const bool output = node(n).target == Target::getitem && !is_view(n);
-      if (sort != Sort::pointwise || output) mark(n);
+      // Random numbers are realized by their lowering (inductor_random).
+      if (sort != Sort::pointwise || is_output(n) || node(n).target == Target::random) mark(n);
     }
   }
 
@@ -167,20 +205,30 @@ class Writer {
   /// round, or in parts.
   struct Place {
     bool permuted = false, in_parts = false;
+    double walks = 1;  ///< over what is read, for each walk over what is written
   };
+  /// How much of its operand, along a row, a node goes over for each of its own elements.
+  [[nodiscard]] double walks_over(NodeId n, NodeId in) const {
+    const Target t = node(n).target;
+    if (t != Target::slice && t != Target::cat && t != Target::slice_scatter) return 1;
+    const std::int64_t width = node(in).shape.back();
+    return width == 0 ? 1 : static_cast<double>(node(n).shape.back()) / static_cast<double>(width);
+  }
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
-    if (t == Target::pad) pads_[static_cast<std::size_t>(made)] = true;
     place.permuted = place.permuted || (t == Target::permute && node(n).shape.rank() == 4);
-    place.in_parts = place.in_parts || t == Target::slice || t == Target::cat ||
-                     t == Target::slice_scatter || t == Target::split;
+    place.in_parts = place.in_parts || t == Target::slice || t == Target::select ||
+                     t == Target::cat || t == Target::slice_scatter || t == Target::split;
+    const double walks = place.walks;
     for (NodeId in : node(n).inputs) {
+      place.walks = walks * walks_over(n, in);
       if (!is_given(in) && !realized(in)) {
         collect_reads(in, made, place, into);
         continue;
       }
-      if (into.reads.insert(in).second) loads_of_[static_cast<std::size_t>(made)].push_back(in);
+      if (place.walks != 1) into.walks.try_emplace(in, place.walks);
+      if (into.reads.insert(in)) loads_of_[static_cast<std::size_t>(made)].push_back(in);
       if (place.permuted || place.in_parts) into.elsewhere.insert(in);
       if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
     }
@@ -195,7 +243,7 @@ class Writer {
   }
 
   [[nodiscard]] std::int32_t writer_of(NodeId n) const {
-    if (node(n).target == Target::getitem && !is_view(n)) n = node(n).inputs[0];
+    if (is_output(n)) n = node(n).inputs[0];
     return kernel_of_[static_cast<std::size_t>(n)];
   }
   [[nodiscard]] SchedulerNode scheduler_node(NodeId n) {
@@ -219,7 +267,7 @@ class Writer {
     std::vector<NodeId> made_by;  // the realized node of a scheduler's node
     std::vector<SchedulerNode> nodes;
     for (NodeId n = 0; n < g_.size(); ++n) {
-      if (!realized(n) || node(n).target == Target::getitem) continue;
+      if (!realized(n) || is_output(n)) continue;
       SchedulerNode made = scheduler_node(n);
       reads_of_[static_cast<std::size_t>(n)] = made.reads;
       if (made.sort == Sort::pointwise && made.reads.size() == 1) {
@@ -239,7 +287,7 @@ class Writer {
     for (SchedulerNode& made : nodes) {
       // What a column's sum is made of is read in its place.
       for (const auto& [sum, tail] : tails_)
-        if (made.reads.erase(tail) > 0) made.reads.insert(sum);
+        if (made.reads.erase(tail)) made.reads.insert(sum);
       for (NodeId read : made.reads) ++buffers[static_cast<std::size_t>(read)].readers;
     }
     for (const std::vector<std::int32_t>& group : fuse_nodes(nodes, buffers)) {
@@ -248,7 +296,7 @@ class Writer {
         const SchedulerNode& part = nodes[static_cast<std::size_t>(i)];
         const NodeId n = made_by[static_cast<std::size_t>(i)];
         kernel.writes.push_back(n);
-        kernel.reads.insert(part.reads.begin(), part.reads.end());
+        kernel.reads.insert(part.reads);
         kernel.space = std::max(kernel.space, part.space);
         kernel.reduces = kernel.reduces || part.sort == Sort::row_sum;
         if (part.sort == Sort::library || part.sort == Sort::column_sum) kernel.sort = part.sort;
@@ -282,18 +330,19 @@ class Writer {
   }
 
   void reorder() {
-    std::map<NodeId, std::int32_t> numbers;
+    std::vector<std::int32_t> numbers(g_.nodes.size(), -1);
     std::vector<BufferMemory> buffers;
     const auto number_of = [&](NodeId n) {
       n = own_buffer(n);
-      const auto [found, is_new] = numbers.try_emplace(n, static_cast<int>(buffers.size()));
-      if (is_new) {
+      std::int32_t& number = numbers[static_cast<std::size_t>(n)];
+      if (number < 0) {
+        number = static_cast<std::int32_t>(buffers.size());
         const Target t = node(n).target;
         const bool given = is_given(n) && t != Target::placeholder && t != Target::tangent;
         const bool lasts = is_given(n) && !given;
         buffers.push_back({lasts ? 0 : node(n).bytes(), given, is_result(n)});
       }
-      return found->second;
+      return number;
     };
     std::vector<LaunchMemory> launches;
     for (std::int32_t k : order_) {
@@ -311,14 +360,10 @@ class Writer {
       }
       launches.push_back(std::move(launch));
     }
-    std::vector<std::int32_t> reordered;
-    std::vector<LaunchMemory> in_order;
-    for (std::int32_t i : order_for_peak_memory(launches, buffers)) {
-      reordered.push_back(order_[static_cast<std::size_t>(i)]);
-      in_order.push_back(launches[static_cast<std::size_t>(i)]);
-    }
-    order_ = std::move(reordered);
-    pool_ = ReusePool(estimated_memory(in_order, buffers));
+    OrderedLaunches ordered = order_for_peak_memory(launches, buffers);
+    for (std::int32_t& i : ordered.order) i = order_[static_cast<std::size_t>(i)];
+    order_ = std::move(ordered.order);
+    pool_ = ReusePool(std::move(ordered.memory));
   }
 
   void count_uses(std::int32_t k) {
@@ -348,10 +393,7 @@ class Writer {
   }
   void number(NodeId n, std::int32_t value) { number_[static_cast<std::size_t>(n)] = value; }
 
-  [[nodiscard]] bool is_result(NodeId n) const {
-    return std::any_of(results_.begin(), results_.end(),
-                       [&](NodeId r) { return r >= 0 && buffer(r) == n; });
-  }
+  [[nodiscard]] bool is_result(NodeId n) const { return is_result_[static_cast<std::size_t>(n)]; }
 
   void emit(std::int32_t k) {
     const Kernel& kernel = kernels_[static_cast<std::size_t>(k)];
@@ -366,7 +408,7 @@ class Writer {
   }
 
   void free(NodeId n) {
-    if (is_given(n) || is_result(n) || overwritten_.contains(n)) return;
+    if (is_given(n) || is_result(n) || overwritten_[static_cast<std::size_t>(n)]) return;
     pool_.free(number_[static_cast<std::size_t>(n)], node(n).dtype, node(n).bytes(), step_);
   }
   /// In memory that is free, or new.
@@ -374,7 +416,7 @@ class Writer {
     return make(n, pool_.allocate(node(n).dtype, node(n).bytes(), step_));
   }
 
-  [[nodiscard]] std::vector<std::int32_t> numbers(const std::set<NodeId>& nodes) const {
+  [[nodiscard]] std::vector<std::int32_t> numbers(const NodeSet& nodes) const {
     std::vector<std::int32_t> all;
     for (NodeId n : nodes) all.push_back(number_[static_cast<std::size_t>(n)]);
     return all;
@@ -404,6 +446,11 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::seeds:
+        launch.kind = OpKind::random;
+        number(n, allocate(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       default: {
         const bool forward = made.target == Target::sdpa_cudnn || made.target == Target::sdpa_flash;
         launch.kind = forward ? OpKind::sdpa : OpKind::sdpa_backward;
@@ -419,8 +466,8 @@ class Writer {
   }
 
   /// The nodes of a kernel that `n` needs.
-  [[nodiscard]] std::set<NodeId> ancestors(NodeId n, const Kernel& kernel) const {
-    std::set<NodeId> found;
+  [[nodiscard]] NodeSet ancestors(NodeId n, const Kernel& kernel) const {
+    NodeSet found;
     std::vector<NodeId> rest{n};
     while (!rest.empty()) {
       const NodeId current = rest.back();
@@ -428,7 +475,7 @@ class Writer {
       for (NodeId read : reads_of_[static_cast<std::size_t>(current)]) {
         const bool inside =
             std::find(kernel.writes.begin(), kernel.writes.end(), read) != kernel.writes.end();
-        if (inside && found.insert(read).second) rest.push_back(read);
+        if (inside && found.insert(read)) rest.push_back(read);
       }
     }
     return found;
@@ -436,15 +483,13 @@ class Writer {
 
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
   /// still reads, what it needs aside, at the places that it writes.
-  std::int32_t memory_for(NodeId n, const Kernel& kernel, std::set<NodeId>& taken) {
+  std::int32_t memory_for(NodeId n, const Kernel& kernel, NodeSet& taken) {
     if (node(n).target == Target::index_put) {
-      overwritten_.insert(buffer(node(n).inputs[0]));
+      overwritten_[static_cast<std::size_t>(buffer(node(n).inputs[0]))] = true;
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }
-    // Where the loss pads its labels within the kernel, its rows are walked over otherwise than the
-    // logits' (a memory budget of 0: tests/oracle/compile_peaks.json).
-    if (sort_of(n) != Sort::pointwise || pads_[static_cast<std::size_t>(n)]) return -1;
-    const std::set<NodeId> before = ancestors(n, kernel);
+    if (sort_of(n) != Sort::pointwise) return -1;
+    const NodeSet before = ancestors(n, kernel);
     const auto readers = [&](NodeId read) {
       return std::count_if(kernel.writes.begin(), kernel.writes.end(), [&](NodeId w) {
         return !before.contains(w) && reads_of_[static_cast<std::size_t>(w)].contains(read);
@@ -459,7 +504,7 @@ class Writer {
           node(read).bytes() != node(n).bytes() || node(read).dtype != node(n).dtype)
         continue;
       taken.insert(read);
-      overwritten_.insert(read);
+      overwritten_[static_cast<std::size_t>(read)] = true;
       return from;
     }
     return -1;
@@ -473,7 +518,7 @@ class Writer {
     launch.inputs = numbers(kernel.reads);
     std::vector<NodeId> stored;
     std::vector<CompiledGraph::Launch> after;
-    std::set<NodeId> taken;
+    NodeSet taken;
     for (NodeId n : kernel.writes) {
       if (sort_of(n) == Sort::column_sum) {
         launch.outputs.push_back(column_sum(n, kernel, after));
@@ -508,25 +553,30 @@ class Writer {
     out_.launches.push_back(std::move(first));
   }
 
+  std::int32_t add_to_body(ir::GeneratedBody& body, NodeId n, Target target,
+                           std::vector<std::int32_t> inputs) {
+    const Node& made = node(n);
+    places_[static_cast<std::size_t>(n)] = static_cast<std::int32_t>(body.nodes.size());
+    placed_.push_back(n);
+    body.nodes.push_back(
+        {target, std::move(inputs), made.shape, made.dtype, made.index, made.number, made.tokens});
+    return places_[static_cast<std::size_t>(n)];
+  }
+  /// Of a node in the body, after what it needs.
+  std::int32_t place(ir::GeneratedBody& body, NodeId n) {
+    if (const std::int32_t known = places_[static_cast<std::size_t>(n)]; known >= 0) return known;
+    std::vector<std::int32_t> inputs;
+    inputs.reserve(node(n).inputs.size());
+    for (NodeId in : node(n).inputs) inputs.push_back(place(body, in));
+    return add_to_body(body, n, node(n).target, std::move(inputs));
+  }
   /// The nodes between what the kernel reads and what it stores.
   std::int32_t write_body(const Kernel& kernel, const std::vector<NodeId>& stored) {
     ir::GeneratedBody body;
-    std::map<NodeId, std::int32_t> places;
-    const auto add = [&](NodeId n, Target target, std::vector<std::int32_t> inputs) {
-      const Node& made = node(n);
-      places[n] = static_cast<std::int32_t>(body.nodes.size());
-      body.nodes.push_back({target, std::move(inputs), made.shape, made.dtype, made.index,
-                            made.number, made.tokens});
-      return places[n];
-    };
-    for (NodeId read : kernel.reads) add(read, Target::placeholder, {});
-    const std::function<std::int32_t(NodeId)> place = [&](NodeId n) {
-      if (const auto found = places.find(n); found != places.end()) return found->second;
-      std::vector<std::int32_t> inputs;
-      for (NodeId in : node(n).inputs) inputs.push_back(place(in));
-      return add(n, node(n).target, std::move(inputs));
-    };
-    for (NodeId n : stored) body.writes.push_back(place(n));
+    for (NodeId read : kernel.reads) add_to_body(body, read, Target::placeholder, {});
+    for (NodeId n : stored) body.writes.push_back(place(body, n));
+    for (NodeId n : placed_) places_[static_cast<std::size_t>(n)] = -1;
+    placed_.clear();
     out_.bodies.push_back(std::move(body));
     return static_cast<std::int32_t>(out_.bodies.size()) - 1;
   }
@@ -553,9 +603,16 @@ class Writer {
                           std::vector<CompiledGraph::Launch>& after) {
     const Node& sum = node(n);
     const std::int64_t columns = sum.shape.numel(), rows = kernel.space / columns;
-    const std::int64_t together = kernel.reduces ? rows_a_partial_sum : rows_a_split;
-    const CompiledGraph::Made parts{{std::max<std::int64_t>(1, rows / together), columns},
-                                    DType::f32};
+    const auto tail = tails_.find(n);
+    const NodeId last = tail == tails_.end() ? n : tail->second;
+    const std::int64_t splits = kernel.reduces
+                                    ? std::max<std::int64_t>(1, rows / rows_a_partial_sum)
+                                    : outer_reduction_splits(rows, columns);
+    if (!kernel.reduces && splits == 1) {
+      number(last, make(last));
+      return number_[static_cast<std::size_t>(last)];
+    }
+    const CompiledGraph::Made parts{{splits, columns}, DType::f32};
     const std::int64_t bytes = parts.shape.numel() * size_of(parts.dtype);
     CompiledGraph::Made workspace = parts;
     workspace.over = pool_.allocate(parts.dtype, bytes, step_);
@@ -567,8 +624,10 @@ class Writer {
       after.push_back(
           {OpKind::sum, ir::Sum{}, sum.module.leaf, {partial}, {from}, sum.module.block});
     }
-    const auto tail = tails_.find(n);
-    const NodeId last = tail == tails_.end() ? n : tail->second;
+    if (kernel.reduces && node(last).dtype == DType::f32) {  // nothing to copy
+      number(last, from);
+      return partial;
+    }
     number(last, make(last));
     const std::int32_t whole = number_[static_cast<std::size_t>(last)];
     if (kernel.reduces)
@@ -587,19 +646,21 @@ class Writer {
   std::vector<std::int32_t> given_, number_;
   std::vector<bool> donated_, realized_, needed_, visited_;
   std::vector<std::int32_t> kernel_of_;
-  std::vector<std::set<NodeId>> reads_of_;       ///< of a realized node
-  std::vector<std::set<NodeId>> read_in_parts_;  ///< of those, not whole
-  std::vector<std::vector<NodeId>> loads_of_;    ///< the same in the order in which it loads them
-  std::vector<bool> pads_;                       ///< a realized node's labels, by itself
-  std::map<NodeId, std::int32_t> views_;         ///< of a buffer, in another shape
-  std::map<NodeId, NodeId> tails_;               ///< of a sum over rows: what alone is made of it
+  std::vector<NodeSet> reads_of_;              ///< of a realized node
+  std::vector<NodeSet> read_in_parts_;         ///< of those, not whole
+  std::vector<std::vector<NodeId>> loads_of_;  ///< the same in the order in which it loads them
+  std::vector<bool> is_result_;                ///< or what one is a view of
+  std::vector<bool> overwritten_;              ///< whose memory another has
+  std::vector<std::int32_t> places_;           ///< in the body that is written; -1: none yet
+  std::vector<NodeId> placed_;                 ///< those that have one
+  std::map<NodeId, std::int32_t> views_;       ///< of a buffer, in another shape
+  std::map<NodeId, NodeId> tails_;             ///< of a sum over rows: what alone is made of it
   std::vector<NodeId> results_;
   std::vector<Kernel> kernels_;
   std::vector<std::int32_t> order_;
   std::vector<std::int32_t> uses_;
   ReusePool pool_;
   std::vector<std::pair<std::int32_t, std::int64_t>> workspaces_;  ///< of the launch: bytes
-  std::set<NodeId> overwritten_;                                   ///< whose memory another has
   std::size_t step_ = 0;  ///< of the launch that is emitted
   CompiledGraph out_;
 };

@@ -36,8 +36,13 @@ class Orders {
         readers_[at(b)].push_back(node);
         const std::int32_t from = maker[at(b)];
         if (from < 0 || from == node) continue;
-        pred_nodes_[n].insert(from);
-        succ_nodes_[at(from)].insert(node);
+        pred_nodes_[n].push_back(from);
+        succ_nodes_[at(from)].push_back(node);
+      }
+    for (auto* all : {&pred_nodes_, &succ_nodes_})
+      for (Order& nodes : *all) {  // each once, in order
+        std::sort(nodes.begin(), nodes.end());
+        nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
       }
   }
 
@@ -45,12 +50,6 @@ class Orders {
     Order order(launches_.size());
     std::iota(order.begin(), order.end(), 0);
     return order;
-  }
-
-  [[nodiscard]] std::int64_t estimate_peak_memory(const Order& order) const {
-    std::int64_t most = 0;
-    for (const std::int64_t now : memories_at_nodes(order)) most = std::max(most, now);
-    return most;
   }
 
   [[nodiscard]] std::vector<std::int64_t> memories_at_nodes(const Order& order) const {
@@ -161,7 +160,7 @@ class Orders {
     const auto enter = [&](std::int32_t n) {
       if (seen[at(n)]) return;
       seen[at(n)] = true;
-      Order needs = sorted({pred_nodes_[at(n)].begin(), pred_nodes_[at(n)].end()});
+      Order needs = sorted(pred_nodes_[at(n)]);
       std::reverse(needs.begin(), needs.end());
       visits.push_back({n, std::move(needs)});
     };
@@ -196,33 +195,31 @@ class Orders {
 
   const std::vector<LaunchMemory>& launches_;
   const std::vector<BufferMemory>& buffers_;
-  std::vector<std::set<std::int32_t>> pred_nodes_, succ_nodes_;
+  std::vector<Order> pred_nodes_, succ_nodes_;
   std::vector<Order> readers_;  ///< of a buffer
   std::vector<std::int64_t> size_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> order_for_peak_memory(const std::vector<LaunchMemory>& launches,
-                                                const std::vector<BufferMemory>& buffers) {
+OrderedLaunches order_for_peak_memory(const std::vector<LaunchMemory>& launches,
+                                      const std::vector<BufferMemory>& buffers) {
   const Orders orders(launches, buffers);
-  Order best = orders.baseline();
-  std::int64_t least = orders.estimate_peak_memory(best);
-  for (Order& other :
+  const auto of = [&](Order order) {
+    std::vector<std::int64_t> memory = orders.memories_at_nodes(order);
+    return OrderedLaunches{std::move(order), std::move(memory)};
+  };
+  const auto peak = [](const OrderedLaunches& ordered) {
+    return *std::max_element(ordered.memory.begin(), ordered.memory.end());
+  };
+  OrderedLaunches best = of(orders.baseline());
+  for (Order& order :
        std::vector<Order>{orders.topological_sort_lpmf(), orders.topological_sort_bfs(),
                           orders.topological_sort_dfs()}) {
-    const std::int64_t peak = orders.estimate_peak_memory(other);
-    if (peak >= least) continue;
-    least = peak;
-    best = std::move(other);
+    OrderedLaunches other = of(std::move(order));
+    if (peak(other) < peak(best)) best = std::move(other);
   }
   return best;
-}
-
-std::vector<std::int64_t> estimated_memory(const std::vector<LaunchMemory>& launches,
-                                           const std::vector<BufferMemory>& buffers) {
-  const Orders orders(launches, buffers);
-  return orders.memories_at_nodes(orders.baseline());
 }
 
 ReusePool::ReusePool(std::vector<std::int64_t> estimate) : estimate_(std::move(estimate)) {

@@ -23,13 +23,14 @@ struct BufferMemory {
 /// The order in which Inductor runs a graph's launches, which are in a topological order: the best
 /// of that and of three others by an estimate of its peak (torch/_inductor/memory.py, v2.11:
 /// reorder_for_peak_memory).
-[[nodiscard]] std::vector<std::int32_t> order_for_peak_memory(
-    const std::vector<LaunchMemory>& launches, const std::vector<BufferMemory>& buffers);
-
-/// Live bytes while each launch runs, as Inductor estimates them (estimate_peak_memory): results
-/// count nothing, as there.
-[[nodiscard]] std::vector<std::int64_t> estimated_memory(const std::vector<LaunchMemory>& launches,
-                                                         const std::vector<BufferMemory>& buffers);
+struct OrderedLaunches {
+  std::vector<std::int32_t> order;
+  /// Live bytes while each launch runs, as Inductor estimates them (estimate_peak_memory): results
+  /// count nothing, as there.
+  std::vector<std::int64_t> memory;
+};
+[[nodiscard]] OrderedLaunches order_for_peak_memory(const std::vector<LaunchMemory>& launches,
+                                                    const std::vector<BufferMemory>& buffers);
 
 /// Whose memory a new buffer takes over: one of its size and dtype that was freed, unless that
 /// would raise the estimated peak (torch/_inductor/codegen/wrapper.py, v2.11: AllocateLine,

@@ -199,16 +199,17 @@ class Partitioner {
   }
 
   void ban_used_far_apart() {
+    std::vector<NodeId> fw_users;
     for (NodeId used = 0; used < g_.size(); ++used) {
       if (!is_required_fw(used)) continue;
-      std::vector<NodeId> fw_users;
+      fw_users.clear();
       std::int32_t last = -1;
       for (NodeId user : g_.node(used).users)
         if (is_required_fw(user)) {
           fw_users.push_back(user);
           last = std::max(last, fw_order(user));
         }
-      if (fw_users.empty()) continue;
+      if (fw_users.size() < 2) continue;  // none lies beyond the first
       const std::int32_t first_unfusible = find_first_unfusible(fw_users, last);
       for (NodeId user : fw_users)
         if (fw_order(user) > first_unfusible && is_fusible(used, user) &&
@@ -221,7 +222,7 @@ class Partitioner {
     using Entry = std::pair<std::int32_t, NodeId>;
     std::vector<bool> visited(g_.nodes.size(), false);
     for (NodeId start = 0; start < g_.size(); ++start) {
-      if (!is_required_fw(start)) continue;
+      if (!is_required_fw(start) || visited[static_cast<std::size_t>(start)]) continue;
       std::priority_queue<Entry, std::vector<Entry>, std::greater<>> fusible;
       fusible.emplace(fw_order(start), start);
       while (!fusible.empty()) {
@@ -342,23 +343,25 @@ std::vector<std::size_t> not_worth_saving(const std::vector<double>& memory,
     return static_cast<std::size_t>(std::nearbyint(m * scale));
   };
   const std::size_t n = memory.size(), most = quantized(most_memory);
-  std::vector<std::vector<float>> best(n + 1, std::vector<float>(most + 1, 0.0F));
-  for (std::size_t i = 1; i <= n; ++i) {
-    const std::size_t m = quantized(memory[i - 1]);
-    const auto gain = static_cast<float>(runtime[i - 1]);
-    best[i] = best[i - 1];
-    for (std::size_t j = m; j <= most; ++j) {
-      const float with = best[i - 1][j - m] + gain;
-      best[i][j] = m == 0 ? with : std::max(best[i - 1][j], with);
+  std::vector<float> best(most + 1, 0.0F);              // of the items so far, by memory
+  std::vector<std::uint8_t> better(n * (most + 1), 0);  // whether the item raised it
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t m = quantized(memory[i]);
+    const auto gain = static_cast<float>(runtime[i]);
+    for (std::size_t j = most + 1; j-- > m;) {  // what is read has not been written yet
+      const float with = best[j - m] + gain;
+      if (with <= best[j]) continue;
+      better[i * (most + 1) + j] = 1;
+      best[j] = with;
     }
   }
   std::vector<std::size_t> left_out;
   std::size_t j = most;
-  for (std::size_t i = n; i > 0; --i) {
-    if (best[i][j] != best[i - 1][j])
-      j -= quantized(memory[i - 1]);
+  for (std::size_t i = n; i-- > 0;) {
+    if (better[i * (most + 1) + j] != 0)
+      j -= quantized(memory[i]);
     else
-      left_out.push_back(i - 1);
+      left_out.push_back(i);
   }
   return left_out;
 }

@@ -2,6 +2,7 @@
 #include "trace_block.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -28,11 +29,15 @@ class Trace {
 
   JointGraph run(ValueId output) {
     for (OpId id = first_; id < end_; ++id)
+      if (p_.op(id).kind == OpKind::masked_fill)
+        masks_[p_.root(p_.input(p_.op(id), 0))] = p_.value(p_.output(p_.op(id), 0)).shape;
+    for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
+    for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
     for (OpId id = first_; id < end_; ++id) trace(id);
-    const Tensor result = of(output);
+    const Tensor result = tracer_.view(of(output), p_.value(output).shape);
     JointGraph joint = tracer_.joint(std::span(&result, 1));
     mark_tokens(joint);
     return joint;
@@ -90,7 +95,9 @@ class Trace {
 
   void declare(ValueId v) {
     if (!outside(v) || known(v)) return;
-    const ir::Value& value = p_.value(v);
+    ir::Value value = p_.value(v);
+    // A mask is given as it is for each sequence.
+    if (const auto mask = masks_.find(v); mask != masks_.end()) value.shape = mask->second;
     const ir::Role role = p_.storage(value.storage).role;
     const bool parameter = role == ir::Role::parameter || role == ir::Role::gathered ||
                            (whole_ && role == ir::Role::buffer);
@@ -147,16 +154,30 @@ class Trace {
     const Op& op = p_.op(id);
     if (op.kind == OpKind::hold) return;
     tracer_.set_module(op.module);
-    in_norm_ = op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm;
+    in_norm_ = !options_.norms_of_heads &&
+               (op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm);
     if (op.kind == OpKind::split) return split(op);
     const ValueId result = p_.output(op, 0);
+    // A dropout's mask, which is made with its numbers.
+    if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (!whole_ && op.kind == OpKind::fill) return;  // a mask's two numbers
+    if (op.kind == OpKind::masked_fill)
+      return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
+                                          p_.value(result).shape));
+    // Keys and values of each query's head: expanded, and copied.
+    if (op.kind == OpKind::expand) return set(result, of(p_.input(op, 0)));
+    if (op.kind == OpKind::clone && p_.value(result).shape.rank() == 5) {
+      const Shape wide = p_.value(result).shape;
+      return set(result, tracer_.repeat_heads(of(p_.input(op, 0)), wide[1] * wide[2]));
+    }
     if (whole_ && op.kind == OpKind::arange) return make_positions(op, result);
     if (op.kind == OpKind::view) {
       const Tensor x = by_head(op);
       set(result, x);
       tokens_first_.insert(result);
-      in_norm_ = reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
+      in_norm_ = !options_.norms_of_heads &&
+                 reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm);
       if (!in_norm_) (void)with_heads_first(result);
       return;
     }
@@ -184,11 +205,15 @@ class Trace {
   Tensor attention(const Op& op) {
     const Tensor q = of(p_.input(op, 0)), k = of(p_.input(op, 1)), v = of(p_.input(op, 2));
     const ir::Sdpa& attributes = ir::attributes<ir::Sdpa>(op);
-    if (!whole_) return tracer_.sdpa(q, k, v, nullptr, options_.cudnn, attributes, op.kept);
+    if (!whole_) {
+      const bool masked = p_.inputs(op).size() > 3;
+      const Tensor mask = masked ? of(p_.input(op, 3)) : Tensor{};
+      return tracer_.sdpa(q, k, v, masked ? &mask : nullptr, options_.cudnn, attributes, op.kept);
+    }
     // transformers' sdpa_attention_forward: with a mask keys and values are repeated.
     const std::int64_t heads = tracer_.shape(q)[1];
     const Tensor keys = tracer_.repeat_heads(k, heads), values = tracer_.repeat_heads(v, heads),
-                 added = tracer_.additive(*mask_, tracer_.dtype(q));
+                 added = tracer_.additive(*mask_, tracer_.dtype(q), tracer_.shape(*mask_));
     return tracer_.sdpa(q, keys, values, &added, options_.cudnn, attributes, op.kept);
   }
 
@@ -204,9 +229,63 @@ class Trace {
     const bool biased = op.kind == OpKind::addmm;
     const std::size_t at = biased ? 1 : 0;
     const Tensor x = of(p_.input(op, at)), w = of(p_.input(op, at + 1));
-    if (!biased) return tracer_.linear(x, w, nullptr, op.kept);
+    const bool input_first = ir::attributes<ir::Product>(op).form == ir::Form::nn;
+    if (!biased) return tracer_.linear(x, w, nullptr, input_first, op.kept);
     const Tensor bias = of(p_.input(op, 0));
-    return tracer_.linear(x, w, &bias, op.kept);
+    return tracer_.linear(x, w, &bias, input_first, op.kept);
+  }
+
+  Tensor layer_norm(const Op& op) {
+    const ValueId given = p_.input(op, 0);
+    Tensor x = of(given);
+    if (options_.flat_mlp && op.module.leaf == ir::Module::norm2) {
+      const Shape wide = tracer_.shape(x);
+      x = tracer_.view(x, {wide.numel() / wide.back(), wide.back()});
+      set(given, x);  // what it is added to, too
+    }
+    const Tensor weight = of(p_.input(op, 1)), bias = of(p_.input(op, 2));
+    return tracer_.layer_norm(x, weight, bias, ir::attributes<ir::LayerNorm>(op).epsilon);
+  }
+
+  /// A part of the last dimension. What is left of a head that is rotated whole is empty.
+  Tensor slice(const Op& op) {
+    const ValueId given = p_.input(op, 0);
+    const Tensor x = of(given);
+    const std::int64_t size = p_.value(p_.output(op, 0)).shape.back(),
+                       start = ir::attributes<ir::Slice>(op).start;
+    if (size == 0) {
+      set(given, tracer_.alias(x));
+      return tracer_.slice_last(x, start, 0);
+    }
+    const bool halves = options_.neighbours && op.module.leaf == ir::Module::rope &&
+                        2 * size == tracer_.shape(x).back() && joined_as_pairs(op);
+    return halves ? tracer_.every_second(x, start > 0 ? 1 : 0) : tracer_.slice_last(x, start, size);
+  }
+  /// Whether a half becomes a column of pairs, by itself or negated.
+  [[nodiscard]] bool joined_as_pairs(const Op& op) const {
+    ValueId half = p_.output(op, 0);
+    const auto first = static_cast<OpId>(&op - p_.ops.data()) + 1;
+    for (OpId id = first; id < end_; ++id) {
+      const Op& next = p_.op(id);
+      if (next.kind == OpKind::hold) continue;
+      for (ValueId v : p_.inputs(next)) {
+        if (p_.root(v) != p_.root(half) && v != half) continue;
+        if (next.kind == OpKind::cat) return p_.value(p_.output(next, 0)).shape.rank() == 5;
+        if (next.kind == OpKind::neg) half = p_.output(next, 0);
+      }
+    }
+    return false;
+  }
+
+  Tensor cat(const Op& op) {
+    std::vector<Tensor> parts;
+    if (p_.value(p_.output(op, 0)).shape.rank() == 5) {  // columns of pairs, as halves are
+      for (ValueId v : p_.inputs(op)) parts.push_back(of(p_.value(v).base));
+      return tracer_.interleaved(parts[0], parts[1]);
+    }
+    for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
+    if (op.module.leaf == ir::Module::rotary) return tracer_.twice(parts[0]);
+    return tracer_.cat(parts);
   }
 
   /// cos and sin, [B, S, D], as they meet heads.
@@ -224,6 +303,8 @@ class Trace {
         Tensor x = in(0);  // positions are a column beside the frequencies
         if (whole_ && op.module.leaf == ir::Module::rotary && tracer_.shape(x).rank() == 1)
           x = tracer_.unsqueeze(tracer_.unsqueeze(x, 0), 2);
+        if (!whole_ && tracer_.shape(x).rank() == 2 && !x.requires_grad)  // a scale of each query
+          x = tracer_.unsqueeze(tracer_.unsqueeze(x, 1), 3);
         return tracer_.convert(x, p_.value(p_.output(op, 0)).dtype);
       }
       case OpKind::pow:
@@ -244,20 +325,37 @@ class Trace {
         return tracer_.add_number(in(0), number());
       case OpKind::mul_scalar:
         return tracer_.mul_number(in(0), number());
+      case OpKind::gelu:
+        return tracer_.gelu(in(0));
+      case OpKind::tanh:
+        return tracer_.tanh(in(0));
+      case OpKind::layer_norm:
+        return layer_norm(op);
+      case OpKind::dropout:
+        return tracer_.dropout(in(0), ir::attributes<ir::Dropout>(op).probability, draws_);
       case OpKind::clone:
+        if (options_.neighbours && op.module.leaf == ir::Module::rope)
+          return tracer_.first_half_twice(tracer_.unsqueeze(in(0), 1));
+        // transpose(1, 2).contiguous() is written where heads are merged.
+        if (op.module.leaf == ir::Module::attention_core) return tracer_.alias(in(0));
         return tracer_.clone(in(0));
       case OpKind::slice:
-        return tracer_.slice_last(in(0), ir::attributes<ir::Slice>(op).start,
-                                  p_.value(p_.output(op, 0)).shape.back());
+        return slice(op);
       case OpKind::add: {
         const Tensor a = in(0), b = in(1);
-        return tracer_.add(a, b);
+        return ir::attributes<ir::Add>(op).alpha < 0 ? tracer_.sub(a, b) : tracer_.add(a, b);
       }
       case OpKind::embedding: {
         const Tensor weight = in(0), ids = in(1);
         batch_ = tracer_.shape(ids)[0];
         return tracer_.embedding(weight, ids);
       }
+      case OpKind::div:
+        return tracer_.of_positions(Target::div, in(0));
+      case OpKind::floor:
+        return tracer_.of_positions(Target::floor, in(0));
+      case OpKind::log:
+        return tracer_.of_positions(Target::log, in(0));
       case OpKind::cos:
         return tracer_.cos(in(0));
       case OpKind::sin:
@@ -268,12 +366,8 @@ class Trace {
           return tracer_.outer(a, b, p_.value(p_.output(op, 0)).shape);
         return tracer_.mul(beside(a, b), beside(b, a));
       }
-      case OpKind::cat: {
-        std::vector<Tensor> parts;
-        for (ValueId v : p_.inputs(op)) parts.push_back(of(v));
-        if (op.module.leaf == ir::Module::rotary) return tracer_.twice(parts[0]);
-        return tracer_.cat(parts);
-      }
+      case OpKind::cat:
+        return cat(op);
       case OpKind::mm:
       case OpKind::addmm:
         return product(op);
@@ -290,12 +384,22 @@ class Trace {
   std::vector<std::optional<Tensor>> tensors_;
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;
-  bool whole_ = false;          ///< the model, not one of its blocks
-  std::int64_t batch_ = 0;      ///< sequences
-  std::optional<Tensor> mask_;  ///< the whole model's, boolean
+  std::int64_t draws_ = 0;          ///< random tensors of the block
+  std::map<ValueId, Shape> masks_;  ///< that are given: as attention is
+  bool whole_ = false;              ///< the model, not one of its blocks
+  std::int64_t batch_ = 0;          ///< sequences
+  std::optional<Tensor> mask_;      ///< the whole model's, boolean
 };
 
 }  // namespace
+
+TraceOptions trace_options(const model::ModelSpec& spec) {
+  TraceOptions options;
+  options.neighbours = spec.interleaved_rotary;
+  options.norms_of_heads = spec.qk_norm && spec.unit_offset_norm;
+  options.flat_mlp = spec.flat_mlp;
+  return options;
+}
 
 JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId output,
                        const TraceOptions& options) {

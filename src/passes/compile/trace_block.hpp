@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "ac_advisor/model/spec.hpp"
 #include "joint_graph.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -10,7 +11,13 @@ namespace ac_advisor::passes::compile {
 struct TraceOptions {
   bool cudnn = true;          ///< scaled_dot_product_attention runs cuDNN's kernel, not flash
   bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
+  bool neighbours = false;    ///< a rotation's halves are every second element
+  bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
+  bool flat_mlp = false;        ///< the second norm and the MLP see a matrix of all tokens
 };
+
+/// What a model's blocks are traced with.
+[[nodiscard]] TraceOptions trace_options(const model::ModelSpec& spec);
 
 /// The joint graph of one transformer block: ops [first, end) of the forward program that lowering
 /// wrote, as torch.compile traces the module that they came from. Values made before are

@@ -36,7 +36,7 @@ Tensor Tracer::placeholder(ir::ValueId value, const Shape& shape, DType dtype, b
 
 /// Whether an op's output has heads and tokens the other way round in memory: as its first full
 /// operand (TensorIterator's order of strides); what is made new (cat, full) is contiguous.
-bool Tracer::swapped(Target target, const std::vector<NodeId>& inputs, const Shape& shape) const {
+bool Tracer::swapped(Target target, const NodeList& inputs, const Shape& shape) const {
   if (inputs.empty() || shape.rank() != 4) return false;
   switch (target) {
     case Target::cat:
@@ -58,18 +58,23 @@ bool Tracer::swapped(Target target, const std::vector<NodeId>& inputs, const Sha
   return false;
 }
 
-NodeId Tracer::emit(Target target, std::vector<NodeId> inputs, const Shape& shape, DType dtype,
+NodeId Tracer::emit(Target target, NodeList inputs, const Shape& shape, DType dtype,
                     std::int64_t index, double number) {
-  const std::vector<std::int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
-  const auto [found, is_new] =
-      known_.try_emplace({target, inputs, sizes, dtype, index, number}, graph_.size());
-  if (!is_new) return found->second;
+  NodeId& known = known_.find(graph_, target, inputs, shape, dtype, index, number);
+  if (known >= 0) return known;
+  known = graph_.size();
+  const NodeId made = emit_new(target, std::move(inputs), shape, dtype);
+  graph_.node(made).index = index;
+  graph_.node(made).number = number;
+  return made;
+}
+
+/// As emit, whatever is there already: fx_graph_cse leaves alone what an output is a view of.
+NodeId Tracer::emit_new(Target target, NodeList inputs, const Shape& shape, DType dtype) {
   Node made;
   made.target = target;
   made.shape = shape;
   made.dtype = dtype;
-  made.index = index;
-  made.number = number;
   made.swapped = swapped(target, inputs, shape);
   made.inputs = std::move(inputs);
   made.module = module_;
@@ -349,12 +354,14 @@ std::vector<Tensor> Tracer::split_last(Tensor x, std::int64_t size) {
   return parts;
 }
 
-/// F.linear: view, t, mm or addmm, view. Of the backward the weight's product is made first, as
-/// (gᵀ x), then the input's, g times the weight transposed twice.
-Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
+/// F.linear: view, t, mm or addmm, view; Conv1D: addmm of a weight as it is. Of mm's backward the
+/// weight's product is made first, as (gᵀ x), then the input's, g times the weight transposed
+/// twice; of addmm's the input's, the weight's, the bias' sum.
+Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool input_first, bool keep) {
   const Shape wide = shape(x), columns = as_matrix(wide);
-  const std::int64_t width = shape(weight)[0];
-  const NodeId w = permute_node(weight.node, false), flat = view_node(x.node, columns);
+  const std::int64_t width = shape(weight)[input_first ? 1 : 0];
+  const NodeId w = input_first ? weight.node : permute_node(weight.node, false);
+  const NodeId flat = view_node(x.node, columns);
   const Shape product{columns[0], width};
   const NodeId y = bias != nullptr ? emit(Target::addmm, {bias->node, flat, w}, product, dtype(x))
                                    : emit(Target::mm, {flat, w}, product, dtype(x));
@@ -363,17 +370,25 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool keep) {
   const Tensor with_bias = bias != nullptr ? *bias : Tensor{};
   return made(view_node(y, with_last(wide, width)), trained, [=, this](NodeId g) {
     const NodeId flat_g = view_node(g, product);
-    if (weight.requires_grad) {
-      const NodeId across = permute_node(flat_g, false);
-      give(weight, emit(Target::mm, {across, flat}, node(weight.node).shape, node(g).dtype));
-    }
+    const auto give_weight = [&] {
+      if (!weight.requires_grad) return;
+      const NodeId a = input_first ? flat : flat_g, b = input_first ? flat_g : flat;
+      give(weight,
+           emit(Target::mm, {permute_node(a, false), b}, node(weight.node).shape, node(g).dtype));
+    };
+    if (with_bias.node < 0) give_weight();
     if (x.requires_grad) {
       const NodeId back = permute_node(w, false);
       const NodeId gx = emit(Target::mm, {flat_g, back}, columns, node(g).dtype);
       give(x, view_node(gx, wide));
     }
+    if (with_bias.node < 0) return;
+    give_weight();
     if (with_bias.requires_grad) {
-      const NodeId sum = emit(Target::sum, {flat_g}, {1, width}, node(g).dtype);
+      // A parameter's gradient is a view of it; what autocast made of one is cast once more.
+      const bool own = node(with_bias.node).target == Target::placeholder;
+      const NodeId sum = own ? emit_new(Target::sum, {flat_g}, {1, width}, node(g).dtype)
+                             : emit(Target::sum, {flat_g}, {1, width}, node(g).dtype);
       give(with_bias, view_node(sum, node(with_bias.node).shape));
     }
   });
@@ -384,7 +399,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
   const Shape s = shape(q);
   const auto asked = static_cast<std::int64_t>(attributes.kernel);
   const double scale = attributes.scale;
-  std::vector<NodeId> inputs{q.node, k.node, v.node};
+  NodeList inputs{q.node, k.node, v.node};
   const NodeId bias = mask != nullptr ? mask->node : -1;
   if (bias >= 0) inputs.push_back(bias);
   const NodeId all = emit(cudnn ? Target::sdpa_cudnn : Target::sdpa_flash, std::move(inputs), s,
@@ -403,7 +418,7 @@ Tensor Tracer::sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn
     for (NodeId n : {y, log_sum, seed, offset}) keep_node(n);
   const bool trained = q.requires_grad || k.requires_grad || v.requires_grad;
   return made(y, trained, [=, this](NodeId g) {
-    std::vector<NodeId> read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
+    NodeList read{g, q.node, k.node, v.node, y, log_sum, seed, offset};
     if (bias >= 0) read.push_back(bias);
     const NodeId backward = emit(cudnn ? Target::sdpa_cudnn_backward : Target::sdpa_flash_backward,
                                  std::move(read), s, node(y).dtype, asked, scale);
@@ -440,7 +455,7 @@ JointGraph Tracer::joint(std::span<const Tensor> outputs) {
   }
   for (Tensor t : placeholders_)
     graph_.backward_outputs.push_back(pending_[static_cast<std::size_t>(t.id)]);
-  return without_dead_code(graph_);
+  return without_dead_code(std::move(graph_));
 }
 
 }  // namespace ac_advisor::passes::compile

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "joint_graph.hpp"
+#include "known_nodes.hpp"
 
 namespace ac_advisor::passes::compile {
 
@@ -50,10 +49,23 @@ class Tracer {
   Tensor unsqueeze(Tensor x, std::size_t dim);
   Tensor slice_last(Tensor x, std::int64_t start, std::int64_t size);
   std::vector<Tensor> split_last(Tensor x, std::int64_t size);
-  Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool keep);
+  /// `input_first`: the weight is [in, out], as GPT-2's Conv1D has it.
+  Tensor linear(Tensor x, Tensor weight, const Tensor* bias, bool input_first, bool keep);
   /// `mask`: what is added to the scores; null: none.
   Tensor sdpa(Tensor q, Tensor k, Tensor v, const Tensor* mask, bool cudnn,
               const ir::Sdpa& attributes, bool keep);
+
+  // Of blocks of other kinds (tracer_layers.cpp).
+  Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon);
+  Tensor sub(Tensor a, Tensor b);
+  Tensor tanh(Tensor x);
+  Tensor gelu(Tensor x);
+  Tensor alias(Tensor x);
+  Tensor every_second(Tensor x, std::int64_t start);
+  Tensor interleaved(Tensor a, Tensor b);
+  Tensor first_half_twice(Tensor x);
+  Tensor of_positions(Target target, Tensor x);  ///< [1, S], which no gradient reaches
+  Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);
@@ -63,7 +75,7 @@ class Tracer {
   Tensor outer(Tensor column, Tensor row, const ir::Shape& shape);
   Tensor twice(Tensor x);  ///< beside itself along the last dimension
   Tensor causal_mask(Tensor positions, std::int64_t batch);  ///< [B, 1, S, S], boolean
-  Tensor additive(Tensor mask, DType type);
+  Tensor additive(Tensor mask, DType type, const ir::Shape& shape);
   Tensor repeat_heads(Tensor x, std::int64_t heads);
   Tensor cross_entropy(Tensor logits, Tensor labels);
 
@@ -75,14 +87,14 @@ class Tracer {
  private:
   using Rule = std::function<void(NodeId gradient)>;
 
-  NodeId emit(Target target, std::vector<NodeId> inputs, const ir::Shape& shape, DType dtype,
+  NodeId emit(Target target, NodeList inputs, const ir::Shape& shape, DType dtype,
               std::int64_t index = 0, double number = 0);
-  NodeId like(Target target, std::vector<NodeId> inputs, NodeId of, double number = 0) {
+  NodeId like(Target target, NodeList inputs, NodeId of, double number = 0) {
     return emit(target, std::move(inputs), node(of).shape, node(of).dtype, 0, number);
   }
-  [[nodiscard]] bool swapped(Target target, const std::vector<NodeId>& inputs,
-                             const ir::Shape& shape) const;
+  [[nodiscard]] bool swapped(Target target, const NodeList& inputs, const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
+  NodeId emit_new(Target target, NodeList inputs, const ir::Shape& shape, DType dtype);
   void keep_node(NodeId n);  ///< --ac selective has it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
   void give(Tensor to, NodeId gradient);
@@ -94,10 +106,7 @@ class Tracer {
   NodeId convert_node(NodeId x, DType dtype);
 
   JointGraph graph_;
-  std::map<std::tuple<Target, std::vector<NodeId>, std::vector<std::int64_t>, DType, std::int64_t,
-                      double>,
-           NodeId>
-      known_;
+  KnownNodes known_;
   struct Recorded {
     std::int32_t tensor;
     Rule rule;
@@ -108,6 +117,7 @@ class Tracer {
   std::vector<Tensor> placeholders_;
   ir::ModulePath module_;
   std::int32_t region_ = -1;
+  std::int64_t drawn_ = 0;  ///< random tensors so far
   bool forward_ = true;
 };
 

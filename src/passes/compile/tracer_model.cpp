@@ -55,12 +55,12 @@ Tensor Tracer::twice(Tensor x) {
 /// indices (_vmap_for_bhqkv's broadcast twin).
 Tensor Tracer::causal_mask(Tensor positions, std::int64_t batch) {
   const std::int64_t tokens = shape(positions)[0];
-  const auto integers = [&](Target target, std::vector<NodeId> in, const Shape& to,
-                            std::int64_t index = 0, double number = 0) {
+  const auto integers = [&](Target target, NodeList in, const Shape& to, std::int64_t index = 0,
+                            double number = 0) {
     return emit(target, std::move(in), to, DType::i64, index, number);
   };
-  const auto booleans = [&](Target target, std::vector<NodeId> in, const Shape& to,
-                            std::int64_t index = 0, double number = 0) {
+  const auto booleans = [&](Target target, NodeList in, const Shape& to, std::int64_t index = 0,
+                            double number = 0) {
     return emit(target, std::move(in), to, DType::u8, index, number);
   };
   const NodeId row = integers(Target::unsqueeze, {positions.node}, {1, tokens});
@@ -94,10 +94,10 @@ Tensor Tracer::causal_mask(Tensor positions, std::int64_t batch) {
 }
 
 /// sdp_utils.cpp's convert_boolean_attn_mask: 0, or the least number.
-Tensor Tracer::additive(Tensor mask, DType type) {
+Tensor Tracer::additive(Tensor mask, DType type, const Shape& size) {
   const NodeId least = emit(Target::full, {}, Shape{}, type, 0, -65504);
   const NodeId zero = emit(Target::full, {}, Shape{}, type);
-  return made(emit(Target::where, {mask.node, zero, least}, shape(mask), type), false, {});
+  return made(emit(Target::where, {mask.node, zero, least}, size, type), false, {});
 }
 
 /// transformers' repeat_kv: [B, kv heads, S, D] as [B, heads, S, D].
@@ -124,8 +124,8 @@ Tensor Tracer::cross_entropy(Tensor logits, Tensor labels) {
   const Shape wide = shape(logits), ids = shape(labels);
   const std::int64_t rows = ids.numel(), vocabulary = wide.back();
   const Shape flat{rows, vocabulary}, column{rows, 1}, row{rows};
-  const auto in = [this](Target target, std::vector<NodeId> inputs, const Shape& to,
-                         DType type = DType::f32, std::int64_t index = 0, double number = 0) {
+  const auto in = [this](Target target, NodeList inputs, const Shape& to, DType type = DType::f32,
+                         std::int64_t index = 0, double number = 0) {
     return emit(target, std::move(inputs), to, type, index, number);
   };
   const auto logits_in_fp32 = [=, this] {

@@ -45,7 +45,9 @@ class OwnOrder {
         draws_again_(recomputes_attention(joint)),
         given_(given.begin(), given.end()),
         moved_(joint.nodes.size(), -1),
-        needed_(joint.nodes.size(), false) {
+        needed_(joint.nodes.size(), false),
+        seen_(joint.nodes.size(), false) {
+    own_.graph.nodes.reserve(joint.nodes.size());
     for (NodeId n : given) own_.given.push_back(copy(n, true));
   }
 
@@ -123,16 +125,18 @@ class OwnOrder {
   }
 
   void insert(NodeId n) {
-    std::vector<NodeId> missing, current{n};
-    std::set<NodeId> seen;
-    while (!current.empty()) {
-      const NodeId next = current.back();
-      current.pop_back();
-      if (moved_[at(next)] >= 0 || !seen.insert(next).second) continue;
-      const auto& inputs = joint_.node(next).inputs;
-      current.insert(current.end(), inputs.begin(), inputs.end());
-    }
-    for (NodeId next : seen) {
+    if (moved_[at(n)] >= 0) return;
+    std::vector<NodeId>& missing = missing_;
+    missing.assign(1, n);
+    seen_[at(n)] = true;
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      for (NodeId in : joint_.node(missing[i]).inputs) {
+        if (moved_[at(in)] >= 0 || seen_[at(in)]) continue;
+        seen_[at(in)] = true;
+        missing.push_back(in);
+      }
+    std::sort(missing.begin(), missing.end());
+    for (NodeId next : missing) {
       if (moved_[at(next)] >= 0) continue;  // an output of several, raised
       copy(next, false);
       if (joint_.node(next).has_tensor) continue;
@@ -145,8 +149,8 @@ class OwnOrder {
   bool draws_again_;
   std::set<NodeId> given_, results_;
   OwnGraph own_;
-  std::vector<NodeId> moved_;
-  std::vector<bool> needed_;
+  std::vector<NodeId> moved_, missing_;
+  std::vector<bool> needed_, seen_;
 };
 
 OwnGraph backward_graph(JointGraph joint, const std::vector<NodeId>& given) {
@@ -179,9 +183,26 @@ void make_zeros(ir::CompiledGraph& graph, const Node& tangent) {
   hold(graph, number);  // an argument of the node's backward
 }
 
+/// A recorded graph reads what it is given at an address of its own (torch/_inductor/
+/// cudagraph_trees.py, v2.11: _allocate_and_copy_recording_inputs): the zeros that
+/// `make_zeros` has put first are copied there.
+void copy_zeros(ir::CompiledGraph& graph, const Node& tangent) {
+  const std::int32_t own = graph.given;
+  graph.made.push_back({tangent.shape, tangent.dtype});
+  const auto zeros = static_cast<std::int32_t>(graph.made.size()) + graph.given - 1;
+  graph.launches.front().outputs = {zeros};
+  graph.launches.back().inputs = {zeros};  // held
+  ir::CompiledGraph::Launch copy;
+  copy.kind = ir::OpKind::clone;
+  copy.leaf = ir::Module::loss;
+  copy.inputs = {zeros};
+  copy.outputs = {own};
+  graph.launches.insert(graph.launches.begin() + 1, std::move(copy));
+}
+
 }  // namespace
 
-Unit compile_unit(const JointGraph& joint, double budget) {
+Unit compile_unit(JointGraph joint, double budget, bool recorded) {
   const std::vector<NodeId> inputs = joint.all(Target::placeholder),
                             tangents = joint.all(Target::tangent);
   std::vector<NodeId> saved;
@@ -209,10 +230,14 @@ Unit compile_unit(const JointGraph& joint, double budget) {
   for (NodeId n : joint.forward_outputs) outputs.insert(whole(n));
   for (std::size_t i = 0; i < saved.size(); ++i)
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
-  const OwnGraph own = backward_graph(joint, given);
+  std::vector<Node> no_loss;  // gradients of outputs that reached none
+  for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
+  const OwnGraph own = backward_graph(std::move(joint), given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results);
-  for (std::size_t i = 1; i < tangents.size(); ++i)
-    make_zeros(unit.backward, joint.node(tangents[tangents.size() - i]));
+  for (const Node& tangent : no_loss) {
+    make_zeros(unit.backward, tangent);
+    if (recorded) copy_zeros(unit.backward, tangent);
+  }
   return unit;
 }
 

@@ -14,6 +14,7 @@ struct Unit {
 };
 
 /// Partitions the joint graph and writes both graphs' launches. `budget` as saved_values has it.
-[[nodiscard]] Unit compile_unit(const JointGraph& joint, double budget);
+/// `recorded`: in CUDA graphs, whose backward copies the gradients that it is given.
+[[nodiscard]] Unit compile_unit(JointGraph joint, double budget, bool recorded = false);
 
 }  // namespace ac_advisor::passes::compile

@@ -137,6 +137,14 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {orthogonalize, nullptr},
     {index_fill, nullptr},
     {index_add, nullptr},
+    {exp_of, nullptr},
+    {softplus, nullptr},
+    {softplus_backward, nullptr},
+    {flip, nullptr},
+    {triangle, nullptr},
+    {solve_triangular, nullptr},
+    {depthwise_conv, nullptr},
+    {depthwise_conv_backward, nullptr},
     {generated, nullptr},
     {compiled_unit, aten::nothing},
     {autograd_function, nullptr},
@@ -146,7 +154,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {fp8_scale, nullptr},
     {scaled_mm, nullptr},
     {float8_linear, nullptr},
-    {captured, nullptr},  // the trainer refuses imported graphs
+    {vector_norm, nullptr},  // the trainer refuses such an LM head
+    {captured, nullptr},     // the trainer refuses imported graphs
 }};
 
 constexpr bool in_order() {

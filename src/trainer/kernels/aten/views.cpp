@@ -7,12 +7,17 @@ void nothing(const Call&) {}
 
 void empty(const Call& c) { static_cast<void>(c.out()); }
 
-/// [B, S, heads x D] seen as [B, heads, S, D], or the same shape again.
+/// [B, S, heads x D] seen as [B, heads, S, D], [B, S, H] as rows, or the same shape again.
 void view(const Call& c) {
   const at::Tensor x = c.in(0);
   const ir::Value& to = c.out_value(0);
   if (x.dim() == static_cast<std::int64_t>(to.shape.rank())) {
     c.set_view(0, x);
+    return;
+  }
+  if (!to.permuted || to.shape.rank() != 4) {
+    const auto sizes = to.shape.sizes();
+    c.set_view(0, x.view(at::IntArrayRef(sizes.data(), sizes.size())));
     return;
   }
   c.set_view(0, x.view({to.shape[0], to.shape[2], to.shape[1], to.shape[3]}).transpose(1, 2));

@@ -55,10 +55,17 @@ class Interpreter {
   Interpreter(const Call& call, const Body& body) : body_(body), space_(space_of(body)) {
     for (std::size_t i = 0; i < call.inputs(); ++i) in_.push_back(call.in(i));
     for (std::size_t i = 0; i < call.outputs(); ++i) out_.push_back(call.out(i));
+    const MemoryTracker::Scope registers(nullptr);  // what is summed in fp32 and stored narrower
     for (std::int32_t n : body.writes) {
       const bool parts =
           body.nodes[at_index(n)].target == sum && space_.any && body.nodes[at_index(n)].tokens < 0;
       in_parts_.push_back(parts);
+      if (!parts) continue;
+      at::Tensor& sums = out_[in_parts_.size() - 1];
+      if (sums.dim() == 1) sums = sums.unsqueeze(0);  // in one part
+      if (sums.scalar_type() == at::kFloat) continue;
+      narrow_.emplace_back(sums, at::empty_like(sums, at::kFloat));
+      sums = narrow_.back().second;
     }
   }
 
@@ -83,6 +90,7 @@ class Interpreter {
         for (std::int64_t k = group * count / groups; k < (group + 1) * count / groups; ++k)
           compute({blocks[static_cast<std::size_t>(k)], group});
     });
+    for (const auto& [stored, sums] : narrow_) stored.copy_(sums);
   }
 
  private:
@@ -217,7 +225,8 @@ class Interpreter {
   const Body& body_;
   Space space_;
   std::vector<at::Tensor> in_, out_;
-  std::vector<bool> in_parts_;  ///< by output: sums over tokens
+  std::vector<bool> in_parts_;                             ///< by output: sums over tokens
+  std::vector<std::pair<at::Tensor, at::Tensor>> narrow_;  ///< stored so, and summed in fp32
 };
 
 }  // namespace

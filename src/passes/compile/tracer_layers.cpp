@@ -1,0 +1,166 @@
+// What blocks of other kinds than Llama's have: LayerNorm, activations of plain MLPs, neighbours
+// that are rotated together, dropout.
+#include <numbers>
+
+#include "tracer.hpp"
+
+namespace ac_advisor::passes::compile {
+
+using ir::Shape;
+
+namespace {
+
+Shape with_last(Shape shape, std::int64_t size) {
+  shape.set(shape.rank() - 1, size);
+  return shape;
+}
+
+}  // namespace
+
+/// torch/_refs: native_layer_norm; decompositions.py: native_layer_norm_backward.
+Tensor Tracer::layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon) {
+  const DType type = dtype(x);
+  const Shape wide = shape(x), column = with_last(wide, 1);
+  const NodeId in = convert_node(x.node, DType::f32);
+  const NodeId both = emit(Target::var_mean, {in}, wide, DType::f32);
+  graph_.node(both).has_tensor = false;
+  const NodeId variance = emit(Target::getitem, {both}, column, DType::f32, 0);
+  const NodeId mean = emit(Target::getitem, {both}, column, DType::f32, 1);
+  const NodeId inverse =
+      like(Target::rsqrt, {like(Target::add, {variance}, variance, epsilon)}, variance);
+  const NodeId normed = binary(Target::mul, binary(Target::sub, in, mean), inverse);
+  const NodeId scaled = binary(Target::mul, normed, weight.node);
+  const NodeId y = convert_node(binary(Target::add, scaled, bias.node), type);
+  const bool trained = x.requires_grad || weight.requires_grad || bias.requires_grad;
+  return made(y, trained, [=, this](NodeId g) {
+    const NodeId wide_g = convert_node(g, DType::f32),
+                 scale = convert_node(weight.node, DType::f32);
+    const auto row_sum = [&](NodeId n) { return emit(Target::sum, {n}, column, DType::f32); };
+    const auto column_sum = [&](NodeId n) {
+      return emit(Target::sum, {n}, node(weight.node).shape, DType::f32);
+    };
+    const auto columns = static_cast<double>(wide.back());
+    const NodeId x_hat = binary(Target::mul, binary(Target::sub, in, mean), inverse);
+    const NodeId of_hat = binary(Target::mul, wide_g, scale);
+    const NodeId a = like(Target::mul, {of_hat}, of_hat, columns), b = row_sum(of_hat);
+    const NodeId c = binary(Target::mul, x_hat, row_sum(binary(Target::mul, of_hat, x_hat)));
+    const NodeId inner = binary(Target::sub, binary(Target::sub, a, b), c);
+    const NodeId share = like(Target::div, {inverse}, inverse, columns);
+    const NodeId of_x = binary(Target::mul, share, inner);
+    const NodeId of_weight = column_sum(binary(Target::mul, wide_g, x_hat));
+    const NodeId of_bias = column_sum(wide_g);
+    give(x, convert_node(of_x, type));
+    give(weight, of_weight);
+    give(bias, of_bias);
+  });
+}
+
+/// As mul, its second operand taken off.
+Tensor Tracer::sub(Tensor a, Tensor b) {
+  return made(binary(Target::sub, a.node, b.node), a.requires_grad || b.requires_grad,
+              [=, this](NodeId g) {
+                if (b.requires_grad) give(b, like(Target::neg, {g}, g));
+                give(a, g);
+              });
+}
+
+/// decompositions.py: tanh_backward, in fp32.
+Tensor Tracer::tanh(Tensor x) {
+  const NodeId y = like(Target::tanh, {x.node}, x.node);
+  return made(y, x.requires_grad, [=, this](NodeId g) {
+    const NodeId wide_g = convert_node(g, DType::f32), wide = convert_node(y, DType::f32);
+    const NodeId square = binary(Target::mul, wide, wide);
+    const NodeId slope = like(Target::sub, {square}, square, 1);
+    give(x, convert_node(binary(Target::mul, wide_g, slope), dtype(x)));
+  });
+}
+
+/// torch/_refs/nn/functional: gelu, and decompositions.py: gelu_backward, with erf.
+Tensor Tracer::gelu(Tensor x) {
+  const DType type = dtype(x);
+  const NodeId wide = convert_node(x.node, DType::f32);
+  const auto times = [this](NodeId n, double number) { return like(Target::mul, {n}, n, number); };
+  const NodeId half = times(wide, 0.5);
+  const NodeId scaled = times(wide, std::numbers::sqrt2 / 2);
+  const NodeId bent = like(Target::erf, {scaled}, scaled);
+  const NodeId one_plus = like(Target::add, {bent}, bent, 1);
+  const NodeId y = convert_node(binary(Target::mul, half, one_plus), type);
+  return made(y, x.requires_grad, [=, this](NodeId g) {
+    const NodeId wide_g = convert_node(g, DType::f32);
+    const NodeId left = times(one_plus, 0.5);
+    const NodeId exponent = times(binary(Target::mul, wide, wide), -0.5);
+    const NodeId density = times(like(Target::exp, {exponent}, exponent),
+                                 std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2);
+    const NodeId slope = binary(Target::add, left, binary(Target::mul, wide, density));
+    give(x, convert_node(binary(Target::mul, wide_g, slope), type));
+  });
+}
+
+/// The same tensor to autograd's engine as a node of its own: a slice of all.
+Tensor Tracer::alias(Tensor x) {
+  return made(x.node, x.requires_grad, [=, this](NodeId g) { give(x, g); });
+}
+
+/// x[..., start::2]
+Tensor Tracer::every_second(Tensor x, std::int64_t start) {
+  const Shape wide = shape(x);
+  const NodeId y =
+      emit(Target::slice, {x.node}, with_last(wide, wide.back() / 2), dtype(x), start, 2);
+  return made(y, x.requires_grad, [=, this](NodeId g) {
+    const NodeId zeros = emit(Target::full, {}, wide, node(g).dtype);
+    give(x, emit(Target::slice_scatter, {zeros, g}, wide, node(g).dtype, start, 2));
+  });
+}
+
+/// torch.stack((a, b), dim=-1).flatten(-2)
+Tensor Tracer::interleaved(Tensor a, Tensor b) {
+  const Shape s = shape(a), column{s[0], s[1], s[2], s[3], 1}, pairs{s[0], s[1], s[2], s[3], 2};
+  const NodeId joined = emit(Target::cat,
+                             {emit(Target::unsqueeze, {a.node}, column, dtype(a)),
+                              emit(Target::unsqueeze, {b.node}, column, dtype(b))},
+                             pairs, dtype(a));
+  const NodeId y = emit(Target::view, {joined}, with_last(s, 2 * s[3]), dtype(a));
+  return made(y, a.requires_grad || b.requires_grad, [=, this](NodeId g) {
+    const NodeId apart = emit(Target::view, {g}, pairs, node(g).dtype);
+    const NodeId of_a = emit(Target::select, {apart}, s, node(g).dtype, 0);
+    const NodeId of_b = emit(Target::select, {apart}, s, node(g).dtype, 1);
+    give(a, of_a);
+    give(b, of_b);
+  });
+}
+
+/// x[..., :half].repeat_interleave(2, dim=-1), of a table of angles [B, 1, S, D].
+Tensor Tracer::first_half_twice(Tensor x) {
+  const Shape s = shape(x);
+  const std::int64_t half = s[3] / 2;
+  const Shape pairs{s[0], s[1], s[2], half, 2};
+  const NodeId apart =
+      emit(Target::unsqueeze, {slice_node(x.node, 0, half)}, {s[0], s[1], s[2], half, 1}, dtype(x));
+  const NodeId wide = emit(Target::expand, {apart}, pairs, dtype(x));
+  return made(emit(Target::view, {like(Target::clone, {wide}, wide)}, s, dtype(x)), false, {});
+}
+
+/// Ministral3's scales of queries are made of positions, in fp32.
+Tensor Tracer::of_positions(Target target, Tensor x) {
+  const Shape row{1, shape(x).numel()};
+  return made(emit(target, {x.node}, row, DType::f32), false, {});
+}
+
+/// decompositions.py: native_dropout and its backward; fx_passes/replace_random.py: one tensor of
+/// seeds a graph, of `draws` numbers, and a lookup for each draw.
+Tensor Tracer::dropout(Tensor x, double probability, std::int64_t draws) {
+  const DType type = dtype(x);
+  const double scale = 1 / (1 - probability);
+  const NodeId seeds = emit(Target::seeds, {}, {draws}, DType::i64);
+  const NodeId own = emit(Target::seed, {seeds}, Shape{}, DType::i64, drawn_++);
+  const NodeId drawn = emit(Target::random, {own}, shape(x), DType::f32);
+  const NodeId narrow = convert_node(drawn, type);
+  const NodeId kept = emit(Target::greater, {narrow}, shape(x), DType::u8, 0, probability);
+  const NodeId masked = emit(Target::mul, {kept, x.node}, shape(x), type);
+  return made(like(Target::mul, {masked}, masked, scale), x.requires_grad, [=, this](NodeId g) {
+    const NodeId mask = convert_node(kept, type);
+    give(x, binary(Target::mul, g, like(Target::mul, {mask}, mask, scale)));
+  });
+}
+
+}  // namespace ac_advisor::passes::compile
