@@ -321,7 +321,7 @@ bool checked_elsewhere(OpKind kind) {
   return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
          kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss ||
          kind == compiled_unit ||
-         kind == scatter_;  // by llama4 alone, which the trainer refuses: compared in memory only
+         kind == scatter;  // by llama4 alone, which the trainer refuses: compared in memory only
 }
 
 }  // namespace
