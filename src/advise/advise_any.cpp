@@ -11,11 +11,9 @@ constexpr const char* splitting_framework = "torchtitan";
 
 bool recommends(const Sweep& sweep) { return sweep.recommended < sweep.rows.size(); }
 
-/// The same options for the framework that splits layers; absent: it cannot take them, or the
-/// model.
-std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList by_hand) {
-  std::erase_if(by_hand, [](const auto& option) { return option.first == "--framework"; });
-  by_hand.insert(by_hand.begin(), {"--framework", splitting_framework});
+/// Absent: the options contradict each other, or what they say of the model is refused.
+std::optional<Resolved> resolved_if_planned(const model::ModelSpec& model,
+                                            const OptionList& by_hand) {
   try {
     Resolved resolved = resolve(model, by_hand);
     if (passes::find_exclusion(model, resolved.config) != nullptr) return std::nullopt;
@@ -25,19 +23,21 @@ std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList b
   }
 }
 
+/// The same options for the framework that splits layers; absent: it cannot take them, or the
+/// model.
+std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList by_hand) {
+  std::erase_if(by_hand, [](const auto& option) { return option.first == "--framework"; });
+  by_hand.insert(by_hand.begin(), {"--framework", splitting_framework});
+  return resolved_if_planned(model, by_hand);
+}
+
 /// The same options with shards on the host; absent: the framework has no such sharding, or the
 /// options say otherwise.
 std::optional<Resolved> with_shards_on_host(const model::ModelSpec& model, OptionList by_hand) {
   if (given(by_hand, "--offload")) return std::nullopt;
   by_hand.emplace_back("--offload", "parameters");
   if (!given(by_hand, "--shard")) by_hand.emplace_back("--shard", "fsdp2");
-  try {
-    Resolved resolved = resolve(model, by_hand);
-    if (passes::find_exclusion(model, resolved.config) != nullptr) return std::nullopt;
-    return resolved;
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
+  return resolved_if_planned(model, by_hand);
 }
 
 /// Where nothing fits that stays on the device.

@@ -1,7 +1,8 @@
 #include "expressions.hpp"
 
 #include <algorithm>
-#include <bit>
+
+#include "bits_of.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -95,8 +96,7 @@ void Expressions::add_bound(Terms& terms, std::int64_t bound) {
 }
 void Expressions::add_constant(Terms& terms, double number, DType type) {
   const std::uint64_t of_type = mixed(of_constants, static_cast<std::uint64_t>(type));
-  add(terms,
-      {.base = mixed(of_type, std::bit_cast<std::uint64_t>(number)), .along = Along::nowhere});
+  add(terms, {.base = mixed(of_type, bits_of(number)), .along = Along::nowhere});
 }
 
 void Expressions::add_own(Terms& terms, NodeId n, std::int64_t count) const {

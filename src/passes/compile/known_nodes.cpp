@@ -1,8 +1,9 @@
 #include "known_nodes.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
+
+#include "bits_of.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -17,8 +18,8 @@ std::size_t hash_of(Target target, const NodeList& inputs, const ir::Shape& shap
   for (NodeId in : inputs) mix(static_cast<std::uint64_t>(in));
   for (std::int64_t size : shape.sizes()) mix(static_cast<std::uint64_t>(size));
   mix(static_cast<std::uint64_t>(index));
-  mix(std::bit_cast<std::uint64_t>(number + 0.0));  // -0 as 0
-  return hash;
+  mix(bits_of(number + 0.0));  // -0 as 0
+  return static_cast<std::size_t>(hash);
 }
 
 bool same(const Node& a, Target target, const NodeList& inputs, const ir::Shape& shape, DType dtype,

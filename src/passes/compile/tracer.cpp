@@ -7,12 +7,13 @@ namespace ac_advisor::passes::compile {
 
 using ir::Shape;
 
-namespace {
-
 Shape with_last(Shape shape, std::int64_t size) {
   shape.set(shape.rank() - 1, size);
   return shape;
 }
+
+namespace {
+
 Shape as_matrix(const Shape& shape) { return {shape.numel() / shape.back(), shape.back()}; }
 /// permute's dimensions, as an index of the node.
 constexpr std::int64_t of_matrix = 10, of_heads = 213;

@@ -9,6 +9,9 @@
 
 namespace ac_advisor::passes::compile {
 
+/// The shape with another last dimension.
+[[nodiscard]] ir::Shape with_last(ir::Shape shape, std::int64_t size);
+
 /// What autograd sees of a node: views of one tensor that are one node are several of these.
 struct Tensor {
   NodeId node = -1;

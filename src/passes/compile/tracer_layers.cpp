@@ -8,15 +8,6 @@ namespace ac_advisor::passes::compile {
 
 using ir::Shape;
 
-namespace {
-
-Shape with_last(Shape shape, std::int64_t size) {
-  shape.set(shape.rank() - 1, size);
-  return shape;
-}
-
-}  // namespace
-
 /// torch/_refs: native_layer_norm; decompositions.py: native_layer_norm_backward.
 Tensor Tracer::layer_norm(Tensor x, Tensor weight, Tensor bias, double epsilon) {
   const DType type = dtype(x);
