@@ -59,8 +59,8 @@ bool Tracer::swapped(Target target, const NodeList& inputs, const Shape& shape) 
   return false;
 }
 
-NodeId Tracer::emit(Target target, NodeList inputs, const Shape& shape, DType dtype,
-                    std::int64_t index, double number) {
+NodeId Tracer::emit(Target target, NodeList inputs, Shape shape, DType dtype, std::int64_t index,
+                    double number) {
   NodeId& known = known_.find(graph_, target, inputs, shape, dtype, index, number);
   if (known >= 0) return known;
   known = graph_.size();
@@ -71,7 +71,7 @@ NodeId Tracer::emit(Target target, NodeList inputs, const Shape& shape, DType dt
 }
 
 /// As emit, whatever is there already: fx_graph_cse leaves alone what an output is a view of.
-NodeId Tracer::emit_new(Target target, NodeList inputs, const Shape& shape, DType dtype) {
+NodeId Tracer::emit_new(Target target, NodeList inputs, Shape shape, DType dtype) {
   Node made;
   made.target = target;
   made.shape = shape;
@@ -112,7 +112,7 @@ NodeId Tracer::binary(Target target, NodeId a, NodeId b) {
 }
 
 /// sum_to_size: a gradient that is wider than its tensor.
-NodeId Tracer::summed_to(NodeId gradient, const Shape& to) {
+NodeId Tracer::summed_to(NodeId gradient, Shape to) {
   const Shape from = node(gradient).shape;
   if (from.numel() == to.numel()) return gradient;
   Shape kept = from;
@@ -123,7 +123,7 @@ NodeId Tracer::summed_to(NodeId gradient, const Shape& to) {
   return kept == to ? sum : view_node(sum, to);
 }
 
-NodeId Tracer::view_node(NodeId x, const Shape& shape) {
+NodeId Tracer::view_node(NodeId x, Shape shape) {
   if (node(x).shape == shape) return x;
   if (node(x).swapped && shape.rank() != 4)  // reshape: not a view of that memory
     x = like(Target::clone, {x}, x);

@@ -90,21 +90,22 @@ class Tracer {
  private:
   using Rule = std::function<void(NodeId gradient)>;
 
-  NodeId emit(Target target, NodeList inputs, const ir::Shape& shape, DType dtype,
-              std::int64_t index = 0, double number = 0);
+  // Shapes by value: a node's own may move while another argument is made.
+  NodeId emit(Target target, NodeList inputs, ir::Shape shape, DType dtype, std::int64_t index = 0,
+              double number = 0);
   NodeId like(Target target, NodeList inputs, NodeId of, double number = 0) {
     return emit(target, std::move(inputs), node(of).shape, node(of).dtype, 0, number);
   }
   [[nodiscard]] bool swapped(Target target, const NodeList& inputs, const ir::Shape& shape) const;
   [[nodiscard]] const Node& node(NodeId n) const { return graph_.node(n); }
-  NodeId emit_new(Target target, NodeList inputs, const ir::Shape& shape, DType dtype);
+  NodeId emit_new(Target target, NodeList inputs, ir::Shape shape, DType dtype);
   void keep_node(NodeId n);  ///< --ac selective has it
   Tensor made(NodeId n, bool requires_grad, Rule rule);
   void give(Tensor to, NodeId gradient);
-  NodeId view_node(NodeId x, const ir::Shape& shape);
+  NodeId view_node(NodeId x, ir::Shape shape);
   NodeId permute_node(NodeId x, bool heads);
   NodeId binary(Target target, NodeId a, NodeId b);
-  NodeId summed_to(NodeId gradient, const ir::Shape& shape);
+  NodeId summed_to(NodeId gradient, ir::Shape shape);
   NodeId slice_node(NodeId x, std::int64_t start, std::int64_t size);
   NodeId convert_node(NodeId x, DType dtype);
 
