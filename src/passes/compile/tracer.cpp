@@ -374,8 +374,8 @@ Tensor Tracer::linear(Tensor x, Tensor weight, const Tensor* bias, bool input_fi
     const auto give_weight = [&] {
       if (!weight.requires_grad) return;
       const NodeId a = input_first ? flat : flat_g, b = input_first ? flat_g : flat;
-      give(weight,
-           emit(Target::mm, {permute_node(a, false), b}, node(weight.node).shape, node(g).dtype));
+      const NodeId turned = permute_node(a, false);
+      give(weight, emit(Target::mm, {turned, b}, node(weight.node).shape, node(g).dtype));
     };
     if (with_bias.node < 0) give_weight();
     if (x.requires_grad) {
