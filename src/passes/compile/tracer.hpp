@@ -90,7 +90,8 @@ class Tracer {
  private:
   using Rule = std::function<void(NodeId gradient)>;
 
-  // Shapes by value: a node's own may move while another argument is made.
+  // Shapes by value, since a node's own moves when another is made; so what is an argument beside
+  // one is made before the call.
   NodeId emit(Target target, NodeList inputs, ir::Shape shape, DType dtype, std::int64_t index = 0,
               double number = 0);
   NodeId like(Target target, NodeList inputs, NodeId of, double number = 0) {
