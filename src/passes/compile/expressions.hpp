@@ -58,7 +58,6 @@ class Expressions {
 
   const JointGraph& g_;
   std::vector<Terms> terms_;
-  Terms both_;  ///< of join
 };
 
 }  // namespace ac_advisor::passes::compile
