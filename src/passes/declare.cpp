@@ -1,6 +1,7 @@
 // The pass that declares what exists before the step, and what sizes and dtypes are refused.
 #include <string>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
@@ -129,19 +130,29 @@ void Lowering::declare_block(std::int16_t index) {
     if (before && !spec_.shared_norm) b.norm2 = parameter({h}, Module::norm2);
     if (biased && !spec_.shared_norm) b.norm2_bias = parameter({h}, Module::norm2);
   };
-  if (spec_.norms_first) first_norm(), second_norm();
+  const model::ClassFacts& facts = model::class_facts(spec_.family);
+  const model::NormOrder norms = facts.norms;
+  const bool both_first = norms == model::NormOrder::first;
+  if (both_first || norms == model::NormOrder::in_turn) first_norm();
+  if (both_first) second_norm();
   if (spec_.attention_sinks) b.sinks = parameter({spec_.heads}, Module::attention_core);
   if (spec_.has_delta(index)) {
     declare_delta(b);
   } else if (spec_.latent) {
     declare_latent(b);
   } else if (spec_.fused_qkv) {
-    b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
+    const auto output = [&] { b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj); };
+    if (facts.output_first) output();
     b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
+    if (!facts.output_first) output();
   } else {
-    b.q = linear_parameters(h, spec_.gated_attention ? 2 * q : q, spec_.qkv_bias, Module::q_proj);
+    const auto queries = [&] {
+      b.q = linear_parameters(h, spec_.gated_attention ? 2 * q : q, spec_.qkv_bias, Module::q_proj);
+    };
+    if (!facts.keys_first) queries();
     b.k = linear_parameters(h, kv, spec_.qkv_bias, Module::k_proj);
     b.v = linear_parameters(h, kv, spec_.qkv_bias, Module::v_proj);
+    if (facts.keys_first) queries();
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
   }
   if (spec_.qk_norm && !spec_.has_delta(index)) {
@@ -153,10 +164,13 @@ void Lowering::declare_block(std::int16_t index) {
                        at(Module::attention));
     s_.buffers.push_back(b.angles);
   }
+  if (norms == model::NormOrder::after_each) first_norm();
+  if (norms == model::NormOrder::in_turn) second_norm();
   const auto i = static_cast<std::size_t>(index);
   if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
     const auto& moe = *spec_.moe;
-    b.router = parameter({moe.experts, h}, Module::router);
+    const auto router = [&] { b.router = parameter({moe.experts, h}, Module::router); };
+    if (!facts.experts_first) router();
     if (moe.sigmoid_scores) {
       b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
       s_.buffers.push_back(b.score_correction);
@@ -171,6 +185,7 @@ void Lowering::declare_block(std::int16_t index) {
     if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, both}, Module::experts);
     b.experts_down = weights(h, moe.intermediate);
     if (moe.biased) b.experts_down_bias = parameter({moe.experts, h}, Module::experts);
+    if (facts.experts_first) router();
     if (moe.shared_intermediate > 0) {
       b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
       b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
@@ -185,9 +200,9 @@ void Lowering::declare_block(std::int16_t index) {
     b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj);
     b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   }
-  if (!spec_.norms_first) first_norm();
+  if (norms == model::NormOrder::last) first_norm();
   if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
-  if (!spec_.norms_first) second_norm();
+  if (norms == model::NormOrder::last || norms == model::NormOrder::after_each) second_norm();
   if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
   m_.blocks[static_cast<std::size_t>(index)] = b;
   block_ = -1;
@@ -245,10 +260,13 @@ void Lowering::declare() {
     m_.embed_norm = parameter({spec_.hidden}, Module::embed);
     m_.embed_norm_bias = parameter({spec_.hidden}, Module::embed);
   }
+  const bool norm_first = model::class_facts(spec_.family).head_norm_first;
+  if (heads && norm_first) declare_final_norm();
   m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
   for (const StageBlocks& stage : s_.stages)
     for (std::int64_t i = stage.first; i < stage.end; ++i)
       declare_block(static_cast<std::int16_t>(i));
+  if (heads && !norm_first) declare_final_norm();
   if (heads) declare_head(words);
   // Of each stage's model, one pair a kind of layer.
   const std::int64_t tables = spec_.makes_angles() ? spec_.rotary_tables : 0;
@@ -264,9 +282,12 @@ void Lowering::declare() {
   s_.blocks = static_cast<std::int32_t>(spec_.layers);
 }
 
-void Lowering::declare_head(std::int64_t words) {
+void Lowering::declare_final_norm() {
   m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
   if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
+}
+
+void Lowering::declare_head(std::int64_t words) {
   // A pipeline's last stage has a copy of a tied embedding.
   m_.lm_head = spec_.tied_embeddings && m_.embed != ir::no_id
                    ? m_.embed

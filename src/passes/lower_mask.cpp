@@ -4,6 +4,7 @@
 // and of documents alone, as booleans; flash attention none.
 #include <limits>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -44,9 +45,9 @@ ir::ValueId Lowering::of_tokens(V x, V batch, const Shape& size) {
   return make_int(OpKind::index, size, DType::i64, {x, copied});
 }
 
-/// sdpa_mask: what a query may see, boolean. `window`: tokens that it sees, itself included; 0: all
-/// before it. `packed`: the document of each token, or no_id.
-ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
+/// sdpa_mask: what a query may see, boolean. `window`: tokens that it sees, itself included; none:
+/// all before it. `packed`: the document of each token, or no_id.
+ir::ValueId Lowering::allowed_positions(std::optional<std::int64_t> window, V packed) {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
   const Shape square{1, 1, s, s}, column{s, 1};
@@ -73,12 +74,12 @@ ir::ValueId Lowering::allowed_positions(std::int64_t window, V packed) {
     allowed = boolean(Comparison::both, together,
                       boolean(Comparison::less_equal, key_position, query_position));
     hold({packed});
-  } else if (window > 0 && spec_.attention_chunk > 0) {
+  } else if (window && spec_.attention_chunk > 0) {
     allowed = within_chunk(batch, queries, keys);
-  } else if (window > 0) {
+  } else if (window) {
     const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
     const V oldest = make_int(OpKind::add_scalar, column, DType::i64, {queries},
-                              ir::Number{-static_cast<double>(window)});
+                              ir::Number{-static_cast<double>(*window)});
     const V recent = boolean(Comparison::greater, keys, oldest);
     const V within = boolean(Comparison::both, all, recent);
     allowed = boolean(Comparison::both, within,
@@ -126,8 +127,12 @@ ir::ValueId Lowering::additive_mask(V allowed, DType type, const Shape& size) {
 /// _ignore_causal_mask_sdpa: a window that is longer than the sequence needs no mask. References
 /// under a dispatch mode have none (tests/oracle/training_step.py), the trainer has no windows.
 bool Lowering::masks_window(std::int64_t window) const {
-  return window > 0 && window <= config_.run.seq && !eager_attention_ &&
-         config_.runtime.kind == Runtime::pytorch && !config_.runtime.under_dispatch_mode;
+  return window > 0 && window <= config_.run.seq && sdpa_makes_masks();
+}
+
+bool Lowering::sdpa_makes_masks() const {
+  return !eager_attention_ && config_.runtime.kind == Runtime::pytorch &&
+         !config_.runtime.under_dispatch_mode;
 }
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
@@ -143,21 +148,25 @@ void Lowering::causal_masks() {
     else
       any_full = true;
   const Shape square{config_.run.batch, 1, config_.run.seq, config_.run.seq};
+  const model::ClassFacts& facts = model::class_facts(spec_.family);
   const bool chunks = spec_.attention_chunk > 0;  // then both, whatever blocks need
   if (chunks) window = spec_.attention_chunk;
-  const auto mask = [&](std::int64_t w) {
+  const auto mask = [&](std::optional<std::int64_t> w) {
     V packed = ir::no_id;
     if (!spec_.masked_positions && !spec_.no_packed_check) packed = packed_sequence_check();
-    if (chunks && w > 0)
+    if (chunks && w)
       left_padding_ = make_int(OpKind::fill, {config_.run.batch}, DType::i64, {}, ir::Number{0.0});
     if (is_varlen()) return ir::no_id;
     if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_, square);
-    return masks_window(w) || spec_.always_masked || packed != ir::no_id
-               ? allowed_positions(w, packed)
-               : ir::no_id;
+    const bool within = w && *w <= config_.run.seq && sdpa_makes_masks();
+    return within || spec_.always_masked || packed != ir::no_id ? allowed_positions(w, packed)
+                                                                : ir::no_id;
   };
-  if (spec_.window.empty() || any_full || chunks) full_mask_ = mask(0);
-  if (window > 0) window_mask_ = mask(window);
+  if (spec_.window.empty() || any_full || chunks || facts.both_masks) full_mask_ = mask({});
+  if (window > 0)
+    window_mask_ = mask(window);
+  else if (facts.idle_mask)
+    window_mask_ = mask(0);
 }
 
 }  // namespace ac_advisor::passes

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -194,13 +195,27 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   const V attended = h;
   if (b.post_attention_norm != ir::no_id)
     h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
-  const V middle = residual_add(x, h);
+  const auto viewed = [&](V of, const Shape& size) {
+    const V y = p_.on_storage_of(of, size, dtype(of), false);
+    emit(OpKind::view, {of}, {y});
+    return y;
+  };
+  V middle = residual_add(x, h);
+  const Shape size = shape(middle);
+  // A compiled block's trace does this itself.
+  const bool flat = spec_.flat_mlp && config_.memory.kernels != Kernels::compiled;
+  if (flat) middle = viewed(middle, {size[0] * size[1], size[2]});
   if (spec_.residual_inside) end_frame();
   h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
   if (spec_.residual_inside) hold({first});  // `layernorm_output`, until it is bound anew
   h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
+  if (model::class_facts(spec_.family).names_routing) {  // `_` is bound anew
+    hold({attention_weights_});
+    attention_weights_ = ir::no_id;
+  }
   if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, ir::no_id, Module::post_mlp_norm);
-  const V y = residual_add(middle, h);
+  V y = residual_add(middle, h);
+  if (flat) y = viewed(y, size);
   if (spec_.residual_inside) end_frame();
   if (spec_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,7 @@ class Lowering : private Emission {
   void declare_inputs();
   void declare_row();
   V declare_frequencies();
+  void declare_final_norm();
   void declare_head(std::int64_t words);
   void declare_block(std::int16_t index);
 
@@ -108,6 +110,7 @@ class Lowering : private Emission {
   std::array<V, 3> fused_heads(V x, const Block& b);
   std::array<V, 3> split_in_three(V x);
   V by_head(V flat, std::int64_t n, std::int64_t width);
+  V by_token(V flat, std::int64_t n, std::int64_t width);
   V scaled_by_position(V q);
   V tuned_queries(V q);
   std::array<V, 3> stacked_thirds(V qkv);
@@ -211,10 +214,11 @@ class Lowering : private Emission {
   // lower_mask.cpp
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);
-  V allowed_positions(std::int64_t window, V packed);
+  V allowed_positions(std::optional<std::int64_t> window, V packed);
   V within_chunk(V batch, V queries, V keys);
   V additive_mask(V allowed, DType type, const ir::Shape& size);
   [[nodiscard]] bool masks_window(std::int64_t window) const;
+  [[nodiscard]] bool sdpa_makes_masks() const;
   [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
   /// By the kernel for variable lengths, which is given where documents begin and needs no mask.
   [[nodiscard]] bool is_varlen() const {
