@@ -40,6 +40,11 @@ bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target) {
   return target.compute_capability == 90 || target.compute_capability == 100;
 }
 
+bool runs_flash_attention(const Op& op, const WorkspaceTarget& target) {
+  constexpr std::size_t operands = 8;
+  return !runs_cudnn_attention(op, target) && !runs_efficient(op, target, operands);
+}
+
 std::int64_t attention_forward_workspace(const Program& p, const Op& op,
                                          const WorkspaceTarget& target) {
   if (runs_cudnn_attention(op, target)) return cudnn_base;

@@ -68,6 +68,22 @@ std::int64_t flash_forward_workspace(const Program& p, const Op& op,
   return allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(dim)));
 }
 
+// mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
+// query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
+std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
+                                                const WorkspaceTarget& target) {
+  const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
+  const std::int64_t documents = attributes<Sdpa>(op).documents;
+  const std::int64_t tokens = documents > 0 ? q[2] + 128 * documents : rounded(q[2], 128);
+  const std::int64_t rows = checked_mul(q[0] * q[1], tokens);
+  std::vector<std::int64_t> blocks{4 * rows, checked_mul(rows, 4 * rounded_head(q[3]))};
+  if (k[1] != q[1])
+    blocks.resize(4, checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype)));
+  // The trainer's stand-in for a generator's state, which PyTorch has saved.
+  if (target.trainer) blocks.push_back(2 * 8);
+  return blocks;
+}
+
 std::int64_t flash_backward_workspace(const Program& p, const Op& op,
                                       const WorkspaceTarget& target) {
   if (!target.cuda) {  // scores and their gradient; a row's sum
@@ -75,17 +91,8 @@ std::int64_t flash_backward_workspace(const Program& p, const Op& op,
     const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
     return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
   }
-  // mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
-  // query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
-  const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
-  const std::int64_t documents = attributes<Sdpa>(op).documents;
-  const std::int64_t tokens = documents > 0 ? q[2] + 128 * documents : rounded(q[2], 128);
-  const std::int64_t rows = checked_mul(q[0] * q[1], tokens);
-  std::int64_t bytes = allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(q[3])));
-  if (k[1] != q[1])
-    bytes += 2 * allocated(checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype)));
-  // The trainer's stand-in for a generator's state, which PyTorch has saved.
-  if (target.trainer) bytes += allocated(2 * 8);
+  std::int64_t bytes = 0;
+  for (std::int64_t block : flash_backward_blocks(p, op, target)) bytes += allocated(block);
   return bytes;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "ac_advisor/ir/op_table.hpp"
 
 namespace ac_advisor::ir {
@@ -7,6 +9,9 @@ namespace ac_advisor::ir {
 /// Scratch of flash attention's kernels, PyTorch 2.11's, in bytes.
 [[nodiscard]] std::int64_t flash_forward_workspace(const Program& p, const Op& op,
                                                    const WorkspaceTarget& target);
+/// The latter's on a GPU, block by block.
+[[nodiscard]] std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
+                                                              const WorkspaceTarget& target);
 [[nodiscard]] std::int64_t flash_backward_workspace(const Program& p, const Op& op,
                                                     const WorkspaceTarget& target);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/ir/scratch.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 namespace ac_advisor::simulate {
@@ -63,7 +64,8 @@ class Steps {
     for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
     scratch_.reserve(p_.ops.size());
     for (const ir::Op& op : p_.ops)
-      scratch_.push_back(m_.workspaces ? ir::workspace_bytes(p_, op, m_.target) : 0);
+      scratch_.push_back(m_.workspaces ? ir::scratch_blocks(p_, op, m_.target)
+                                       : std::vector<std::int64_t>());
     blocks_.storages.resize(p_.storages.size());
     find_streams();
     find_buckets();
@@ -72,10 +74,11 @@ class Steps {
 
   AllocatorWalk run() {
     AllocatorWalk result;
-    make_first_bucket();
+    for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
+    make_first_bucket();
     make_masters();
     if (m_.target.trainer) use_cublas(0);
     warms_up_ = m_.pool != nullptr;
@@ -205,10 +208,13 @@ class Steps {
   }
 
   void use_scratch(std::size_t op) {
-    if (scratch_[op] == 0) return;
-    const Handle handle = request(scratch_[op], ir::no_id, stream_of_op(op));
-    blocks_.scratch[op] = allocator_.size(handle);
-    give_back(handle, ir::no_id);
+    std::vector<Handle> handles;
+    blocks_.scratch[op] = 0;
+    for (std::int64_t bytes : scratch_[op]) {
+      handles.push_back(request(bytes, ir::no_id, stream_of_op(op)));
+      blocks_.scratch[op] += allocator_.size(handles.back());
+    }
+    for (Handle handle : handles) give_back(handle, ir::no_id);
   }
 
   [[nodiscard]] int stream_of_op(std::size_t op) const {
@@ -271,10 +277,7 @@ class Steps {
   void make_first_bucket() {
     if (buckets_.empty()) return;
     std::int64_t bytes = 0;
-    for (ir::StorageId s : buckets_) {
-      bytes += p_.storage(s).bytes;
-      handle_[static_cast<std::size_t>(s)] = in_first_bucket;
-    }
+    for (ir::StorageId s : buckets_) bytes += p_.storage(s).bytes;
     first_bucket_ = request(bytes, buckets_.front());
   }
 
@@ -369,7 +372,7 @@ class Steps {
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<bool> resident_;  ///< by storage
-  std::vector<std::int64_t> scratch_;
+  std::vector<std::vector<std::int64_t>> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
   bool has_engine_ = false, has_grouped_engine_ = false, has_pooled_ = false;
