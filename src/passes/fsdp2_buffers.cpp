@@ -327,8 +327,8 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
   output[0] = divided(output[0], module, false);
   ValueId sharded = output[0];
-  const bool held = reduced != stored || offloads();  // AllReduceState's, until backward ends
-  if (c_.layout.shard == Sharding::hsdp && held) held_all_reduce_.push_back(output[0]);
+  // AllReduceState's, until backward ends
+  if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
   if (reduced != stored) {
     const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};
     emit(OpKind::cast, module, output, cast);

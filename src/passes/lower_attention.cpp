@@ -226,7 +226,11 @@ ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   }
   p_.value(y).permuted = p_.value(q).permuted;  // empty_like(q), so in q's layout
   const V lse = out({s[0], s[1], s[2]}, DType::f32, false);
-  const V seed = out({2}, DType::i64, false), unused = out({}, DType::i64, false);
+  // cuDNN's dropout, which automatic is taken for, has its seed and its offset apart (MHA.cpp,
+  // v2.11)
+  const bool apart = dropout_ > 0.0 && attributes.kernel != ir::SdpaKernel::flash;
+  const V seed = out(apart ? Shape{1} : Shape{2}, DType::i64, false);
+  const V unused = out({}, DType::i64, false);
   if (masked)
     emit(OpKind::sdpa, {q, k, v, mask}, {y, lse, seed, unused}, attributes);
   else
@@ -363,6 +367,14 @@ ir::ValueId Lowering::by_head(V flat, std::int64_t n, std::int64_t width) {
   return y;
 }
 
+/// (B, S, n, width) of the same.
+ir::ValueId Lowering::by_token(V flat, std::int64_t n, std::int64_t width) {
+  const V y =
+      p_.on_storage_of(flat, {config_.run.batch, config_.run.seq, n, width}, dtype(flat), false);
+  emit(OpKind::view, {flat}, {y});
+  return y;
+}
+
 /// q, k and v as one projection makes them: (B, heads, S, D) each.
 std::array<ir::ValueId, 3> Lowering::fused_heads(V x, const Block& b) {
   const std::int64_t d = spec_.head_dim, nq = spec_.heads * d, nkv = spec_.kv_heads * d;
@@ -475,11 +487,11 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
       leaf_ = leaf;
       V flat = linear(x, l);
       if (spec_.rotation == model::Rotation::table && leaf != Module::v_proj)
-        return p_.reshape(flat, {config_.run.batch, config_.run.seq, n, d});
+        return by_token(flat, n, d);
       if (spec_.scaled_queries && leaf == Module::q_proj)
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
-      if (norm != ir::no_id && spec_.qk_norm_whole)
-        return by_head(rms_norm(flat, norm, norm_leaf), n, d);
+      if (spec_.qk_norm_whole)  // olmo2: heads come apart after all projections
+        return norm == ir::no_id ? flat : rms_norm(flat, norm, norm_leaf);
       const V y = by_head(flat, n, d);
       if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
@@ -487,6 +499,11 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, heads());
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, kv_heads());
     v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, kv_heads());
+    if (spec_.qk_norm_whole) {
+      q = by_head(q, heads(), d);
+      k = by_head(k, kv_heads(), d);
+      v = by_head(v, kv_heads(), d);
+    }
     if (spec_.qk_norm && spec_.norms_after_heads) {
       q = rms_norm(q, b.q_norm, Module::q_norm);
       k = rms_norm(k, b.k_norm, Module::k_norm);

@@ -76,11 +76,12 @@ ir::ValueId Lowering::plain_mlp(const Block& b, V x) {
   hold({wide});  // the activation's argument
   leaf_ = Module::down_proj;
   const V y = linear(activated, b.down);
-  frame_.insert(frame_.end(), {x, activated});
-  if (spec_.residual_inside)
-    frame_.push_back(y);  // dropout_add's argument
-  else
-    end_frame();
+  if (spec_.residual_inside) {
+    frame_.insert(frame_.end(), {x, activated, y});  // y: dropout_add's argument
+    return y;
+  }
+  hold({activated});                         // until its name is bound to y
+  if (!spec_.flat_mlp) frame_.push_back(x);  // opt's block has no module for it
   return y;
 }
 
@@ -89,8 +90,10 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::chunk(V x) {
 }
 
 ir::ValueId Lowering::mlp(const Block& b, V x) {
-  const V y = spec_.plain_mlp ? plain_mlp(b, x) : gated_mlp(b, x);
-  return spec_.dropout_in_block ? y : dropped(y, spec_.residual_dropout);
+  V y = spec_.plain_mlp ? plain_mlp(b, x) : gated_mlp(b, x);
+  if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
+  if (spec_.plain_mlp && !spec_.residual_inside) end_frame();
+  return y;
 }
 
 ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
@@ -165,7 +168,8 @@ Lowering::Routed Lowering::softmax_router(const Block& b, V flat) {
     weights = divided_in_place(top, total);
   }
   if (!moe.wide_weights) weights = cast(weights, dtype(flat));
-  return {logits, weights, experts, {logits, top, experts, probabilities}};
+  hold({probabilities});
+  return {logits, weights, experts, {logits, top, experts}};
 }
 
 /// DeepseekV2TopkRouter.forward, "greedy".

@@ -115,8 +115,8 @@ ir::ValueId Lowering::math_core(V q, V k, V v, V mask) {
   emit(OpKind::safe_softmax, {some, rows, scores}, {weights});
   hold({scores, infinity, masked, rows});
   const V kept = dropped(weights, dropout_);
+  const V narrow = cast(kept, dtype(q));  // returned, and thrown away; made first
   const V y = cast(weighted(kept, for_all(values)), dtype(q));
-  const V narrow = cast(kept, dtype(q));  // returned, and thrown away
   hold({wide_q, wide_k, wide_v, scaled_q, keys, values, kept, narrow, mask});
   return heads_last(y);
 }
@@ -159,7 +159,10 @@ std::array<ir::ValueId, 3> Lowering::repeated_pairs(V qkv) {
   const auto flattened = [&](V x) {
     const V copy = out(shape(x), dtype(x), grad(x));
     emit(OpKind::clone, {x}, {copy});
-    return p_.reshape(copy, {b, spec_.heads, s, d}, true);
+    const V y = p_.on_storage_of(copy, {b, spec_.heads, s, d}, dtype(x), false);
+    p_.value(y).permuted = true;
+    emit(OpKind::view, {copy}, {y});
+    return y;
   };
   const V q = flattened(of_group), k = flattened(wide_key), v = flattened(wide_value);
   return {q, k, v};
