@@ -1,8 +1,9 @@
 // DistributedDataParallel, PyTorch v2.11, torch/csrc/distributed/c10d/reducer.cpp: gradients are
-// copied into buckets of 25 MiB (the first 1 MiB), in reverse order of parameters, and live there
+// copied into buckets of 25 MiB (the first 1 MiB), in the order in which they came, and live there
 // (gradient_as_bucket_view); a full bucket is all-reduced. Under no_sync() the reducer's hooks do
 // nothing: gradients are the parameters' own, beside the buckets, until a backward that
 // synchronises copies them (mark_variable_ready_dense).
+#include <map>
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
@@ -18,26 +19,31 @@ using ir::ValueId;
 
 constexpr std::int64_t first_bucket_bytes = 1 << 20, bucket_bytes = 25 << 20;
 
-/// The buckets, and each parameter's part of one: its gradient, which the optimizer reads.
-void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+/// What the optimizer goes over; the buckets come with the first gradients.
+void number_trained(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  std::size_t trained = 0;
+  for (Parameter& parameter : step.parameters) {
+    parameter.stored = parameter.value;
+    if (parameter.trained) parameter.optimized = trained++;
+    step.resident.push_back(parameter.value);
+  }
+}
+
+/// The buckets, and each parameter's part of one: its gradient, which the optimizer reads. `order`:
+/// parameters as their gradients come, by which the second step makes the buckets anew.
+void make_buckets(StepProgram& step, const StepConfig& config,
+                  const std::vector<std::pair<ir::OpId, std::size_t>>& order) {
   ir::Program& p = step.program;
   const DType dtype = config.adapters.used() ? config.adapters.dtype : config.precision.param_dtype;
-  std::vector<std::size_t> trained;
-  for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    Parameter& parameter = step.parameters[i];
-    parameter.stored = parameter.value;
-    if (!parameter.trained) continue;
-    parameter.optimized = trained.size();
-    trained.push_back(i);
-  }
-  const std::size_t count = trained.size();
-  std::vector<std::int64_t> bytes(1, 0), offset(count);
-  std::vector<std::size_t> bucket_of(count);
-  for (std::size_t i = count; i-- > 0;) {
+  std::vector<std::int64_t> bytes(1, 0);
+  std::vector<BucketPart> parts;
+  std::vector<std::size_t> bucket_of;
+  for (const auto& [op, i] : order) {
     if (bytes.back() >= (bytes.size() == 1 ? first_bucket_bytes : bucket_bytes)) bytes.push_back(0);
-    offset[i] = bytes.back() / size_of(dtype);
-    bytes.back() += p.bytes(step.parameters[trained[i]].value);
-    bucket_of[i] = bytes.size() - 1;
+    const ValueId value = step.parameters[i].value;
+    parts.push_back({bytes.back() / size_of(dtype), p.value(value).shape});
+    bytes.back() += p.bytes(value);
+    bucket_of.push_back(bytes.size() - 1);
   }
   std::vector<ValueId> buckets;
   for (std::int64_t size : bytes) {
@@ -45,19 +51,18 @@ void make_buckets(StepProgram& step, const model::ModelSpec&, const StepConfig& 
         p.make({size / size_of(dtype)}, dtype, Role::gradient, {-1, ir::Module::root}));
     step.resident.push_back(buckets.back());
   }
-  if (config.compression.used()) {
-    std::vector<std::vector<BucketPart>> parts(buckets.size());
-    for (std::size_t i = count; i-- > 0;)
-      parts[bucket_of[i]].push_back({offset[i], p.value(step.parameters[trained[i]].value).shape});
-    for (std::size_t b = 0; b < buckets.size(); ++b)
-      keep_for_compression(step, config, buckets[b], parts[b]);
+  step.optimized.resize(order.size());
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    const Parameter& parameter = step.parameters[order[n].second];
+    const ir::Shape shape = parts[n].shape;
+    const ValueId part = p.narrow(buckets[bucket_of[n]], 0, parts[n].begin, shape.numel());
+    step.optimized[parameter.optimized] = {parameter.value, p.reshape(part, shape)};
   }
-  for (const Parameter& parameter : step.parameters) step.resident.push_back(parameter.value);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Parameter& parameter = step.parameters[trained[i]];
-    const ir::Shape shape = p.value(parameter.value).shape;
-    const ValueId part = p.narrow(buckets[bucket_of[i]], 0, offset[i], shape.numel());
-    step.optimized.push_back({parameter.value, p.reshape(part, shape)});
+  for (std::size_t b = 0; b < buckets.size() && config.compression.used(); ++b) {
+    std::vector<BucketPart> own;
+    for (std::size_t n = 0; n < parts.size(); ++n)
+      if (bucket_of[n] == b) own.push_back(parts[n]);
+    keep_for_compression(step, config, buckets[b], own);
   }
 }
 
@@ -66,7 +71,36 @@ class Ddp final : public GradientHooks {
   using GradientHooks::GradientHooks;
 
  private:
+  /// _sync_buffers (torch/nn/parallel/distributed.py): the first rank's buffers, those of one dtype
+  /// joined, before each forward after a backward that has reduced gradients.
+  void begin_forward() override {
+    if (c_.runtime.kind != Runtime::pytorch || (c_.layout.no_sync && micro_batch() > 0)) return;
+    std::map<DType, std::vector<ValueId>> buffers;
+    for (ValueId v : s_.resident)
+      if (p_.storage(p_.storage_of(v)).role == Role::buffer)
+        buffers[p_.value(v).dtype].push_back(v);
+    for (auto& [dtype, joined] : buffers) {
+      std::int64_t elements = 0;
+      std::vector<ValueId> flat;
+      for (ValueId v : joined) {
+        const std::int64_t n = p_.value(v).shape.numel();
+        flat.push_back(p_.reshape(v, {n}));
+        elements += n;
+      }
+      ValueId sent = flat.front();
+      if (flat.size() > 1) {
+        sent = p_.make({elements}, dtype, Role::communication, {-1, ir::Module::root});
+        p_.emit(OpKind::cat, ir::Phase::forward, {-1, ir::Module::root}, flat,
+                std::vector<ValueId>{sent});
+      }
+      joined.insert(joined.begin(), sent);
+      p_.emit(OpKind::broadcast, ir::Phase::forward, {-1, ir::Module::root}, joined,
+              std::vector<ValueId>{});
+    }
+  }
+
   void begin_backward() override {
+    if (micro_batch() == 0) make_buckets(s_, c_, in_order_of_gradients());
     waiting_.assign(p_.values.size(), 0);
     for (const OptimizedTensor& t : s_.optimized) ++waiting_[bucket_of(t)];
   }
@@ -113,8 +147,8 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 
 extern const Pass ddp_buckets_pass, ddp_pass;
 const Pass ddp_buckets_pass{
-    "ddp-buckets", Stage::before, "ddp: the buckets that gradients are views of",
-    applies,       make_buckets,  {},
+    "ddp-buckets", Stage::before,  "ddp: which parameters will have gradients",
+    applies,       number_trained, {},
     Of::pytorch};
 const Pass ddp_pass{"ddp",
                     Stage::micro_batch,

@@ -1,6 +1,7 @@
 #include "gradient_hooks.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace ac_advisor::passes {
 
@@ -16,17 +17,29 @@ ir::OpId GradientHooks::emit(ir::OpKind kind, ir::ModulePath module, std::vector
   return id;
 }
 
+std::vector<std::pair<OpId, std::size_t>> GradientHooks::in_order_of_gradients() const {
+  // Of one node a bias's comes first: a weight's has to be transposed, by a node of its own.
+  std::vector<std::tuple<OpId, bool, OpId, std::size_t>> sorted;
+  for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+    const ValueId g = s_.parameters[i].gradient;
+    if (g == no_id) continue;
+    const OpId producer = p_.value(p_.root(g)).producer;
+    OpId node = producer;
+    while (node > 0 && p_.op(node - 1).group == p_.op(producer).group) --node;
+    sorted.emplace_back(node, p_.value(g).shape.rank() > 1, producer, i);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::pair<OpId, std::size_t>> ready;
+  for (const auto& [node, transposed, producer, i] : sorted) ready.emplace_back(producer, i);
+  return ready;
+}
+
 void GradientHooks::rewrite() {
   const OpId first = s_.micro_begin.back();
   const std::vector<ir::Op> old(p_.ops.begin() + first, p_.ops.end());
-  // Parameters by the op that completes their gradient.
-  std::vector<std::pair<OpId, std::size_t>> ready;
-  for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
-    const ValueId g = s_.parameters[i].gradient;
-    if (g != no_id) ready.emplace_back(p_.value(p_.root(g)).producer, i);
-  }
-  std::sort(ready.begin(), ready.end());
+  const std::vector<std::pair<OpId, std::size_t>> ready = in_order_of_gradients();
   p_.ops.resize(static_cast<std::size_t>(first));
+  begin_forward();
   std::size_t next = 0;
   std::vector<OpId> moved;  // where the old ops stand now
   bool in_backward = false;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/model/step_config.hpp"
@@ -18,6 +19,7 @@ class GradientHooks {
   void rewrite();
 
  protected:
+  virtual void begin_forward() {}
   virtual void begin_backward() {}
   virtual void on_gradient(std::size_t parameter, ir::ValueId gradient) = 0;
   virtual void end_backward() {}
@@ -25,6 +27,8 @@ class GradientHooks {
   [[nodiscard]] virtual bool keeps_gradients() const { return false; }
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
+  /// Parameters by the op that completes their gradient.
+  [[nodiscard]] std::vector<std::pair<ir::OpId, std::size_t>> in_order_of_gradients() const;
   [[nodiscard]] std::size_t micro_batch() const { return s_.micro_begin.size() - 1; }
 
   StepProgram& s_;
