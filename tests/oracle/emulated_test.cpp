@@ -128,21 +128,31 @@ Compared compared(const std::string& file) {
 TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   const Compared all = compared("emulated_peaks.json");
   CHECK(all.allocated.median() <= 0.001);
-  // gpt2 with a chunked loss, by 1.4 MB; a tower's parameters, by 10 MiB; foreach AdamW over a
-  // tower that runs, by 17 of the 42 MB that PyTorch's blocks are larger there than what was asked
-  // for; all but 15 within 0.04.
-  CHECK(all.allocated.above(0.04) <= 15);
-  CHECK(all.allocated.worst() <= 0.13);
+  // Foreach AdamW over a tower that runs, by 16 of the 42 MB that PyTorch's blocks are larger there
+  // than what was asked for; one of gpt2 by 0.8 MB.
+  CHECK(all.allocated.above(0.05) <= 3);
+  CHECK(all.allocated.worst() <= 0.12);
   CHECK(all.second_steps.worst() <= 0.1);
-  CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
-  CHECK(all.reserved.median() <= 0.1);
-  // One of 962 (bloom under fsdp2, in sizes that no power of two divides) puts a block of logits
-  // where PyTorch does not, one of starcoder2 its buckets; all but six are within 5.
-  CHECK(all.reserved.worst() <= 14.5);
-  CHECK(all.reserved.above(5) <= 6);
+  CHECK(all.tiny_allocated.worst() <= 0.1);  // of 80 MB: experts' scratch
+  CHECK(all.reserved.median() <= 0.001);
+  // starcoder2 under DDP, whose first bucket goes when NCCL's watchdog looks; 2 MiB of a tiny one.
+  CHECK(all.reserved.worst() <= 10.5);
+  CHECK(all.reserved.above(3) <= 2);
   CHECK(all.phases.worst() <= 1);
-  CHECK(all.launches.median() <= 1);
-  CHECK(all.launches.worst() <= 4);
+  CHECK(all.launches.median() <= 0.001);
+  // A tiny LLaVA's convolution of patches, which cuDNN has not done here.
+  CHECK(all.launches.above(2) <= 2);
+  CHECK(all.launches.worst() <= 2.3);
+}
+
+TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated device") {
+  const Compared all = compared("drawn_peaks.json");
+  CHECK(all.allocated.count() >= 150);
+  CHECK(all.allocated.worst() <= 0.1);
+  CHECK(all.reserved.median() <= 0.001);
+  CHECK(all.reserved.worst() <= 3);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.worst() <= 2);
 }
 
 TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated device") {
@@ -165,7 +175,7 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.allocated.above(0.02) <= 3);
   CHECK(all.allocated.worst() <= 0.75);
   CHECK(all.reserved.above(0.1) <= 3);
-  CHECK(all.reserved.worst() <= 0.6);
+  CHECK(all.reserved.worst() <= 0.65);
   CHECK(all.phases.worst() <= 1.6);
   CHECK(all.launches.median() <= 0.01);
   CHECK(all.launches.worst() <= 0.5);
@@ -190,7 +200,7 @@ TEST_CASE("torchtune's loop around transformers' layers is met on the emulated d
   // GB; all else within 0.03.
   CHECK(all.allocated.above(0.03) <= 3);
   CHECK(all.allocated.worst() <= 0.6);
-  CHECK(all.reserved.above(0.7) <= 2);
+  CHECK(all.reserved.above(0.7) <= 3);
   CHECK(all.reserved.worst() <= 2.3);
   CHECK(all.phases.worst() <= 0.7);
   CHECK(all.launches.worst() <= 2.5);
@@ -208,8 +218,8 @@ TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the em
   const Compared all = compared("attention_peaks.json");
   CHECK(all.allocated.count() >= 115);
   CHECK(all.allocated.worst() <= 0.03);
-  CHECK(all.reserved.worst() <= 1.1);  // of a small model under ddp
-  CHECK(all.phases.worst() <= 2);      // forward under ddp, whose peak is in backward
+  CHECK(all.reserved.worst() <= 0.2);
+  CHECK(all.phases.worst() <= 2);  // forward under ddp, whose peak is in backward
   CHECK(all.launches.worst() <= 2);
 }
 
@@ -218,8 +228,8 @@ TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   CHECK(all.allocated.count() >= 29);
   CHECK(all.allocated.worst() <= 0.3);
   // The largest elements' blocks, which are found free or not, and PowerSGD's of one model.
-  CHECK(all.reserved.above(3) <= 11);
-  CHECK(all.reserved.worst() <= 11);
+  CHECK(all.reserved.above(3) <= 12);
+  CHECK(all.reserved.worst() <= 18);
   // torch.topk's own passes are planned as one kernel and what sorts.
   CHECK(all.launches.above(2) <= 10);
   CHECK(all.launches.worst() <= 29);
@@ -229,14 +239,13 @@ TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
   const Compared all = compared("packing_peaks.json");
   CHECK(all.allocated.count() >= 125);
   CHECK(all.allocated.worst() <= 0.05);
-  // Of two a block is found free or not.
-  CHECK(all.reserved.above(1.1) <= 2);
-  CHECK(all.reserved.worst() <= 3);
+  // Of one a block is found free or not.
+  CHECK(all.reserved.above(1) <= 1);
+  CHECK(all.reserved.worst() <= 2.1);
   CHECK(all.phases.worst() <= 0.05);
-  // A mask's and small experts' sums: one launch more each, as without packing.
-  CHECK(all.launches.median() <= 0.1);
-  CHECK(all.launches.above(2.1) <= 4);
-  CHECK(all.launches.worst() <= 6);
+  // With a mask, cuDNN's backward launches two kernels a block more.
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 2);
 }
 
 TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device") {
@@ -247,7 +256,7 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
   CHECK(all.reserved.above(0.01) <= 1);
   CHECK(all.reserved.worst() <= 18);
   CHECK(all.phases.worst() <= 0.1);
-  CHECK(all.launches.worst() <= 3);  // eager attention's, with and without positions
+  CHECK(all.launches.worst() <= 0.7);
 }
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
@@ -255,8 +264,8 @@ TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated de
   CHECK(all.allocated.count() >= 250);
   CHECK(all.allocated.worst() <= 0.05);
   // Under FSDP2 a block of an embedding's gradient is found free or not.
-  CHECK(all.reserved.worst() <= 11);
-  CHECK(all.reserved.above(3.0) <= 4);
+  CHECK(all.reserved.worst() <= 4.5);
+  CHECK(all.reserved.above(3.0) <= 2);
   CHECK(all.phases.worst() <= 2);
   CHECK(all.launches.median() <= 0.5);
   CHECK(all.launches.worst() <= 2);
@@ -267,7 +276,7 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
   CHECK(all.allocated.count() >= 100);
   CHECK(all.allocated.worst() <= 0.5);
   CHECK(all.tiny_allocated.worst() <= 0.5);
-  CHECK(all.reserved.worst() <= 14);
+  CHECK(all.reserved.worst() <= 13);
   // In three a block as large as the logits, or the embedding's gradient, is found free, or not.
   CHECK(all.reserved.above(3.0) <= 3);
   // A part of the hidden state lives on while norm and head, a unit of their own, are gathered.
