@@ -29,7 +29,9 @@ constexpr Row rows[] = {
     {"opt", {.norms = NormOrder::after_each, .keys_first = true, .head_norm_first = true}},
     {"phi3", {.output_first = true}},
     {"qwen2_moe", {.idle_mask = true}},
+    {"qwen2_5_vl_text", {.heads_last = true}},
     {"qwen3_moe", {.experts_first = true}},
+    {"stablelm", {.heads_last = true}},
 };
 constexpr ClassFacts usual;
 

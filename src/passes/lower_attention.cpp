@@ -1,6 +1,7 @@
 // transformers v5.23: <Family>Attention.forward, apply_rotary_pos_emb, eager_attention_forward.
 #include <utility>
 
+#include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -482,6 +483,7 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
     const auto made = fused_heads(x, b);
     q = made[0], k = made[1], v = made[2];
   } else {
+    const bool heads_last = spec_.qk_norm_whole || model::class_facts(spec_.family).heads_last;
     const auto project = [&](const Linear& l, Module leaf, V norm, Module norm_leaf,
                              std::int64_t n) {
       leaf_ = leaf;
@@ -490,8 +492,7 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
         return by_token(flat, n, d);
       if (spec_.scaled_queries && leaf == Module::q_proj)
         flat = unary(OpKind::mul_scalar, flat, ir::Number{spec_.attention_scale});
-      if (spec_.qk_norm_whole)  // olmo2: heads come apart after all projections
-        return norm == ir::no_id ? flat : rms_norm(flat, norm, norm_leaf);
+      if (heads_last) return norm == ir::no_id ? flat : rms_norm(flat, norm, norm_leaf);
       const V y = by_head(flat, n, d);
       if (norm == ir::no_id || spec_.unit_offset_norm || spec_.norms_after_heads) return y;
       return rms_norm(y, norm, norm_leaf);
@@ -499,7 +500,7 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
     q = project(b.q, Module::q_proj, b.q_norm, Module::q_norm, heads());
     k = project(b.k, Module::k_proj, b.k_norm, Module::k_norm, kv_heads());
     v = project(b.v, Module::v_proj, ir::no_id, Module::v_proj, kv_heads());
-    if (spec_.qk_norm_whole) {
+    if (heads_last) {
       q = by_head(q, heads(), d);
       k = by_head(k, kv_heads(), d);
       v = by_head(v, kv_heads(), d);

@@ -18,6 +18,7 @@ enum class NormOrder : std::uint8_t {
 struct ClassFacts {
   NormOrder norms = NormOrder::last;
   bool keys_first = false;       ///< k and v are registered before q
+  bool heads_last = false;       ///< q, k and v come apart into heads once all are there
   bool output_first = false;     ///< the output's projection before that of q, k and v
   bool experts_first = false;    ///< experts before their router
   bool head_norm_first = false;  ///< the last norm before the blocks
