@@ -23,6 +23,9 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
+  if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name)
+    s.refuse(s.shard(),
+             "it does not use FullyShardedDataParallel; export to hf, or use --shard fsdp2");
   if (s.c.memory.kernels == Kernels::compiled && s.target.name != torchtitan.name &&
       s.target.name != hf.name && s.target.name != torchtune.name)
     s.refuse("--kernels compiled",

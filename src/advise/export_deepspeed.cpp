@@ -27,6 +27,7 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
               {"contiguous_gradients", true},
               {"overlap_comm", false},
               {"reduce_bucket_size", 500000000}};
+    case Sharding::fsdp1:  // refused
     case Sharding::fsdp2:
     case Sharding::hsdp:
       break;

@@ -64,6 +64,7 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
   switch (s.c.layout.shard) {
     case Sharding::none:
     case Sharding::ddp:
+    case Sharding::fsdp1:  // refused
       return;
     case Sharding::zero1:
       flags.emplace_back("--use-distributed-optimizer");

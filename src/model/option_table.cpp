@@ -250,12 +250,13 @@ constexpr OptionRow table[] = {
     newer(whole<&S::device, &DeviceChoice::threads>(
         {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
         most_threads)),
-    mode<apply_shard, shard_option>(
-        {"--shard", "shard", "MODE",
-         "none, ddp, zero1, zero2, fsdp2 or hsdp:N (N ranks a shard group); several ranks: fsdp2 "
-         "or the preset's (none)",
-         parallelism},
-        shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+    mode<apply_shard, shard_option>({"--shard", "shard", "MODE",
+                                     "none, ddp, zero1, zero2, fsdp1, fsdp2 or hsdp:N (N ranks a "
+                                     "shard group); several ranks: fsdp2 "
+                                     "or the preset's (none)",
+                                     parallelism},
+                                    shard_words,
+                                    "^(none|ddp|zero1|zero2|fsdp1|fsdp2|hsdp:[0-9]+)$"),
     needing(newer(mode<apply_compression, compression_option>(
                 {"--grad-compression", "grad_compression", "HOW",
                  "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "
@@ -428,7 +429,8 @@ constexpr OptionRow table[] = {
          precision}),
     choice<&S::precision, &Precision::compute_dtype, dtypes>(
         {"--compute-dtype", "compute_dtype", "TYPE",
-         "bf16, fp16 or fp32: of the computation (the parameters'; bf16 under fsdp2)", precision}),
+         "bf16, fp16 or fp32: of the computation (the parameters'; bf16 under fsdp1 and 2)",
+         precision}),
     choice<&S::precision, &Precision::reduce_dtype, dtypes>(
         {"--reduce-dtype", "reduce_dtype", "TYPE",
          "bf16, fp16 or fp32: gradients between ranks (the computation's)", precision}),

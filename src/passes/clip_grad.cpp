@@ -47,10 +47,10 @@ namespace {
 using model::ModelSpec;
 
 /// DeepSpeed clips its partition's gradient inside its own step: zero.cpp. What is on the host is
-/// clipped there: optimizer_on_host.cpp.
+/// clipped there: optimizer_on_host.cpp. FSDP1 has a function of its own: fsdp1_clip.cpp.
 bool applies(const StepConfig& config) {
   return config.optimizer.clip_grad > 0 && !config.layout.zero() &&
-         config.memory.offload != Offload::parameters;
+         config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters;
 }
 
 void run(StepProgram& step, const ModelSpec&, const StepConfig&) {

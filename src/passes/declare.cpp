@@ -286,7 +286,7 @@ std::string option(const char* name, std::int64_t value) {
   return std::string(name) + " " + std::to_string(value);
 }
 
-bool gathers(const StepConfig& c) { return c.layout.gathers(); }
+bool gathers(const StepConfig& c) { return c.layout.fsdp(); }
 
 constexpr Exclusion exclusions_of_declare[] = {
     {"--batch N", "must be between 1 and 2147483648", "give a size in that range",
@@ -366,9 +366,9 @@ constexpr Exclusion exclusions_of_declare[] = {
        return c.precision.autocast && m.moe && !m.moe->every_expert &&
               c.precision.param_dtype == DType::f32;
      }},
-    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp1, fsdp2 nor hsdp:N",
      "only their gathered copies are in the compute dtype",
-     "use --autocast, or --shard fsdp2 or hsdp:N",
+     "use --autocast, or --shard fsdp1, fsdp2 or hsdp:N",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c) &&
               !c.precision.autocast;

@@ -288,7 +288,7 @@ bool torchtitan_units(const StepConfig& c) {
 
 constexpr Exclusion exclusions_of_fsdp2[] = {
     {"--shard none --world N, N above 1", "none is one rank alone",
-     "choose ddp, zero1, zero2, fsdp2 or hsdp:N, or --world 1",
+     "choose ddp, zero1, zero2, fsdp1, fsdp2 or hsdp:N, or --world 1",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.shard == Sharding::none && c.layout.replica_ranks() > 1;
      },

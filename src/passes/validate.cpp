@@ -6,8 +6,8 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    cuda_graph_exclusions, delta_exclusions, float8_exclusions, packing_exclusions,
-    position_exclusions, trainer_exclusions;
+    cuda_graph_exclusions, delta_exclusions, float8_exclusions, fsdp1_exclusions,
+    packing_exclusions, position_exclusions, trainer_exclusions;
 
 namespace {
 
@@ -22,6 +22,7 @@ Of asked_of(const Pass& pass) {
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
+    all.push_back(fsdp1_exclusions);
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(delta_exclusions);

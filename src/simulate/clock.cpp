@@ -11,6 +11,7 @@
 #include "host_copies.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
+#include "rate_limiter.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -180,6 +181,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
   std::optional<ShardCopies> shards;
+  RateLimiter limiter;
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
@@ -236,6 +238,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
       // others read what the compute stream has just made.
       const bool early = op.kind == OpKind::all_gather && op.phase != Phase::optimizer;
+      if (early && of_flat_parameter(p, op)) t.host = limiter.gather(t.host);
       double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
       if (shards) begin = std::max(begin, early ? shards->arrived() : shards->left());
       t.communication = begin + cost.device.alone;
@@ -273,6 +276,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
     if (const double seconds = host_optimizer_seconds(p, op); seconds > 0)
       t.host = t.compute = std::max(t.compute, t.host) + seconds;
+    if (op.kind == OpKind::hold && of_flat_parameter(p, op)) limiter.free(t.compute);
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

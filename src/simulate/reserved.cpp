@@ -20,6 +20,11 @@ std::optional<int> output_stream(const ir::Op& op) {
       return 0;
     case ir::OpKind::reduce_scatter:
       return 2;
+    case ir::OpKind::cat:
+    case ir::OpKind::fill:
+    case ir::OpKind::accumulate:  // of FSDP1: find_streams
+      if (op.module.leaf != ir::Module::fsdp) return std::nullopt;
+      return 4;
     case ir::OpKind::copy_from_host:
       return op.module.leaf == ir::Module::fsdp ? 1 : 3;
     default:
@@ -77,6 +82,7 @@ class Steps {
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
     make_masters();
+    init_flat_parameters();
     if (m_.target.trainer) use_cublas(0);
     warms_up_ = m_.pool != nullptr;
     walk();
@@ -120,6 +126,23 @@ class Steps {
     }
     request(bytes, ir::no_id);
     for (ir::ValueId v : step_.set_up) release(p_.storage_of(v));
+  }
+
+  /// FlatParamHandle.init_flat_param_attributes, on the stream that computes: each flat parameter
+  /// once, and where it is cast its shard and the whole in the stored dtype.
+  void init_flat_parameters() {
+    const auto once = [&](std::int64_t bytes) { give_back(request(bytes, ir::no_id), ir::no_id); };
+    const auto init = [&](const passes::FlatParameter& flat) {
+      const std::int64_t stored = size_of(p_.value(flat.shard).dtype),
+                         computed =
+                             size_of(p_.value(step_.parameters[flat.parameters[0]].value).dtype);
+      if (stored != computed) once(p_.value(flat.shard).shape.numel() * computed);
+      once(flat.numel * computed);
+      if (stored != computed) once(flat.numel * stored);
+    };
+    if (step_.flat.empty()) return;
+    init(step_.flat.back());
+    for (std::size_t unit = 0; unit + 1 < step_.flat.size(); ++unit) init(step_.flat[unit]);
   }
 
   /// A master copy comes by way of one in the parameters' dtype, and DeepSpeed's
@@ -230,8 +253,11 @@ class Steps {
 
   /// FSDP2 (_fsdp_collectives.py, v2.11) allocates all-gather's buffers on its copy-in's stream and
   /// reduce-scatter's output, with what is made of it, on a third; reduce-scatter's input is made
-  /// where the gradients are. The trainer has all of them on one, where what uses them elsewhere is
-  /// waited for.
+  /// where the gradients are. FSDP1 (_runtime_utils.py, _init_streams) has one for shards that it
+  /// casts, one for flat parameters, and one for what it reduces. The views of a flat parameter are
+  /// made on the second, so their backward runs there, too: what joins gradients, and the sum of
+  /// those that meet in a view. The trainer has all of them on one, where what uses them elsewhere
+  /// is waited for.
   void find_streams() {
     stream_.resize(p_.storages.size(), 0);
     if (m_.target.trainer) return;
@@ -240,6 +266,7 @@ class Steps {
       if (storage.module.leaf != ir::Module::fsdp) continue;
       stream_[s] = storage.role == ir::Role::gradient        ? 2
                    : storage.role == ir::Role::communication ? 1
+                   : storage.role == ir::Role::gathered      ? 4
                                                              : 0;
     }
     for (const ir::Op& op : p_.ops)

@@ -524,6 +524,18 @@ TEST_CASE("muon: hf's Trainer is told to make both optimizers, recipes of one re
     CHECK(says(error(target, llama_8b(), c), {"--optimizer muon"}));
 }
 
+TEST_CASE("hf: fsdp1 is accelerate's first FSDP with its defaults, and no other target has it") {
+  StepConfig c = eight_ranks(Sharding::fsdp1);
+  c.memory.ac = AcMode::full;
+  CHECK(says(exported("hf", llama_1b(), c),
+             {"fsdp_version: 1", "fsdp_sharding_strategy: FULL_SHARD",
+              "fsdp_backward_prefetch: BACKWARD_PRE", "fsdp_use_orig_params: true",
+              "fsdp_activation_checkpointing: true", "activation_checkpointing: false"}));
+  for (const char* target : {"automodel", "torchtitan", "deepspeed", "megatron", "torchtune"})
+    CHECK(says(error(target, llama_8b(), eight_ranks(Sharding::fsdp1)),
+               {"--shard fsdp1", "export to hf"}));
+}
+
 TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(
       says(error("hf", llama_1b(), with_ac(AcMode::grouped, 4)), {"--ac grouped:4", "--ac full"}));

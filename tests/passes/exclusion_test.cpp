@@ -1073,8 +1073,9 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "grouped products"},
-    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
-     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "--shard fsdp2 or hsdp:N"},
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp1, fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; },
+     "--shard fsdp1, fsdp2 or hsdp:N"},
     {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
@@ -1299,6 +1300,85 @@ const Case cases[] = {
        c.memory.ac = AcMode::selective;
      },
      "--ac full --ac-scope submodule"},
+    {"--shard fsdp1, an imported graph or a model with an encoder of images",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       m.tower.emplace();
+     },
+     "text models of a configuration alone"},
+    {"--shard fsdp1, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       with_delta_nets(m);
+     },
+     "gated delta nets: they were not compared under it"},
+    {"--shard fsdp1 --tp, --cp or --ep",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.layout.tp = 2;
+     },
+     "flat parameters of parts of layers"},
+    {"--shard fsdp1 --lora",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.adapters.rank = 8;
+     },
+     "share a flat gradient"},
+    {"--shard fsdp1 --kernels compiled",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "views of flat parameters"},
+    {"--shard fsdp1, checkpoints around several blocks",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.ac = AcMode::grouped;
+       c.memory.ac_arg = 2;
+     },
+     "--shard fsdp1 --ac grouped:2: the units' hooks would run again"},
+    {"--shard fsdp1, a loss other than ce, ce-no-upcast, lc-ce and chunked:TOKENS",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.loss = LossKind::tiled;
+     },
+     "--shard fsdp1 --loss tiled"},
+    {"--shard fsdp1, fp16 or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.grad_scaler = true;
+     },
+     "ShardedGradScaler"},
+    {"--shard fsdp1 --fp8",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "torchao's layers were not compared"},
+    {"--shard fsdp1, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--shard fsdp1 --optimizer lion"},
+    {"--shard fsdp1 --ema",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.ema = true;
+     },
+     "an average of flat parameters"},
+    {"--shard fsdp1, ac-trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--shard fsdp1, ac-trainer: planned for PyTorch"},
+    {"--shard fsdp1 --gpu cpu",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.device.gpu = "cpu";
+     },
+     "streams and blocks are a GPU's"},
     {"--shard none --world N, N above 1", [](auto&, StepConfig& c) { c.layout.world = 8; },
      "--shard none --world 8"},
     {"--shard of any kind --world 1", [](auto&, StepConfig& c) { c.layout.shard = Sharding::ddp; },

@@ -71,7 +71,7 @@ enum class Optimizer : std::uint8_t {
   lion,
   muon,  ///< of the blocks' matrices; adamw of all else
 };
-enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
+enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp, fsdp1 };
 /// What is kept on the host between its uses: nothing, what autograd saves, or what is refused by
 /// name so far.
 enum class Offload : std::uint8_t { none, activations, parameters, optimizer };
@@ -181,6 +181,8 @@ struct Layout {
   [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
+  /// FSDP of either version: shards are stored, and units computed with in a dtype of their own.
+  [[nodiscard]] bool fsdp() const { return gathers() || shard == Sharding::fsdp1; }
   bool operator==(const Layout&) const = default;
 };
 

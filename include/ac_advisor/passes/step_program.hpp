@@ -118,6 +118,17 @@ struct OptimizedTensor {
   ir::ValueId gradient = ir::no_id;
 };
 
+/// Of fsdp1: a unit's parameters one after the other, of which each rank has an equal part.
+struct FlatParameter {
+  std::vector<std::size_t> parameters;     ///< indices into StepProgram::parameters
+  std::vector<std::int64_t> begin;         ///< elements before each of them
+  std::vector<std::int64_t> padding;       ///< the pieces between them and at the end, in elements
+  std::int64_t numel = 0;                  ///< with these
+  ir::ValueId shard = ir::no_id;           ///< this rank's part
+  ir::ValueId whole_gradient = ir::no_id;  ///< what is added up while nothing is reduced
+  ir::ValueId gradient = ir::no_id;        ///< this rank's part of what was reduced
+};
+
 /// Primitive ops that one fused kernel can replace: `ops` in program order, what they read and what
 /// they leave behind. Made by lowering, used by `fuse`.
 struct Chain {
@@ -173,6 +184,7 @@ struct StepProgram {
   std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
   std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
                                            ///< partitioned
+  std::vector<FlatParameter> flat;         ///< of fsdp1: of each block, then the root's
   std::vector<CompressedBucket> compressed;   ///< of --grad-compression, in the order of buckets
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
