@@ -51,6 +51,33 @@ void check_emulated(const MeasureArguments& m, const StepConfig& config) {
   refuse(!m.weights.empty(), "--weights", "values are not set there");
 }
 
+/// A launcher's name where it has started more ranks than this one.
+const char* launcher() {
+  constexpr const char* sizes[][2] = {
+      {"WORLD_SIZE", "torchrun"}, {"OMPI_COMM_WORLD_SIZE", "mpirun"}, {"SLURM_NTASKS", "srun"}};
+  for (const auto& [variable, name] : sizes)
+    if (const char* ranks = std::getenv(variable); ranks != nullptr && std::atoll(ranks) > 1)
+      return name;
+  return nullptr;
+}
+
+/// An instrument is a second run, which rank 0 alone would start; and of ranks that are forked,
+/// injected activity records know nothing.
+void check_instruments(const MeasureArguments& m) {
+  if (!m.trace && !m.counters) return;
+  const char* option = m.trace ? "--trace" : "--counters";
+  constexpr const char* instead =
+      "; look at one rank: --world N --collectives emulate, without a launcher";
+  if (const char* name = launcher(); name != nullptr)
+    throw UserError(std::string(option) + " under " + name +
+                    ": an instrument is a run of its own, and its ranks would not start together" +
+                    instead);
+  if (m.trace && (m.procs > 0 || m.collectives == "procs" || m.collectives == "nccl"))
+    throw UserError(std::string("--trace with ") +
+                    (m.procs > 0 ? "--procs" : "--collectives " + m.collectives) +
+                    ": ranks are forked, and activity records are of one process" + instead);
+}
+
 constexpr std::int64_t cpu_steps = 3, gpu_steps = 10, emulated_steps = 3;
 
 profile::RunSpec run_spec(const Arguments& a, bool gpu) {
@@ -190,6 +217,7 @@ Result run_measure(const Arguments& a) {
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
                     config.device.gpu + ": CUPTI looks at GPUs; name the one that is here");
+  check_instruments(a.measure);
   tell_warnings(model, config);
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words

@@ -28,8 +28,7 @@ std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
 
 /// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.
 bool two_launches(OpKind kind) {
-  return kind == mean || kind == add_scalar || kind == pad || kind == dropout ||
-         kind == dropout_backward || kind == floor_divide;
+  return kind == mean || kind == add_scalar || kind == pad || kind == floor_divide;
 }
 
 /// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
@@ -38,6 +37,9 @@ std::int64_t cuda_adamw_launches(const Op& op) {
   const std::int64_t tensors = op.inputs / 5;
   return (tensors + 3999) / 4000 + (tensors + 511) / 512;
 }
+
+/// The same, copy_shards: 512 tensors a launch.
+std::int64_t shard_copy_launches(std::int64_t tensors) { return (tensors + 511) / 512; }
 
 /// LibTorch's multi-tensor kernels, 320 chunks of 65536 elements each.
 std::int64_t trainer_list_launches(const Program& p, const Op& op) {
@@ -61,6 +63,9 @@ std::int64_t trainer_launches(const Program& p, const Op& op) {
   if (op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
   if (op.kind == foreach || op.kind == sgd_fused) return trainer_list_launches(p, op);
   if (op.kind == cat) return op.inputs;  // a copy each
+  if (op.kind == all_gather_copy_in || op.kind == reduce_scatter_copy_in)
+    return shard_copy_launches(op.inputs);
+  if (op.kind == all_gather_copy_out) return shard_copy_launches(op.outputs);
   if (two_launches(op.kind)) return 2;
   return row(op.kind).launches;
 }
