@@ -39,9 +39,9 @@ def cases():
         for world in (2, 3, 64):
             yield shape(model, world=world)
             yield shape(model, world=world, ac="full", **MIXED)
-        for no_sync in (False, True):
-            yield shape(model, grad_accum=2, no_sync=no_sync)
-            yield shape(model, grad_accum=4, no_sync=no_sync, ac="full", **WIDE)
+        for waiting in ({}, {"no_sync": True}):
+            yield shape(model, grad_accum=2, **waiting)
+            yield shape(model, grad_accum=4, **waiting, ac="full", **WIDE)
         yield shape(model, batch=3, seq=1000, ac="every:2")
         yield shape(model, batch=3, seq=1000, optimizer="sgd")
         yield shape(model, optimizer="adamw-foreach", ac="full", **MIXED)
