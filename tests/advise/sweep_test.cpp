@@ -169,6 +169,19 @@ TEST_CASE("the savings table keeps what the framework lacks, and marks it") {
   CHECK(sweep.savings[3].unavailable.find("--loss lc-ce") != std::string::npos);
 }
 
+TEST_CASE("the savings table names each way to shard") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  for (const auto& [shard, name] :
+       {std::pair(Sharding::ddp, "+ DDP (dp 8)"), std::pair(Sharding::fsdp1, "+ FSDP1 (dp 8)"),
+        std::pair(Sharding::fsdp2, "+ FSDP (dp 8)")}) {
+    StepConfig base = base_of_swept();
+    base.layout.shard = shard;
+    const advise::Sweep sweep = advise::sweep(model, base, advise::default_space(model, base));
+    REQUIRE(sweep.savings.size() > 1);
+    CHECK(sweep.savings[1].technique == name);
+  }
+}
+
 TEST_CASE("the savings table names the chunk that Liger chooses for the batch") {
   // The next power of two of 4 x 2048 / ceil(128256 / 2048) = 130.03...
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
