@@ -42,9 +42,12 @@ Grid rank_peaks(const Measurement& m) {
   for (const profile::RankMemory& rank : m.measured.memory.ranks) {
     std::int64_t predicted = m.predicted.memory.peak_allocated;
     for (const profile::RankMemory& stage : m.predicted.memory.ranks)
-      if (stage.pp_rank == rank.pp_rank) predicted = stage.peak_allocated;
-    const bool stages = m.measured.config.layout.pp > 1;
-    grid.row({stages ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", ")) : "all stages",
+      if (stage.pp_rank == rank.pp_rank && stage.cp_rank == rank.cp_rank)
+        predicted = stage.peak_allocated;
+    const Layout& layout = m.measured.config.layout;
+    grid.row({layout.pp > 1   ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", "))
+              : layout.cp > 1 ? fmt::format("part {} of sequences", rank.cp_rank)
+                              : "all stages",
               grouped(rank.count), grouped(predicted), grouped(rank.peak_allocated),
               signed_bytes(rank.peak_allocated - predicted)});
   }

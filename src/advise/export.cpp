@@ -38,6 +38,10 @@ void check_all(const Setting& s) {
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
+  if (s.c.layout.cp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
+    s.refuse("--cp " + std::to_string(s.c.layout.cp),
+             "the plan is of PyTorch's ring attention as TorchTitan applies it; export to "
+             "torchtitan, or use --cp 1");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::torchtitan &&
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",

@@ -281,8 +281,41 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
   return all;
 }
 
+namespace {
+
+/// What each rank that shares the sequences holds; of a long ring the one that is shown says
+/// enough.
+void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
+  constexpr std::int64_t most = 8;
+  const std::int64_t ranks = config.layout.cp, shown = config.layout.context_rank();
+  result.assumptions.push_back(fmt::format(
+      "memory, launches and times are those of rank {} of the {} that share a sequence; the last "
+      "one copies no attention output, the others differ by what they attend with half of their "
+      "queries",
+      shown, ranks));
+  if (ranks > most) return;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    StepConfig own = config;
+    own.layout.cp_rank = r;
+    const profile::Memory memory =
+        r == shown ? result.memory : plan_rank(result.model, own, false).profile.memory;
+    result.memory.ranks.push_back({.cp_rank = r,
+                                   .stages = {0},
+                                   .count = config.layout.world / ranks,
+                                   .peak_allocated = memory.peak_allocated,
+                                   .peak_reserved = memory.peak_reserved});
+  }
+}
+
+}  // namespace
+
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
-  if (requested.layout.pp == 1) return plan_rank(model, requested, detail).profile;
+  if (requested.layout.pp == 1) {
+    profile::Profile result = plan_rank(model, requested, detail).profile;
+    if (detail && requested.layout.cp > 1 && !requested.megatron())
+      add_ranks_of_sequence(result, requested);
+    return result;
+  }
   passes::validate(model, requested);
   return plan_pipeline(model, requested, detail);
 }

@@ -6,6 +6,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/tiles.hpp"
+#include "flash_workspace.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -211,7 +212,8 @@ std::int64_t pieces(const Program& p, const Op& op) {
   std::int64_t largest = 0, count = 1;
   for (ValueId v : p.inputs(op)) largest = std::max(largest, p.bytes(v));
   for (ValueId v : p.outputs(op)) largest = std::max(largest, p.bytes(v));
-  for (; largest / count > std::numeric_limits<std::int32_t>::max(); count *= 2) {
+  // can_use_32bit_indexing: by the offset of the last element
+  for (; (largest - 1) / count > std::numeric_limits<std::int32_t>::max(); count *= 2) {
   }
   return count;
 }
@@ -234,6 +236,7 @@ bool is_elementwise(OpKind kind) {
     case rsqrt:
     case OpKind::exp:
     case exp_of:
+    case log_sigmoid:
     case softplus:
     case softplus_backward:
     case silu:
@@ -273,6 +276,14 @@ bool shares_keys(const Program& p, const Op& op) {
   return p.value(p.input(op, 1)).shape[1] != p.value(p.input(op, 2)).shape[1];
 }
 
+/// Of the gradient and of the output, where flash attention is asked for by name.
+std::int64_t copies_before_flash(const Program& p, const Op& op) {
+  const Sdpa& sdpa = attributes<Sdpa>(op);
+  if (sdpa.kernel != SdpaKernel::flash || sdpa.documents > 0) return 0;
+  return (copied_for_flash(p.value(p.input(op, 0))) ? 1 : 0) +
+         (copied_for_flash(p.value(p.input(op, 4))) ? 1 : 0);
+}
+
 }  // namespace
 
 std::int64_t launches(const Program& program, const Op& op, bool trainer) {
@@ -310,7 +321,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       // copy
       if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
-      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0);
+      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0) +
+             copies_before_flash(program, op);
     case pad:  // by nothing, or by less than nothing: a copy; else a fill and a copy
       return program.value(program.input(op, 0)).shape.numel() <
                      program.value(program.output(op, 0)).shape.numel()

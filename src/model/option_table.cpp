@@ -76,6 +76,10 @@ constexpr Requirement has_buckets = {
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
+constexpr Requirement splits_sequences = {
+    [](const StepConfig& c) { return c.layout.cp > 1 && !c.megatron(); },
+    [](const StepConfig& c) { return std::string(c.megatron() ? "--transformer-impl" : "--cp 1"); },
+    "it is about sequences that ranks share by PyTorch's ring attention", "give --cp N"};
 constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp > 1; },
                                     [](const StepConfig&) { return std::string("--pp 1"); },
                                     "it is about a model in stages", "give --pp N"};
@@ -201,13 +205,25 @@ constexpr OptionRow table[] = {
                  parallelism},
                 "--no-loss-parallel")),
             splits_layers),
-    needing(newer(whole<&S::layout, &Layout::cp>(
-                {"--cp", "cp", "N",
-                 "ranks that share each sequence: context parallelism, keys and values going round "
-                 "a ring as in Transformer Engine; --seq counts the whole sequence (1)",
+    newer(whole<&S::layout, &Layout::cp>(
+        {"--cp", "cp", "N",
+         "ranks that share each sequence: context parallelism by PyTorch's ring attention, as in "
+         "TorchTitan, or by Transformer Engine's; --seq counts the whole sequence (1)",
+         parallelism},
+        1, most_ranks)),
+    needing(newer(choice<&S::layout, &Layout::cp_method, cp_methods>(
+                {"--cp-method", "cp_method", "NAME",
+                 "with --cp: keys and values reach the other ranks by one allgather, or from rank "
+                 "to rank by alltoall (allgather)",
+                 parallelism})),
+            splits_sequences),
+    needing(newer(mode<apply_cp_rank, cp_rank_text>(
+                {"--cp-rank", "cp_rank", "R",
+                 "with --cp: the rank of a sequence whose step is shown, or usual: the last but "
+                 "one, which holds the most of a long one (usual)",
                  parallelism},
-                1, most_ranks)),
-            of_megatron_core),
+                cp_rank_words, "^(usual|[0-9]+)$")),
+            splits_sequences),
     needing(newer(whole<&S::layout, &Layout::ep>(
                 {"--ep", "ep", "N",
                  "ranks that share each layer's experts: expert parallelism, tokens going to the "

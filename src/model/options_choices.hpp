@@ -55,6 +55,9 @@ inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::
                                                          {"int8", Quantization::int8}};
 inline constexpr Choice<InputGrads> input_grads[] = {
     {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
+inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_gather},
+                                                  {"alltoall", CpMethod::all_to_all}};
+
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
                                                   {"torchtitan", FsdpUnit::torchtitan}};
@@ -95,6 +98,7 @@ inline constexpr std::string_view loss_words[] = {
 inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
 inline constexpr std::string_view compression_words[] = {"none", "bf16", "fp16", "topk:RATIO",
                                                          "powersgd:RANK"};
+inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
 /// These change several fields at once.
@@ -107,6 +111,8 @@ void apply_pp_schedule(const Given& given, StepConfig& config);
 void apply_autocast(const Given& given, StepConfig& config);
 /// "6,6,5": blocks of each stage.
 void apply_pp_layers(const Given& given, StepConfig& config);
+void apply_cp_rank(const Given& given, StepConfig& config);
+[[nodiscard]] std::string cp_rank_text(const StepConfig& config);
 void apply_pp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string pp_rank_text(const StepConfig& config);
 /// "q_proj,v_proj" or "all-linear".

@@ -203,7 +203,9 @@ void Lowering::declare_inputs() {
   s_.inputs = {m_.ids, m_.labels};
   if (is_packed()) declare_row();
   if (config_.run.position_ids) {
-    m_.position_ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+    // prepare_context_parallel_input makes them in 32 bits
+    const DType type = config_.layout.cp > 1 ? DType::i32 : DType::i64;
+    m_.position_ids = p_.make(tokens, type, Role::input, at(Module::root));
     s_.inputs.push_back(m_.position_ids);
   }
   if (!piped) return;

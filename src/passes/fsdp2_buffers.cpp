@@ -20,7 +20,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 std::int64_t fsdp_shards(const StepConfig& config) {
   return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
-                                               : config.layout.data_ranks();
+                                               : config.layout.replica_ranks();
 }
 
 std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
@@ -293,7 +293,7 @@ void Fsdp2Buffers::post_backward(ParamGroup& group) {
 ValueId Fsdp2Buffers::divided(ValueId v, ir::ModulePath module, bool before) {
   const ir::Value like = p_.value(v);
   if (like.dtype != DType::f16) return v;
-  const std::int64_t ranks = c_.layout.data_ranks();
+  const std::int64_t ranks = c_.layout.replica_ranks();
   std::int64_t first = 1;
   while (ranks % first == 0 && ranks > first * first) first *= 2;
   const double by =

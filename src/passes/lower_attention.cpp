@@ -165,6 +165,10 @@ bool Lowering::attends_by_products(V q, V k) const {
 ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   v = autocast(v), k = autocast(k), q = autocast(q);
+  if (config_.layout.cp > 1) {
+    const V y = ring_attention(q, k, v, {.scale = spec_.score_scale()});
+    return p_.value(y).permuted ? y : heads_last(y);
+  }
   V mask = ir::no_id;
   const bool windowed = masks_window(window);
   if (spec_.always_masked || windowed || full_mask_ != ir::no_id) {

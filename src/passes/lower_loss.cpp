@@ -18,6 +18,7 @@ ir::ValueId Lowering::soft_cap(V logits, double cap) {
 }
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
+  if (config_.run.labels_shifted) return m_.labels;
   const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
   emit(OpKind::pad, {m_.labels}, {padded});
   const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);

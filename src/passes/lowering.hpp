@@ -208,6 +208,10 @@ class Lowering : private Emission {
   [[nodiscard]] std::int64_t heads() const { return part(spec_.heads); }
   [[nodiscard]] std::int64_t kv_heads() const { return part(spec_.kv_heads); }
 
+  // lower_context.cpp
+  V ring_attention(V q, V k, V v, ir::Sdpa attributes);
+  V contiguous(V x);
+
   // lower_mask.cpp
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);
@@ -294,7 +298,7 @@ class Lowering : private Emission {
   DType dtype_;
   std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
-  V hidden_{}, padded_labels_{}, positions_{};
+  V hidden_{}, padded_labels_ = ir::no_id, positions_{};
   std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
   V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
   std::int64_t tp_ = config_.layout.tp;

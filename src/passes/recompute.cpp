@@ -84,6 +84,9 @@ class Checkpointer {
       Region& region = regions_[static_cast<std::size_t>(op.region)];
       if (op.phase < Phase::backward) {
         region.ops.push_back(id);
+        if (op.kept && op.kind == OpKind::ring_attention)
+          for (OpId i = id - ir::attributes<ir::RingAttention>(op).ops; i < id; ++i)
+            inside_kept_.push_back(i);
         continue;
       }
       if (saves_nothing(op)) continue;
@@ -246,6 +249,7 @@ class Checkpointer {
     for (OpId id : region.ops) {
       if (id >= region.stop) break;
       const Op& source = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      if (std::binary_search(inside_kept_.begin(), inside_kept_.end(), id)) continue;
       Op op = source;
       op.phase = Phase::recompute;
       op.forward = id;
@@ -363,6 +367,7 @@ class Checkpointer {
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
+  std::vector<OpId> inside_kept_;  ///< ops that a kept one is made of, in order
   std::vector<ValueId> remap_;
   std::vector<ir::StorageId> storage_remap_;
   const std::vector<Op>* old_ = nullptr;

@@ -113,9 +113,16 @@ bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products
   // torch.mm of two Float8TrainingTensors: what the policy sees is aten.mm
   if (op.kind == ir::OpKind::scaled_mm) return ++products % 2 == 1;
   if (op.kind == ir::OpKind::fp8_amax) return !ir::attributes<ir::Float8>(op).rowwise;
-  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::tp_reduce_scatter ||
+  return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::ring_attention ||
+         op.kind == ir::OpKind::tp_reduce_scatter ||
          std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
              std::end(attention_ops);
+}
+
+/// A policy sees DTensors' ops: ring attention as one, and nothing that it is made of.
+void see_whole(ir::Program& p, std::size_t ring) {
+  const std::size_t made_of = ir::attributes<ir::RingAttention>(p.ops[ring]).ops;
+  for (std::size_t i = ring - made_of; i < ring; ++i) p.ops[i].kept = false;
 }
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
@@ -137,6 +144,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
     if (op.region != last) products = 0;
     last = op.region;
     op.kept = policy_keeps(step.program, op, products);
+    if (op.kind == ir::OpKind::ring_attention) see_whole(step.program, id);
   }
 }
 

@@ -31,6 +31,29 @@ ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gra
   return own;
 }
 
+bool llama_like(const model::ModelSpec& m) {
+  const bool projections = !m.fused_qkv && !m.fused_gate_up && !m.plain_mlp && !m.input_first &&
+                           !m.output_bias && !m.mlp_bias && !m.head_bias;
+  const bool norms = m.norm == model::Norm::rms && !m.unit_offset_norm && !m.sandwich_norms &&
+                     !m.post_norms_only && !m.qk_norm_whole && !m.norms_after_heads &&
+                     !m.wide_norm_scale;
+  const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
+                     !m.interleaved_rotary && !m.joined_rotary_part && !m.scaled_embedding &&
+                     !m.final_softcap && !m.attention_softcap && !m.residual_multiplier &&
+                     !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
+                     !m.hidden_divisor && !m.latent && !m.attention_sinks &&
+                     !m.position_scaled_queries && m.rotation == model::Rotation::halves &&
+                     m.position_grids == model::PositionGrids::one && m.graph == nullptr;
+  return projections && norms && block && !m.tower && m.residual_dropout == 0.0 &&
+         m.embedding_dropout == 0.0;
+}
+
+bool short_window(const model::ModelSpec& m, const StepConfig& c) {
+  for (std::int64_t w : m.window)
+    if (w > 0 && w <= c.run.seq) return true;
+  return false;
+}
+
 namespace {
 
 using model::ModelSpec;
@@ -72,30 +95,6 @@ std::string sizes(const ModelSpec& m, const StepConfig& c) {
          " of keys and values, " + std::to_string(m.intermediate) +
          " in the MLP and a vocabulary of " + std::to_string(m.vocab) + " (these have " +
          divisors(common_divisor(m)) + ")";
-}
-
-/// TorchTitan's plan fits layers like Llama's.
-bool llama_like(const ModelSpec& m) {
-  const bool projections = !m.fused_qkv && !m.fused_gate_up && !m.plain_mlp && !m.input_first &&
-                           !m.output_bias && !m.mlp_bias && !m.head_bias;
-  const bool norms = m.norm == model::Norm::rms && !m.unit_offset_norm && !m.sandwich_norms &&
-                     !m.post_norms_only && !m.qk_norm_whole && !m.norms_after_heads &&
-                     !m.wide_norm_scale;
-  const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
-                     !m.interleaved_rotary && !m.joined_rotary_part && !m.scaled_embedding &&
-                     !m.final_softcap && !m.attention_softcap && !m.residual_multiplier &&
-                     !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
-                     !m.hidden_divisor && !m.latent && !m.attention_sinks &&
-                     !m.position_scaled_queries && m.rotation == model::Rotation::halves &&
-                     m.position_grids == model::PositionGrids::one && m.graph == nullptr;
-  return projections && norms && block && !m.tower && m.residual_dropout == 0.0 &&
-         m.embedding_dropout == 0.0;
-}
-
-bool short_window(const ModelSpec& m, const StepConfig& c) {
-  for (std::int64_t w : m.window)
-    if (w > 0 && w <= c.run.seq) return true;
-  return false;
 }
 
 constexpr Exclusion exclusions_of_tp[] = {

@@ -11,4 +11,9 @@ namespace ac_advisor::passes {
                                         ir::ValueId gradient, std::int64_t tp_rank, ir::Phase phase,
                                         ir::Role role);
 
+/// TorchTitan's plans, and what was compared with them, fit layers like Llama's.
+[[nodiscard]] bool llama_like(const model::ModelSpec& m);
+/// A sliding window that is shorter than a sequence.
+[[nodiscard]] bool short_window(const model::ModelSpec& m, const StepConfig& c);
+
 }  // namespace ac_advisor::passes

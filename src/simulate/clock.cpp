@@ -249,8 +249,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       const bool exchanged = op.kind == OpKind::ring_exchange;  // what is sent may be read
       for (ir::ValueId v : p.inputs(op))
         if (!exchanged) ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
-      if (exchanged || is_tensor_parallel(op.kind) ||
-          is_expert_parallel(op.kind))  // the next op reads what it made
+      if (exchanged || makes_new_tensors(op.kind))  // an op that reads what it made waits
         for (ir::ValueId v : p.outputs(op))
           ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;

@@ -166,7 +166,8 @@ void Executor::run_segments(OpId begin, OpId end) {
 
 std::span<const ValueId> Executor::tokens() const {
   // Those of a pipeline are followed by what it receives into.
-  return std::span(step_.inputs).first(std::min<std::size_t>(step_.inputs.size(), 2));
+  return std::span(step_.inputs)
+      .first(piped() ? std::min<std::size_t>(step_.inputs.size(), 2) : step_.inputs.size());
 }
 
 /// One micro-batch after another.

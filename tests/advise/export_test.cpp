@@ -301,6 +301,20 @@ TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, n
              {"convert_to_float8_training", "from_recipe_name(\"rowwise\")"}));
 }
 
+TEST_CASE("torchtitan: ranks that share sequences, which nobody else's plan is of") {
+  StepConfig c = resolve_options({{"--framework", "torchtitan"},
+                                  {"--world", "16"},
+                                  {"--cp", "4"},
+                                  {"--shard", "fsdp2"},
+                                  {"--seq", "32768"}});
+  // Its mesh of shards is data_parallel_shard_degree x context_parallel_degree.
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"data_parallel_shard_degree = 4\n", "context_parallel_degree = 4\n"}));
+  CHECK(says(error("automodel", llama_8b(), c), {"--cp 4", "export to torchtitan"}));
+  c.layout.cp_method = CpMethod::all_to_all;
+  CHECK(says(error("torchtitan", llama_8b(), c), {"--cp-method alltoall", "allgather"}));
+}
+
 TEST_CASE("torchtitan: stages, and what of them is sharded") {
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.precision.reduce_dtype = DType::f32;

@@ -52,6 +52,12 @@ void sharded(StepConfig& c, Sharding shard) {
   c.layout.shard = shard;
 }
 
+void in_a_ring(StepConfig& c) {
+  c.layout.world = 4;
+  c.layout.cp = 2;
+  c.layout.shard = Sharding::fsdp2;
+}
+
 void on_host(StepConfig& c) {
   sharded(c, Sharding::fsdp2);
   c.memory.offload = Offload::parameters;
@@ -872,6 +878,102 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "measure without --packing"},
+    {"--cp N --framework megatron or deepspeed",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.runtime.framework = "megatron";
+     },
+     "--cp 2 --framework megatron"},
+    {"--cp N --world W",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.world = 3;
+     },
+     "--cp 2 --world 3"},
+    {"--cp N --seq S, S no multiple of 2 N",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.seq = 34;
+     },
+     "--cp 2 --seq 34"},
+    {"--cp N --cp-rank R, R of N or more",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.cp_rank = 2;
+     },
+     "--cp 2 --cp-rank 2"},
+    {"--cp N --tp T or --pp P",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.tp = 2;
+     },
+     "--cp 2 --tp 2"},
+    {"--cp N, --shard other than fsdp2",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.shard = Sharding::ddp;
+     },
+     "--cp 2 --shard ddp"},
+    {"--cp N, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+     },
+     "experts beside a ring"},
+    {"--cp N, a model whose layers are not like Llama's",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.fused_qkv = true;
+     },
+     "in a ring were not compared"},
+    {"--cp N, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.window.assign(static_cast<std::size_t>(m.layers), 8);
+     },
+     "takes no mask"},
+    {"--cp N, --attn other than auto, flash or cudnn",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.attention = Attention::eager;
+     },
+     "--cp 2 --attn eager"},
+    {"--cp N --compute-dtype fp32, PyTorch",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "--cp 2 --compute-dtype fp32"},
+    {"--cp N --kernels fused or compiled",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--cp 2 --kernels fused"},
+    {"--cp N, a loss other than ce and ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--cp 2 --loss lc-ce"},
+    {"--cp N --ac attention or budget:SIZE",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.ac = AcMode::attention;
+     },
+     "--cp 2 --ac attention"},
+    {"--cp N --packing, --position-ids or --images",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.position_ids = true;
+     },
+     "positions of their own"},
+    {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.wide_output = true;
+     },
+     "beside a ring"},
     {"--position-ids, positions other than a rotary table's of the batch",
      [](model::ModelSpec& m, StepConfig& c) {
        c.run.position_ids = true;

@@ -320,7 +320,7 @@ bool checked_elsewhere(OpKind kind) {
   using enum OpKind;
   return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
          kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss ||
-         kind == compiled_unit ||
+         kind == compiled_unit || kind == ring_attention ||
          kind == scatter;  // by llama4 alone, which the trainer refuses: compared in memory only
 }
 

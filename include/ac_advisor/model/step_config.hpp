@@ -85,6 +85,9 @@ enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 /// The order of a pipeline's micro-batches: torch.distributed.pipelining's Schedule1F1B,
 /// ScheduleGPipe and ScheduleInterleaved1F1B.
 enum class PipelineSchedule : std::uint8_t { one_f_one_b, gpipe, interleaved };
+/// How keys and values reach the other ranks of a sequence in PyTorch's context parallelism: all at
+/// once, or from one rank to the next (set_rotate_method's "allgather" and "alltoall").
+enum class CpMethod : std::uint8_t { all_gather, all_to_all };
 /// How bitsandbytes stores the base's linear layers: not at all, NF4 with fp32 or with quantized
 /// scales of its blocks, or LLM.int8().
 enum class Quantization : std::uint8_t { none, nf4, nf4_double, int8 };
@@ -113,6 +116,8 @@ struct ModelRun {
   std::int64_t packing = 0;
   /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
   bool position_ids = false;
+  /// No option: each token's label is the next token already, as where sequences are split.
+  bool labels_shifted = false;
   bool operator==(const ModelRun&) const = default;
 };
 
@@ -142,9 +147,11 @@ struct Layout {
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   std::int64_t cp = 1;            ///< ranks that share each sequence: context parallelism
-  std::int64_t ep = 1;            ///< ranks that share a layer's experts: expert parallelism
-  std::int64_t etp = 0;           ///< ranks that share each expert; 0: as many as tp
-  std::int64_t pp = 1;            ///< ranks that share the model's blocks: pipeline parallelism
+  CpMethod cp_method = CpMethod::all_gather;
+  std::int64_t cp_rank = usual_rank;  ///< whose part of each sequence it is
+  std::int64_t ep = 1;                ///< ranks that share a layer's experts: expert parallelism
+  std::int64_t etp = 0;               ///< ranks that share each expert; 0: as many as tp
+  std::int64_t pp = 1;                ///< ranks that share the model's blocks: pipeline parallelism
   PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
   std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
   std::vector<std::int64_t> pp_layers;  ///< blocks of each stage; empty: as TorchTitan splits
@@ -152,6 +159,8 @@ struct Layout {
 
   /// Of pp_rank: the one with the highest allocated peak.
   static constexpr std::int64_t highest_rank = -1;
+  /// Of cp_rank: the last but one, see `context_rank`.
+  static constexpr std::int64_t usual_rank = -1;
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;          ///< N of hsdp:N
   std::int64_t optimizer_instances = 1;  ///< copies of Megatron-core's distributed optimizer
@@ -169,6 +178,12 @@ struct Layout {
   /// distributed optimizer.
   [[nodiscard]] std::int64_t instance_ranks() const {
     return replica_ranks() / optimizer_instances;
+  }
+  /// The last but one attends with all of its queries to a half of the keys that arrive and with a
+  /// half of them to all, as ranks before and after it do, and what it holds at either is the most.
+  [[nodiscard]] std::int64_t context_rank() const {
+    if (cp_rank != usual_rank) return cp_rank;
+    return cp > 2 ? cp - 2 : 0;
   }
   [[nodiscard]] std::int64_t expert_tp() const { return etp > 0 ? etp : tp; }
   /// Ranks that exchange a layer's tokens, to have all of its experts between them.
@@ -300,11 +315,16 @@ struct StepConfig {
   bool operator==(const StepConfig&) const = default;
 };
 
-/// What is fed to the model: a packed batch is one sequence of all of its tokens.
+/// What is fed to the model: a packed batch is one sequence of all of its tokens. Of sequences that
+/// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;
+  }
+  if (config.layout.cp > 1 && !config.megatron()) {
+    config.run.seq = config.local_seq();
+    config.run.position_ids = config.run.labels_shifted = true;
   }
   return config;
 }

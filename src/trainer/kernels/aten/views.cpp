@@ -49,13 +49,17 @@ void expand(const Call& c) {
   c.set_view(0, c.in(0).unsqueeze(2).expand(at::IntArrayRef(sizes.data(), sizes.size())));
 }
 
+/// Along the one dimension in which what is joined is smaller than what it makes.
 void cat(const Call& c) {
   at::Tensor y = c.out();
+  std::int64_t dim = y.dim() - 1;
+  for (std::int64_t d = 0; d < y.dim(); ++d)
+    if (c.in(0).size(d) != y.size(d)) dim = d;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor x = c.in(i);
-    y.narrow(-1, start, x.size(-1)).copy_(x);
-    start += x.size(-1);
+    y.narrow(dim, start, x.size(dim)).copy_(x);
+    start += x.size(dim);
   }
 }
 
