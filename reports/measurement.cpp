@@ -264,7 +264,7 @@ std::string markdown(const Measurement& m) {
   return text + escape_markdown(numerics(m.measured)) + "\n";
 }
 
-std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}}); }
+std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}, {}}); }
 
 std::string json(const Measurement& m) {
   Json out = Json::parse(profile::to_json(m.measured, -1));
@@ -274,10 +274,14 @@ std::string json(const Measurement& m) {
 
 std::string table(const Measurements& m, const Style& style) {
   std::string text;
-  if (!m.savings.empty())
+  // Savings are against the first row, which one part alone has.
+  if (!m.savings.empty() && m.part.of == 1)
     text += bold("Savings, cumulative: predicted and measured\n", style.color) +
             savings_grid(m).text(style.color, style.width) + "\n";
   text += rows_grid(m).text(style.color, style.width) + "\n" + wrap(summary(m), style.width) + "\n";
+  if (m.part.of > 1)
+    text += fmt::format("part {} of {}: ac-advisor report puts them together\n", m.part.index,
+                        m.part.of);
   const bool emulated = !m.rows.empty() && m.rows.front().measured.source == "emulated";
   return text + (emulated
                      ? "on an emulated device, which computes nothing: no times, no gradients\n"
@@ -286,8 +290,8 @@ std::string table(const Measurements& m, const Style& style) {
 }
 
 std::string markdown(const Measurements& m) {
-  return (m.savings.empty() ? "" : savings_grid(m).markdown() + "\n") + rows_grid(m).markdown() +
-         "\n" + summary(m) + "\n";
+  return (m.savings.empty() || m.part.of > 1 ? "" : savings_grid(m).markdown() + "\n") +
+         rows_grid(m).markdown() + "\n" + summary(m) + "\n";
 }
 
 std::string csv(const Measurements& m) {
@@ -315,6 +319,7 @@ std::string json(const Measurements& m) {
   Json out = {{"schema", "ac-advisor/measurements/1"},
               {"rows", list(m.rows)},
               {"savings", list(m.savings)}};
+  if (m.part.of > 1) out["part"] = {{"index", m.part.index}, {"of", m.part.of}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
