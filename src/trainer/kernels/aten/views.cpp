@@ -1,4 +1,6 @@
 // Views, and what joins and pads them.
+#include <algorithm>
+
 #include "trainer/kernels/aten/aten.hpp"
 
 namespace ac_advisor::trainer::aten {
@@ -52,9 +54,10 @@ void expand(const Call& c) {
 /// Along the one dimension in which what is joined is smaller than what it makes.
 void cat(const Call& c) {
   at::Tensor y = c.out();
-  std::int64_t dim = y.dim() - 1;
-  for (std::int64_t d = 0; d < y.dim(); ++d)
-    if (c.in(0).size(d) != y.size(d)) dim = d;
+  const at::Tensor first = c.in(0);
+  std::int64_t dim = -1;  // from the end: operands may lack sizes of one
+  for (std::int64_t d = 1; d <= std::min(first.dim(), y.dim()); ++d)
+    if (first.size(-d) != y.size(-d)) dim = -d;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor x = c.in(i);
