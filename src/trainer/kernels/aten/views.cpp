@@ -55,9 +55,10 @@ void expand(const Call& c) {
 void cat(const Call& c) {
   at::Tensor y = c.out();
   const at::Tensor first = c.in(0);
+  const std::int64_t dims = std::min(first.dim(), y.dim());
   std::int64_t dim = -1;  // from the end: operands may lack sizes of one
-  for (std::int64_t d = 1; d <= std::min(first.dim(), y.dim()); ++d)
-    if (first.size(-d) != y.size(-d)) dim = -d;
+  while (-dim < dims && first.size(dim) == y.size(dim)) --dim;
+  if (first.size(dim) == y.size(dim)) dim = -1;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor x = c.in(i);
