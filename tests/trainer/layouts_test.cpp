@@ -108,7 +108,7 @@ const std::vector<Case>& cases() {
       {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}}},
       {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}, {"--ac", "full"}, {"--batch", "3"}}},
       {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, {"--ac", "selective"}}},
-      {"llama_untied", {{"--cp", "4"}, {"--world", "4"}, {"--cp-method", "alltoall"}}},
+      {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, {"--cp-method", "alltoall"}}},
       {"qwen3", {{"--cp", "2"}, {"--world", "4"}, {"--ac", "every:2"}, {"--grad-accum", "2"}}},
       {"qwen2", {{"--cp", "2"}, {"--world", "8"}, {"--ac", "grouped:2"}}},
       {"tiny-llama",
