@@ -265,12 +265,11 @@ TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated de
 TEST_CASE("ranks that share sequences meet PyTorch's ring attention on the emulated device") {
   const Compared all = compared("cp_peaks.json");
   CHECK(all.allocated.count() >= 100);
-  CHECK(all.allocated.median() == 0);
-  CHECK(all.allocated.worst() <= 0.01);
-  CHECK(all.reserved.above(0.9) <= 1);  // keys and values that go from rank to rank
+  CHECK(all.allocated.worst() == 0);
+  CHECK(all.reserved.above(0.05) <= 1);  // keys and values that go from rank to rank
   CHECK(all.reserved.worst() <= 6);
-  CHECK(all.phases.worst() <= 0.1);
-  CHECK(all.launches.worst() <= 0.1);
+  CHECK(all.phases.worst() <= 0.05);
+  CHECK(all.launches.worst() == 0);
 }
 
 TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
