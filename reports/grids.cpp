@@ -312,6 +312,7 @@ std::string title(const profile::Profile& p) {
                       c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
+  if (c.optimizer.master_weights) text += " with fp32 masters";
   if (c.memory.offload != Offload::none)
     text += fmt::format(", offload {}", to_option(c.memory.offload));
   if (c.layout.tp > 1)

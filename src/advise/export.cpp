@@ -88,6 +88,14 @@ void check_all(const Setting& s) {
     s.refuse("--offload parameters",
              "FSDP2's CPUOffloadPolicy has no key that is known here; export to torchtitan, "
              "torchtune or hf, or drop --offload");
+  if (s.c.memory.offload == Offload::optimizer || s.c.memory.offload == Offload::gradients)
+    s.refuse(std::string("--offload ") + to_option(s.c.memory.offload),
+             "no key makes an optimizer of torchao's; hand the loop "
+             "torchao.optim.CPUOffloadOptimizer, or drop --offload");
+  if (s.c.optimizer.master_weights && s.target.name != automodel.name)
+    s.refuse("--master-weights",
+             "no key makes Transformer Engine's FusedAdam; export to automodel, or hand the loop "
+             "transformer_engine.pytorch.optimizers.FusedAdam(master_weights=True)");
   if (s.c.precision.float8() && s.target.name != hf.name && s.target.name != torchtitan.name)
     s.refuse(
         std::string("--fp8 ") + to_option(s.c.precision.fp8),

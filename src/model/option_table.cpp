@@ -343,7 +343,8 @@ constexpr OptionRow table[] = {
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
          "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
-         "the optimizer on the host; optimizer is refused so far (none)",
+         "the optimizer on the host; optimizer: torchao's CPUOffloadOptimizer, whose states and "
+         "step are the host's; gradients: the same with offload_gradients=True (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
@@ -358,6 +359,12 @@ constexpr OptionRow table[] = {
          "transformers.Trainer has them",
          memory},
         "--no-fp32-embedding-states")),
+    newer(flag<&S::optimizer, &OptimizerChoice::master_weights>(
+        {"--master-weights", "master_weights", "",
+         "adamw keeps fp32 copies of parameters in 16 bits, and fp32 moments: Transformer Engine's "
+         "FusedAdam(master_weights=True)",
+         memory},
+        "--no-master-weights")),
     newer(flag<&S::optimizer, &OptimizerChoice::in_backward>(
         {"--optimizer-in-backward", "optimizer_in_backward", "",
          "each parameter is updated as soon as its gradient is there, which is dropped then",

@@ -29,7 +29,8 @@ inline constexpr Choice<CudaGraph> cuda_graphs[] = {
 inline constexpr Choice<Offload> offloads[] = {{"none", Offload::none},
                                                {"activations", Offload::activations},
                                                {"parameters", Offload::parameters},
-                                               {"optimizer", Offload::optimizer}};
+                                               {"optimizer", Offload::optimizer},
+                                               {"gradients", Offload::gradients}};
 inline constexpr Choice<Fp8Recipe> fp8_recipes[] = {{"none", Fp8Recipe::none},
                                                     {"tensorwise", Fp8Recipe::tensorwise},
                                                     {"rowwise", Fp8Recipe::rowwise},

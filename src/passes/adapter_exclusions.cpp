@@ -57,10 +57,32 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora-targets: \"" + unknown_target(m, c) + "\"";
      }},
-    {"--lora RANK, a mixture of experts",
+    {"--lora RANK, a mixture of experts, targets beside attention",
      "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
-     "plan a dense model",
-     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.moe.has_value(); }},
+     "adapt attention alone: --lora-targets q_proj,v_proj",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() && !adapts_attention_alone(m, c);
+     }},
+    {"--lora RANK, a mixture of experts of another kind",
+     "frozen experts were compared of mixtral, qwen2_moe, qwen3_moe, olmoe, phimoe and glm4_moe",
+     "plan one of these, or a dense model",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() &&
+              (m.moe->every_expert || m.attention_sinks || m.latent.has_value() ||
+               m.delta.has_value());
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
+    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
+     "of what is beside adapters of attention in bf16 none was compared", "leave them out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() &&
+              (quantized(c) || c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
+     }},
+    {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
+     "plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) { return trained_here(c) && m.moe.has_value(); }},
     {"--lora RANK --shard zero1 or zero2", "DeepSpeed's partitions of adapters are not planned yet",
      "use ddp or fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
@@ -91,17 +113,39 @@ constexpr Exclusion of_adapters[] = {
                c.adapters.quantize == Quantization::nf4_double);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--dora " + quantize_option(c); }},
-    {"--dora --shard fsdp2 or hsdp:N", "sharded magnitudes are not checked yet", "use ddp",
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
+     "a norm of packed weights that are gathered was not compared", "use ddp, or --quantize none",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.adapters.dora && c.layout.gathers();
+       return used(c) && c.adapters.dora && quantized(c) && c.layout.gathers();
      },
-     [](const ModelSpec&, const StepConfig& c) { return "--dora --shard " + shard_option(c); }},
-    {"--quantize HOW --shard fsdp2 or hsdp:N",
-     "sharding packed weights needs a storage dtype of their own (bnb_4bit_quant_storage), which "
-     "is "
-     "not planned yet",
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--dora " + quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize int8 --shard fsdp2 or hsdp:N",
+     "LLM.int8()'s weights under fully_shard were not compared", "use --quantize nf4, or ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.quantize == Quantization::int8 && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, --param-dtype fp32 or --kbit-prepare",
+     "packed weights are stored in the dtype of all that is gathered with them "
+     "(bnb_4bit_quant_storage), which is planned as bf16",
+     "use --param-dtype bf16 --no-kbit-prepare",
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantized(c) && c.layout.gathers() &&
+              (c.precision.param_dtype != DType::bf16 || c.adapters.kbit_prepare);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c) +
+              (c.adapters.kbit_prepare ? " --kbit-prepare" : " --param-dtype fp32");
+     }},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer", "the trainer shards no packed weights",
      "use ddp, or --quantize none",
-     [](const ModelSpec&, const StepConfig& c) { return quantized(c) && c.layout.gathers(); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.layout.gathers();
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return quantize_option(c) + " --shard " + shard_option(c);
      }},
@@ -111,16 +155,13 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
      "leave --optimizer-in-backward out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
-    {"--dora, --lora-dropout, --kbit-prepare, ac-trainer",
-     "planned for PyTorch, not run by the trainer", "leave them out",
+    {"--dora, --kbit-prepare, ac-trainer", "planned for PyTorch, not run by the trainer",
+     "leave them out",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained_here(c) &&
-              (c.adapters.dora || c.adapters.dropout > 0.0 || c.adapters.kbit_prepare);
+       return trained_here(c) && (c.adapters.dora || c.adapters.kbit_prepare);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return c.adapters.dora            ? std::string("--dora")
-              : c.adapters.dropout > 0.0 ? std::string("--lora-dropout")
-                                         : std::string("--kbit-prepare");
+       return c.adapters.dora ? std::string("--dora") : std::string("--kbit-prepare");
      }},
     {"--quantize nf4-double, --quantize int8, ac-trainer",
      "planned for bitsandbytes, not run by the trainer", "use --quantize nf4",

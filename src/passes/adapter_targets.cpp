@@ -65,6 +65,19 @@ bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePa
                      [&](std::string_view target) { return names(target, layer); });
 }
 
+bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
+  if (targets_of(spec, config) == all_linear) return false;
+  const std::vector<Module> layers = linear_layers(spec);
+  return std::none_of(layers.begin(), layers.end(), [&](Module leaf) {
+    if (leaf == Module::q_proj || leaf == Module::k_proj || leaf == Module::v_proj ||
+        leaf == Module::o_proj || leaf == Module::qkv_proj)
+      return false;
+    for (std::int16_t block = 0; block < spec.layers; ++block)
+      if (adapts(spec, config, {block, leaf})) return true;
+    return false;
+  });
+}
+
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return {};

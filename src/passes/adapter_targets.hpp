@@ -16,6 +16,8 @@ namespace ac_advisor::passes {
 /// is a target or ends in "." and a target).
 [[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
                           ir::ModulePath layer);
+/// Whether no layer of a block but attention's gets adapters.
+[[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
 /// The first of the targets that names no linear layer of a block; empty: all do.
 [[nodiscard]] std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config);
 

@@ -1,6 +1,7 @@
 // torch.nn.utils.clip_grad_norm_ with foreach, PyTorch v2.11, torch/nn/utils/clip_grad.py, and its
 // norms, aten/src/ATen/native/cuda/ForeachReduceOp.cu: a partial sum for each chunk of 65536
-// elements of the longest tensor, for every tensor, then a scalar a tensor.
+// elements of the longest tensor, for every tensor, then a scalar a tensor. Of shards the norm of
+// all is a partial DTensor, which becomes whole by a functional all_reduce: of a copy.
 #include <algorithm>
 
 #include "ac_advisor/passes/pass.hpp"
@@ -8,7 +9,7 @@
 
 namespace ac_advisor::passes {
 
-void append_clip_grad(OptimizerOps& ops) {
+void append_clip_grad(OptimizerOps& ops, bool sharded) {
   constexpr std::int64_t chunk_elements = 65536;
   OptimizerOps::Values gradients, norms;
   std::int64_t chunks = 1;
@@ -27,10 +28,17 @@ void append_clip_grad(OptimizerOps& ops) {
   OptimizerOps::Values made{ops.temporary({count * chunks}, DType::f32)};
   made.insert(made.end(), norms.begin(), norms.end());
   ops.stage({&gradients}, made, 1);
-  const OptimizerOps::V stacked = ops.temporary({count}, dtype), total = scalar();
+  const OptimizerOps::V stacked = ops.temporary({count}, dtype);
+  OptimizerOps::V total = scalar();
   ops.op({&norms}, {stacked}, 1);
   ops.kernel({stacked}, {total});
   ops.hold(norms);
+  if (sharded) {
+    const OptimizerOps::Values part{total}, whole{scalar()};
+    ops.op({&part}, whole, 0, ir::OpKind::clone);
+    ops.op({&whole}, {}, 0, ir::OpKind::all_reduce);
+    total = whole.front();
+  }
   const OptimizerOps::V shifted = scalar(), inverse = scalar(), coefficient = scalar(),
                         clamped = scalar();
   ops.kernel({total}, {shifted});
@@ -53,9 +61,9 @@ bool applies(const StepConfig& config) {
          config.memory.offload != Offload::parameters;
 }
 
-void run(StepProgram& step, const ModelSpec&, const StepConfig&) {
+void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
   OptimizerOps ops(step);
-  append_clip_grad(ops);
+  append_clip_grad(ops, config.layout.gathers());
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
 
 /// bitsandbytes v0.50, functional.quantize_4bit: blocks of 64 weights, two a byte, with an fp32
 /// scale each and a code book of 16; nested: the scales in bytes, their fp32 scales of blocks of
-/// 256 and an fp32 offset. int8: bytes, and an fp32 scale a row.
+/// 256 and an fp32 offset. int8: bytes, and an fp32 scale a row. Under fsdp2 the weights are stored
+/// in the dtype of all else (bnb_4bit_quant_storage), a column of elements of four weights each;
+/// the rest belongs to no parameter, and every rank has it whole.
 void Lowering::quantized(Linear& l, Module leaf) {
   constexpr std::int64_t block = 64, nested_block = 256, code_book = 16;
   if (config_.adapters.quantize == Quantization::int8) {
@@ -38,15 +40,22 @@ void Lowering::quantized(Linear& l, Module leaf) {
     return;
   }
   const std::int64_t weights = l.in * l.out, blocks = (weights + block - 1) / block;
-  l.weight = frozen({(weights + 1) / 2}, DType::u8, leaf);
-  frozen({code_book}, DType::f32, leaf);
+  const bool sharded = config_.layout.gathers();
+  const auto state = [&](const Shape& shape, DType dtype) {
+    if (!sharded) return frozen(shape, dtype, leaf);
+    s_.buffers.push_back(p_.make(shape, dtype, Role::parameter, at(leaf), false));
+    return s_.buffers.back();
+  };
+  l.weight = sharded ? frozen({(weights + 3) / 4, 1}, config_.precision.param_dtype, leaf)
+                     : frozen({(weights + 1) / 2}, DType::u8, leaf);
+  state({code_book}, DType::f32);
   if (config_.adapters.quantize == Quantization::nf4) {
-    l.scales = frozen({blocks}, DType::f32, leaf);
+    l.scales = state({blocks}, DType::f32);
     return;
   }
-  l.scales = frozen({blocks}, DType::u8, leaf);
-  frozen({(blocks + nested_block - 1) / nested_block}, DType::f32, leaf);
-  frozen({}, DType::f32, leaf);
+  l.scales = state({blocks}, DType::u8);
+  state({(blocks + nested_block - 1) / nested_block}, DType::f32);
+  state({}, DType::f32);
 }
 
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,

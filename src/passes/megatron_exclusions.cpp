@@ -227,6 +227,9 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.optimizer.ema || c.optimizer.in_backward || c.layout.no_sync;
      }},
+    {"--transformer-impl --master-weights", "its optimizer has fp32 masters in any case",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) { return c.optimizer.master_weights; }},
     {"--transformer-impl --grad-compression", "its own data parallelism has no hooks",
      "use --grad-compression none",
      [](const ModelSpec&, const StepConfig& c) { return c.compression.used(); }},

@@ -356,9 +356,6 @@ constexpr Exclusion exclusions_of_offload[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return on_host(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
-    {"--offload optimizer", "DeepSpeed's optimizer on the host is not planned yet",
-     "leave it out, or use --optimizer paged-adamw",
-     [](const ModelSpec&, const StepConfig& c) { return c.memory.offload == Offload::optimizer; }},
     {"--offload activations, ac-trainer", "planned for PyTorch, not run by the trainer",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -93,7 +93,10 @@ namespace {
 
 using model::ModelSpec;
 
-bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
+bool applies(const StepConfig& config) {
+  return !config.optimizer.in_backward && !config.optimizer.master_weights &&
+         !keeps_states_on_host(config);
+}
 
 /// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
 /// the trainer's are the fused ones.
@@ -131,7 +134,7 @@ constexpr Exclusion exclusions_of_optimizer[] = {
      },
      with_shard},
     {"--optimizer adamw-8bit, paged-adamw, paged-adamw-8bit or lion, --shard fsdp2 or hsdp:N",
-     "bitsandbytes' kernels are not planned on sharded tensors yet",
+     "bitsandbytes 0.50 has no kernels for DTensors: its step ends with PyTorch's error",
      "use adamw-8bit-torchao, or --shard ddp",
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.gathers() && of_bitsandbytes(c.optimizer.kind);

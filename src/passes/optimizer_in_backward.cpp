@@ -72,6 +72,11 @@ constexpr Exclusion exclusions_of_in_backward[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--optimizer-in-backward --shard " + shard_option(c);
      }},
+    {"--optimizer-in-backward --master-weights",
+     "Transformer Engine's FusedAdam steps all parameters at once", "drop one of them",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) && c.optimizer.master_weights;
+     }},
     {"--optimizer-in-backward, --optimizer other than adamw or sgd",
      "planned with the two that step in one kernel", "use --optimizer adamw or sgd",
      [](const ModelSpec&, const StepConfig& c) {

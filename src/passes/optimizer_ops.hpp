@@ -81,6 +81,7 @@ void append_adamw_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tens
 void append_muon(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_adamw_foreach(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_sgd(OptimizerOps& ops, const OptimizerChoice& choice);
+void append_sgd_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors);
 void append_sgd_momentum(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_bitsandbytes(OptimizerOps& ops, const OptimizerChoice& choice);
 void append_torchao_adamw_8bit(OptimizerOps& ops, const OptimizerChoice& choice);
@@ -89,8 +90,15 @@ void append_adafactor(OptimizerOps& ops, const OptimizerChoice& choice);
 /// Of tensors that are the host's (--offload parameters), and whether that is planned.
 void append_on_host(OptimizerOps& ops, const OptimizerChoice& choice);
 [[nodiscard]] bool steps_on_host(Optimizer kind);
+/// Of one tensor whose parameter, gradient and states the host has.
+void step_on_host(OptimizerOps& ops, const OptimizedTensor& tensor, const OptimizerChoice& choice);
+[[nodiscard]] int states_on_host(Optimizer kind);
+/// Whether the host has states alone, and copies of parameters and gradients (--offload optimizer
+/// and gradients).
+[[nodiscard]] bool keeps_states_on_host(const StepConfig& config);
 
 /// torch.nn.utils.clip_grad_norm_ on the gradients of the optimized tensors, before the optimizer.
-void append_clip_grad(OptimizerOps& ops);
+/// `sharded`: they are parts of DTensors.
+void append_clip_grad(OptimizerOps& ops, bool sharded);
 
 }  // namespace ac_advisor::passes

@@ -52,8 +52,10 @@ void append_adamw(OptimizerOps& ops, const OptimizerChoice& choice) {
   append_adamw_of(ops, ops.tensors(), choice);
 }
 
-void append_sgd(OptimizerOps& ops, const OptimizerChoice&) {
-  const Lists lists = lists_of(ops.tensors());
+void append_sgd(OptimizerOps& ops, const OptimizerChoice&) { append_sgd_of(ops, ops.tensors()); }
+
+void append_sgd_of(OptimizerOps& ops, const std::vector<OptimizedTensor>& tensors) {
+  const Lists lists = lists_of(tensors);
   ops.range();
   ops.op({&lists.parameters, &lists.gradients}, {}, 0, OpKind::sgd_fused);
 }

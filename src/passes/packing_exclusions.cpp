@@ -121,10 +121,10 @@ constexpr Exclusion of_packing[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return packs(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
-    {"--packing DOCS --quantize", "quantized layers were not compared with a packed row yet",
-     "use --quantize none",
+    {"--packing DOCS --quantize int8", "its layers were not compared with a packed row yet",
+     "use --quantize nf4 or none",
      [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && c.adapters.quantize != Quantization::none;
+       return packs(c) && c.adapters.quantize == Quantization::int8;
      }},
     {"--packing DOCS --loss ce-compiled or chunked-logits:N",
      "neither was compared with a packed row yet", "use --loss ce",

@@ -15,9 +15,10 @@ extern const Pass megatron_declare_pass, megatron_buffers_pass, megatron_lower_p
 extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentiate_pass,
     recompute_pass, offload_pass;
 extern const Pass fsdp2_pass, ddp_pass, zero_pass;
-extern const Pass optimizer_in_backward_pass;
+extern const Pass optimizer_in_backward_pass, gradients_to_host_pass;
 extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, optimizer_pass, ema_pass,
     zero_gather_pass, float8_scales_pass, survivors_pass;
+extern const Pass master_weights_pass, optimizer_offload_pass;
 extern const Pass grad_scaler_pass, unscale_pass, update_scale_pass;
 
 namespace {
@@ -50,6 +51,7 @@ constexpr std::array table{
     &zero_pass,
     &megatron_gradients_pass,
     &optimizer_in_backward_pass,
+    &gradients_to_host_pass,
     // the step
     &pipeline_pass,
     &residents_pass,
@@ -57,6 +59,8 @@ constexpr std::array table{
     &unscale_pass,
     &clip_grad_pass,
     &optimizer_pass,
+    &master_weights_pass,
+    &optimizer_offload_pass,
     &update_scale_pass,
     &megatron_optimizer_pass,
     &ema_pass,

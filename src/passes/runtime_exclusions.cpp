@@ -68,10 +68,11 @@ constexpr Exclusion of_trainer[] = {
               (c.memory.loss == LossKind::tiled || c.memory.loss == LossKind::chunked_logits);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--loss " + loss_option(c); }},
-    {"--clip-grad, sharded gradients", "the trainer takes the norm of whole gradients alone",
-     "use --shard none or ddp, or --clip-grad 0",
+    {"--clip-grad --shard zero1 or zero2",
+     "the trainer takes the norm of whole gradients, or of FSDP2's shards",
+     "use --shard none, ddp or fsdp2, or --clip-grad 0",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained(c) && c.optimizer.clip_grad > 0 && !c.layout.whole();
+       return trained(c) && c.optimizer.clip_grad > 0 && c.layout.zero();
      }},
     {"--ema, --optimizer-in-backward", "planned for PyTorch, not run by the trainer",
      "leave them out",

@@ -180,6 +180,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
   std::optional<ShardCopies> shards;
+  std::optional<OptimizerCopies> optimizer;
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
@@ -192,8 +193,11 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   std::size_t next = 0;
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
-    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i; ++next)
+    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i;
+         ++next) {
       weight = static_cast<double>(stretches[next].runs);
+      if (optimizer) optimizer->begin_micro_batch();
+    }
     if (op.phase == Phase::optimizer) weight = 1.0;
     const ir::OpRow& row = ir::row(op.kind);
     const double before = t.compute;
@@ -220,6 +224,14 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       if (op.kind == OpKind::copy_to_host && next > 1) t.host = std::max(t.host, shards->left());
       continue;
     }
+    if (is_optimizer_copy(op)) {
+      if (!optimizer) optimizer.emplace(p, device);
+      if (op.kind == OpKind::copy_from_host)
+        optimizer->from_host(op, t.host);
+      else
+        optimizer->to_host(op, t.host, t.compute);
+      continue;
+    }
     if (op.kind == OpKind::copy_to_host) {
       if (!copies) copies.emplace(p, device);
       copies->to_host(op, t.host, t.compute);
@@ -230,6 +242,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
           copies->from_host(op, t.host);
       continue;
     }
+    if (optimizer && op.kind == OpKind::hold && op.phase == Phase::optimizer)
+      wait = std::max(wait, optimizer->end());
     if (copies && op.kind == OpKind::hold) wait = std::max(wait, copies->freed(op));
     if (collective) {
       // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
@@ -271,8 +285,10 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.beside += cost.device.beside;
     }
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
-    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0)
+    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0) {
+      if (optimizer) t.host = std::max(t.host, optimizer->next_gradient());
       t.host = t.compute = std::max(t.compute, t.host) + seconds;
+    }
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

@@ -305,8 +305,23 @@ class Steps {
   }
 
   void make_all_states() {
-    for (ir::StorageId s : s_.resident) allocate(s);
+    std::vector<ir::StorageId> masters;  // every third state, after the kernel's flag
+    if (m_.copies_masters)
+      for (std::size_t i = 3; i < step_.optimizer_states.size(); i += 3)
+        masters.push_back(p_.storage_of(step_.optimizer_states[i]));
+    for (ir::StorageId s : s_.resident) {
+      allocate(s);
+      if (std::find(masters.begin(), masters.end(), s) != masters.end()) copy_to_master(s);
+    }
     states_made_ = true;
+  }
+
+  /// Transformer Engine's FusedAdam: param.clone().detach().float(), which is copied.
+  void copy_to_master(ir::StorageId master) {
+    const std::int64_t wide = p_.storage(master).bytes;
+    const Handle clone = request(wide / 2, ir::no_id), widened = request(wide, ir::no_id);
+    give_back(clone, ir::no_id);
+    give_back(widened, ir::no_id);
   }
 
   void walk() {

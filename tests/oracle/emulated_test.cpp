@@ -183,6 +183,32 @@ TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated devi
   CHECK(all.pinned.worst() <= 0.2);
 }
 
+TEST_CASE("fp32 masters, and states on the host, meet PyTorch's on the emulated device") {
+  const Compared all = compared("optimizer_peaks.json");
+  CHECK(all.allocated.count() >= 95);
+  // A small model under ddp, by one bucket's block.
+  CHECK(all.allocated.worst() <= 0.15);
+  CHECK(all.allocated.above(0.01) <= 2);
+  CHECK(all.reserved.above(1) <= 2);
+  CHECK(all.reserved.worst() <= 4);
+  CHECK(all.phases.worst() <= 1);
+  // Those of FusedAdam's kernels were not seen.
+  CHECK(all.launches.median() <= 0.6);
+  CHECK(all.pinned.count() >= 5);
+  CHECK(all.pinned.worst() <= 0.001);
+}
+
+TEST_CASE("adapters over a base that FSDP2 shards meet PyTorch's on the emulated device") {
+  const Compared all = compared("peft_peaks.json");
+  CHECK(all.allocated.count() >= 84);
+  CHECK(all.allocated.worst() <= 0.2);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.reserved.worst() <= 3);
+  CHECK(all.phases.worst() <= 0.5);
+  CHECK(all.launches.median() <= 2);
+  CHECK(all.launches.worst() <= 6);  // small experts' sums, and double quantization's scales
+}
+
 TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {
   const Compared all = compared("torchtune_peaks.json");
   CHECK(all.allocated.count() >= 61);

@@ -57,6 +57,13 @@ void on_host(StepConfig& c) {
   c.memory.offload = Offload::parameters;
 }
 
+void quantized_shards(StepConfig& c, Quantization how) {
+  sharded(c, Sharding::fsdp2);
+  c.adapters.rank = 8;
+  c.adapters.targets = "all-linear";
+  c.adapters.quantize = how;
+}
+
 void with_delta_nets(model::ModelSpec& m) {
   m.delta = model::DeltaNet{2, 4, 16, 32, 4};
   m.delta_block.assign(4, true);
@@ -646,8 +653,163 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::tensorwise;
      },
      "of gptj"},
-    {"--offload optimizer", [](auto&, StepConfig& c) { c.memory.offload = Offload::optimizer; },
-     "--optimizer paged-adamw"},
+    {"--master-weights --param-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "need no copies"},
+    {"--master-weights --param-dtype fp16",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+     },
+     "the scaler"},
+    {"--master-weights, an optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "--master-weights --optimizer sgd"},
+    {"--master-weights --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       sharded(c, Sharding::zero1);
+     },
+     "masters in any case"},
+    {"--master-weights --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.layout.tp = c.layout.world = 2;
+     },
+     "were not compared with it"},
+    {"--master-weights --lora",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "adapters"},
+    {"--master-weights --offload parameters, optimizer or gradients",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       on_host(c);
+     },
+     "on the device"},
+    {"--master-weights --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.grad_scaler = true;
+     },
+     "the scaler"},
+    {"--master-weights --fp8",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "beside it"},
+    {"--master-weights --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "step counter"},
+    {"--master-weights --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.device.gpu = "cpu";
+     },
+     "GPUs alone"},
+    {"--master-weights, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+    {"--transformer-impl --master-weights",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.optimizer.master_weights = true;
+     },
+     "in any case"},
+    {"--master-weights of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.optimizer.master_weights = true;
+     },
+     "of its capture"},
+    {"--optimizer-in-backward --master-weights",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.in_backward = true;
+     },
+     "steps all parameters at once"},
+    {"--offload optimizer or gradients --world N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::ddp);
+     },
+     "--offload optimizer --world 8"},
+    {"--offload optimizer or gradients, an optimizer other than adamw and sgd",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--offload optimizer --optimizer lion"},
+    {"--offload gradients --grad-accum N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::gradients;
+       c.run.grad_accum = 2;
+     },
+     "does not accumulate"},
+    {"--offload optimizer or gradients --clip-grad NORM",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.clip_grad = 1.0;
+     },
+     "clipped later"},
+    {"--offload optimizer or gradients --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.grad_scaler = true;
+     },
+     "before the scaler"},
+    {"--offload optimizer or gradients --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.in_backward = true;
+     },
+     "both of them hook"},
+    {"--offload optimizer or gradients --ema or --lora",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.ema = true;
+     },
+     "neither an average"},
+    {"--offload optimizer or gradients --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "beside its hooks"},
+    {"--offload optimizer or gradients --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "not captured"},
+    {"--offload optimizer or gradients --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.device.gpu = "cpu";
+     },
+     "no device to leave"},
+    {"--offload optimizer or gradients, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--offload activations, ac-trainer",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -845,14 +1007,14 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "the host's"},
-    {"--packing DOCS --quantize",
+    {"--packing DOCS --quantize int8",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj,v_proj";
-       c.adapters.quantize = Quantization::nf4;
+       c.adapters.quantize = Quantization::int8;
      },
-     "use --quantize none"},
+     "use --quantize nf4 or none"},
     {"--packing DOCS --loss ce-compiled or chunked-logits:N",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
@@ -1426,14 +1588,13 @@ const Case cases[] = {
        c.memory.loss = LossKind::ce_compiled;
      },
      "not run by the trainer"},
-    {"--clip-grad, sharded gradients",
+    {"--clip-grad --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.optimizer.clip_grad = 1.0;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 2;
+       sharded(c, Sharding::zero2);
      },
-     "whole gradients alone"},
+     "of FSDP2's shards"},
     {"--ema, --optimizer-in-backward",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
@@ -1515,13 +1676,37 @@ const Case cases[] = {
        c.adapters.targets = "q_proj,proj";  // PEFT's endings are whole parts of a name
      },
      "\"proj\""},
-    {"--lora RANK, a mixture of experts",
+    {"--lora RANK, a mixture of experts, targets beside attention",
      [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
        c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       m.moe = model::MoeSpec{};
+       c.adapters.targets = "q_proj,down_proj";
      },
-     "plan a dense model"},
+     "--lora-targets q_proj,v_proj"},
+    {"--lora RANK, a mixture of experts of another kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       m.attention_sinks = true;
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+     },
+     "plan one of these"},
+    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.adapters.dropout = 0.1;
+     },
+     "none was compared"},
+    {"--lora RANK, a mixture of experts, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "frozen experts"},
     {"--lora RANK, a family whose linear layers have names of their own",
      [](model::ModelSpec& m, StepConfig& c) {
        c.adapters.rank = 8;
@@ -1566,15 +1751,27 @@ const Case cases[] = {
      },
      "--lora 8 --shard zero2"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
-    {"--quantize HOW --shard fsdp2 or hsdp:N",
+    {"--quantize int8 --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) { quantized_shards(c, Quantization::int8); },
+     "--quantize int8 --shard fsdp2"},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, --param-dtype fp32 or --kbit-prepare",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.quantize = Quantization::nf4;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 2;
+       quantized_shards(c, Quantization::nf4);
+       c.adapters.kbit_prepare = true;
      },
-     "--quantize nf4 --shard fsdp2"},
+     "--quantize nf4 --shard fsdp2 --kbit-prepare"},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer",
+     [](auto&, StepConfig& c) {
+       quantized_shards(c, Quantization::nf4);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "shards no packed weights"},
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       quantized_shards(c, Quantization::nf4);
+       c.adapters.dora = true;
+     },
+     "--dora --quantize nf4 --shard fsdp2"},
     {"--loss ce-compiled --autocast",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::ce_compiled;
@@ -1660,15 +1857,6 @@ const Case cases[] = {
        c.adapters.quantize = Quantization::int8;
      },
      "--dora --quantize int8"},
-    {"--dora --shard fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dora = true;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 8;
-     },
-     "--dora --shard fsdp2"},
     {"--lora RANK --ema",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -1683,14 +1871,14 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "frozen base"},
-    {"--dora, --lora-dropout, --kbit-prepare, ac-trainer",
+    {"--dora, --kbit-prepare, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.dropout = 0.1;
+       c.adapters.dora = true;
      },
-     "--lora-dropout: planned"},
+     "--dora: planned"},
     {"--quantize nf4-double, --quantize int8, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

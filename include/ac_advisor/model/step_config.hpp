@@ -72,9 +72,10 @@ enum class Optimizer : std::uint8_t {
   muon,  ///< of the blocks' matrices; adamw of all else
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
-/// What is kept on the host between its uses: nothing, what autograd saves, or what is refused by
-/// name so far.
-enum class Offload : std::uint8_t { none, activations, parameters, optimizer };
+/// What is kept on the host between its uses: nothing, what autograd saves, FSDP2's shards with all
+/// that is theirs, or the optimizer's states, with its step there; `gradients`: as `optimizer`, and
+/// gradients leave the device as they are made.
+enum class Offload : std::uint8_t { none, activations, parameters, optimizer, gradients };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
 /// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
 /// 2025).
@@ -238,10 +239,11 @@ struct Adapters {
 
 struct OptimizerChoice {
   Optimizer kind = Optimizer::adamw;
-  double clip_grad = 0.0;    ///< largest norm of all gradients; 0: not clipped
-  bool in_backward = false;  ///< each parameter is updated as soon as its gradient is there
-  bool ema = false;          ///< an exponential moving average of the parameters is kept
-  bool grad_scaler = false;  ///< the loss is scaled, gradients are checked and unscaled (fp16)
+  double clip_grad = 0.0;       ///< largest norm of all gradients; 0: not clipped
+  bool in_backward = false;     ///< each parameter is updated as soon as its gradient is there
+  bool master_weights = false;  ///< fp32 copies of 16-bit parameters, which it updates first
+  bool ema = false;             ///< an exponential moving average of the parameters is kept
+  bool grad_scaler = false;     ///< the loss is scaled, gradients are checked and unscaled (fp16)
   /// 8-bit optimizers keep the input embedding's states in fp32 (transformers.Trainer's).
   bool wide_embedding_states = false;
   bool operator==(const OptimizerChoice&) const = default;

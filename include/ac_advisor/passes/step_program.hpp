@@ -173,6 +173,9 @@ struct StepProgram {
   std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
   std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
                                            ///< partitioned
+  /// Of --offload optimizer: of them, those that the host steps, in the order in which this
+  /// micro-batch completed their gradients.
+  std::vector<OptimizedTensor> on_host;
   std::vector<CompressedBucket> compressed;   ///< of --grad-compression, in the order of buckets
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
