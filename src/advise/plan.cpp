@@ -223,7 +223,13 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     explain_megatron(result);
     return;
   }
-  if (c.layout.zero())
+  if (c.layout.zero3())
+    notes.push_back(
+        "zero3 follows DeepSpeed 0.19.8 with its defaults, from the third micro-batch on, of a "
+        "model "
+        "that was made under deepspeed.zero.Init (transformers does): it was compared with it in "
+        "bf16 on an emulated device");
+  else if (c.layout.zero())
     notes.push_back(
         "zero1 and zero2 were compared with DeepSpeed 0.19.8 in bf16 on an emulated device: with "
         "another precision they follow its stage_1_and_2.py as read");

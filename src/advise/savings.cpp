@@ -9,7 +9,7 @@ namespace ac_advisor::advise {
 namespace {
 
 std::string sharding_name(const StepConfig& c) {
-  const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
+  const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP", "ZeRO-3"};
   return std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
          std::to_string(c.layout.data_ranks()) +
          (c.layout.cp > 1 ? ", cp " + std::to_string(c.layout.cp) : "") + ")";

@@ -109,7 +109,8 @@ std::vector<std::int64_t> sizes_of(const Program& p, std::span<const ValueId> va
 /// torch.optim.AdamW(fused=True): its step counters, then parameters, gradients and two moments.
 std::int64_t fused_adamw_launches(const Program& p, const Op& op) {
   const std::vector<std::int64_t> parameters = sizes_of(p, p.inputs(op), Role::parameter);
-  if (parameters.empty()) return 2;  // ZeRO's partition, which is one tensor
+  if (parameters.empty())  // ZeRO's masters of a partition, which are one tensor
+    return 1 + multi_tensor_launches({p.value(p.input(op, 0)).shape.numel()}, 4);
   return multi_tensor_launches(std::vector<std::int64_t>(parameters.size(), 1), 1) +
          multi_tensor_launches(parameters, 4);
 }
@@ -299,8 +300,9 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return embedding_launches(program, op);
     case sum:
       return row_sum_launches(program, op);
-    case cat:  // Shape.cu: one kernel joins tensors of up to four dimensions
-      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs : 1;
+    case cat:  // Shape.cu: one kernel joins 128 tensors of up to four dimensions
+      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs
+                                                                  : (op.inputs + 127) / 128;
     case baddbmm:  // the bias is copied, and the product added to it
       return 2;
     case softmax_backward:  // its product by TensorIterator, then a kernel

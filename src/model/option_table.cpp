@@ -252,10 +252,10 @@ constexpr OptionRow table[] = {
         most_threads)),
     mode<apply_shard, shard_option>(
         {"--shard", "shard", "MODE",
-         "none, ddp, zero1, zero2, fsdp2 or hsdp:N (N ranks a shard group); several ranks: fsdp2 "
-         "or the preset's (none)",
+         "none, ddp, zero1, zero2, zero3, fsdp2 or hsdp:N (N ranks a shard group); several ranks: "
+         "fsdp2 or the preset's (none)",
          parallelism},
-        shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+        shard_words, "^(none|ddp|zero1|zero2|zero3|fsdp2|hsdp:[0-9]+)$"),
     needing(newer(mode<apply_compression, compression_option>(
                 {"--grad-compression", "grad_compression", "HOW",
                  "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "

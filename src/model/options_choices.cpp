@@ -29,9 +29,9 @@ constexpr Choice<PipelineSchedule> pp_schedules[] = {
     {"gpipe", PipelineSchedule::gpipe},
     {"interleaved", PipelineSchedule::interleaved}};
 
-constexpr Choice<Sharding> shards[] = {
-    {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
-    {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
+constexpr Choice<Sharding> shards[] = {{"none", Sharding::none},   {"ddp", Sharding::ddp},
+                                       {"zero1", Sharding::zero1}, {"zero2", Sharding::zero2},
+                                       {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::zero3}};
 
 constexpr Choice<Compression> plain_compressions[] = {
     {"none", Compression::none}, {"bf16", Compression::bf16}, {"fp16", Compression::fp16}};

@@ -87,8 +87,8 @@ inline constexpr Choice<Runtime> runtimes[] = {{"pytorch", Runtime::pytorch},
 inline constexpr std::string_view ac_mode_words[] = {"none",      "full",        "selective",
                                                      "attention", "grouped:K",   "every:K",
                                                      "sqrt",      "budget:SIZE", "memory-budget:F"};
-inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
-                                                   "fsdp2", "hsdp:N", "zero3"};
+inline constexpr std::string_view shard_words[] = {"none",  "ddp",   "zero1", "zero2",
+                                                   "zero3", "fsdp2", "hsdp:N"};
 inline constexpr std::string_view loss_words[] = {
     "ce", "ce-no-upcast", "ce-compiled", "lc-ce", "tiled", "chunked:TOKENS", "chunked-logits:N"};
 

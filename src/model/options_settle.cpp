@@ -80,7 +80,7 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
     if (c.layout.replica_ranks() > 1)
       throw UserError(shard_text(c) + " " + world_text(c) +
                       ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
-                      "fsdp2 or hsdp:N");
+                      "zero3, fsdp2 or hsdp:N");
     return;
   }
   if (!hand.has("--world"))
@@ -220,10 +220,10 @@ void settle_compiled_loss(StepConfig& c, const Choices& hand) {
 
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
-  if (c.layout.no_sync && c.layout.shard == Sharding::zero2)
-    throw UserError(
-        "--no-sync --shard zero2: DeepSpeed has no no_sync where gradients are "
-        "partitioned; use --shard zero1, or drop --no-sync");
+  if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
+    throw UserError("--no-sync --shard " + shard_option(c) +
+                    ": DeepSpeed has no no_sync where gradients are "
+                    "partitioned; use --shard zero1, or drop --no-sync");
 }
 
 }  // namespace

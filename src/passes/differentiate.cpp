@@ -18,8 +18,13 @@ using ir::ValueId;
 
 class Backward {
  public:
-  Backward(StepProgram& step, bool under_dispatch_mode)
-      : s_(step), p_(step.program), under_dispatch_mode_(under_dispatch_mode) {}
+  /// `linear_in_python`: a linear layer's gradient is a product of its function's own, no view
+  /// (DeepSpeed's ZeRO 3, zero/linear.py).
+  Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python)
+      : s_(step),
+        p_(step.program),
+        under_dispatch_mode_(under_dispatch_mode),
+        linear_in_python_(linear_in_python) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -166,7 +171,7 @@ class Backward {
       return ir::attributes<ir::QuantizedProduct>(p_.op(from)).inner == 0;
     const bool rows = kind == OpKind::mm && p_.value(input).shape.rank() == 2 &&
                       input == p_.input(p_.op(from), 0);  // which are flat already
-    return (kind == OpKind::mm && !rows) || kind == OpKind::addmm ||
+    return (kind == OpKind::mm && !rows && !linear_in_python_) || kind == OpKind::addmm ||
            kind == OpKind::float8_linear || p_.value(g).base != no_id;
   }
   /// Whether what first reached a value is a view of a gradient, which others may have as it is.
@@ -275,7 +280,7 @@ class Backward {
 
   StepProgram& s_;
   ir::Program& p_;
-  bool under_dispatch_mode_;
+  bool under_dispatch_mode_, linear_in_python_;
   std::int32_t group_ = 0;
   ValueId seed_ = no_id;
   std::vector<ValueId> pending_;
@@ -289,7 +294,8 @@ class Backward {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Backward(step, config.runtime.under_dispatch_mode).run(step.micro_begin.back());
+  Backward(step, config.runtime.under_dispatch_mode, config.layout.zero3())
+      .run(step.micro_begin.back());
 }
 
 }  // namespace

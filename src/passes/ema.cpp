@@ -20,7 +20,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
 }
 
 constexpr Exclusion exclusions_of_ema[] = {
-    {"--ema --shard zero1 or zero2", "DeepSpeed's partition has no average of its own",
+    {"--ema --shard zero1, zero2 or zero3", "DeepSpeed's partition has no average of its own",
      "use --shard ddp or fsdp2",
      [](const model::ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.zero(); }},
 };

@@ -91,7 +91,7 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return fp8(c) + " --pp " + std::to_string(c.layout.pp);
      }},
-    {"--fp8 RECIPE --shard zero1 or zero2", "such shards were not compared",
+    {"--fp8 RECIPE --shard zero1, zero2 or zero3", "such shards were not compared",
      "use --shard fsdp2, hsdp:N or ddp",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --shard " + shard_option(c); }},

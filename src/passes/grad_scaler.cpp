@@ -142,7 +142,7 @@ constexpr Exclusion exclusions_of_fp16[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.precision.param_dtype == DType::f16 && !c.adapters.used();
      }},
-    {"--grad-scaler or fp16, --shard zero1 or zero2",
+    {"--grad-scaler or fp16, --shard zero1, zero2 or zero3",
      "DeepSpeed has a loss scaler of its own, whose check widens the partition's gradients: not "
      "planned yet",
      "use bf16, or --shard ddp or fsdp2",

@@ -150,7 +150,7 @@ constexpr Exclusion exclusions_of_graph[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.layout.tp > 1 || c.layout.cp > 1 || c.layout.pp > 1;
      }},
-    {"--shard zero1 or zero2 of an imported graph", "they are not planned for graphs yet",
+    {"--shard zero1, zero2 or zero3 of an imported graph", "they are not planned for graphs yet",
      "use --shard ddp, fsdp2 or hsdp:N",
      [](const ModelSpec&, const StepConfig& c) { return c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) {

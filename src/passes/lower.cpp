@@ -112,7 +112,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--loss " + loss_option(c) + " --seq " + std::to_string(c.run.seq);
      }},
-    {"--loss chunked-logits:N --shard zero1 or zero2",
+    {"--loss chunked-logits:N --shard zero1, zero2 or zero3",
      "torchtune, whose loss it is, does not run on DeepSpeed", "use --shard fsdp2, or --loss ce",
      [](const ModelSpec&, const StepConfig& c) { return chunks_logits(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) {

@@ -93,7 +93,10 @@ namespace {
 
 using model::ModelSpec;
 
-bool applies(const StepConfig& config) { return !config.optimizer.in_backward; }
+/// DeepSpeed's ZeRO 3 steps a sub-group at a time: zero3.cpp.
+bool applies(const StepConfig& config) {
+  return !config.optimizer.in_backward && !config.layout.zero3();
+}
 
 /// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
 /// the trainer's are the fused ones.
@@ -123,7 +126,7 @@ bool of_bitsandbytes(Optimizer kind) {
 }
 
 constexpr Exclusion exclusions_of_optimizer[] = {
-    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
+    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1, zero2 or zero3",
      "the partition of DeepSpeed is planned with these three",
      "use one of them, or --shard ddp or fsdp2",
      [](const ModelSpec&, const StepConfig& c) {

@@ -102,7 +102,7 @@ constexpr Exclusion of_packing[] = {
        return packing(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
                                             : " --pp " + std::to_string(c.layout.pp));
      }},
-    {"--packing DOCS --shard zero1 or zero2",
+    {"--packing DOCS --shard zero1, zero2 or zero3",
      "DeepSpeed's step of a packed row was not compared yet", "use --shard ddp or fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.layout.zero(); },
      packing_with_shard},

@@ -26,8 +26,12 @@ struct Region {
 
 class Checkpointer {
  public:
-  explicit Checkpointer(StepProgram& step)
-      : p_(step.program), received_(step.ends.empty() ? no_id : step.ends.back().output_gradient) {}
+  /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
+  /// linear's place (zero/linear.py).
+  Checkpointer(StepProgram& step, bool linear_in_python)
+      : p_(step.program),
+        received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
+        linear_in_python_(linear_in_python) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -90,9 +94,11 @@ class Checkpointer {
       for (ValueId v : p_.inputs(op)) {
         if (!made_in_forward(v)) continue;
         region.last_group = op.group;
-        // Inputs are saved before an op computes, outputs after.
-        const bool own_output = p_.value(p_.root(v)).producer == op.forward;
-        region.stop = std::max(region.stop, own_output ? op.forward + 1 : op.forward);
+        // Inputs are saved before an op computes, outputs after; a function that is written in
+        // Python saves after it all that it saves.
+        const bool after = p_.value(p_.root(v)).producer == op.forward ||
+                           (linear_in_python_ && p_.op(op.forward).kind == OpKind::mm);
+        region.stop = std::max(region.stop, after ? op.forward + 1 : op.forward);
       }
     }
   }
@@ -361,6 +367,7 @@ class Checkpointer {
 
   ir::Program& p_;
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
+  bool linear_in_python_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<ValueId> remap_;
@@ -375,8 +382,8 @@ bool applies(const StepConfig& config) {
   return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
 }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
-  Checkpointer(step).run(step.micro_begin.back());
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Checkpointer(step, config.layout.zero3()).run(step.micro_begin.back());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
     cuda_graph_exclusions, delta_exclusions, float8_exclusions, packing_exclusions,
-    position_exclusions, trainer_exclusions;
+    position_exclusions, trainer_exclusions, zero3_exclusions;
 
 namespace {
 
@@ -31,6 +31,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);
+    all.push_back(zero3_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
     return all;

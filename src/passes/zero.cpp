@@ -236,7 +236,7 @@ class Zero final : public GradientHooks {
   ValueId bucket_ = no_id, kept_ = no_id;
 };
 
-bool applies(const StepConfig& config) { return config.layout.zero(); }
+bool applies(const StepConfig& config) { return config.layout.zero() && !config.layout.zero3(); }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   Zero(step, config).rewrite();

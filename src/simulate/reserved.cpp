@@ -125,6 +125,8 @@ class Steps {
   /// A master copy comes by way of one in the parameters' dtype, and DeepSpeed's
   /// initialize_optimizer_states makes a gradient of zeros for it.
   void make_masters() {
+    if (step_.zero3.partitions != ir::no_id)  // whose set-up gives back what it cached
+      for (const passes::OptimizedTensor& t : step_.optimized) allocate(p_.storage_of(t.parameter));
     if (step_.set_up.empty()) return;
     for (const passes::OptimizedTensor& t : step_.optimized) {
       const ir::StorageId master = p_.storage_of(t.parameter);
@@ -238,10 +240,14 @@ class Steps {
     for (std::size_t s = 0; s < stream_.size(); ++s) {
       const ir::Storage& storage = p_.storages[s];
       if (storage.module.leaf != ir::Module::fsdp) continue;
+      if (resident_[s]) continue;
       stream_[s] = storage.role == ir::Role::gradient        ? 2
                    : storage.role == ir::Role::communication ? 1
+                   : storage.role == ir::Role::gathered      ? 1  // ZeRO 3's __allgather_stream
                                                              : 0;
     }
+    for (ir::ValueId v : step_.zero3.reduced)
+      stream_[static_cast<std::size_t>(p_.storage_of(v))] = 2;
     for (const ir::Op& op : p_.ops)
       if (const auto stream = output_stream(op))
         for (ir::ValueId v : p_.outputs(op))

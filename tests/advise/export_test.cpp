@@ -560,6 +560,9 @@ TEST_CASE("deepspeed: stages, MiCS, SGD") {
   CHECK(json({}).at("zero_optimization").at("stage") == 0);
   CHECK(json(eight_ranks(Sharding::zero1)).at("zero_optimization").at("stage") == 1);
   CHECK(json(eight_ranks(Sharding::fsdp2)).at("zero_optimization").at("stage") == 3);
+  const nlohmann::json third = json(eight_ranks(Sharding::zero3)).at("zero_optimization");
+  CHECK(third.at("stage") == 3);
+  CHECK(third.at("stage3_prefetch_bucket_size") == 50000000);
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.layout.hsdp_shards = 4;
   CHECK(json(c).at("zero_optimization").at("mics_shard_size") == 4);

@@ -155,7 +155,7 @@ TEST_CASE("every value of every option is printed as it is read, and goes throug
       CAPTURE(text);
       StepConfig config;
       row.parse(row, row.name, text, config);
-      if (!row.metavar.empty() && text != "zero3") CHECK(row.text(config) == text);
+      if (!row.metavar.empty()) CHECK(row.text(config) == text);
       StepConfig from_text;
       row.parse(row, row.name, row.metavar.empty() ? "" : row.text(config), from_text);
       CHECK(from_text == config);

@@ -149,8 +149,8 @@ TEST_CASE("an option given twice: the last one counts") {
   CHECK(c.memory.ac_arg == 0);
 }
 
-TEST_CASE("zero3 is fsdp2, several ranks are fsdp2 where the preset names no sharding of its own") {
-  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::fsdp2);
+TEST_CASE("several ranks are fsdp2 where the preset names no sharding of its own") {
+  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::zero3);
   CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).layout.shard == Sharding::fsdp2);
 }
 

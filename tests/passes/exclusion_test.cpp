@@ -591,7 +591,7 @@ const Case cases[] = {
        c.run.grad_accum = 2;
      },
      "stages of such"},
-    {"--fp8 RECIPE --shard zero1 or zero2",
+    {"--fp8 RECIPE --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
        sharded(c, Sharding::zero1);
@@ -827,7 +827,7 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "--packing 4 --pp 2"},
-    {"--packing DOCS --shard zero1 or zero2",
+    {"--packing DOCS --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero2);
        c.run.packing = 4;
@@ -994,7 +994,7 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "use --autocast fp16"},
-    {"--grad-scaler or fp16, --shard zero1 or zero2",
+    {"--grad-scaler or fp16, --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero2);
        c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
@@ -1118,7 +1118,7 @@ const Case cases[] = {
        c.layout.tp = c.layout.world = 2;
      },
      "how its modules would be split"},
-    {"--shard zero1 or zero2 of an imported graph",
+    {"--shard zero1, zero2 or zero3 of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        sharded(c, Sharding::zero2);
@@ -1345,6 +1345,42 @@ const Case cases[] = {
        c.layout.no_sync = true;
      },
      "--no-sync --shard zero1: ZeRO 1 always"},
+    {"--shard zero3, an architecture other than Llama's kind of dense decoder",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.plain_mlp = true;
+       sharded(c, Sharding::zero3);
+     },
+     "--shard zero3 of a"},
+    {"--shard zero3, --ac other than none, full or every:K",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.ac = AcMode::selective;
+     },
+     "--shard zero3 --ac selective"},
+    {"--shard zero3, --loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--shard zero3 --loss lc-ce"},
+    {"--shard zero3, parameters or gradients of another dtype than bf16, or autocast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--shard zero3 --kernels fused",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.kernels = Kernels::fused;
+     },
+     "past its linear function"},
+    {"--shard zero3, run by the trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--optimizer-in-backward --grad-accum N, N above 1",
      [](auto&, StepConfig& c) {
        c.optimizer.in_backward = true;
@@ -1370,7 +1406,7 @@ const Case cases[] = {
        c.optimizer.kind = Optimizer::adafactor;
      },
      "--optimizer-in-backward --optimizer adafactor"},
-    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
+    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.optimizer.kind = Optimizer::lion;
        c.layout.shard = Sharding::zero2;
@@ -1407,7 +1443,7 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "rows and columns"},
-    {"--ema --shard zero1 or zero2",
+    {"--ema --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.optimizer.ema = true;
        c.layout.shard = Sharding::zero1;
@@ -1557,7 +1593,7 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "not run by the trainer"},
-    {"--lora RANK --shard zero1 or zero2",
+    {"--lora RANK --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
@@ -1621,7 +1657,7 @@ const Case cases[] = {
        c.run.seq = 64;
      },
      "--loss chunked-logits:7 --seq 64"},
-    {"--loss chunked-logits:N --shard zero1 or zero2",
+    {"--loss chunked-logits:N --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::chunked_logits;
        c.memory.chunk_tokens = 8;

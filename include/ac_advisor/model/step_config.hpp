@@ -71,7 +71,7 @@ enum class Optimizer : std::uint8_t {
   lion,
   muon,  ///< of the blocks' matrices; adamw of all else
 };
-enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
+enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp, zero3 };
 /// What is kept on the host between its uses: nothing, what autograd saves, or what is refused by
 /// name so far.
 enum class Offload : std::uint8_t { none, activations, parameters, optimizer };
@@ -177,8 +177,11 @@ struct Layout {
   [[nodiscard]] std::int64_t expert_replicas() const { return world / (pp * expert_ranks()); }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
-  /// DeepSpeed's ZeRO 1 or 2.
-  [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
+  /// DeepSpeed's ZeRO 1 or 2, whose parameters are whole, or 3, whose are not.
+  [[nodiscard]] bool zero() const {
+    return shard == Sharding::zero1 || shard == Sharding::zero2 || zero3();
+  }
+  [[nodiscard]] bool zero3() const { return shard == Sharding::zero3; }
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
   bool operator==(const Layout&) const = default;

@@ -118,6 +118,16 @@ struct OptimizedTensor {
   ir::ValueId gradient = ir::no_id;
 };
 
+/// What a rank keeps under DeepSpeed's ZeRO 3, beside its masters.
+struct Zero3Values {
+  ir::ValueId partitions = ir::no_id;  ///< of all parameters, in the compute dtype
+  ir::ValueId gradients = ir::no_id;   ///< of all their partitions
+  ir::ValueId bucket = ir::no_id;
+  std::vector<bool> is_persistent;      ///< by parameter: whole between steps
+  std::vector<ir::ValueId> persistent;  ///< those; no_id: it is not
+  std::vector<ir::ValueId> reduced;     ///< made on the stream of reductions
+};
+
 /// Primitive ops that one fused kernel can replace: `ops` in program order, what they read and what
 /// they leave behind. Made by lowering, used by `fuse`.
 struct Chain {
@@ -179,7 +189,8 @@ struct StepProgram {
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  std::int32_t regions = 0;           ///< checkpoint regions so far, over all micro-batches
+  std::int32_t regions = 0;  ///< checkpoint regions so far, over all micro-batches
+  Zero3Values zero3;
   ir::ValueId averaged = ir::no_id;   ///< zero2: gradients kept so far; zero1: the bucket
   std::vector<ir::ValueId> set_up;    ///< parameters as made, until a framework has copied them
   double loss_scale = 1.0;            ///< what backward starts from: 1 / grad_accum
