@@ -49,6 +49,9 @@ void compare(const json& entry, const profile::Profile& p, Worst& worst) {
     for (const json& activity : entry.at("launches").at(phase.name))
       counted += activity.get<std::int64_t>();
     if (phase.index == 2) planned += p.kernels.launches[3];  // recomputation is in it
+    // DDP sends a model's buffers before its forward, here of two: they are put side by side, sent,
+    // and copied back. That is not planned, of eager steps neither.
+    if (phase.index == 0 && entry.at("case").value("shard", "") == "ddp") counted -= 4;
     INFO(phase.name, ": planned ", planned, " launches, PyTorch ", counted);
     // OLMo 2 and 3 have up to two kernels a block more or less in their forward.
     const bool olmo = entry.at("case").at("model").get<std::string>().starts_with("olmo");
@@ -114,7 +117,7 @@ TEST_CASE(
           worst_replayed.cases, " in CUDA graphs ", worst_replayed.allocated, " %, ",
           worst_replayed.phases, " %, ", worst_replayed.reserved, " %, ", worst_replayed.launches,
           " %");
-  CHECK(compared >= 190);
+  CHECK(compared >= 199);
   CHECK(worst_replayed.cases >= 9);
   CHECK(worst_replayed.phases <= 0.001);
   CHECK(worst_replayed.reserved <= 5);
