@@ -30,6 +30,8 @@ MODELS = ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", 
 # Blocks of other kinds than Llama's: fused projections, LayerNorm, plain MLPs, side by side, neighbours rotated.
 OTHERS = ("phi3_mini_4layers", "pythia_14b_4layers", "stablelm2_16b_4layers", "aya_8b_4layers", "glm_9b_4layers",
           "minitron_4b_4layers", "gpt2_12layers_undropped", "opt_13b_4layers_undropped", "phi2_4layers_undropped")
+# Of those, and of models that scale their embeddings or logits, what is compiled whole.
+OTHER_WHOLE = ("gemma_7b_4layers", "granite31_8b_4layers", "phi3_mini_4layers", "minitron_4b_4layers", "pythia_14b_4layers")
 
 
 def all_cases():
@@ -131,6 +133,14 @@ def whole_models():
             yield case(model, 2, 2048, ac, **whole)
     yield case("qwen3_06b_4layers", 2, 2048, "every:3", **whole)
     yield case("mistral7b_4layers", 1, 1000, "every:2", grad_accum=2, **whole)
+    for model, batch, seq in (("llama1b_4layers", 2, 2048), ("qwen3_06b_4layers", 2, 2048), ("mistral7b_4layers", 1, 1000),
+                              ("olmo2_7b_4layers", 2, 2048)):
+        yield case(model, batch, seq, "selective", **whole)
+    for model in OTHER_WHOLE:
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, **whole)
+    for ac in ("none", "full"):
+        yield case("llama1b_4layers", 2, 2048, ac, param_dtype="fp32", autocast="bf16", **whole)
     graphs = whole | {"cuda_graph": "segments"}
     for ac in ("none", "full", "memory-budget:0.5"):
         yield case("llama1b_4layers", 2, 2048, ac, **graphs)

@@ -1984,12 +1984,12 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--compile-unit model --loss lc-ce"},
-    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
      [](auto&, StepConfig& c) {
        whole_model(c);
-       c.memory.ac = AcMode::selective;
+       c.memory.ac = AcMode::attention;
      },
-     "--compile-unit model --ac selective"},
+     "--compile-unit model --ac attention"},
     {"--compile-unit model, --attn other than cudnn",
      [](auto&, StepConfig& c) {
        whole_model(c);

@@ -60,14 +60,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --loss " + loss_option(c);
      }},
-    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
-     "under selective checkpoints the graph would be planned to save a tensor more of each block "
-     "than PyTorch saves, and what else is kept inside of it was not compared",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
+     "what else is kept inside of the graph was not compared",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        return whole(c) && ac != AcMode::none && ac != AcMode::full && ac != AcMode::every &&
-              ac != AcMode::memory_budget;
+              ac != AcMode::selective && ac != AcMode::memory_budget;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --ac " + ac_option(c);
