@@ -2015,13 +2015,21 @@ const Case cases[] = {
        m.scaled_embedding = true;
      },
      "--compile-unit model for"},
-    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
-     "sinks, masks of every block, images",
+    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
+     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+     "block, images",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled for"},
+    {"--framework torchtitan --kernels compiled, experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.runtime.framework = "torchtitan";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "as TorchTitan compiles it"},
     {"--compile-unit model, blocks other than Llama's kind",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);

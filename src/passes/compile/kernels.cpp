@@ -52,7 +52,7 @@ std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
   return quotient(rows, of_thread * split);
 }
 /// config.py: unroll_reductions_threshold; choices.py: reduction_split_factor.
-constexpr std::int64_t unrolled_reduction = 8, most_unsplit = 8192;
+constexpr std::int64_t least_reduction = 8, most_unsplit = 8192;
 
 struct Kernel {
   Sort sort = Sort::pointwise;
@@ -107,13 +107,24 @@ class Writer {
     const Target t = node(n).target;
     return row(t).view || (t == Target::getitem && node(node(n).inputs[0]).target == Target::split);
   }
-  [[nodiscard]] bool is_library(NodeId n) const {
-    const Target t = node(n).target;
-    return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t);
+  /// lowering.py: sort_stable; ir.py: Sort.create. Few numbers are sorted by a generated kernel.
+  [[nodiscard]] bool is_generated_sort(NodeId n) const {
+    constexpr std::int64_t most_sorted = 512;
+    return node(n).target == Target::sort && node(n).shape.numel() <= most_sorted;
   }
-  /// One of var_mean's two results, each a reduction of its own in one kernel.
+  [[nodiscard]] bool is_library(NodeId n) const {
+    if (is_generated_sort(n)) return false;
+    const Target t = node(n).target;
+    return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t) ||
+           t == Target::topk || t == Target::sort || t == Target::histc ||
+           t == Target::grouped_mm || t == Target::empty;
+  }
+  /// One of var_mean's two results, or of a generated sort's: each a reduction of its own in one
+  /// kernel.
   [[nodiscard]] bool is_moment(NodeId n) const {
-    return node(n).target == Target::getitem && node(node(n).inputs[0]).target == Target::var_mean;
+    if (is_given(n) || node(n).target != Target::getitem) return false;
+    const NodeId both = node(n).inputs[0];
+    return node(both).target == Target::var_mean || is_generated_sort(both);
   }
   /// One of the results of a library's call.
   [[nodiscard]] bool is_output(NodeId n) const {
@@ -137,12 +148,12 @@ class Writer {
   [[nodiscard]] Sort sort_of(NodeId n) const {
     const Node& made = node(n);
     if (is_library(n)) return Sort::library;
-    if (made.target == Target::mean || made.target == Target::amax ||
-        made.target == Target::cumsum || is_moment(n))
+    if (made.target == Target::mean || made.target == Target::cumsum || is_moment(n))
       return Sort::row_sum;
-    if (made.target != Target::sum) return Sort::pointwise;
-    if (made.index > 0)  // of a group's heads
-      return made.index <= unrolled_reduction ? Sort::pointwise : Sort::row_sum;
+    if (made.target != Target::sum && made.target != Target::amax) return Sort::pointwise;
+    if (made.index > 0)  // of a group's heads, of a token's experts, of few columns
+      return made.index < least_reduction ? Sort::pointwise : Sort::row_sum;
+    if (made.target == Target::amax) return Sort::row_sum;
     return made.shape.rank() == 0 || made.shape.back() == 1 ? Sort::row_sum : Sort::column_sum;
   }
 
@@ -157,7 +168,7 @@ class Writer {
       const Sort sort = sort_of(n);
       if (sort == Sort::library)
         for (NodeId in : node(n).inputs) mark(buffer(in));
-      if (node(n).target == Target::index_put) {  // into a buffer that is there
+      if (adds_into(node(n).target)) {
         mark(buffer(node(n).inputs[0]));
         mark(n);
       }
@@ -205,6 +216,7 @@ class Writer {
   /// round, or in parts.
   struct Place {
     bool permuted = false, in_parts = false;
+    bool other_rows = false, other_columns = false;  ///< that another operand names
     double walks = 1;  ///< over what is read, for each walk over what is written
   };
   /// How much of its operand, along a row, a node goes over for each of its own elements.
@@ -214,6 +226,9 @@ class Writer {
     const std::int64_t width = node(in).shape.back();
     return width == 0 ? 1 : static_cast<double>(node(n).shape.back()) / static_cast<double>(width);
   }
+  [[nodiscard]] static bool is_at_places(Target t) {
+    return t == Target::index || t == Target::gather || adds_into(t);
+  }
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
@@ -221,7 +236,11 @@ class Writer {
     place.in_parts = place.in_parts || t == Target::slice || t == Target::select ||
                      t == Target::cat || t == Target::slice_scatter || t == Target::split;
     const double walks = place.walks;
+    const Place around = place;
     for (NodeId in : node(n).inputs) {
+      place = around;
+      if (in == node(n).inputs[0] && is_at_places(t))
+        (t == Target::gather ? place.other_columns : place.other_rows) = true;
       place.walks = walks * walks_over(n, in);
       if (!is_given(in) && !realized(in)) {
         collect_reads(in, made, place, into);
@@ -229,13 +248,17 @@ class Writer {
       }
       if (place.walks != 1) into.walks.try_emplace(in, place.walks);
       if (into.reads.insert(in)) loads_of_[static_cast<std::size_t>(made)].push_back(in);
+      const bool scattered = !is_given(in) && adds_into(node(in).target);
       if (place.permuted || place.in_parts) into.elsewhere.insert(in);
-      if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
+      const bool one_column = node(in).shape.rank() > 0 && node(in).shape.back() == 1;
+      const bool indirect = place.other_rows || (place.other_columns && !one_column);
+      if (indirect || scattered) into.indirect.insert(in);
+      if (place.in_parts || indirect) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
     }
   }
 
   [[nodiscard]] std::int64_t space_of(NodeId n) const {
-    if (node(n).target == Target::index_put) return node(node(n).inputs[2]).shape.numel();
+    if (adds_into(node(n).target)) return node(node(n).inputs[2]).shape.numel();
     std::int64_t most = node(n).has_tensor ? node(n).shape.numel() : 0;
     if (sort_of(n) != Sort::pointwise)
       for (NodeId in : node(n).inputs) most = std::max(most, node(in).shape.numel());
@@ -326,7 +349,7 @@ class Writer {
 
   /// The buffer that a realized or given node is: index_put's is the one that it writes into.
   [[nodiscard]] NodeId own_buffer(NodeId n) const {
-    return !is_given(n) && node(n).target == Target::index_put ? buffer(node(n).inputs[0]) : n;
+    return !is_given(n) && adds_into(node(n).target) ? buffer(node(n).inputs[0]) : n;
   }
 
   void reorder() {
@@ -350,7 +373,7 @@ class Writer {
       LaunchMemory launch;
       for (NodeId n : kernel.reads) launch.reads.push_back(number_of(n));
       for (NodeId n : kernel.writes) {
-        if (node(n).target == Target::index_put) continue;
+        if (adds_into(node(n).target)) continue;
         if (!node(n).has_tensor)
           for (NodeId user : node(n).users) launch.makes.push_back(number_of(user));
         else
@@ -382,7 +405,7 @@ class Writer {
   /// A node in memory as what reads it sees it: its buffer, or a view of that in its shape. Of a
   /// matrix that is transposed, the matrix: a product's form says the rest.
   std::int32_t operand(NodeId n) {
-    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() == 2)
+    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() <= 3)
       n = node(n).inputs[0];
     const NodeId whole = buffer(n);
     const std::int32_t in = number_[static_cast<std::size_t>(whole)];
@@ -422,6 +445,25 @@ class Writer {
     return all;
   }
 
+  [[nodiscard]] ir::Product product(const Node& made, std::size_t x) const {
+    const bool across = node(made.inputs[x]).target == Target::permute;
+    const Node& w = node(made.inputs[x + 1]);
+    const bool twice = w.target == Target::permute && !w.inputs.empty() &&
+                       node(w.inputs[0]).target == Target::permute;
+    return {static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
+                                                                          : twice ? ir::Form::nn
+                                                                                  : ir::Form::nt};
+  }
+  /// Of values and places, also of those that nothing reads.
+  std::int32_t output_of(const Node& made, std::int64_t which) {
+    for (NodeId user : made.users)
+      if (node(user).index == which) {
+        number(user, make(user));
+        return number_[static_cast<std::size_t>(user)];
+      }
+    return make({made.shape, which == 0 ? made.dtype : DType::i64});
+  }
+
   void emit_library(const Kernel& kernel) {
     const NodeId n = kernel.writes.front();
     const Node& made = node(n);
@@ -432,16 +474,8 @@ class Writer {
     switch (made.target) {
       case Target::mm:
       case Target::addmm: {
-        const std::size_t x = made.target == Target::addmm ? 1 : 0;
-        const bool across = node(made.inputs[x]).target == Target::permute;
-        const Node& w = node(made.inputs[x + 1]);
-        const bool twice = w.target == Target::permute && !w.inputs.empty() &&
-                           node(w.inputs[0]).target == Target::permute;
         launch.kind = made.target == Target::addmm ? OpKind::addmm : OpKind::mm;
-        launch.attributes = ir::Product{
-            static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
-                                                                          : twice ? ir::Form::nn
-                                                                                  : ir::Form::nt};
+        launch.attributes = product(made, made.target == Target::addmm ? 1 : 0);
         number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
@@ -450,6 +484,34 @@ class Writer {
         launch.kind = OpKind::random;
         number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::empty:
+        launch.kind = OpKind::empty;
+        number(n, allocate(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::grouped_mm: {
+        launch.kind = OpKind::grouped_mm;
+        ir::Product each = product(made, 0);
+        if (made.shape.rank() == 3)  // a weight's gradient: each expert has a share of the rows
+          each.inner = static_cast<std::int32_t>(each.inner / made.shape[0]);
+        launch.attributes = each;
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      }
+      case Target::histc:
+        launch.kind = OpKind::histc;
+        launch.attributes = ir::Histc{static_cast<std::int32_t>(made.shape.back())};
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::topk:
+      case Target::sort:
+        launch.kind = made.target == Target::topk ? OpKind::topk : OpKind::sort;
+        if (made.target == Target::topk)
+          launch.attributes = ir::TopK{static_cast<std::int32_t>(made.index)};
+        for (std::int64_t i = 0; i < 2; ++i) launch.outputs.push_back(output_of(made, i));
         break;
       default: {
         const bool forward = made.target == Target::sdpa_cudnn || made.target == Target::sdpa_flash;
@@ -484,7 +546,7 @@ class Writer {
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
   /// still reads, what it needs aside, at the places that it writes.
   std::int32_t memory_for(NodeId n, const Kernel& kernel, NodeSet& taken) {
-    if (node(n).target == Target::index_put) {
+    if (adds_into(node(n).target)) {
       overwritten_[static_cast<std::size_t>(buffer(node(n).inputs[0]))] = true;
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }

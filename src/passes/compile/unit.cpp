@@ -9,10 +9,27 @@
 namespace ac_advisor::passes::compile {
 namespace {
 
-/// fx_passes/post_grad.py: addmm. A product that one sum alone reads adds onto the other operand.
+/// torch/_inductor/utils.py: is_pointwise_use.
+bool is_pointwise_use(const JointGraph& graph, NodeId user) {
+  const Node& node = graph.node(user);
+  const auto& users = node.users;
+  if (row(node.target).view || node.target == Target::getitem)
+    return std::all_of(users.begin(), users.end(),
+                       [&](NodeId next) { return is_pointwise_use(graph, next); });
+  return row(node.target).recomputable && node.target != Target::sum &&
+         node.target != Target::mean && node.target != Target::index &&
+         node.target != Target::gather;
+}
+
+/// fx_passes/post_grad.py: addmm. A product that one sum alone reads adds onto the other operand,
+/// unless pointwise ops alone read the sum (should_prefer_unfused_addmm).
 void add_within_products(JointGraph& graph) {
   for (Node& node : graph.nodes) {
     if (node.target != Target::add || node.inputs.size() != 2 || node.shape.rank() != 2) continue;
+    if (!node.users.empty() && std::all_of(node.users.begin(), node.users.end(), [&](NodeId user) {
+          return is_pointwise_use(graph, user);
+        }))
+      continue;
     for (std::size_t i = 0; i < 2; ++i) {
       const Node& product = graph.node(node.inputs[i]);
       if (product.target != Target::mm || product.users.size() != 1) continue;
