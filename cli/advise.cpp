@@ -77,6 +77,8 @@ void tell_time(const advise::Advice& advice, std::chrono::duration<double> took)
 }  // namespace
 
 std::string run_advise(const Arguments& a) {
+  if (a.measure.parts > 1)
+    throw UserError("--shard-of: it is measurements that jobs share; give --measure, or drop it");
   if (asks_for_compression(a.options)) return run_compression(a);
   if (!a.solve.empty()) return run_solve(a);
   const model::ModelSpec model = load_model(a);

@@ -20,6 +20,7 @@ struct MeasureArguments {
   bool resume = false, no_parity = false, log_steps = false;
   bool trace = false, counters = false;  ///< runs of their own on a GPU
   bool emulated = false;                 ///< on the emulated device
+  std::int64_t part = 0, parts = 1;      ///< --shard-of PART/PARTS
 };
 
 struct DryrunArguments {

@@ -9,6 +9,7 @@ namespace ac_advisor::cli {
 struct Result {
   std::string text;
   int exit_code = 0;
+  bool told_elsewhere = false;  ///< by another rank, whose file may be this one's
 };
 
 [[nodiscard]] std::string run_plan(const Arguments& arguments);

@@ -24,6 +24,7 @@ int run_command(int argc, char** argv) {
     if (command.starts_programs || arguments.measured) noted.emplace();
     const cli::Result result = command.run(arguments);
     if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
+    if (result.told_elsewhere) return result.exit_code;
     const std::string output = command.writes_itself ? "" : arguments.output;
     if (!result.text.empty() || (result.exit_code == 0 && !command.writes_itself))
       cli::write_output(result.text, output);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/measured_sweep.hpp"
 #include "ac_advisor/reports/measurement.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/trace/step_activity.hpp"
@@ -49,6 +50,33 @@ void check_emulated(const MeasureArguments& m, const StepConfig& config) {
   refuse(m.resume || !m.checkpoint.empty(), m.resume ? "--resume" : "--checkpoint",
          "its values mean nothing");
   refuse(!m.weights.empty(), "--weights", "values are not set there");
+}
+
+/// A launcher's name where it has started more ranks than this one.
+const char* launcher() {
+  constexpr const char* sizes[][2] = {
+      {"WORLD_SIZE", "torchrun"}, {"OMPI_COMM_WORLD_SIZE", "mpirun"}, {"SLURM_NTASKS", "srun"}};
+  for (const auto& [variable, name] : sizes)
+    if (const char* ranks = std::getenv(variable); ranks != nullptr && std::atoll(ranks) > 1)
+      return name;
+  return nullptr;
+}
+
+/// An instrument is a second run, which rank 0 alone would start; and of ranks that are forked,
+/// injected activity records know nothing.
+void check_instruments(const MeasureArguments& m) {
+  if (!m.trace && !m.counters) return;
+  const char* option = m.trace ? "--trace" : "--counters";
+  constexpr const char* instead =
+      "; look at one rank: --world N --collectives emulate, without a launcher";
+  if (const char* name = launcher(); name != nullptr)
+    throw UserError(std::string(option) + " under " + name +
+                    ": an instrument is a run of its own, and its ranks would not start together" +
+                    instead);
+  if (m.trace && (m.procs > 0 || m.collectives == "procs" || m.collectives == "nccl"))
+    throw UserError(std::string("--trace with ") +
+                    (m.procs > 0 ? "--procs" : "--collectives " + m.collectives) +
+                    ": ranks are forked, and activity records are of one process" + instead);
 }
 
 constexpr std::int64_t cpu_steps = 3, gpu_steps = 10, emulated_steps = 3;
@@ -190,6 +218,7 @@ Result run_measure(const Arguments& a) {
   if (!gpu && (a.measure.trace || a.measure.counters))
     throw UserError(std::string(a.measure.trace ? "--trace" : "--counters") + " with --gpu " +
                     config.device.gpu + ": CUPTI looks at GPUs; name the one that is here");
+  check_instruments(a.measure);
   tell_warnings(model, config);
   reports::Measurement result;
   result.predicted = predicted(model, config);  // refuses what the trainer refuses, in its words
@@ -202,7 +231,7 @@ Result run_measure(const Arguments& a) {
   if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
   if (ran.exit_code == 4) suggest(model, config, spec.memory_limit);
   if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
-  if (ran.profiles.empty()) return {"", 0};  // another rank prints
+  if (ran.profiles.empty()) return {"", 0, /*told_elsewhere=*/true};
   result.measured = std::move(ran.profiles.front());
   result.label = "measured";
   add_instruments(a.measure, spec, result.measured);
@@ -239,25 +268,33 @@ Result run_measured_sweep(const Arguments& a) {
     const StepConfig& c = row.profile.config;  // sharding and batch are the same in all
     add(result.rows, ac_option(c) + " " + loss_option(c) + " " + to_option(c.memory.kernels), c);
   }
+  result.part = {a.measure.part, a.measure.parts};
+  const std::size_t savings = result.savings.size();
+  result.savings = reports::own_part(result.savings, result.part);
+  result.rows = reports::own_part(result.rows, result.part);
+  const auto asked = std::move(spec.configs);
+  const auto middle = asked.begin() + static_cast<std::ptrdiff_t>(savings);
+  spec.configs = reports::own_part(std::vector<OptionList>(asked.begin(), middle), result.part);
+  for (OptionList& own :
+       reports::own_part(std::vector<OptionList>(middle, asked.end()), result.part))
+    spec.configs.push_back(std::move(own));
   if (spec.collectives == "procs")
     throw UserError(
         "advise --measure runs its ranks as threads; leave --procs and --collectives "
         "procs to measure");
   std::string why;
-  TrainerResult ran = run_trainer(spec, why);
-  if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
-  if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
-  if (ran.profiles.empty()) return {"", 0};  // another rank prints
+  TrainerResult ran;  // more parts than configurations: nothing to run
+  if (!spec.configs.empty()) {
+    ran = run_trainer(spec, why);
+    if (!why.empty()) std::fprintf(stderr, "ac-advisor: could not measure: %s\n", why.c_str());
+    if (ran.exit_code != 0) return {"", exit_code(ran.exit_code)};
+    if (ran.profiles.empty()) return {"", 0, /*told_elsewhere=*/true};
+  }
   std::size_t next = 0;
   for (auto* list : {&result.savings, &result.rows})
     for (reports::Measurement& row : *list) row.measured = std::move(ran.profiles.at(next++));
   if (a.format == "html") {
-    reports::Page page{{}, {}, spec.model};
-    for (reports::Measurement& row : result.rows) {
-      page.documents.push_back({row.label, std::move(row.predicted)});
-      page.documents.push_back({row.label + ", measured", std::move(row.measured)});
-    }
-    return {reports::html(page), 0};
+    return {reports::html({reports::documents_of(result), {}, spec.model}), 0};
   }
   return {render(result, a.format, terminal_style(a.output, a.rows)), 0};
 }

@@ -67,6 +67,18 @@ constexpr ProgramOption table[] = {
      "Model and batch", set_flag<&Arguments::vary_global_batch>},
     {"advise", "--measure", "", "run every configuration too, on this machine", "Measuring",
      set_flag<&Arguments::measured>},
+    {"advise", "--shard-of", "I/N",
+     "with --measure: run every N-th configuration from I on (0 to N - 1), as one job of N; report "
+     "puts their --format json together",
+     "Measuring",
+     [](Arguments& a, Text name, Text text) {
+       const std::size_t slash = text.find('/');
+       if (slash == Text::npos)
+         options::refuse({name, text}, "must be a part and the number of parts, such as 0/8");
+       a.measure.parts = options::parse_whole({name, text}, text.substr(slash + 1), {"N", 1, 4096});
+       a.measure.part =
+           options::parse_whole({name, text}, text.substr(0, slash), {"I", 0, a.measure.parts - 1});
+     }},
     {"advise", "--solve", "WHAT",
      "batch, seq or model: the largest that fits on --gpu, of each setting (model: of the samples, "
      "no MODEL needed)",

@@ -2,6 +2,7 @@
 #include <variant>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/measured_sweep.hpp"
 #include "ac_advisor/trace/read.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
@@ -27,9 +28,32 @@ reports::Document read(const std::string& file) {
   return reports::read_document(std::get<std::string>(content), file);
 }
 
+/// Files of a measured sweep, in parts or whole; none where the first is something else.
+std::vector<reports::Measurements> read_measured(const std::vector<std::string>& files) {
+  std::vector<reports::Measurements> parts;
+  for (const std::string& file : files) {
+    std::error_code none;
+    if (std::filesystem::is_directory(file, none)) return {};
+    auto content = trace::read_trace_or_text(file);
+    const auto* text = std::get_if<std::string>(&content);
+    if (text == nullptr || !reports::is_measured_sweep(*text)) {
+      if (parts.empty()) return {};
+      throw UserError(file + ": is no part of a measured sweep, as " + files.front() +
+                      " is; give one kind of file at a time");
+    }
+    parts.push_back(reports::read_measured_sweep(*text, file));
+  }
+  return parts;
+}
+
 }  // namespace
 
 std::string run_report(const Arguments& a) {
+  if (const auto parts = read_measured(a.positional); !parts.empty()) {
+    const reports::Measurements whole = reports::joined(parts);
+    if (a.format == "html") return reports::html({reports::documents_of(whole), {}, {}});
+    return render(whole, a.format, terminal_style(a.output, a.rows));
+  }
   reports::Page page;
   for (const std::string& file : a.positional) page.documents.push_back(read(file));
   if (a.format == "html") return reports::html(page);

@@ -19,12 +19,11 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/version.hpp.in"
 
 # What the page calls, and what that calls; the linker takes what it needs. Traces, snapshots, programs
 # to run, the gate and the other renderers are not among it.
-file(GLOB core_sources CONFIGURE_DEPENDS
+file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/graph/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
-  "${PROJECT_SOURCE_DIR}/src/passes/compile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/simulate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"

@@ -184,13 +184,15 @@ Grid category_grid(const profile::Profile& p) {
 }
 
 Grid rank_grid(const profile::Profile& p) {
-  Grid grid({"pipeline rank", "stages", "ranks", "peak GiB", "reserved GiB"});
+  const bool ring = p.config.layout.cp > 1 && p.config.layout.pp == 1;
+  Grid grid({ring ? "rank of a sequence" : "pipeline rank", "stages", "ranks", "peak GiB",
+             "reserved GiB"});
   for (const profile::RankMemory& rank : p.memory.ranks) {
     std::string stages;
     for (const std::int64_t stage : rank.stages)
       stages += (stages.empty() ? "" : ", ") + std::to_string(stage);
-    grid.row({std::to_string(rank.pp_rank), stages, grouped(rank.count), gib(rank.peak_allocated),
-              rank.peak_reserved ? gib(*rank.peak_reserved) : "-"});
+    grid.row({std::to_string(ring ? rank.cp_rank : rank.pp_rank), stages, grouped(rank.count),
+              gib(rank.peak_allocated), rank.peak_reserved ? gib(*rank.peak_reserved) : "-"});
   }
   return grid;
 }
@@ -312,6 +314,7 @@ std::string title(const profile::Profile& p) {
                       c.memory.scope == AcScope::submodule ? " (submodule)" : "", loss_option(c),
                       c.memory.hold_output ? "" : " (output released)", to_option(c.memory.kernels),
                       to_option(c.optimizer.kind));
+  if (c.optimizer.master_weights) text += " with fp32 masters";
   if (c.memory.offload != Offload::none)
     text += fmt::format(", offload {}", to_option(c.memory.offload));
   if (c.layout.tp > 1)

@@ -42,9 +42,12 @@ Grid rank_peaks(const Measurement& m) {
   for (const profile::RankMemory& rank : m.measured.memory.ranks) {
     std::int64_t predicted = m.predicted.memory.peak_allocated;
     for (const profile::RankMemory& stage : m.predicted.memory.ranks)
-      if (stage.pp_rank == rank.pp_rank) predicted = stage.peak_allocated;
-    const bool stages = m.measured.config.layout.pp > 1;
-    grid.row({stages ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", ")) : "all stages",
+      if (stage.pp_rank == rank.pp_rank && stage.cp_rank == rank.cp_rank)
+        predicted = stage.peak_allocated;
+    const Layout& layout = m.measured.config.layout;
+    grid.row({layout.pp > 1   ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", "))
+              : layout.cp > 1 ? fmt::format("part {} of sequences", rank.cp_rank)
+                              : "all stages",
               grouped(rank.count), grouped(predicted), grouped(rank.peak_allocated),
               signed_bytes(rank.peak_allocated - predicted)});
   }
@@ -261,7 +264,7 @@ std::string markdown(const Measurement& m) {
   return text + escape_markdown(numerics(m.measured)) + "\n";
 }
 
-std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}}); }
+std::string csv(const Measurement& m) { return csv(Measurements{{m}, {}, {}}); }
 
 std::string json(const Measurement& m) {
   Json out = Json::parse(profile::to_json(m.measured, -1));
@@ -271,10 +274,14 @@ std::string json(const Measurement& m) {
 
 std::string table(const Measurements& m, const Style& style) {
   std::string text;
-  if (!m.savings.empty())
+  // Savings are against the first row, which one part alone has.
+  if (!m.savings.empty() && m.part.of == 1)
     text += bold("Savings, cumulative: predicted and measured\n", style.color) +
             savings_grid(m).text(style.color, style.width) + "\n";
   text += rows_grid(m).text(style.color, style.width) + "\n" + wrap(summary(m), style.width) + "\n";
+  if (m.part.of > 1)
+    text += fmt::format("part {} of {}: ac-advisor report puts them together\n", m.part.index,
+                        m.part.of);
   const bool emulated = !m.rows.empty() && m.rows.front().measured.source == "emulated";
   return text + (emulated
                      ? "on an emulated device, which computes nothing: no times, no gradients\n"
@@ -283,8 +290,8 @@ std::string table(const Measurements& m, const Style& style) {
 }
 
 std::string markdown(const Measurements& m) {
-  return (m.savings.empty() ? "" : savings_grid(m).markdown() + "\n") + rows_grid(m).markdown() +
-         "\n" + summary(m) + "\n";
+  return (m.savings.empty() || m.part.of > 1 ? "" : savings_grid(m).markdown() + "\n") +
+         rows_grid(m).markdown() + "\n" + summary(m) + "\n";
 }
 
 std::string csv(const Measurements& m) {
@@ -312,6 +319,7 @@ std::string json(const Measurements& m) {
   Json out = {{"schema", "ac-advisor/measurements/1"},
               {"rows", list(m.rows)},
               {"savings", list(m.savings)}};
+  if (m.part.of > 1) out["part"] = {{"index", m.part.index}, {"of", m.part.of}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

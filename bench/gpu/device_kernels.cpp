@@ -208,6 +208,33 @@ void adamw(Table& table) {
              });
 }
 
+/// A Llama-3.1-8B block's parameters out of what 64 ranks have gathered.
+void shard_copies(Table& table) {
+  Memory m;
+  constexpr std::int64_t ranks = 64, hidden = 4096;
+  std::vector<std::int64_t> rows = {4096, 1024, 1024, 4096, 14336, 14336, 14336};
+  std::int64_t all = 0, start = 0;
+  for (const std::int64_t r : rows) all += r * hidden;
+  const auto* gathered = static_cast<const char*>(m.numbers(Element::bf16, all));
+  std::vector<device::ShardCopy> copies;
+  for (const std::int64_t r : rows) {
+    const std::int64_t part = r / ranks * hidden;
+    copies.push_back({.from_type = Element::bf16,
+                      .to_type = Element::bf16,
+                      .from = gathered + 2 * start,
+                      .to = m.bytes(2 * r * hidden),
+                      .elements = r * hidden,
+                      .part = part,
+                      .parts = ranks,
+                      .from_stride = all / ranks,
+                      .to_stride = part});
+    start += part;
+  }
+  table.line("copy_shards of 64 ranks", all * 4, [&] {
+    device::copy_shards(copies.data(), static_cast<std::int64_t>(copies.size()), nullptr);
+  });
+}
+
 void loss(Table& table, bool small) {
   Memory m;
   // The trainer's tile stays in the second-level cache, as in a step; the other one does not.
@@ -242,10 +269,10 @@ void dropout(Table& table) {
   auto* mask = static_cast<std::uint8_t*>(m.bytes(n));
   const std::uint64_t* key = m.values(std::vector<std::uint64_t>{42});
   table.line("dropout", n * 4, [&] {
-    device::dropout({Element::bf16, data, nullptr, n, 0.1, 1.0F, key, 0, 0, 1}, nullptr);
+    device::dropout({Element::bf16, data, data, nullptr, n, 0.1, 1.0F, key, 0, 0, 1}, nullptr);
   });
   table.line("dropout with a mask", n * 5, [&] {
-    device::dropout({Element::bf16, data, mask, n, 0.1, 1.0F, key, 0, 0, 1}, nullptr);
+    device::dropout({Element::bf16, data, data, mask, n, 0.1, 1.0F, key, 0, 0, 1}, nullptr);
   });
 }
 
@@ -272,6 +299,7 @@ int run(double peak) {
   ropes(table, 64);
   ropes(table, 128);
   adamw(table);
+  shard_copies(table);
   loss(table, true);
   loss(table, false);
   dropout(table);

@@ -53,13 +53,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class PipelineRank:
-    """What the ranks of one place in a pipeline hold, in bytes."""
+    """What the ranks of one place in a pipeline, and of one part of each sequence, hold, in bytes."""
 
     pp_rank: int
     stages: List[int]
     count: int
     peak_allocated_bytes: int
     peak_reserved_bytes: Optional[int] = None
+    cp_rank: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,12 @@
 
 namespace ac_advisor::advise {
 
+/// torch/_inductor/utils.py, v2.11: needs_fallback_due_to_atomic_add_limitations
+bool plans_compiled(const model::ModelSpec& model, const simulate::Device& device) {
+  constexpr std::int64_t adds_bf16 = 90;
+  return !model.moe || device.compute_capability >= adds_bf16;
+}
+
 void check_device(const model::ModelSpec& model, const StepConfig& config,
                   const simulate::Device& device) {
   if (config.runtime.cuda_graph != CudaGraph::off && !device.cuda)
@@ -36,6 +42,12 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
       (model.head_dim % 8 != 0 || model.head_dim > 256))
     throw UserError("head_dim " + std::to_string(model.head_dim) + " with flash attention on " +
                     device.name + ": its kernel takes multiples of 8 up to 256; use --attn eager");
+  if (config.memory.kernels == Kernels::compiled && !plans_compiled(model, device))
+    throw UserError("--kernels compiled with a mixture of experts on " + device.name +
+                    ": gradients of rows that several experts read are added up in bf16 by "
+                    "atomics, which torch.compile does from compute capability 9.0 on; what it "
+                    "runs elsewhere is not planned; use --kernels eager, or name a GPU such as "
+                    "h100-80gb or b200");
   // aten/src/ATen/native/cuda/GroupedBlas.cpp: other types than bf16, and devices of another
   // compute capability than 9 and 10, read the offsets on the host
   const std::int64_t major = device.compute_capability / 10;

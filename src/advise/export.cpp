@@ -23,6 +23,9 @@ void check_all(const Setting& s) {
   if (s.c.memory.ac == AcMode::memory_budget)
     s.refuse(s.ac(),
              "it is set in code, torch._functorch.config.activation_memory_budget; use --ac none");
+  if (s.c.layout.shard == Sharding::fsdp1 && s.target.name != hf.name)
+    s.refuse(s.shard(),
+             "it does not use FullyShardedDataParallel; export to hf, or use --shard fsdp2");
   if (s.c.memory.kernels == Kernels::compiled && s.target.name != torchtitan.name &&
       s.target.name != hf.name && s.target.name != torchtune.name)
     s.refuse("--kernels compiled",
@@ -38,6 +41,10 @@ void check_all(const Setting& s) {
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
+  if (s.c.layout.cp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
+    s.refuse("--cp " + std::to_string(s.c.layout.cp),
+             "the plan is of PyTorch's ring attention as TorchTitan applies it; export to "
+             "torchtitan, or use --cp 1");
   if (s.gathers() && s.c.layout.fsdp_unit == FsdpUnit::torchtitan &&
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",
@@ -88,6 +95,14 @@ void check_all(const Setting& s) {
     s.refuse("--offload parameters",
              "FSDP2's CPUOffloadPolicy has no key that is known here; export to torchtitan, "
              "torchtune or hf, or drop --offload");
+  if (s.c.memory.offload == Offload::optimizer || s.c.memory.offload == Offload::gradients)
+    s.refuse(std::string("--offload ") + to_option(s.c.memory.offload),
+             "no key makes an optimizer of torchao's; hand the loop "
+             "torchao.optim.CPUOffloadOptimizer, or drop --offload");
+  if (s.c.optimizer.master_weights && s.target.name != automodel.name)
+    s.refuse("--master-weights",
+             "no key makes Transformer Engine's FusedAdam; export to automodel, or hand the loop "
+             "transformer_engine.pytorch.optimizers.FusedAdam(master_weights=True)");
   if (s.c.precision.float8() && s.target.name != hf.name && s.target.name != torchtitan.name)
     s.refuse(
         std::string("--fp8 ") + to_option(s.c.precision.fp8),

@@ -126,6 +126,9 @@ std::string loss(const Setting& s) {
 }
 
 const char* optimizer(const Setting& s) {
+  if (s.c.optimizer.master_weights)
+    return "optimizer:\n  _target_: transformer_engine.pytorch.optimizers.FusedAdam\n"
+           "  master_weights: true\n";
   switch (s.c.optimizer.kind) {
     case Optimizer::adamw:
       return "optimizer:\n  _target_: torch.optim.AdamW\n  fused: true\n";

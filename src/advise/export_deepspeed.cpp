@@ -27,13 +27,25 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
               {"contiguous_gradients", true},
               {"overlap_comm", false},
               {"reduce_bucket_size", 500000000}};
+    case Sharding::zero3:  // its defaults, which the plan counts with
+      return {{"stage", 3},
+              {"contiguous_gradients", true},
+              {"overlap_comm", true},
+              {"reduce_bucket_size", 500000000},
+              {"stage3_prefetch_bucket_size", 50000000},
+              {"stage3_param_persistence_threshold", 100000},
+              {"stage3_max_live_parameters", 1000000000},
+              {"stage3_max_reuse_distance", 1000000000},
+              {"sub_group_size", 1000000000}};
+    case Sharding::fsdp1:  // refused
     case Sharding::fsdp2:
     case Sharding::hsdp:
       break;
   }
   out.other_technique =
-      "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard, so expect "
-      "another peak";
+      "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard: with "
+      "--shard "
+      "zero3 it is DeepSpeed's";
   Json zero = {{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}};
   if (s.c.memory.offload == Offload::parameters)
     for (const char* what : {"offload_param", "offload_optimizer"})

@@ -45,7 +45,7 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
       return "activation_checkpointing: false\n";
     case AcMode::full:
       // Under FSDP it is Accelerate's switch: the other one gathers once more in backward.
-      if (s.gathers()) return "activation_checkpointing: false\n";
+      if (s.c.layout.fsdp()) return "activation_checkpointing: false\n";
       return "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
              "  use_reentrant: false\n";
     case AcMode::every:
@@ -122,6 +122,18 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   return text;
 }
 
+/// FullyShardedDataParallel. The plan is of accelerate's defaults: FULL_SHARD, BACKWARD_PRE.
+std::string fsdp1(const Setting& s) {
+  return fmt::format(
+      "fsdp_config:\n  fsdp_version: 1\n  fsdp_sharding_strategy: FULL_SHARD\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
+      "  fsdp_backward_prefetch: BACKWARD_PRE\n  fsdp_forward_prefetch: false\n"
+      "  fsdp_use_orig_params: true\n  fsdp_offload_params: false\n"
+      "  fsdp_sync_module_states: true\n  fsdp_cpu_ram_efficient_loading: true\n"
+      "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+      s.c.memory.ac == AcMode::full);
+}
+
 std::string fsdp(const Setting& s) {
   if (s.c.precision.reduce_dtype != s.c.precision.compute_dtype)
     s.refuse(std::string("--reduce-dtype ") + to_option(s.c.precision.reduce_dtype),
@@ -130,6 +142,7 @@ std::string fsdp(const Setting& s) {
   if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "fsdp_reshard_after_forward is one value for all blocks; drop the option");
+  if (s.c.layout.shard == Sharding::fsdp1) return fsdp1(s);
   std::string text = fmt::format(
       "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
@@ -154,6 +167,7 @@ std::string accelerate(const Setting& s) {
       return text + "distributed_type: 'NO'\n";
     case Sharding::ddp:
       return text + "distributed_type: MULTI_GPU\n";
+    case Sharding::fsdp1:
     case Sharding::fsdp2:
     case Sharding::hsdp:
       return text + "distributed_type: FSDP\n" + fsdp(s);

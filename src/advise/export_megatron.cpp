@@ -64,6 +64,7 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
   switch (s.c.layout.shard) {
     case Sharding::none:
     case Sharding::ddp:
+    case Sharding::fsdp1:  // refused
       return;
     case Sharding::zero1:
       flags.emplace_back("--use-distributed-optimizer");
@@ -76,6 +77,8 @@ void add_sharding(const Setting& s, Flags& flags, ExportResult& out) {
       flags.insert(flags.end(), {"--use-torch-fsdp2", "--no-gradient-accumulation-fusion",
                                  "--ckpt-format torch_dist"});
       break;
+    case Sharding::zero3:
+      s.refuse(s.shard(), "it has no DeepSpeed; use --shard zero1, zero2, fsdp2 or hsdp:N");
     case Sharding::zero2:
     case Sharding::hsdp:
       flags.insert(flags.end(), {"--use-megatron-fsdp", "--use-distributed-optimizer",

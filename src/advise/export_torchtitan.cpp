@@ -138,9 +138,9 @@ std::string parallelism(const Setting& s, ExportResult& out) {
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = {}\n{}"
-      "{}context_parallel_degree = 1\n",
+      "{}context_parallel_degree = {}\n",
       replicate, shards, s.c.layout.tp,
-      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s));
+      s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s), s.c.layout.cp);
 }
 
 std::string training(const Setting& s) {
@@ -191,6 +191,9 @@ void check(const Setting& s) {
     s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
              "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
              "auto or cudnn");
+  if (s.c.layout.cp > 1 && s.c.layout.cp_method != CpMethod::all_gather)
+    s.refuse("--cp-method alltoall",
+             "its trainer leaves context_parallel_rotate_method unread; use --cp-method allgather");
   if (s.c.layout.no_sync)
     s.refuse("--no-sync", "it reduces gradients every micro-batch; drop --no-sync");
 }

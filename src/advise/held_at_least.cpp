@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ac_advisor/passes/pipeline.hpp"
-#include "passes/fsdp2_buffers.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -16,7 +16,7 @@ std::int64_t state_bytes(std::int64_t whole, const StepConfig& c) {
   const std::int64_t stored = size_of(c.precision.param_dtype),
                      computed = size_of(c.precision.compute_dtype);
   const std::int64_t moments = c.optimizer.kind == Optimizer::adamw ? 2 : 0;
-  if (!c.layout.gathers()) return whole * (stored + moments * stored + computed);
+  if (!c.layout.fsdp()) return whole * (stored + moments * stored + computed);
   const std::int64_t gradient = std::max(computed, size_of(c.precision.reduce_dtype));
   return whole / passes::fsdp_shards(c) * (1 + moments) * stored + whole * (computed + gradient);
 }
@@ -49,7 +49,7 @@ std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int
 /// Without stages: shards and their moments, and beside them what forward leaves, with the
 /// gradients of micro-batches before; in the optimizer's step all gradients.
 std::int64_t held_without_stages(std::int64_t parameters, std::int64_t saved, const StepConfig& c) {
-  if (!c.layout.gathers()) return 0;
+  if (!c.layout.fsdp()) return 0;
   if (c.memory.offload == Offload::parameters) return saved;
   const std::int64_t stored =
       parameters / c.layout.tp / passes::fsdp_shards(c) * size_of(c.precision.param_dtype);

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "passes/fsdp2_buffers.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::advise {
 namespace {

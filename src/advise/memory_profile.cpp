@@ -8,6 +8,7 @@
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
+#include "passes/optimizer/ops.hpp"
 #include "planned.hpp"
 #include "simulate/graph_pool.hpp"
 #include "storage_category.hpp"
@@ -28,6 +29,7 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
   if (!config.runtime.cublas_workspace.empty())
     of_handle = cublas_workspace_bytes(config.runtime.cublas_workspace).value_or(of_handle);
   model.cublas_workspace = device.cuda ? cublas_handles(config) * of_handle : 0;
+  model.copies_masters = config.optimizer.master_weights;
   model.target = {device.cuda,
                   device.sm_count,
                   device.compute_capability,
@@ -110,6 +112,26 @@ std::int64_t pinned_shards(const passes::StepProgram& step, std::vector<std::str
   return pinned;
 }
 
+/// Of --offload optimizer and gradients: copies of parameters and their gradients, a block each.
+std::int64_t pinned_copies(const passes::StepProgram& step, const StepConfig& config,
+                           std::vector<std::string>& assumptions) {
+  const ir::Program& p = step.program;
+  std::int64_t pinned = 0, bytes = 0;
+  for (const passes::OptimizedTensor& t : step.on_host) {
+    pinned += 2 * pinned_block(p.bytes(t.parameter));
+    bytes += p.bytes(t.parameter);
+  }
+  assumptions.push_back(fmt::format(
+      "--offload {}: on the host are {:.3f} GiB of pinned memory, copies of parameters and of "
+      "their "
+      "gradients in blocks of powers of two, and {:.3f} GiB of optimizer states; copies are timed "
+      "by the device file's rate to the host, alone on it, and the optimizer's step by an eighth "
+      "of a DGX H100's memory bandwidth: estimates that were compared with no run",
+      to_option(config.memory.offload), static_cast<double>(pinned) / (1 << 30),
+      static_cast<double>(passes::states_on_host(config.optimizer.kind) * bytes) / (1 << 30)));
+  return pinned;
+}
+
 }  // namespace
 
 profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
@@ -146,6 +168,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     m.host_pinned = pinned_bytes(step, assumptions);
   if (config.memory.offload == Offload::parameters)
     m.host_pinned = pinned_shards(step, assumptions);
+  if (!step.on_host.empty()) m.host_pinned = pinned_copies(step, config, assumptions);
   if (walk.rebuilding_peak > m.peak_allocated)
     assumptions.push_back(fmt::format(
         "ddp's second step may allocate {:.3f} GiB: it makes the buckets anew, and the old one "

@@ -223,7 +223,13 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     explain_megatron(result);
     return;
   }
-  if (c.layout.zero())
+  if (c.layout.zero3())
+    notes.push_back(
+        "zero3 follows DeepSpeed 0.19.8 with its defaults, from the third micro-batch on, of a "
+        "model "
+        "that was made under deepspeed.zero.Init (transformers does): it was compared with it in "
+        "bf16 on an emulated device");
+  else if (c.layout.zero())
     notes.push_back(
         "zero1 and zero2 were compared with DeepSpeed 0.19.8 in bf16 on an emulated device: with "
         "another precision they follow its stage_1_and_2.py as read");
@@ -281,8 +287,41 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
   return all;
 }
 
+namespace {
+
+/// What each rank that shares the sequences holds; of a long ring the one that is shown says
+/// enough.
+void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
+  constexpr std::int64_t most = 8;
+  const std::int64_t ranks = config.layout.cp, shown = config.layout.context_rank();
+  result.assumptions.push_back(fmt::format(
+      "memory, launches and times are those of rank {} of the {} that share a sequence; the last "
+      "one copies no attention output, the others differ by what they attend with half of their "
+      "queries",
+      shown, ranks));
+  if (ranks > most) return;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    StepConfig own = config;
+    own.layout.cp_rank = r;
+    const profile::Memory memory =
+        r == shown ? result.memory : plan_rank(result.model, own, false).profile.memory;
+    result.memory.ranks.push_back({.cp_rank = r,
+                                   .stages = {0},
+                                   .count = config.layout.world / ranks,
+                                   .peak_allocated = memory.peak_allocated,
+                                   .peak_reserved = memory.peak_reserved});
+  }
+}
+
+}  // namespace
+
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
-  if (requested.layout.pp == 1) return plan_rank(model, requested, detail).profile;
+  if (requested.layout.pp == 1) {
+    profile::Profile result = plan_rank(model, requested, detail).profile;
+    if (detail && requested.layout.cp > 1 && !requested.megatron())
+      add_ranks_of_sequence(result, requested);
+    return result;
+  }
   passes::validate(model, requested);
   return plan_pipeline(model, requested, detail);
 }

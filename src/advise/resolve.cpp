@@ -97,11 +97,6 @@ Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
   }
   if (settle_chunk(model, resolved.options, resolved.config))
     resolved.derived.emplace_back("--loss", loss_option(resolved.config));
-  for (const auto& [option, value] : options)
-    if (option == "--shard" && value == "zero3")
-      resolved.notes.emplace_back(
-          "--shard zero3 is planned as fsdp2, which shards the same: what DeepSpeed gathers ahead "
-          "and keeps gathered is not planned");
   return resolved;
 }
 

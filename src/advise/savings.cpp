@@ -8,9 +8,30 @@
 namespace ac_advisor::advise {
 namespace {
 
+const char* technique(Sharding shard) {
+  switch (shard) {
+    case Sharding::none:
+      return "none";
+    case Sharding::ddp:
+      return "DDP";
+    case Sharding::zero1:
+      return "ZeRO-1";
+    case Sharding::zero2:
+      return "ZeRO-2";
+    case Sharding::zero3:
+      return "ZeRO-3";
+    case Sharding::fsdp1:
+      return "FSDP1";
+    case Sharding::fsdp2:
+      return "FSDP";
+    case Sharding::hsdp:
+      return "HSDP";
+  }
+  return "";
+}
+
 std::string sharding_name(const StepConfig& c) {
-  const char* names[] = {"none", "DDP", "ZeRO-1", "ZeRO-2", "FSDP", "HSDP"};
-  return std::string("+ ") + names[static_cast<std::size_t>(c.layout.shard)] + " (dp " +
+  return std::string("+ ") + technique(c.layout.shard) + " (dp " +
          std::to_string(c.layout.data_ranks()) +
          (c.layout.cp > 1 ? ", cp " + std::to_string(c.layout.cp) : "") + ")";
 }

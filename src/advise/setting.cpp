@@ -23,6 +23,8 @@ std::string setting(const StepConfig& c) {
   text += " " + loss_option(c) + " " + to_option(c.memory.kernels);
   if (c.memory.offload == Offload::activations) text += " offload";
   if (c.memory.offload == Offload::parameters) text += " host-shards";
+  if (c.memory.offload == Offload::optimizer) text += " host-states";
+  if (c.memory.offload == Offload::gradients) text += " host-states-and-gradients";
   text += split_label(c.layout);
   if (c.layout.replica_ranks() > 1) text += " " + shard_option(c);
   return text;

@@ -11,6 +11,7 @@
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/pipeline.hpp"
 #include "ac_advisor/simulate/device.hpp"
+#include "check_device.hpp"
 #include "variants.hpp"
 
 namespace ac_advisor::advise {
@@ -241,12 +242,15 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     for (std::int64_t n = 2; many && n < base.layout.world; ++n)
       if (base.layout.world % n == 0) shards.push_back("hsdp:" + std::to_string(n));
     if (!whole) shards = {"fsdp2"};
-    if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "fsdp2"};
+    if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "zero3"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);
     space.set("--shard", std::move(shards));
   }
-  if (whole) space.set("--kernels", {"eager", "fused", "compiled"});
+  std::vector<std::string> kernels{"eager", "fused"};
+  if (plans_compiled(model, simulate::find_device(base.device.gpu)))
+    kernels.emplace_back("compiled");
+  if (whole) space.set("--kernels", std::move(kernels));
   const std::int64_t chunk =
       base.memory.loss == LossKind::chunked ? base.memory.chunk_tokens : default_chunk_tokens;
   std::vector<std::string> losses{"ce", "lc-ce", "chunked:" + std::to_string(chunk)};

@@ -14,10 +14,10 @@ constexpr std::int64_t cudnn_base = 256;
 std::int64_t cudnn_backward(const Program& p, const Op& op) {
   const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape,
               v = p.value(p.input(op, 3)).shape;
-  const std::int64_t rows = checked_mul(q[0] * q[1], q[2]);
+  const std::int64_t rows = checked_mul(q[0] * q[1], q[2]), keys = checked_mul(q[0] * q[1], k[2]);
   std::int64_t bytes = cudnn_base + 4 * rows + checked_mul(rows, 4 * q[3]);
   if (k[1] != q[1])
-    bytes += checked_mul(rows, (k[3] + v[3]) * size_of(p.value(p.input(op, 1)).dtype));
+    bytes += checked_mul(keys, (k[3] + v[3]) * size_of(p.value(p.input(op, 1)).dtype));
   return bytes;
 }
 
@@ -38,6 +38,11 @@ bool runs_cudnn_attention(const Op& op, const WorkspaceTarget& target) {
   if (kernel == SdpaKernel::cudnn) return true;
   // check_prefer_cudnn_attention (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, v2.11)
   return target.compute_capability == 90 || target.compute_capability == 100;
+}
+
+bool runs_flash_attention(const Op& op, const WorkspaceTarget& target) {
+  constexpr std::size_t operands = 8;
+  return !runs_cudnn_attention(op, target) && !runs_efficient(op, target, operands);
 }
 
 std::int64_t attention_forward_workspace(const Program& p, const Op& op,

@@ -98,6 +98,9 @@ std::string text(const SendReceive&) { return {}; }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }
 std::string text(const Generated& a) { return "launches=" + std::to_string(a.launches); }
 std::string text(const CompiledUnit& a) { return "backward=" + std::to_string(a.backward); }
+std::string text(const RingAttention& a) {
+  return fmt::format("scale={} {} exchanged={}", a.scale, place(a.ranks, a.rank), a.exchanged);
+}
 std::string text(const Captured& a) {
   return (a.flops == 0 ? std::string() : fmt::format("flops={:.6g} ", a.flops)) +
          fmt::format("launches={}", a.launches);

@@ -73,5 +73,6 @@ void convolution(Derivation& d);
 void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
 void float8_linear(Derivation& d);
+void ring_attention(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

@@ -53,7 +53,9 @@ void recomputed_gelu(Derivation& d) {
   const ValueId left = product(half, product(falling, slope));
   const ValueId right = times(plus(bent, 1.0), 0.5);
   const ValueId factor = d.emit(OpKind::add, {left, right}, shape, type, Add{});
-  d.give(2, product(factor, g));
+  const ValueId given = product(factor, g);
+  d.emit_raw(OpKind::hold, {bent, factor}, {});  // named to the function's end
+  d.give(2, given);
 }
 
 void routing_multiplier(Derivation& d) {

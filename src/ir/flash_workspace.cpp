@@ -15,12 +15,12 @@ struct CpuTiles {
   std::int64_t rows, columns, threads;
   bool wide;
 };
-CpuTiles cpu_tiles(const Program& p, ValueId query, const WorkspaceTarget& target) {
+CpuTiles cpu_tiles(const Program& p, ValueId query, ValueId key, const WorkspaceTarget& target) {
   const Value& q = p.value(query);
   const std::int64_t tokens = q.shape[2];
   const std::int64_t rows = tokens >= 768 ? 256 : tokens >= 192 ? 64 : 32;
-  return {std::min(rows, tokens), std::min<std::int64_t>(512, tokens), target.threads,
-          q.dtype == DType::f32};
+  return {std::min(rows, tokens), std::min<std::int64_t>(512, p.value(key).shape[2]),
+          target.threads, q.dtype == DType::f32};
 }
 
 // What follows is aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, PyTorch 2.11.
@@ -49,11 +49,18 @@ std::int64_t key_splits(std::int64_t tiles, std::int64_t key_blocks, std::int64_
 
 }  // namespace
 
+bool copied_for_flash(const Value& value) {
+  constexpr std::int8_t tokens = 2;
+  if (value.shape.rank() != 4) return false;
+  if (value.narrow_dim == tokens && value.shape[0] > 1) return true;  // a part of each sequence
+  return !value.permuted && value.shape[1] > 1 && value.shape[tokens] > 1;
+}
+
 std::int64_t flash_forward_workspace(const Program& p, const Op& op,
                                      const WorkspaceTarget& target) {
   const Shape q = p.value(p.input(op, 0)).shape, k = p.value(p.input(op, 1)).shape;
   if (!target.cuda) {
-    const CpuTiles t = cpu_tiles(p, p.input(op, 0), target);
+    const CpuTiles t = cpu_tiles(p, p.input(op, 0), p.input(op, 1), target);
     const std::int64_t dim = p.value(p.input(op, 2)).shape[3];
     const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
     return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
@@ -68,24 +75,40 @@ std::int64_t flash_forward_workspace(const Program& p, const Op& op,
   return allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(dim)));
 }
 
-std::int64_t flash_backward_workspace(const Program& p, const Op& op,
-                                      const WorkspaceTarget& target) {
-  if (!target.cuda) {  // scores and their gradient; a row's sum
-    const CpuTiles t = cpu_tiles(p, p.input(op, 1), target);
-    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
-    return t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
-  }
-  // mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
-  // query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
+// mha_bwd: softmax_d and dq_accum in fp32 with tokens rounded to 128, and dk, dv expanded to the
+// query's heads; mha_varlen_bwd: with 128 tokens more for each document instead.
+std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
+                                                const WorkspaceTarget& target) {
   const Shape q = p.value(p.input(op, 1)).shape, k = p.value(p.input(op, 2)).shape;
   const std::int64_t documents = attributes<Sdpa>(op).documents;
   const std::int64_t tokens = documents > 0 ? q[2] + 128 * documents : rounded(q[2], 128);
   const std::int64_t rows = checked_mul(q[0] * q[1], tokens);
-  std::int64_t bytes = allocated(4 * rows) + allocated(checked_mul(rows, 4 * rounded_head(q[3])));
+  std::vector<std::int64_t> blocks{4 * rows, checked_mul(rows, 4 * rounded_head(q[3]))};
   if (k[1] != q[1])
-    bytes += 2 * allocated(checked_mul(q.numel(), size_of(p.value(p.input(op, 1)).dtype)));
+    blocks.resize(4, checked_mul(q.numel() / q[2] * k[2], size_of(p.value(p.input(op, 1)).dtype)));
+  // _flash_attention_backward (aten/src/ATen/native/transformers/cuda/attention_backward.cu):
+  // contiguous copies of the gradient and of the output
+  if (!target.trainer && documents == 0)
+    for (const std::size_t i : {0, 4})
+      if (const Value& v = p.value(p.input(op, i)); copied_for_flash(v))
+        blocks.push_back(p.bytes(p.input(op, i)));
   // The trainer's stand-in for a generator's state, which PyTorch has saved.
-  if (target.trainer) bytes += allocated(2 * 8);
+  if (target.trainer) blocks.push_back(2 * 8);
+  return blocks;
+}
+
+std::int64_t flash_backward_workspace(const Program& p, const Op& op,
+                                      const WorkspaceTarget& target) {
+  if (!target.cuda) {  // scores and their gradient; a row's sum
+    const CpuTiles t = cpu_tiles(p, p.input(op, 1), p.input(op, 2), target);
+    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
+    // cpu_flash_attention_backward: grad_out.contiguous()
+    const ValueId gradient = p.input(op, 0);
+    const std::int64_t copy = copied_for_flash(p.value(gradient)) ? p.bytes(gradient) : 0;
+    return copy + t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
+  }
+  std::int64_t bytes = 0;
+  for (std::int64_t block : flash_backward_blocks(p, op, target)) bytes += allocated(block);
   return bytes;
 }
 

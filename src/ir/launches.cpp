@@ -6,6 +6,8 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/tiles.hpp"
+#include "flash_workspace.hpp"
+#include "shared_rows.hpp"
 
 namespace ac_advisor::ir {
 namespace {
@@ -28,8 +30,7 @@ std::int64_t cuda_loss_launches(const Program& p, const Op& op) {
 
 /// trainer/kernels/aten/: a sum and a division, a copy and what is done to it in place.
 bool two_launches(OpKind kind) {
-  return kind == mean || kind == add_scalar || kind == pad || kind == dropout ||
-         kind == dropout_backward || kind == floor_divide;
+  return kind == mean || kind == add_scalar || kind == pad || kind == floor_divide;
 }
 
 /// trainer/kernels/cuda/device/device.hpp: 4000 step counters a launch, 512 tensors a launch; each
@@ -38,6 +39,9 @@ std::int64_t cuda_adamw_launches(const Op& op) {
   const std::int64_t tensors = op.inputs / 5;
   return (tensors + 3999) / 4000 + (tensors + 511) / 512;
 }
+
+/// The same, copy_shards: 512 tensors a launch.
+std::int64_t shard_copy_launches(std::int64_t tensors) { return (tensors + 511) / 512; }
 
 /// LibTorch's multi-tensor kernels, 320 chunks of 65536 elements each.
 std::int64_t trainer_list_launches(const Program& p, const Op& op) {
@@ -61,6 +65,9 @@ std::int64_t trainer_launches(const Program& p, const Op& op) {
   if (op.kind == foreach && op.inputs == 0) return 0;  // AdamW counts its steps itself
   if (op.kind == foreach || op.kind == sgd_fused) return trainer_list_launches(p, op);
   if (op.kind == cat) return op.inputs;  // a copy each
+  if (op.kind == all_gather_copy_in || op.kind == reduce_scatter_copy_in)
+    return shard_copy_launches(op.inputs);
+  if (op.kind == all_gather_copy_out) return shard_copy_launches(op.outputs);
   if (two_launches(op.kind)) return 2;
   return row(op.kind).launches;
 }
@@ -109,7 +116,8 @@ std::vector<std::int64_t> sizes_of(const Program& p, std::span<const ValueId> va
 /// torch.optim.AdamW(fused=True): its step counters, then parameters, gradients and two moments.
 std::int64_t fused_adamw_launches(const Program& p, const Op& op) {
   const std::vector<std::int64_t> parameters = sizes_of(p, p.inputs(op), Role::parameter);
-  if (parameters.empty()) return 2;  // ZeRO's partition, which is one tensor
+  if (parameters.empty())  // ZeRO's masters of a partition, which are one tensor
+    return 1 + multi_tensor_launches({p.value(p.input(op, 0)).shape.numel()}, 4);
   return multi_tensor_launches(std::vector<std::int64_t>(parameters.size(), 1), 1) +
          multi_tensor_launches(parameters, 4);
 }
@@ -145,17 +153,19 @@ std::int64_t embedding_launches(const Program& p, const Op& op) {
   return p.value(p.input(op, 1)).shape.numel() <= unsorted ? 2 : 31;
 }
 
-/// Keys that one block of a sort holds, about: one kernel then does all.
+/// Keys that one block of a sort holds: one kernel then does all.
 constexpr std::int64_t sorted_by_block = 4096;
 
-/// The backward of indexing sorts its indices by as many bits as the rows need, eight a pass, each
-/// a kernel and a memset (index_put_with_sort_kernel, Indexing.cu): eight kernels and a memset
-/// beside; few by one kernel, of six.
+/// The backward of indexing sorts its indices by as many bits as the largest row's number has,
+/// eight a pass, each a kernel and a memset (index_put_with_sort_kernel, Indexing.cu): eight
+/// kernels and a memset beside; few indices by one kernel, of six: cub's DeviceRadixSort has 256
+/// threads of nine 64-bit keys for them (SingleTilePolicy).
 std::int64_t index_backward_launches(const Program& p, const Op& op) {
+  constexpr std::int64_t single_tile = 256 * 9;
+  if (p.value(p.input(op, 1)).shape.numel() <= single_tile) return 6;
   const std::int64_t rows = p.value(p.output(op, 0)).shape[0];
-  if (rows <= sorted_by_block / 2) return 6;
   std::int64_t passes = 1;
-  for (std::int64_t left = rows >> 8; left > 0; left >>= 8) ++passes;
+  for (std::int64_t left = (rows - 1) >> 8; left > 0; left >>= 8) ++passes;
   return 9 + 2 * passes;
 }
 
@@ -165,28 +175,26 @@ std::int64_t sort_launches(const Program& p, const Op& op) {
   return p.value(p.input(op, 0)).shape.numel() <= sorted_by_block ? 5 : 22;
 }
 
-/// aten/src/ATen/native/cuda/Reduce.cuh: where each of a block's threads that share an output would
-/// have 256 values of it or more, several blocks share it, and their semaphores are cleared first.
-bool shared_by_blocks(const Shape& in, const Shape& out, std::int64_t threads) {
-  return in.numel() / out.numel() >= threads * 256;
-}
-constexpr std::int64_t rows_of_block = 4;  ///< of a reduction over rows
+/// Of an H100, which decides for columns beyond a quarter of a million alone.
+constexpr std::int64_t sm_count = 132;
 
+/// Where several blocks share an output, their semaphores are cleared first.
 std::int64_t row_sum_launches(const Program& p, const Op& op) {
   const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
   if (attributes<Sum>(op).over != SumOver::broadcast || out.rank() == 0 || out.back() == 1)
     return 1;
-  return shared_by_blocks(in, out, rows_of_block) ? 2 : 1;
+  return shared_rows(out.numel(), in.numel() / out.numel(), sm_count).blocks > 1 ? 2 : 1;
 }
 
 /// The same for the largest of a tensor, or of its columns; max_all copies what is not contiguous.
 std::int64_t amax_launches(const Program& p, const Op& op) {
-  constexpr std::int64_t threads = 512;
   const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
   const std::int64_t copies = op.outputs > 1 ? 1 : 0;
   if (out.rank() > 0 && out.back() == 1) return 1;
-  const std::int64_t together = out.rank() == 0 ? threads : rows_of_block;
-  return 1 + copies + (shared_by_blocks(in, out, together) ? 1 : 0);
+  const std::int64_t blocks =
+      out.rank() == 0 ? blocks_of_whole(in.numel(), sm_count)
+                      : shared_rows(out.numel(), in.numel() / out.numel(), sm_count).blocks;
+  return 1 + copies + (blocks > 1 ? 1 : 0);
 }
 
 /// The right-hand side copied; a kernel a matrix, or two for lists of pointers and one for all.
@@ -205,14 +213,16 @@ std::int64_t scaled_product_launches(const Op& op) { return op.inputs > 4 ? 6 : 
 /// by log2, floor and exp2.
 std::int64_t scale_launches(const Op& op) { return attributes<Float8>(op).rowwise ? 8 : 5; }
 
-/// TensorIterator: a pointwise kernel indexes with 32 bits; larger operands are halved until they
-/// can be.
+/// TensorIterator: a pointwise kernel indexes with 32 bits, up to an operand's last element's first
+/// byte (can_use_32bit_indexing); larger operands are halved until they can be.
 std::int64_t pieces(const Program& p, const Op& op) {
-  std::int64_t largest = 0, count = 1;
-  for (ValueId v : p.inputs(op)) largest = std::max(largest, p.bytes(v));
-  for (ValueId v : p.outputs(op)) largest = std::max(largest, p.bytes(v));
-  for (; largest / count > std::numeric_limits<std::int32_t>::max(); count *= 2) {
-  }
+  std::int64_t count = 1;
+  const auto halve = [&](ValueId v) {
+    const std::int64_t bytes = p.bytes(v), element = size_of(p.value(v).dtype);
+    while (bytes / count - element >= std::numeric_limits<std::int32_t>::max()) count *= 2;
+  };
+  for (ValueId v : p.inputs(op)) halve(v);
+  for (ValueId v : p.outputs(op)) halve(v);
   return count;
 }
 
@@ -234,6 +244,7 @@ bool is_elementwise(OpKind kind) {
     case rsqrt:
     case OpKind::exp:
     case exp_of:
+    case log_sigmoid:
     case softplus:
     case softplus_backward:
     case silu:
@@ -269,8 +280,22 @@ bool cudnn_with_mask(const Op& op) {
   return attributes<Sdpa>(op).kernel == SdpaKernel::cudnn && op.inputs > operands;
 }
 
+/// Its seed and its offset are apart.
+bool cudnn_drops(const Program& p, const Op& op) {
+  constexpr std::size_t seed = 2;
+  return op.outputs > seed && p.value(p.output(op, seed)).shape == Shape{1};
+}
+
 bool shares_keys(const Program& p, const Op& op) {
   return p.value(p.input(op, 1)).shape[1] != p.value(p.input(op, 2)).shape[1];
+}
+
+/// Of the gradient and of the output, where flash attention is asked for by name.
+std::int64_t copies_before_flash(const Program& p, const Op& op) {
+  const Sdpa& sdpa = attributes<Sdpa>(op);
+  if (sdpa.kernel != SdpaKernel::flash || sdpa.documents > 0) return 0;
+  return (copied_for_flash(p.value(p.input(op, 0))) ? 1 : 0) +
+         (copied_for_flash(p.value(p.input(op, 4))) ? 1 : 0);
 }
 
 }  // namespace
@@ -299,8 +324,9 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return embedding_launches(program, op);
     case sum:
       return row_sum_launches(program, op);
-    case cat:  // Shape.cu: one kernel joins tensors of up to four dimensions
-      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs : 1;
+    case cat:  // Shape.cu: one kernel joins 128 tensors of up to four dimensions
+      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs
+                                                                  : (op.inputs + 127) / 128;
     case baddbmm:  // the bias is copied, and the product added to it
       return 2;
     case softmax_backward:  // its product by TensorIterator, then a kernel
@@ -310,7 +336,14 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       // copy
       if (attributes<Sdpa>(op).kernel == SdpaKernel::efficient)
         return program.value(program.input(op, 1)).dtype == DType::f32 ? 5 : 2;
-      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0);
+      return row(op.kind).launches + (shares_keys(program, op) || cudnn_with_mask(op) ? 2 : 0) +
+             copies_before_flash(program, op);
+    case sdpa:  // a kernel writes what cuDNN's dropout starts from
+      return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0);
+    case slice_backward:  // zeros, and the slice's gradient, if it has elements
+      return program.value(program.input(op, 0)).shape.numel() > 0 ? row(op.kind).launches : 1;
+    case broadcast:  // of what was joined, and a copy back to each
+      return op.inputs;
     case pad:  // by nothing, or by less than nothing: a copy; else a fill and a copy
       return program.value(program.input(op, 0)).shape.numel() <
                      program.value(program.output(op, 0)).shape.numel()

@@ -3,16 +3,29 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <vector>
 
+#include "ac_advisor/ir/scratch.hpp"
 #include "ac_advisor/ir/tiles.hpp"
 #include "attention_workspace.hpp"
 #include "derivatives.hpp"
+#include "flash_workspace.hpp"
+#include "shared_rows.hpp"
+#include "whole_units.hpp"
 
 namespace ac_advisor::ir {
 namespace {
 
 using enum OpKind;
 using C = CostClass;
+
+using Blocks = std::vector<std::int64_t>;
+
+std::int64_t together(const Blocks& blocks) {
+  std::int64_t sum = 0;
+  for (std::int64_t one : blocks) sum += allocated(one);
+  return sum;
+}
 
 /// Several tensors of fp32 at once, each rounded as CUDA's allocator does.
 std::int64_t scratch_of(std::initializer_list<std::int64_t> bytes) {
@@ -90,58 +103,49 @@ std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget
 // EmbeddingBackwardKernel.cu, v2.11): indices are sorted, each run of one index is cut into parts
 // of ten, and the parts' sums, in fp32, are added. At the end: sorted and original positions, three
 // figures a run, the parts' starts and sums, two counts.
-std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarget& target) {
+Blocks embedding_blocks(const Program& p, const Op& op, const WorkspaceTarget& target) {
   constexpr std::int64_t unsorted = 3072, rows_of_part = 10, index = 8;
   const std::int64_t indices = p.value(p.input(op, 1)).shape.numel();
-  if (!target.cuda || indices <= unsorted) return 0;
+  if (!target.cuda || indices <= unsorted) return {};
   const Shape weight = p.value(p.output(op, 0)).shape;
   const std::int64_t runs = std::min(indices, weight[0]), parts = indices / rows_of_part + runs;
-  return scratch_of({index * indices, index * indices, index * runs, index * runs, index * runs,
-                     index * parts, checked_mul(parts, 4 * weight.back()), index, index});
+  return {index * indices,
+          index * indices,
+          index * runs,
+          index * runs,
+          index * runs,
+          index * parts,
+          checked_mul(parts, 4 * weight.back()),
+          index,
+          index};
+}
+std::int64_t embedding_parts(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  return together(embedding_blocks(p, op, target));
 }
 
 // Fused optimizers write what they read, but for the gradients: parameter, gradient and two moments
 // are four reads and three writes; parameter and gradient two reads and one write.
 constexpr double adamw_traffic = 7.0 / 4.0, sgd_traffic = 3.0 / 2.0;
 
-// Threads of a block that reduces, and of a multiprocessor; values a thread from which several
-// blocks share an output, and that each then has at least (aten/src/ATen/native/cuda/Reduce.cuh,
-// v2.11: setReduceConfig).
-constexpr std::int64_t most_threads = 512, threads_of_sm = 2048, few = 16, many = 256;
-
-// A reduction over rows whose threads would take 256 values or more is shared by several blocks:
-// partial results of `element` bytes, of each thread that has an output, and a semaphore a column
+// Partial results of `element` bytes, of each thread that has an output, and a semaphore a column
 // of blocks (Reduce.cuh: global_memory_size).
-std::int64_t shared_rows(std::int64_t outputs, std::int64_t rows, std::int64_t element,
-                         const WorkspaceTarget& target) {
-  constexpr std::int64_t warp = 32;
-  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const auto power = [](std::int64_t n, std::int64_t most) {
-    std::int64_t below = 1;
-    while (2 * below <= std::min(n, most)) below *= 2;
-    return below;
-  };
-  const std::int64_t vector = outputs % 4 == 0 ? 4 : outputs % 2 == 0 ? 2 : 1;
-  const std::int64_t most = most_threads / vector, widest = power(outputs / vector, most);
-  const std::int64_t height = std::min(power(rows, most), most / std::min(widest, warp));
-  const std::int64_t width = std::min(widest, most / height);
-  if (rows < many && rows < few * height) return 0;
-  const std::int64_t values = up(rows, height), grid = up(outputs / vector, width);
-  const std::int64_t blocks = target.sm_count * (threads_of_sm / (width * height));
-  if (values < many || grid > blocks) return 0;
-  const std::int64_t shared =
-      std::max(std::min(up(blocks, grid), up(values, few)), up(values, many));
-  if (shared <= 1) return 0;
-  return scratch_of({checked_mul(element * outputs * shared, width * vector), 4 * grid});
+Blocks partial_results(std::int64_t outputs, std::int64_t rows, std::int64_t element,
+                       const WorkspaceTarget& target) {
+  const SharedRows shared = shared_rows(outputs, rows, target.sm_count);
+  if (shared.blocks <= 1) return {};
+  return {checked_mul(element * outputs * shared.blocks, shared.threads), 4 * shared.columns};
 }
 
 // Partial sums are in fp32.
-std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarget& target) {
+Blocks row_sum_blocks(const Program& p, const Op& op, const WorkspaceTarget& target) {
   const Shape in = p.value(p.input(op, 0)).shape, to = p.value(p.output(op, 0)).shape;
   if (!target.cuda || target.trainer || ir::attributes<Sum>(op).over != SumOver::broadcast ||
       to.rank() == 0 || to.back() == 1)
-    return 0;
-  return shared_rows(to.numel(), in.numel() / to.numel(), 4, target);
+    return {};
+  return partial_results(to.numel(), in.numel() / to.numel(), 4, target);
+}
+std::int64_t shared_row_sums(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  return together(row_sum_blocks(p, op, target));
 }
 
 // Partial maxima are of the operand's type: of all of it, or of its columns; rows are short.
@@ -150,13 +154,11 @@ std::int64_t shared_amax(const Program& p, const Op& op, const WorkspaceTarget& 
   if (!target.cuda) return 0;
   const std::int64_t element = size_of(p.value(p.input(op, 0)).dtype);
   if (to.rank() > 0)
-    return to.back() == 1 ? 0 : shared_rows(to.numel(), in.numel() / to.numel(), element, target);
-  const std::int64_t values = (in.numel() + most_threads - 1) / most_threads;
-  if (values < many) return 0;
-  const std::int64_t blocks = target.sm_count * (threads_of_sm / most_threads);
-  const std::int64_t shared =
-      std::max(std::min(blocks, (values + few - 1) / few), (values + many - 1) / many);
-  return scratch_of({element * shared, 4});
+    return to.back() == 1
+               ? 0
+               : together(partial_results(to.numel(), in.numel() / to.numel(), element, target));
+  const std::int64_t shared = blocks_of_whole(in.numel(), target.sm_count);
+  return shared <= 1 ? 0 : scratch_of({element * shared, 4});
 }
 
 // torchao's addmm_float8_unwrapped: both scales' reciprocals; a product that rows' and columns'
@@ -369,6 +371,9 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
   {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
   {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
+  {log_sigmoid, "log_sigmoid_forward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {cp_all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
+  {ring_attention, "ring_attention", derive::ring_attention, C::none, 0, 0, 0, 0, 0, nullptr, RingAttention{}},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on
@@ -458,6 +463,16 @@ double traffic_bytes(const Program& program, const Op& op) {
     bytes += r.cost == CostClass::embedding ? std::min(size, written) : size;
   }
   return bytes * r.traffic;
+}
+
+std::vector<std::int64_t> scratch_blocks(const Program& program, const Op& op,
+                                         const WorkspaceTarget& target) {
+  if (op.kind == sum) return row_sum_blocks(program, op, target);
+  if (op.kind == embedding_backward) return embedding_blocks(program, op, target);
+  const bool flash = target.cuda && op.kind == sdpa_backward && runs_flash_attention(op, target);
+  if (flash) return flash_backward_blocks(program, op, target);
+  const std::int64_t bytes = workspace_bytes(program, op, target);
+  return bytes > 0 ? std::vector{bytes} : std::vector<std::int64_t>();
 }
 
 std::int64_t workspace_bytes(const Program& program, const Op& op, const WorkspaceTarget& target) {

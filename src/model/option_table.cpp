@@ -76,6 +76,10 @@ constexpr Requirement has_buckets = {
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
+constexpr Requirement splits_sequences = {
+    [](const StepConfig& c) { return c.layout.cp > 1 && !c.megatron(); },
+    [](const StepConfig& c) { return std::string(c.megatron() ? "--transformer-impl" : "--cp 1"); },
+    "it is about sequences that ranks share by PyTorch's ring attention", "give --cp N"};
 constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp > 1; },
                                     [](const StepConfig&) { return std::string("--pp 1"); },
                                     "it is about a model in stages", "give --pp N"};
@@ -201,13 +205,25 @@ constexpr OptionRow table[] = {
                  parallelism},
                 "--no-loss-parallel")),
             splits_layers),
-    needing(newer(whole<&S::layout, &Layout::cp>(
-                {"--cp", "cp", "N",
-                 "ranks that share each sequence: context parallelism, keys and values going round "
-                 "a ring as in Transformer Engine; --seq counts the whole sequence (1)",
+    newer(whole<&S::layout, &Layout::cp>(
+        {"--cp", "cp", "N",
+         "ranks that share each sequence: context parallelism by PyTorch's ring attention, as in "
+         "TorchTitan, or by Transformer Engine's; --seq counts the whole sequence (1)",
+         parallelism},
+        1, most_ranks)),
+    needing(newer(choice<&S::layout, &Layout::cp_method, cp_methods>(
+                {"--cp-method", "cp_method", "NAME",
+                 "with --cp: keys and values reach the other ranks by one allgather, or from rank "
+                 "to rank by alltoall (allgather)",
+                 parallelism})),
+            splits_sequences),
+    needing(newer(mode<apply_cp_rank, cp_rank_text>(
+                {"--cp-rank", "cp_rank", "R",
+                 "with --cp: the rank of a sequence whose step is shown, or usual: the last but "
+                 "one, which holds the most of a long one (usual)",
                  parallelism},
-                1, most_ranks)),
-            of_megatron_core),
+                cp_rank_words, "^(usual|[0-9]+)$")),
+            splits_sequences),
     needing(newer(whole<&S::layout, &Layout::ep>(
                 {"--ep", "ep", "N",
                  "ranks that share each layer's experts: expert parallelism, tokens going to the "
@@ -252,10 +268,11 @@ constexpr OptionRow table[] = {
         most_threads)),
     mode<apply_shard, shard_option>(
         {"--shard", "shard", "MODE",
-         "none, ddp, zero1, zero2, fsdp2 or hsdp:N (N ranks a shard group); several ranks: fsdp2 "
+         "none, ddp, zero1, zero2, zero3, fsdp1, fsdp2 or hsdp:N (N ranks a "
+         "shard group); several ranks: fsdp2 "
          "or the preset's (none)",
          parallelism},
-        shard_words, "^(none|ddp|zero1|zero2|fsdp2|hsdp:[0-9]+)$"),
+        shard_words, "^(none|ddp|zero1|zero2|zero3|fsdp1|fsdp2|hsdp:[0-9]+)$"),
     needing(newer(mode<apply_compression, compression_option>(
                 {"--grad-compression", "grad_compression", "HOW",
                  "with ddp, what is sent of a bucket of gradients: bf16, fp16, topk:RATIO (the "
@@ -343,7 +360,8 @@ constexpr OptionRow table[] = {
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
          "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
-         "the optimizer on the host; optimizer is refused so far (none)",
+         "the optimizer on the host; optimizer: torchao's CPUOffloadOptimizer, whose states and "
+         "step are the host's; gradients: the same with offload_gradients=True (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",
@@ -358,6 +376,12 @@ constexpr OptionRow table[] = {
          "transformers.Trainer has them",
          memory},
         "--no-fp32-embedding-states")),
+    newer(flag<&S::optimizer, &OptimizerChoice::master_weights>(
+        {"--master-weights", "master_weights", "",
+         "adamw keeps fp32 copies of parameters in 16 bits, and fp32 moments: Transformer Engine's "
+         "FusedAdam(master_weights=True)",
+         memory},
+        "--no-master-weights")),
     newer(flag<&S::optimizer, &OptimizerChoice::in_backward>(
         {"--optimizer-in-backward", "optimizer_in_backward", "",
          "each parameter is updated as soon as its gradient is there, which is dropped then",
@@ -428,7 +452,8 @@ constexpr OptionRow table[] = {
          precision}),
     choice<&S::precision, &Precision::compute_dtype, dtypes>(
         {"--compute-dtype", "compute_dtype", "TYPE",
-         "bf16, fp16 or fp32: of the computation (the parameters'; bf16 under fsdp2)", precision}),
+         "bf16, fp16 or fp32: of the computation (the parameters'; bf16 under fsdp1 and 2)",
+         precision}),
     choice<&S::precision, &Precision::reduce_dtype, dtypes>(
         {"--reduce-dtype", "reduce_dtype", "TYPE",
          "bf16, fp16 or fp32: gradients between ranks (the computation's)", precision}),

@@ -23,15 +23,17 @@ constexpr Whole factors_rank{"RANK", 1, 4096, "powersgd:"};
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
 constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
+constexpr Whole ranks_of_sequence{"R", 0, (1 << 20) - 1};
 
 constexpr Choice<PipelineSchedule> pp_schedules[] = {
     {"1f1b", PipelineSchedule::one_f_one_b},
     {"gpipe", PipelineSchedule::gpipe},
     {"interleaved", PipelineSchedule::interleaved}};
 
-constexpr Choice<Sharding> shards[] = {
-    {"none", Sharding::none},   {"ddp", Sharding::ddp},     {"zero1", Sharding::zero1},
-    {"zero2", Sharding::zero2}, {"fsdp2", Sharding::fsdp2}, {"zero3", Sharding::fsdp2, false}};
+constexpr Choice<Sharding> shards[] = {{"none", Sharding::none},   {"ddp", Sharding::ddp},
+                                       {"zero1", Sharding::zero1}, {"zero2", Sharding::zero2},
+                                       {"fsdp1", Sharding::fsdp1}, {"fsdp2", Sharding::fsdp2},
+                                       {"zero3", Sharding::zero3}};
 
 constexpr Choice<Compression> plain_compressions[] = {
     {"none", Compression::none}, {"bf16", Compression::bf16}, {"fp16", Compression::fp16}};
@@ -276,6 +278,17 @@ void apply_pp_layers(const Given& given, StepConfig& config) {
     rest.remove_prefix(std::min(one.size() + 1, rest.size()));
   }
   config.layout.pp_layers = std::move(layers);
+}
+
+void apply_cp_rank(const Given& given, StepConfig& config) {
+  config.layout.cp_rank = given.value == "usual"
+                              ? Layout::usual_rank
+                              : parse_whole(given, given.value, ranks_of_sequence);
+}
+
+std::string cp_rank_text(const StepConfig& config) {
+  const std::int64_t rank = config.layout.cp_rank;
+  return rank == Layout::usual_rank ? "usual" : std::to_string(rank);
 }
 
 void apply_pp_rank(const Given& given, StepConfig& config) {

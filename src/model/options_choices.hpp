@@ -29,7 +29,8 @@ inline constexpr Choice<CudaGraph> cuda_graphs[] = {
 inline constexpr Choice<Offload> offloads[] = {{"none", Offload::none},
                                                {"activations", Offload::activations},
                                                {"parameters", Offload::parameters},
-                                               {"optimizer", Offload::optimizer}};
+                                               {"optimizer", Offload::optimizer},
+                                               {"gradients", Offload::gradients}};
 inline constexpr Choice<Fp8Recipe> fp8_recipes[] = {{"none", Fp8Recipe::none},
                                                     {"tensorwise", Fp8Recipe::tensorwise},
                                                     {"rowwise", Fp8Recipe::rowwise},
@@ -55,6 +56,9 @@ inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::
                                                          {"int8", Quantization::int8}};
 inline constexpr Choice<InputGrads> input_grads[] = {
     {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
+inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_gather},
+                                                  {"alltoall", CpMethod::all_to_all}};
+
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
                                                   {"torchtitan", FsdpUnit::torchtitan}};
@@ -87,14 +91,15 @@ inline constexpr Choice<Runtime> runtimes[] = {{"pytorch", Runtime::pytorch},
 inline constexpr std::string_view ac_mode_words[] = {"none",      "full",        "selective",
                                                      "attention", "grouped:K",   "every:K",
                                                      "sqrt",      "budget:SIZE", "memory-budget:F"};
-inline constexpr std::string_view shard_words[] = {"none",  "ddp",    "zero1", "zero2",
-                                                   "fsdp2", "hsdp:N", "zero3"};
+inline constexpr std::string_view shard_words[] = {"none",  "ddp",   "zero1", "zero2",
+                                                   "zero3", "fsdp2", "fsdp1", "hsdp:N"};
 inline constexpr std::string_view loss_words[] = {
     "ce", "ce-no-upcast", "ce-compiled", "lc-ce", "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
 inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
 inline constexpr std::string_view compression_words[] = {"none", "bf16", "fp16", "topk:RATIO",
                                                          "powersgd:RANK"};
+inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
 /// These change several fields at once.
@@ -107,6 +112,8 @@ void apply_pp_schedule(const Given& given, StepConfig& config);
 void apply_autocast(const Given& given, StepConfig& config);
 /// "6,6,5": blocks of each stage.
 void apply_pp_layers(const Given& given, StepConfig& config);
+void apply_cp_rank(const Given& given, StepConfig& config);
+[[nodiscard]] std::string cp_rank_text(const StepConfig& config);
 void apply_pp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string pp_rank_text(const StepConfig& config);
 /// "q_proj,v_proj" or "all-linear".

@@ -32,8 +32,9 @@ std::optional<OptionList> options_of(const StepConfig& config) {
   for (const OptionRow& row : option_table()) {
     const bool always = row.key == "batch" || row.key == "seq";
     const bool sharded = wanted.layout.world > 1 && (row.key == "world" || row.key == "shard");
-    const bool split =
-        (wanted.layout.tp > 1 && row.key == "tp") || (wanted.layout.pp > 1 && row.key == "pp");
+    const bool split = (wanted.layout.tp > 1 && row.key == "tp") ||
+                       (wanted.layout.cp > 1 && row.key == "cp") ||
+                       (wanted.layout.pp > 1 && row.key == "pp");
     if (always || sharded || split || (row.key == "framework" && !row.is_default(wanted)))
       add(row, wanted, list);
   }

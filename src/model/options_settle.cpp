@@ -80,7 +80,7 @@ void settle_sharding(StepConfig& c, const Choices& hand) {
     if (c.layout.replica_ranks() > 1)
       throw UserError(shard_text(c) + " " + world_text(c) +
                       ": none is one rank alone; use --world 1, or --shard ddp, zero1, zero2, "
-                      "fsdp2 or hsdp:N");
+                      "zero3, fsdp1, fsdp2 or hsdp:N");
     return;
   }
   if (!hand.has("--world"))
@@ -166,10 +166,11 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
 /// param_dtype is that of the gathered parameters and so of the computation; reduce_dtype, when
-/// None, is the compute dtype. Without FSDP2 (and without autocast) parameters compute in their own
+/// None, is the compute dtype. FSDP1's MixedPrecision says the same (_init_param_reduce_dtypes).
+/// Without FSDP (and without autocast) parameters compute in their own
 /// dtype.
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
-  // A preset's autocast is for what is not sharded: FSDP2 has its own mixed precision.
+  // A preset's autocast is for what is not sharded: FSDP has its own mixed precision.
   const bool in_fp32 = hand.has("--compute-dtype") && c.precision.compute_dtype == DType::f32;
   if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) c.precision.autocast = false;
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
@@ -179,7 +180,7 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
           c.precision.compute_dtype == DType::f16 ? DType::f16 : DType::bf16;
     else if (is_half(c.precision.param_dtype))
       c.precision.compute_dtype = c.precision.param_dtype;
-    else if (!c.layout.gathers())
+    else if (!c.layout.fsdp())
       c.precision.compute_dtype = c.precision.param_dtype;
     else if (!preset.has("--compute-dtype"))
       c.precision.compute_dtype = DType::bf16;
@@ -193,7 +194,7 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
     return;
   }
   const bool as_preset =
-      c.layout.gathers() || c.precision.param_dtype == preset.config.precision.param_dtype;
+      c.layout.fsdp() || c.precision.param_dtype == preset.config.precision.param_dtype;
   const bool own_policy = preset.has("--reduce-dtype") && preset.config.precision.reduce_dtype !=
                                                               preset.config.precision.compute_dtype;
   if (!own_policy || !as_preset || c.layout.shard == Sharding::none)
@@ -220,10 +221,10 @@ void settle_compiled_loss(StepConfig& c, const Choices& hand) {
 
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
-  if (c.layout.no_sync && c.layout.shard == Sharding::zero2)
-    throw UserError(
-        "--no-sync --shard zero2: DeepSpeed has no no_sync where gradients are "
-        "partitioned; use --shard zero1, or drop --no-sync");
+  if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
+    throw UserError("--no-sync --shard " + shard_option(c) +
+                    ": DeepSpeed has no no_sync where gradients are "
+                    "partitioned; use --shard zero1, or drop --no-sync");
 }
 
 }  // namespace

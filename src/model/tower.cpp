@@ -53,19 +53,19 @@ void add_layer_norm(TensorGroup& group, std::int64_t width) {
 // gate.
 TensorGroup encoder_layers(const Sizes& s) {
   TensorGroup layer{s.layers, {}};
-  add_layer_norm(layer, s.hidden);
   for (int i = 0; i < 4; ++i) add_linear(layer, s.hidden, s.hidden, true);
   add_layer_norm(layer, s.hidden);
   add_linear(layer, s.hidden, s.intermediate, true);
   add_linear(layer, s.intermediate, s.hidden, true);
+  add_layer_norm(layer, s.hidden);
   return layer;
 }
 
 std::int64_t patches(const Sizes& s) { return (s.image / s.patch) * (s.image / s.patch); }
 
 Groups siglip(const Sizes& s, bool pooling_head) {
-  TensorGroup rest{1, {{s.hidden, s.channels, s.patch, s.patch}, {s.hidden}}};
-  rest.shapes.push_back({patches(s), s.hidden});
+  TensorGroup first{1, {{s.hidden, s.channels, s.patch, s.patch}, {s.hidden}}}, rest{1, {}};
+  first.shapes.push_back({patches(s), s.hidden});
   add_layer_norm(rest, s.hidden);
   if (pooling_head) {  // SiglipMultiheadAttentionPoolingHead
     rest.shapes.push_back({1, 1, s.hidden});
@@ -75,15 +75,15 @@ Groups siglip(const Sizes& s, bool pooling_head) {
     add_linear(rest, s.hidden, s.intermediate, true);
     add_linear(rest, s.intermediate, s.hidden, true);
   }
-  return {rest, encoder_layers(s)};
+  return {first, encoder_layers(s), rest};
 }
 
 Groups clip(const Sizes& s) {
-  TensorGroup rest{1, {{s.hidden}, {s.hidden, s.channels, s.patch, s.patch}}};
-  rest.shapes.push_back({patches(s) + 1, s.hidden});
+  TensorGroup first{1, {{s.hidden}, {s.hidden, s.channels, s.patch, s.patch}}}, rest{1, {}};
+  first.shapes.push_back({patches(s) + 1, s.hidden});
+  add_layer_norm(first, s.hidden);
   add_layer_norm(rest, s.hidden);
-  add_layer_norm(rest, s.hidden);
-  return {rest, encoder_layers(s)};
+  return {first, encoder_layers(s), rest};
 }
 
 Groups pixtral(const Sizes& s) {
@@ -99,7 +99,8 @@ Groups pixtral(const Sizes& s) {
 // Qwen2_5_VisionTransformerPretrainedModel: RMSNorms, a gated MLP with biases, a merger.
 Groups qwen2_5_vision(const Sizes& s) {
   const std::int64_t merged = s.hidden * s.merge * s.merge;
-  TensorGroup rest{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}, {s.hidden}}};
+  const TensorGroup first{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}}};
+  TensorGroup rest{1, {{s.hidden}}};
   add_linear(rest, merged, merged, true);
   add_linear(rest, merged, s.out, true);
   TensorGroup layer{s.layers, {{s.hidden}, {s.hidden}}};
@@ -108,15 +109,16 @@ Groups qwen2_5_vision(const Sizes& s) {
   add_linear(layer, s.hidden, s.intermediate, true);
   add_linear(layer, s.hidden, s.intermediate, true);
   add_linear(layer, s.intermediate, s.hidden, true);
-  return {rest, layer};
+  return {first, layer, rest};
 }
 
 // Qwen3VLVisionModel: LayerNorms, an MLP without a gate, learned positions, a merger and further
 // ones whose norm is over the merged patches.
 Groups qwen3_vision(const Sizes& s) {
   const std::int64_t merged = s.hidden * s.merge * s.merge;
-  TensorGroup rest{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}, {s.hidden}}};
-  rest.shapes.push_back({s.positions, s.hidden});
+  TensorGroup first{1, {{s.hidden, s.channels, s.frames, s.patch, s.patch}, {s.hidden}}},
+      rest{1, {}};
+  first.shapes.push_back({s.positions, s.hidden});
   const auto merger = [&](TensorGroup& group, std::int64_t normed) {
     add_layer_norm(group, normed);
     add_linear(group, merged, merged, true);
@@ -132,19 +134,19 @@ Groups qwen3_vision(const Sizes& s) {
   add_linear(layer, s.intermediate, s.hidden, true);
   TensorGroup taps{s.taps, {}};
   merger(taps, merged);
-  return {rest, layer, taps};
+  return {first, layer, rest, taps};
 }
 
 // Llama4VisionModel: CLIP's layers; patches are a linear layer's, the class token comes last, and
 // an adapter reads four patches as one.
 Groups llama4_vision(const Sizes& s) {
-  TensorGroup rest{1, {{s.hidden}, {patches(s) + 1, s.hidden}}};
-  add_linear(rest, s.channels * s.patch * s.patch, s.hidden, false);
-  add_layer_norm(rest, s.hidden);
-  add_layer_norm(rest, s.hidden);
+  TensorGroup first{1, {{s.hidden}, {patches(s) + 1, s.hidden}}}, rest{1, {}};
+  add_linear(first, s.channels * s.patch * s.patch, s.hidden, false);
+  add_layer_norm(first, s.hidden);
+  add_layer_norm(first, s.hidden);
   add_linear(rest, s.intermediate, s.adapter_in, false);
   add_linear(rest, s.adapter_out, s.adapter_out, false);
-  return {rest, encoder_layers(s)};
+  return {first, encoder_layers(s), rest};
 }
 
 TensorGroup llama4_projector(const Sizes& s, const Projection& p) {

@@ -18,8 +18,13 @@ using ir::ValueId;
 
 class Backward {
  public:
-  Backward(StepProgram& step, bool under_dispatch_mode)
-      : s_(step), p_(step.program), under_dispatch_mode_(under_dispatch_mode) {}
+  /// `linear_in_python`: a linear layer's gradient is a product of its function's own, no view
+  /// (DeepSpeed's ZeRO 3, zero/linear.py).
+  Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python)
+      : s_(step),
+        p_(step.program),
+        under_dispatch_mode_(under_dispatch_mode),
+        linear_in_python_(linear_in_python) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -147,13 +152,15 @@ class Backward {
       const bool in_parts = maker != no_id && p_.op(maker).kind == OpKind::embedding_backward &&
                             p_.value(whole).shape.numel() > p_.value(g).shape.numel();
       if (in_parts) g = own_part(from, g);
-      g = add(from, old, g, p_.value(root).distributed, reached_by_view(root));
+      // What reaches one view twice meets at that view's own node.
+      const bool same_view = reached_through(root) == input;
+      g = add(from, old, g, p_.value(root).distributed, reached_by_view(root) && !same_view);
       if (in_parts) hold(whole);
       pending_[static_cast<std::size_t>(root)] = g;
-      set_reached_by_view(root, false);
+      if (!same_view) set_reached_through(root, no_id);
     } else {
       set_pending(root, g);
-      set_reached_by_view(root, p_.value(input).base != no_id);
+      set_reached_through(root, p_.value(input).base != no_id ? input : no_id);
     }
     if (index != no_id) store(s_.parameters[static_cast<std::size_t>(index)], root);
   }
@@ -166,18 +173,20 @@ class Backward {
       return ir::attributes<ir::QuantizedProduct>(p_.op(from)).inner == 0;
     const bool rows = kind == OpKind::mm && p_.value(input).shape.rank() == 2 &&
                       input == p_.input(p_.op(from), 0);  // which are flat already
-    return (kind == OpKind::mm && !rows) || kind == OpKind::addmm ||
+    return (kind == OpKind::mm && !rows && !linear_in_python_) || kind == OpKind::addmm ||
            kind == OpKind::float8_linear || p_.value(g).base != no_id;
   }
   /// Whether what first reached a value is a view of a gradient, which others may have as it is.
-  [[nodiscard]] bool reached_by_view(ValueId root) const {
+  [[nodiscard]] bool reached_by_view(ValueId root) const { return reached_through(root) != no_id; }
+  /// That view; no_id: none.
+  [[nodiscard]] ValueId reached_through(ValueId root) const {
     const auto i = static_cast<std::size_t>(root);
-    return i < reached_by_view_.size() && reached_by_view_[i];
+    return i < reached_through_.size() ? reached_through_[i] : no_id;
   }
-  void set_reached_by_view(ValueId root, bool view) {
+  void set_reached_through(ValueId root, ValueId view) {
     const auto i = static_cast<std::size_t>(root);
-    if (reached_by_view_.size() <= i) reached_by_view_.resize(p_.values.size() + 256, false);
-    reached_by_view_[i] = view;
+    if (reached_through_.size() <= i) reached_through_.resize(p_.values.size() + 256, no_id);
+    reached_through_[i] = view;
   }
   /// The gradient as a view of itself.
   ValueId seen_as(ValueId g, ValueId like) {
@@ -275,21 +284,22 @@ class Backward {
 
   StepProgram& s_;
   ir::Program& p_;
-  bool under_dispatch_mode_;
+  bool under_dispatch_mode_, linear_in_python_;
   std::int32_t group_ = 0;
   ValueId seed_ = no_id;
   std::vector<ValueId> pending_;
   std::vector<std::int32_t> parameter_of_;
   std::vector<std::int32_t> holders_;
   std::vector<bool> viewed_;
-  std::vector<bool> reached_by_view_;  ///< of values, by their root
-  std::vector<ValueId> given_;         ///< by the node that is visited, an input's gradient each
+  std::vector<ValueId> reached_through_;  ///< of values, by their root
+  std::vector<ValueId> given_;            ///< by the node that is visited, an input's gradient each
 };
 
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Backward(step, config.runtime.under_dispatch_mode).run(step.micro_begin.back());
+  Backward(step, config.runtime.under_dispatch_mode, config.layout.zero3())
+      .run(step.micro_begin.back());
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ac_advisor/passes/pass.hpp"
-#include "optimizer_ops.hpp"
+#include "passes/optimizer/ops.hpp"
 
 namespace ac_advisor::passes {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
-#include "fsdp2_buffers.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -18,16 +18,15 @@ bool always(const StepConfig&) { return true; }
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   if (!spec.tower || config.run.images > 0) return;
   const std::int64_t ranks = config.layout.gathers() ? fsdp_shards(config) : 1;
-  for (const model::TensorGroup& group : spec.tower->groups) {
-    for (const std::vector<std::int64_t>& shape : group.shapes) {
-      std::int64_t numel = (shape.front() + ranks - 1) / ranks;  // fully_shard pads dim 0
-      for (std::size_t i = 1; i < shape.size(); ++i) numel *= shape[i];
-      for (std::int64_t n = 0; n < group.times; ++n)
-        step.resident.push_back(step.program.make({numel}, config.precision.param_dtype,
-                                                  ir::Role::parameter,
-                                                  {-1, ir::Module::vision_tower}));
-    }
-  }
+  const auto make = [&](const std::vector<std::int64_t>& shape) {
+    std::int64_t numel = (shape.front() + ranks - 1) / ranks;  // fully_shard pads dim 0
+    for (std::size_t i = 1; i < shape.size(); ++i) numel *= shape[i];
+    step.resident.push_back(step.program.make({numel}, config.precision.param_dtype,
+                                              ir::Role::parameter, {-1, ir::Module::vision_tower}));
+  };
+  for (const model::TensorGroup& group : spec.tower->groups)
+    for (std::int64_t n = 0; n < group.times; ++n)
+      for (const std::vector<std::int64_t>& shape : group.shapes) make(shape);
 }
 
 bool with_images(const StepConfig& c) { return c.run.images > 0; }

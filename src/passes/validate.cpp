@@ -6,8 +6,8 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    cuda_graph_exclusions, delta_exclusions, float8_exclusions, packing_exclusions,
-    position_exclusions, trainer_exclusions;
+    context_exclusions, cuda_graph_exclusions, delta_exclusions, float8_exclusions,
+    fsdp1_exclusions, packing_exclusions, position_exclusions, trainer_exclusions, zero3_exclusions;
 
 namespace {
 
@@ -22,15 +22,18 @@ Of asked_of(const Pass& pass) {
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
+    all.push_back(fsdp1_exclusions);
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(delta_exclusions);
     all.push_back(adapter_exclusions);
     all.push_back(packing_exclusions);
+    all.push_back(context_exclusions);
     all.push_back(position_exclusions);
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);
+    all.push_back(zero3_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
     return all;

@@ -72,6 +72,7 @@ Json memory_json(const Memory& m) {
   for (const RankMemory& rank : m.ranks) {
     Json& written = out["ranks"].emplace_back();
     visit_rank(rank, Writing{written});
+    if (rank.cp_rank > 0) written["cp_rank"] = rank.cp_rank;
     if (rank.peak_reserved) written["peak_reserved_bytes"] = *rank.peak_reserved;
   }
   out["largest"] = Json::array();
@@ -99,6 +100,7 @@ void read_memory(const Reader& r, Memory& m) {
     for (const Reader& rank : r.at("ranks").list()) {
       RankMemory& read = m.ranks.emplace_back();
       visit_rank(read, Reading{rank});
+      if (rank.has("cp_rank")) rank.at("cp_rank") >> read.cp_rank;
       if (rank.has("peak_reserved_bytes"))
         rank.at("peak_reserved_bytes") >> read.peak_reserved.emplace();
     }

@@ -11,6 +11,7 @@
 #include "host_copies.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
+#include "rate_limiter.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -180,6 +181,8 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
   std::optional<ShardCopies> shards;
+  RateLimiter limiter;
+  std::optional<OptimizerCopies> optimizer;
   StepTime time;
   Clocks t;
   if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
@@ -192,8 +195,11 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   std::size_t next = 0;
   for (std::size_t i = 0; i < p.ops.size(); ++i) {
     const ir::Op& op = p.ops[i];
-    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i; ++next)
+    for (; next < stretches.size() && static_cast<std::size_t>(stretches[next].begin) == i;
+         ++next) {
       weight = static_cast<double>(stretches[next].runs);
+      if (optimizer) optimizer->begin_micro_batch();
+    }
     if (op.phase == Phase::optimizer) weight = 1.0;
     const ir::OpRow& row = ir::row(op.kind);
     const double before = t.compute;
@@ -220,6 +226,14 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       if (op.kind == OpKind::copy_to_host && next > 1) t.host = std::max(t.host, shards->left());
       continue;
     }
+    if (is_optimizer_copy(op)) {
+      if (!optimizer) optimizer.emplace(p, device);
+      if (op.kind == OpKind::copy_from_host)
+        optimizer->from_host(op, t.host);
+      else
+        optimizer->to_host(op, t.host, t.compute);
+      continue;
+    }
     if (op.kind == OpKind::copy_to_host) {
       if (!copies) copies.emplace(p, device);
       copies->to_host(op, t.host, t.compute);
@@ -230,12 +244,15 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
           copies->from_host(op, t.host);
       continue;
     }
+    if (optimizer && op.kind == OpKind::hold && op.phase == Phase::optimizer)
+      wait = std::max(wait, optimizer->end());
     if (copies && op.kind == OpKind::hold) wait = std::max(wait, copies->freed(op));
     if (collective) {
       // An all-gather reads what the optimizer left: it waits for no kernel, but for the copy of
       // the one before it (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, unshard). The
       // others read what the compute stream has just made.
       const bool early = op.kind == OpKind::all_gather && op.phase != Phase::optimizer;
+      if (early && of_flat_parameter(p, op)) t.host = limiter.gather(t.host);
       double begin = std::max({t.host, t.communication, early ? t.gathered : t.compute});
       if (shards) begin = std::max(begin, early ? shards->arrived() : shards->left());
       t.communication = begin + cost.device.alone;
@@ -249,8 +266,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       const bool exchanged = op.kind == OpKind::ring_exchange;  // what is sent may be read
       for (ir::ValueId v : p.inputs(op))
         if (!exchanged) ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
-      if (exchanged || is_tensor_parallel(op.kind) ||
-          is_expert_parallel(op.kind))  // the next op reads what it made
+      if (exchanged || makes_new_tensors(op.kind))  // an op that reads what it made waits
         for (ir::ValueId v : p.outputs(op))
           ready[static_cast<std::size_t>(p.storage_of(v))] = t.communication;
       continue;
@@ -271,8 +287,11 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.beside += cost.device.beside;
     }
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
-    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0)
+    if (const double seconds = host_optimizer_seconds(p, op); seconds > 0) {
+      if (optimizer) t.host = std::max(t.host, optimizer->next_gradient());
       t.host = t.compute = std::max(t.compute, t.host) + seconds;
+    }
+    if (op.kind == OpKind::hold && of_flat_parameter(p, op)) limiter.free(t.compute);
     if (op.kind == OpKind::all_gather_copy_out) {
       t.gathered = t.compute;
       t.since = {};

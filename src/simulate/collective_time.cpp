@@ -31,6 +31,9 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
     return {2, node < run.world ? 1 : 2};
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
+  // Those that share a sequence are tp ranks apart.
+  if (op.kind == OpKind::cp_all_gather)
+    return {run.cp, std::clamp<std::int64_t>(node / run.tp, 1, run.cp)};
   if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};
   if (run.tp > 1) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
   if (op.kind != OpKind::all_reduce || shards == run.world) return {shards, std::min(shards, node)};
@@ -44,6 +47,10 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
 bool is_tensor_parallel(OpKind kind) {
   return kind == OpKind::tp_all_gather || kind == OpKind::tp_reduce_scatter ||
          kind == OpKind::tp_all_reduce;
+}
+
+bool makes_new_tensors(OpKind kind) {
+  return is_tensor_parallel(kind) || is_expert_parallel(kind) || kind == OpKind::cp_all_gather;
 }
 
 bool is_expert_parallel(OpKind kind) {
@@ -64,8 +71,7 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   if (op.kind == OpKind::ring_exchange)
     return send_seconds(bytes, run.tp * run.cp > d.ranks_of_node(run.node_size), d, run);
   const Group group = group_of(op, d, run);
-  if (is_tensor_parallel(op.kind) ||
-      is_expert_parallel(op.kind))  // of an all-gather, what it makes
+  if (makes_new_tensors(op.kind))  // of an all-gather, what it makes
     for (ir::ValueId v : p.outputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
   const bool reduce = is_all_reduce(op.kind);
   const double passes = reduce ? 2.0 : 1.0, ranks = static_cast<double>(group.ranks),

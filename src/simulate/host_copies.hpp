@@ -91,6 +91,47 @@ class ShardCopies {
   double arrived_ = 0, left_ = 0;
 };
 
+/// torchao's CPUOffloadOptimizer (torchao/optim/cpu_offload.py, 0.18): copies in both directions on
+/// one stream; the host steps a parameter when its gradient is there.
+class OptimizerCopies {
+ public:
+  OptimizerCopies(const ir::Program& p, const Device& d)
+      : p_(p), bandwidth_(d.host_bandwidth * d.host_copy_bandwidth) {}
+
+  void begin_micro_batch() {
+    arrived_.clear();
+    stepped_ = 0;
+  }
+  /// After what the compute stream has been given.
+  void to_host(const ir::Op& op, double issued, double compute) {
+    end_ = std::max({issued, end_, compute}) + seconds(op);
+    arrived_.push_back(end_);
+  }
+  /// When the next parameter can be stepped: in the order in which their gradients were copied.
+  [[nodiscard]] double next_gradient() {
+    return stepped_ < arrived_.size() ? arrived_[stepped_++] : 0.0;
+  }
+  void from_host(const ir::Op& op, double issued) { end_ = std::max(issued, end_) + seconds(op); }
+  /// Of the last copy.
+  [[nodiscard]] double end() const { return end_; }
+
+ private:
+  [[nodiscard]] double seconds(const ir::Op& op) const {
+    return static_cast<double>(p_.bytes(p_.input(op, 0))) / bandwidth_;
+  }
+
+  const ir::Program& p_;
+  double bandwidth_;
+  double end_ = 0;
+  std::vector<double> arrived_;  ///< of this micro-batch's gradients
+  std::size_t stepped_ = 0;
+};
+
+[[nodiscard]] inline bool is_optimizer_copy(const ir::Op& op) {
+  return op.module.leaf == ir::Module::optimizer &&
+         (op.kind == ir::OpKind::copy_from_host || op.kind == ir::OpKind::copy_to_host);
+}
+
 [[nodiscard]] inline bool is_shard_copy(const ir::Op& op) {
   return op.module.leaf == ir::Module::fsdp &&
          (op.kind == ir::OpKind::copy_from_host || op.kind == ir::OpKind::copy_to_host);

@@ -43,6 +43,7 @@ bool iterates(OpKind kind) {
     case OpKind::pow:
     case OpKind::exp:
     case OpKind::exp_of:
+    case OpKind::log_sigmoid:
     case OpKind::cat:
     case OpKind::silu:
     case OpKind::gelu_tanh:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/ir/scratch.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 namespace ac_advisor::simulate {
@@ -14,12 +15,17 @@ namespace {
 /// The stream that such an op's outputs are allocated on, where it is not their storage's: FSDP2's
 /// reductions, and TRL's s1, on which --offload activations brings tensors back. (Shards come back
 /// on the stream of all-gather's copy-in, which is their storage's.)
-std::optional<int> output_stream(const ir::Op& op) {
+std::optional<int> output_stream(const ir::Op& op, bool flat) {
   switch (op.kind) {
     case ir::OpKind::reduce_scatter_copy_in:
       return 0;
     case ir::OpKind::reduce_scatter:
       return 2;
+    case ir::OpKind::cat:
+    case ir::OpKind::fill:
+    case ir::OpKind::accumulate:  // of FSDP1: find_streams
+      if (!flat || op.module.leaf != ir::Module::fsdp) return std::nullopt;
+      return 4;
     case ir::OpKind::copy_from_host:
       return op.module.leaf == ir::Module::fsdp ? 1 : 3;
     default:
@@ -63,7 +69,8 @@ class Steps {
     for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
     scratch_.reserve(p_.ops.size());
     for (const ir::Op& op : p_.ops)
-      scratch_.push_back(m_.workspaces ? ir::workspace_bytes(p_, op, m_.target) : 0);
+      scratch_.push_back(m_.workspaces ? ir::scratch_blocks(p_, op, m_.target)
+                                       : std::vector<std::int64_t>());
     blocks_.storages.resize(p_.storages.size());
     find_streams();
     find_buckets();
@@ -72,11 +79,13 @@ class Steps {
 
   AllocatorWalk run() {
     AllocatorWalk result;
-    make_first_bucket();
+    for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
     for (ir::StorageId s : s_.resident)
       if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
+    make_first_bucket();
     make_masters();
+    init_flat_parameters();
     if (m_.target.trainer) use_cublas(0);
     warms_up_ = m_.pool != nullptr;
     walk();
@@ -122,9 +131,28 @@ class Steps {
     for (ir::ValueId v : step_.set_up) release(p_.storage_of(v));
   }
 
+  /// FlatParamHandle.init_flat_param_attributes, on the stream that computes: each flat parameter
+  /// once, and where it is cast its shard and the whole in the stored dtype.
+  void init_flat_parameters() {
+    const auto once = [&](std::int64_t bytes) { give_back(request(bytes, ir::no_id), ir::no_id); };
+    const auto init = [&](const passes::FlatParameter& flat) {
+      const std::int64_t stored = size_of(p_.value(flat.shard).dtype),
+                         computed =
+                             size_of(p_.value(step_.parameters[flat.parameters[0]].value).dtype);
+      if (stored != computed) once(p_.value(flat.shard).shape.numel() * computed);
+      once(flat.numel * computed);
+      if (stored != computed) once(flat.numel * stored);
+    };
+    if (step_.flat.empty()) return;
+    init(step_.flat.back());
+    for (std::size_t unit = 0; unit + 1 < step_.flat.size(); ++unit) init(step_.flat[unit]);
+  }
+
   /// A master copy comes by way of one in the parameters' dtype, and DeepSpeed's
   /// initialize_optimizer_states makes a gradient of zeros for it.
   void make_masters() {
+    if (step_.zero3.partitions != ir::no_id)  // whose set-up gives back what it cached
+      for (const passes::OptimizedTensor& t : step_.optimized) allocate(p_.storage_of(t.parameter));
     if (step_.set_up.empty()) return;
     for (const passes::OptimizedTensor& t : step_.optimized) {
       const ir::StorageId master = p_.storage_of(t.parameter);
@@ -205,10 +233,13 @@ class Steps {
   }
 
   void use_scratch(std::size_t op) {
-    if (scratch_[op] == 0) return;
-    const Handle handle = request(scratch_[op], ir::no_id, stream_of_op(op));
-    blocks_.scratch[op] = allocator_.size(handle);
-    give_back(handle, ir::no_id);
+    std::vector<Handle> handles;
+    blocks_.scratch[op] = 0;
+    for (std::int64_t bytes : scratch_[op]) {
+      handles.push_back(request(bytes, ir::no_id, stream_of_op(op)));
+      blocks_.scratch[op] += allocator_.size(handles.back());
+    }
+    for (Handle handle : handles) give_back(handle, ir::no_id);
   }
 
   [[nodiscard]] int stream_of_op(std::size_t op) const {
@@ -230,20 +261,29 @@ class Steps {
 
   /// FSDP2 (_fsdp_collectives.py, v2.11) allocates all-gather's buffers on its copy-in's stream and
   /// reduce-scatter's output, with what is made of it, on a third; reduce-scatter's input is made
-  /// where the gradients are. The trainer has all of them on one, where what uses them elsewhere is
-  /// waited for.
+  /// where the gradients are. FSDP1 (_runtime_utils.py, _init_streams) has one for shards that it
+  /// casts, one for flat parameters, and one for what it reduces. The views of a flat parameter are
+  /// made on the second, so their backward runs there, too: what joins gradients, and the sum of
+  /// those that meet in a view. The trainer has all of them on one, where what uses them elsewhere
+  /// is waited for.
   void find_streams() {
     stream_.resize(p_.storages.size(), 0);
     if (m_.target.trainer) return;
+    const bool flat = !step_.flat.empty();
+    const int gathers = flat ? 4 : 1;  // ZeRO 3's __allgather_stream
     for (std::size_t s = 0; s < stream_.size(); ++s) {
       const ir::Storage& storage = p_.storages[s];
       if (storage.module.leaf != ir::Module::fsdp) continue;
+      if (resident_[s]) continue;
       stream_[s] = storage.role == ir::Role::gradient        ? 2
                    : storage.role == ir::Role::communication ? 1
+                   : storage.role == ir::Role::gathered      ? gathers
                                                              : 0;
     }
+    for (ir::ValueId v : step_.zero3.reduced)
+      stream_[static_cast<std::size_t>(p_.storage_of(v))] = 2;
     for (const ir::Op& op : p_.ops)
-      if (const auto stream = output_stream(op))
+      if (const auto stream = output_stream(op, flat))
         for (ir::ValueId v : p_.outputs(op))
           stream_[static_cast<std::size_t>(p_.storage_of(v))] = *stream;
     for (std::size_t s = 0; m_.pool && s < stream_.size(); ++s)
@@ -271,10 +311,7 @@ class Steps {
   void make_first_bucket() {
     if (buckets_.empty()) return;
     std::int64_t bytes = 0;
-    for (ir::StorageId s : buckets_) {
-      bytes += p_.storage(s).bytes;
-      handle_[static_cast<std::size_t>(s)] = in_first_bucket;
-    }
+    for (ir::StorageId s : buckets_) bytes += p_.storage(s).bytes;
     first_bucket_ = request(bytes, buckets_.front());
   }
 
@@ -305,8 +342,23 @@ class Steps {
   }
 
   void make_all_states() {
-    for (ir::StorageId s : s_.resident) allocate(s);
+    std::vector<ir::StorageId> masters;  // every third state, after the kernel's flag
+    if (m_.copies_masters)
+      for (std::size_t i = 3; i < step_.optimizer_states.size(); i += 3)
+        masters.push_back(p_.storage_of(step_.optimizer_states[i]));
+    for (ir::StorageId s : s_.resident) {
+      allocate(s);
+      if (std::find(masters.begin(), masters.end(), s) != masters.end()) copy_to_master(s);
+    }
     states_made_ = true;
+  }
+
+  /// Transformer Engine's FusedAdam: param.clone().detach().float(), which is copied.
+  void copy_to_master(ir::StorageId master) {
+    const std::int64_t wide = p_.storage(master).bytes;
+    const Handle clone = request(wide / 2, ir::no_id), widened = request(wide, ir::no_id);
+    give_back(clone, ir::no_id);
+    give_back(widened, ir::no_id);
   }
 
   void walk() {
@@ -369,7 +421,7 @@ class Steps {
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
   std::vector<bool> resident_;  ///< by storage
-  std::vector<std::int64_t> scratch_;
+  std::vector<std::vector<std::int64_t>> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
   bool has_engine_ = false, has_grouped_engine_ = false, has_pooled_ = false;

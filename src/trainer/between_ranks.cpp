@@ -31,11 +31,13 @@ std::vector<profile::RankMemory> peaks_of_ranks(const Built& built, const profil
   for (std::int64_t r = 0; r < collectives.world(); ++r) {
     profile::RankMemory of;
     of.pp_rank = Mesh(c.layout, r).pp_rank();
+    of.cp_rank = Mesh(c.layout, r).cp_rank();
     for (std::int64_t chunk = 0; chunk < c.layout.pp_chunks; ++chunk)
       of.stages.push_back(chunk * c.layout.pp + of.pp_rank);
     of.peak_allocated = all[r].item<std::int64_t>();
     const auto alike = std::find_if(ranks.begin(), ranks.end(), [&](const auto& other) {
-      return other.pp_rank == of.pp_rank && other.peak_allocated == of.peak_allocated;
+      return other.pp_rank == of.pp_rank && other.cp_rank == of.cp_rank &&
+             other.peak_allocated == of.peak_allocated;
     });
     of.count = 1;
     if (alike == ranks.end())

@@ -36,6 +36,10 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
+std::int64_t tokens_of_row(const StepConfig& config) {
+  return config.run.seq + (config.run.labels_shifted || config.layout.cp > 1 ? 1 : 0);
+}
+
 TextData::TextData(const std::string& path, std::int64_t seq, std::int64_t vocab,
                    std::uint64_t seed)
     : text_(read_text(path)), seq_(seq), seed_(seed) {

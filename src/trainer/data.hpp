@@ -6,10 +6,16 @@
 #include <functional>
 #include <string>
 
+#include "ac_advisor/model/step_config.hpp"
+
 namespace ac_advisor::trainer {
 
 /// Fills ids (rows, seq), int64, with rows [first, first + rows) of all that a run will see.
 using Data = std::function<void(std::int64_t first, at::Tensor ids)>;
+
+/// Of a row of a batch as it is read: a sequence, and where labels are shifted before ranks split
+/// it, the token after it.
+[[nodiscard]] std::int64_t tokens_of_row(const StepConfig& config);
 
 /// Byte-level tokens of a text: token = byte. Row r of a step's global batch is a window of it that
 /// depends on (seed, row number) alone, so sharding and resuming do not change what is seen.

@@ -89,7 +89,7 @@ void Executor::set_capture(CudaGraph capture, std::int64_t warm_up) {
 
 void Executor::run_ops(OpId begin, OpId end) {
   const KernelTable& kernels = backend_.kernels();
-  StepRanges ranges(counters_);
+  StepRanges ranges(counters_, [this] { finish(); });
   bool updating = false;
   for (OpId id = begin; id < end; ++id) {
     const ir::Op& op = p_.op(id);
@@ -119,6 +119,7 @@ void Executor::run_ops(OpId begin, OpId end) {
       release(schedule_.freed[at_index(f)]);
     if (observer_) observer_(id);
   }
+  ranges.end();
   phases_entered_ += ranges.phases_entered();
   current_ = no_id;
 }
@@ -166,7 +167,8 @@ void Executor::run_segments(OpId begin, OpId end) {
 
 std::span<const ValueId> Executor::tokens() const {
   // Those of a pipeline are followed by what it receives into.
-  return std::span(step_.inputs).first(std::min<std::size_t>(step_.inputs.size(), 2));
+  return std::span(step_.inputs)
+      .first(piped() ? std::min<std::size_t>(step_.inputs.size(), 2) : step_.inputs.size());
 }
 
 /// One micro-batch after another.

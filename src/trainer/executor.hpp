@@ -59,7 +59,7 @@ class Executor {
   [[nodiscard]] const StepConfig& config() const { return config_; }
   [[nodiscard]] Collectives& collectives() { return collectives_; }
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
-  /// Of the step's inputs, ids and labels.
+  /// Of the step's inputs, ids and labels, and where a part of a sequence is in it.
   [[nodiscard]] std::span<const ir::ValueId> tokens() const;
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   [[nodiscard]] Backend& backend() { return backend_; }
@@ -85,6 +85,9 @@ class Executor {
   [[nodiscard]] std::uint64_t dropout_op(const ir::Op& op) const;
   /// Counts hardware events of each phase from now on; they have begun, and outlive the steps.
   void set_counters(Counters* counters) { counters_ = counters; }
+  /// Numbers messages around a ring, whose ranks have programs of their own but as many messages in
+  /// the same order.
+  [[nodiscard]] std::int32_t next_message() { return messages_++ % most_messages; }
   [[nodiscard]] ir::OpId current() const { return current_; }
 
   // For kernels.
@@ -97,6 +100,7 @@ class Executor {
 
  private:
   /// Where a phase begins in the issued work: the backend's mark.
+  static constexpr std::int32_t most_messages = 1 << 20;
   struct PhaseBegin {
     ir::Phase phase;
     std::size_t mark;
@@ -134,6 +138,7 @@ class Executor {
   std::int64_t step_number_ = 0, micro_ = 0;
   bool flipped_ = false;
   ir::OpId current_ = ir::no_id;
+  std::int32_t messages_ = 0;
 
   std::vector<at::Tensor> tensors_;              ///< by value
   std::vector<at::Tensor> whole_;                ///< by storage, as it was allocated

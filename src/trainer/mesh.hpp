@@ -7,13 +7,15 @@
 
 namespace ac_advisor::trainer {
 
-/// Where a rank of the world is among pipeline, data-parallel and tensor-parallel ranks: stages are
-/// farthest apart, tensor-parallel ranks side by side, as TorchTitan 0.2.2 builds its mesh
-/// (distributed/parallel_dims.py).
+/// Where a rank of the world is among pipeline, data-parallel, context-parallel and tensor-parallel
+/// ranks: stages are farthest apart, tensor-parallel ranks side by side, those that share a
+/// sequence next to them, as TorchTitan 0.2.2 builds its mesh (distributed/parallel_dims.py).
+/// Parameters are sharded over those that see other sequences or other parts of one.
 class Mesh {
  public:
   Mesh(const Layout& layout, std::int64_t rank)
       : tp_(layout.tp),
+        cp_(layout.cp),
         data_(layout.replica_ranks()),
         shards_(layout.shard == Sharding::hsdp ? layout.hsdp_shards : layout.replica_ranks()),
         rank_(rank) {}
@@ -21,12 +23,17 @@ class Mesh {
   [[nodiscard]] std::int64_t tp_rank() const { return rank_ % tp_; }
   [[nodiscard]] std::int64_t data_rank() const { return rank_ / tp_ % data_; }
   [[nodiscard]] std::int64_t pp_rank() const { return rank_ / (tp_ * data_); }
+  /// Whose part of a sequence it has, and which of the sequences that ranks see at a time.
+  [[nodiscard]] std::int64_t cp_rank() const { return data_rank() % cp_; }
+  [[nodiscard]] std::int64_t sequences_rank() const { return data_rank() / cp_; }
   /// Which part of a sharded parameter it has.
   [[nodiscard]] std::int64_t shard() const { return data_rank() % shards_; }
 
   /// Those that have the other parts of its layers.
   [[nodiscard]] Group tensor_parallel() const { return {rank_ - tp_rank(), tp_, 1}; }
-  /// Those that see other sequences.
+  /// Those that have the other parts of its sequences.
+  [[nodiscard]] Group context_parallel() const { return {rank_ - cp_rank() * tp_, cp_, tp_}; }
+  /// Those that see other sequences, or other parts of them.
   [[nodiscard]] Group data_parallel() const { return {rank_ - data_rank() * tp_, data_, tp_}; }
   /// Those that a parameter is sharded over: all of the above, or of hsdp:N as many as N.
   [[nodiscard]] Group sharded() const { return {rank_ - shard() * tp_, shards_, tp_}; }
@@ -44,7 +51,7 @@ class Mesh {
   }
 
  private:
-  std::int64_t tp_, data_, shards_, rank_;
+  std::int64_t tp_, cp_, data_, shards_, rank_;
 };
 
 }  // namespace ac_advisor::trainer

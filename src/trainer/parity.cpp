@@ -16,6 +16,7 @@ constexpr double fp32_bound = 1e-4, bf16_bound = 0.1;
 StepConfig reference_config(const StepConfig& config) {
   StepConfig c = config;
   c.run.batch = config.run.batch * config.layout.data_ranks();
+  c.run.labels_shifted = config.layout.cp > 1;
   c.layout = Layout{};
   c.memory.ac = AcMode::none;
   c.memory.ac_arg = 0;
@@ -54,7 +55,7 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
   const auto reference = build(built.spec, reference_config(built.config));
   numerics.reference = "eager, ce, no checkpointing, one rank, the same batch";
   const auto alone = make_single();
-  const Data data = TextData(spec.data, built.config.run.seq, built.spec.vocab, spec.seed);
+  const Data data = TextData(spec.data, tokens_of_row(built.config), built.spec.vocab, spec.seed);
   std::vector<at::Tensor> wanted;
   {
     Rank rank(*reference, *alone, data, spec.seed, /*memory_limit=*/0, std::move(backend));

@@ -216,8 +216,26 @@ void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs)
   const StepConfig& c = built_.config;
   const std::int64_t global =
       (steps_done_ * c.run.grad_accum + micro) * c.layout.data_ranks() * c.run.batch;
-  data_(global + mesh().data_rank() * c.run.batch, inputs[0]);
-  inputs[1].copy_(inputs[0]);  // labels
+  const std::int64_t first = global + mesh().sequences_rank() * c.run.batch;
+  const std::int64_t row = tokens_of_row(c), seq = c.run.seq;
+  if (row == seq) {
+    data_(first, inputs[0]);
+    inputs[1].copy_(inputs[0]);  // labels
+    return;
+  }
+  const at::Tensor rows = at::empty({c.run.batch, row}, at::kLong);
+  data_(first, rows);
+  const std::int64_t chunk = seq / (2 * c.layout.cp), rank = mesh().cp_rank();
+  // This rank's chunks of the sequences: one from either end.
+  const auto own = [&](const at::Tensor& all, std::int64_t dim) {
+    if (c.layout.cp == 1) return all;
+    const std::int64_t last = 2 * c.layout.cp - 1 - rank;
+    return at::cat({all.narrow(dim, rank * chunk, chunk), all.narrow(dim, last * chunk, chunk)},
+                   dim);
+  };
+  inputs[0].copy_(own(rows.narrow(1, 0, seq), 1));
+  inputs[1].copy_(own(rows.narrow(1, 1, seq), 1));
+  if (inputs.size() > 2) inputs[2].copy_(own(at::arange(seq, inputs[2].options()), 0));
 }
 
 void Rank::load_first_batch() {

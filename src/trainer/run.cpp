@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <map>
@@ -131,6 +132,7 @@ struct Asked {
   std::int64_t shown = 0;
 
   Asked(const model::ModelSpec& model, const StepConfig& given) : config(given) {
+    if (config.layout.cp > 1) shown = config.layout.context_rank() * config.layout.tp;
     if (config.layout.pp == 1) return;
     const std::int64_t stage = config.layout.pp_rank == Layout::highest_rank
                                    ? advise::highest_rank(model, config)
@@ -143,6 +145,7 @@ struct Asked {
     StepConfig own = config;
     if (own.layout.pp > 1) own.layout.pp_rank = mesh.pp_rank();
     own.layout.tp_rank = mesh.tp_rank();
+    if (own.layout.cp > 1) own.layout.cp_rank = mesh.cp_rank();
     return own;
   }
 };
@@ -263,7 +266,7 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
   if (config.runtime.cuda_graph != CudaGraph::off && spec.steps < 3)
     throw UserError("--steps " + std::to_string(spec.steps) + " with --cuda-graph " +
                     to_option(config.runtime.cuda_graph) + ": two steps warm up; give 3 or more");
-  const TextData text(spec.data, config.run.seq, model.vocab, spec.seed);
+  const TextData text(spec.data, tokens_of_row(config), model.vocab, spec.seed);
   const Data data = text;
   if (processes != nullptr && where.world != config.layout.world)
     throw UserError(fmt::format("--world {}: {} has started {} processes", config.layout.world,
@@ -292,11 +295,11 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
     const auto built = build(model, asked.of_rank(asked.shown));
     return *run_rank(spec, asked, *built, *emulated, data, weights, 0);
   }
-  // Ranks of the same stage and part of a layer have one program.
-  std::map<std::pair<std::int64_t, std::int64_t>, std::unique_ptr<Built>> programs;
+  // Ranks of the same stage and part of a layer and of a sequence have one program.
+  std::map<std::array<std::int64_t, 3>, std::unique_ptr<Built>> programs;
   const auto built_of = [&](std::int64_t rank) -> const Built& {
     const StepConfig own = asked.of_rank(rank);
-    auto& built = programs[{own.layout.pp_rank, own.layout.tp_rank}];
+    auto& built = programs[{own.layout.pp_rank, own.layout.tp_rank, own.layout.cp_rank}];
     if (!built) built = build(model, own);
     return *built;
   };

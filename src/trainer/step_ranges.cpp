@@ -8,7 +8,7 @@ static_assert(profile::phase_names.size() == ir::phase_count);
 
 void StepRanges::at(const ir::Op& op) {
   if (phase_ != op.phase) {
-    leave();
+    end();
     phase_ = op.phase;
     ++phases_entered_;
     const char* const name = profile::phase_names[static_cast<std::size_t>(op.phase)];
@@ -19,6 +19,11 @@ void StepRanges::at(const ir::Op& op) {
     module_ = op.module;
     module_range_.replace(ir::to_string(op.module).c_str());
   }
+}
+
+void StepRanges::end() {
+  if (counters_ != nullptr && phase_) wait_();
+  leave();
 }
 
 void StepRanges::leave() {

@@ -1,4 +1,4 @@
-// What ac-trainer cannot run on a device is refused before it is planned.
+// What cannot run on a device, or is not planned there, is refused before it is planned.
 #include <doctest/doctest.h>
 
 #include "ac_advisor/advise/advise.hpp"
@@ -31,4 +31,16 @@ TEST_CASE("a graph holds no experts where their grouped product asks the host") 
     CHECK_THROWS_WITH_AS(static_cast<void>(planned("qwen3-30b-a3b", on(gpu))),
                          doctest::Contains("waits for the device"), UserError);
   CHECK_NOTHROW(static_cast<void>(planned("llama-3.2-1b", on("a100-80gb"))));
+}
+
+TEST_CASE("compiled experts are planned where bf16 is added up by atomics") {
+  // torch/_inductor/utils.py of torch 2.11: from compute capability 9.0 on.
+  const auto plan = [](const char* model, const char* gpu) {
+    const StepConfig config = resolve_options({{"--kernels", "compiled"}, {"--gpu", gpu}});
+    return advise::plan(model::load_model(model), config, false);
+  };
+  CHECK_NOTHROW(static_cast<void>(plan("qwen3-30b-a3b", "h100-80gb")));
+  CHECK_NOTHROW(static_cast<void>(plan("llama-3.2-1b", "a100-80gb")));
+  CHECK_THROWS_WITH_AS(static_cast<void>(plan("qwen3-30b-a3b", "a100-80gb")),
+                       doctest::Contains("atomics"), UserError);
 }

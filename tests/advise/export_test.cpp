@@ -301,6 +301,20 @@ TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, n
              {"convert_to_float8_training", "from_recipe_name(\"rowwise\")"}));
 }
 
+TEST_CASE("torchtitan: ranks that share sequences, which nobody else's plan is of") {
+  StepConfig c = resolve_options({{"--framework", "torchtitan"},
+                                  {"--world", "16"},
+                                  {"--cp", "4"},
+                                  {"--shard", "fsdp2"},
+                                  {"--seq", "32768"}});
+  // Its mesh of shards is data_parallel_shard_degree x context_parallel_degree.
+  CHECK(says(exported("torchtitan", llama_8b(), c),
+             {"data_parallel_shard_degree = 4\n", "context_parallel_degree = 4\n"}));
+  CHECK(says(error("automodel", llama_8b(), c), {"--cp 4", "export to torchtitan"}));
+  c.layout.cp_method = CpMethod::all_to_all;
+  CHECK(says(error("torchtitan", llama_8b(), c), {"--cp-method alltoall", "allgather"}));
+}
+
 TEST_CASE("torchtitan: stages, and what of them is sharded") {
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.precision.reduce_dtype = DType::f32;
@@ -524,6 +538,18 @@ TEST_CASE("muon: hf's Trainer is told to make both optimizers, recipes of one re
     CHECK(says(error(target, llama_8b(), c), {"--optimizer muon"}));
 }
 
+TEST_CASE("hf: fsdp1 is accelerate's first FSDP with its defaults, and no other target has it") {
+  StepConfig c = eight_ranks(Sharding::fsdp1);
+  c.memory.ac = AcMode::full;
+  CHECK(says(exported("hf", llama_1b(), c),
+             {"fsdp_version: 1", "fsdp_sharding_strategy: FULL_SHARD",
+              "fsdp_backward_prefetch: BACKWARD_PRE", "fsdp_use_orig_params: true",
+              "fsdp_activation_checkpointing: true", "activation_checkpointing: false"}));
+  for (const char* target : {"automodel", "torchtitan", "deepspeed", "megatron", "torchtune"})
+    CHECK(says(error(target, llama_8b(), eight_ranks(Sharding::fsdp1)),
+               {"--shard fsdp1", "export to hf"}));
+}
+
 TEST_CASE("hf: what it has not is refused with the way out") {
   CHECK(
       says(error("hf", llama_1b(), with_ac(AcMode::grouped, 4)), {"--ac grouped:4", "--ac full"}));
@@ -560,6 +586,9 @@ TEST_CASE("deepspeed: stages, MiCS, SGD") {
   CHECK(json({}).at("zero_optimization").at("stage") == 0);
   CHECK(json(eight_ranks(Sharding::zero1)).at("zero_optimization").at("stage") == 1);
   CHECK(json(eight_ranks(Sharding::fsdp2)).at("zero_optimization").at("stage") == 3);
+  const nlohmann::json third = json(eight_ranks(Sharding::zero3)).at("zero_optimization");
+  CHECK(third.at("stage") == 3);
+  CHECK(third.at("stage3_prefetch_bucket_size") == 50000000);
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.layout.hsdp_shards = 4;
   CHECK(json(c).at("zero_optimization").at("mics_shard_size") == 4);

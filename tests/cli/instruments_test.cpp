@@ -52,7 +52,7 @@ struct Ran {
 
 /// measure on "a GPU" with a trainer that answers with these files, by instrument.
 Ran measure(const std::string& options, const profile::Profile& plain,
-            const profile::Profile& with_counters) {
+            const profile::Profile& with_counters, const std::string& environment = "") {
   const fs::path folder =
       fs::path(test::binary_dir) / ("instruments_test." + std::to_string(::getpid()));
   fs::create_directories(folder);
@@ -70,9 +70,9 @@ Ran measure(const std::string& options, const profile::Profile& plain,
                             "cp $from.json \"$(field output \"$1\")\"\n";
   fs::permissions(trainer, fs::perms::owner_all);
   fs::remove(folder / "runs");
-  const std::string line = "AC_TRAINER='" + trainer.string() + "' " + std::string(test::program) +
-                           " measure tiny-llama --gpu h200 --batch 1 --seq 64 --format json " +
-                           options + " 2>/dev/null";
+  const std::string line =
+      environment + " AC_TRAINER='" + trainer.string() + "' " + std::string(test::program) +
+      " measure tiny-llama --gpu h200 --batch 1 --seq 64 --format json " + options + " 2>/dev/null";
   Ran ran;
   std::FILE* pipe = popen(line.c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -125,6 +125,18 @@ TEST_CASE("a trace in which nothing was recorded is absent with the reason, and 
   CHECK_FALSE(json["instruments"].contains("step"));
   CHECK_FALSE(json["absent"]["instruments.idle_seconds"].get<std::string>().empty());
   CHECK_FALSE(json["instruments"]["overhead_percent"].contains("trace"));
+}
+
+TEST_CASE("instruments of several processes are refused before anything runs") {
+  for (const char* launched : {"WORLD_SIZE=2 RANK=0", "OMPI_COMM_WORLD_SIZE=4", "SLURM_NTASKS=2"})
+    for (const char* option : {"--trace", "--counters"}) {
+      const Ran ran = measure(option, measured(0.2), counted(), launched);
+      CHECK(ran.code == 2);
+      CHECK_FALSE(ran.out.starts_with("run:"));
+    }
+  CHECK(measure("--trace --world 2 --shard fsdp2 --collectives nccl", measured(0.2), counted())
+            .code == 2);
+  CHECK(measure("--counters", measured(0.2), counted(), "WORLD_SIZE=1 RANK=0").code == 0);
 }
 
 TEST_CASE("counters that the device refuses are absent with its reason") {

@@ -205,6 +205,30 @@ TEST_CASE("gpu: the loss's tiles, mean, scale and gradient are the host's") {
       }
 }
 
+TEST_CASE("gpu: shards are copied as on the host") {
+  constexpr std::int64_t parts = 3, part = 40000, most = parts * part, buffer = 2 * most;
+  for (const Element from : types)
+    for (const Element to : types)
+      for (const std::int64_t elements : {most, most - 12345, part + 1}) {
+        CAPTURE(elements);
+        compare([&](const KernelTable& k, Arena& a) {
+          const void* whole = a.numbers(from, most);
+          void* place = a.constant(to, buffer, 7);
+          const device::ShardCopy copy{.from_type = from,
+                                       .to_type = to,
+                                       .from = whole,
+                                       .to = place,
+                                       .elements = elements,
+                                       .part = part,
+                                       .parts = parts,
+                                       .from_stride = part,
+                                       .to_stride = 2 * part,
+                                       .pads = true};
+          k.copy_shards(&copy, 1, nullptr);
+        });
+      }
+}
+
 TEST_CASE("gpu: dropout is the host's") {
   for (const Element type : types)
     for (const std::int64_t n : {1, 4097, 100000})
@@ -215,7 +239,8 @@ TEST_CASE("gpu: dropout is the host's") {
           void* data = a.numbers(type, n);
           // The mask is read as numbers of 4 bytes, so it is set to whole ones.
           auto* mask = static_cast<std::uint8_t*>(a.constant(Element::f32, (n + 3) / 4, 0));
-          k.dropout({type, data, masked ? mask : nullptr, n, 0.3, 1.25F, key, 1, 2, 3}, nullptr);
+          k.dropout({type, data, data, masked ? mask : nullptr, n, 0.3, 1.25F, key, 1, 2, 3},
+                    nullptr);
         });
       }
 }

@@ -12,6 +12,7 @@ struct KernelTable {
   decltype(&trainer::cuda::device::swiglu) swiglu;
   decltype(&trainer::cuda::device::swiglu_backward) swiglu_backward;
   decltype(&trainer::cuda::device::adamw) adamw;
+  decltype(&trainer::cuda::device::copy_shards) copy_shards;
   decltype(&trainer::cuda::device::loss_forward) loss_forward;
   decltype(&trainer::cuda::device::loss_mean) loss_mean;
   decltype(&trainer::cuda::device::loss_scale) loss_scale;
@@ -26,6 +27,7 @@ constexpr KernelTable linked_kernels{&trainer::cuda::device::rms_norm,
                                      &trainer::cuda::device::swiglu,
                                      &trainer::cuda::device::swiglu_backward,
                                      &trainer::cuda::device::adamw,
+                                     &trainer::cuda::device::copy_shards,
                                      &trainer::cuda::device::loss_forward,
                                      &trainer::cuda::device::loss_mean,
                                      &trainer::cuda::device::loss_scale,

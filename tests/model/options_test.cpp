@@ -149,8 +149,8 @@ TEST_CASE("an option given twice: the last one counts") {
   CHECK(c.memory.ac_arg == 0);
 }
 
-TEST_CASE("zero3 is fsdp2, several ranks are fsdp2 where the preset names no sharding of its own") {
-  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::fsdp2);
+TEST_CASE("several ranks are fsdp2 where the preset names no sharding of its own") {
+  CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::zero3);
   CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).layout.shard == Sharding::fsdp2);
 }
 
@@ -460,9 +460,8 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-layers", "2,,2"}}),
              {"--pp-layers 2,,2", "6,6,5"}));
   CHECK(says(error({{"--cp", "2"}}), {"--cp 2: give --world N"}));
-  CHECK(says(error({{"--cp", "2"}, {"--world", "2"}}),
-             {"--transformer-impl hf --cp 2: it is planned as Megatron-core",
-              "use --framework megatron --transformer-impl transformer_engine"}));
+  CHECK(says(error({{"--cp-method", "alltoall"}}), {"--cp 1 --cp-method alltoall", "give --cp N"}));
+  CHECK(says(error({{"--cp-rank", "1"}}), {"--cp 1 --cp-rank 1", "give --cp N"}));
   CHECK(says(error({{"--cp", "3"}, {"--world", "8"}, {"--tp", "2"}}),
              {"--cp 3 --world 8 --tp 2 --cp 3", "a multiple of 6"}));
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),

@@ -34,7 +34,7 @@ def build(config, options):
     return net.train()
 
 
-def quantize(net, how):
+def quantize(net, how, storage=torch.uint8):
     """What from_pretrained(quantization_config=...) does, a tensor at a time, to each nn.Linear but
     the LM head."""
     from bitsandbytes.nn import Int8Params, Linear4bit, Linear8bitLt, Params4bit
@@ -51,9 +51,9 @@ def quantize(net, how):
             else:
                 double = how == "nf4-double"
                 new = Linear4bit(*shape, compute_dtype=torch.bfloat16, quant_type="nf4",
-                                 compress_statistics=double, device="meta")
+                                 compress_statistics=double, quant_storage=storage, device="meta")
                 new.weight = Params4bit(weight, requires_grad=False, quant_type="nf4", compress_statistics=double,
-                                        module=new)
+                                        quant_storage=storage, module=new)
             del weight
             new.weight = new.weight.cuda()
             new.bias = child.bias

@@ -30,6 +30,11 @@ MODELS = ("smollm17b_untied_4layers", "qwen2_05b_4layers", "qwen3_06b_4layers", 
 # Blocks of other kinds than Llama's: fused projections, LayerNorm, plain MLPs, side by side, neighbours rotated.
 OTHERS = ("phi3_mini_4layers", "pythia_14b_4layers", "stablelm2_16b_4layers", "aya_8b_4layers", "glm_9b_4layers",
           "minitron_4b_4layers", "gpt2_12layers_undropped", "opt_13b_4layers_undropped", "phi2_4layers_undropped")
+# Of those, and of models that scale their embeddings or logits, what is compiled whole.
+OTHER_WHOLE = ("gemma_7b_4layers", "granite31_8b_4layers", "phi3_mini_4layers", "minitron_4b_4layers", "pythia_14b_4layers")
+
+EXPERTS = ("small_mixtral", "mixtral8x7b_2layers", "qwen15_moe_27b_4layers", "qwen3_30b_a3b_4layers", "olmoe_1b_7b_4layers",
+           "glm45_air_3layers")
 
 
 def all_cases():
@@ -68,6 +73,7 @@ def all_cases():
         yield case("llama1b", 8, 2048, f"budget:{size}", kernels="compiled", block_modes=modes.strip())
     yield from other_blocks()
     yield from under_autocast()
+    yield from further_families()
     yield from whole_models()
 
 
@@ -106,6 +112,24 @@ def under_autocast():
             yield case(model, 2, 2048, ac, **wide)
 
 
+def further_families():
+    for model in ("glm4_9b_4layers", "ministral3_8b_4layers", "command_r7b_4layers", "starcoder2_3b_4layers_undropped",
+                  "minicpm_2b_4layers", "internlm25_7b_4layers", "baichuan2_7b_4layers"):
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 3, 1000, "none", kernels="compiled")
+    for model in EXPERTS:
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 3, 1000, "none", kernels="compiled")
+    for model in ("small_mixtral", "olmoe_1b_7b_4layers"):
+        for ac in ("selective", "memory-budget:0.7", "memory-budget:0.1"):
+            yield case(model, 2, 2048, ac, kernels="compiled")
+        yield case(model, 2, 2048, "none", kernels="compiled", grad_accum=2)
+        yield case(model, 2, 2048, "full", kernels="compiled", **FSDP8)
+    yield case("tiny_mixtral", 2, 128, "none", kernels="compiled")
+
+
 def whole_models():
     whole = {"kernels": "compiled", "compile_unit": "model"}
     for ac in ("none", "full", *(f"memory-budget:{b}" for b in (0.7, 0.5, 0.0))):
@@ -131,6 +155,14 @@ def whole_models():
             yield case(model, 2, 2048, ac, **whole)
     yield case("qwen3_06b_4layers", 2, 2048, "every:3", **whole)
     yield case("mistral7b_4layers", 1, 1000, "every:2", grad_accum=2, **whole)
+    for model, batch, seq in (("llama1b_4layers", 2, 2048), ("qwen3_06b_4layers", 2, 2048), ("mistral7b_4layers", 1, 1000),
+                              ("olmo2_7b_4layers", 2, 2048)):
+        yield case(model, batch, seq, "selective", **whole)
+    for model in OTHER_WHOLE:
+        for ac in ("none", "full", "memory-budget:0.5"):
+            yield case(model, 2, 2048, ac, **whole)
+    for ac in ("none", "full"):
+        yield case("llama1b_4layers", 2, 2048, ac, param_dtype="fp32", autocast="bf16", **whole)
     graphs = whole | {"cuda_graph": "segments"}
     for ac in ("none", "full", "memory-budget:0.5"):
         yield case("llama1b_4layers", 2, 2048, ac, **graphs)

@@ -114,12 +114,12 @@ TEST_CASE(
           worst_replayed.cases, " in CUDA graphs ", worst_replayed.allocated, " %, ",
           worst_replayed.phases, " %, ", worst_replayed.reserved, " %, ", worst_replayed.launches,
           " %");
-  CHECK(compared >= 190);
+  CHECK(compared >= 266);
   CHECK(worst_replayed.cases >= 9);
   CHECK(worst_replayed.phases <= 0.001);
   CHECK(worst_replayed.reserved <= 5);
   CHECK(worst.allocated <= 0.02);
-  CHECK(worst.phases <= 0.06);
+  CHECK(worst.phases <= 0.1);
   CHECK(worst_model.allocated <= 0.5);
   CHECK(worst_model.phases <=
         1);  // Mistral's forward with full checkpointing holds one tensor less

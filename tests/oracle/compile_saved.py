@@ -1,6 +1,6 @@
 """What torch.compile keeps of a transformer block for its backward: AOTAutograd's own partitions, for seven budgets.
 
-    ac-advisor dryrun --output /dev/null -- python compile_saved.py compile_saved.json [--only MODEL] [--joint FILE]
+    ac-advisor dryrun --output /dev/null -- python compile_saved.py compile_saved.json [--only MODEL] [--again] [--joint FILE]
 
 Each model's first block is compiled by itself with full graphs, as torchtitan does it. Inductor's front end traces
 the joint graph with its decompositions and passes; instead of generating code, the partitioner is asked for what it
@@ -25,7 +25,7 @@ import training_step
 from emulated_cases import config_of
 
 BUDGETS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
-# One of each dense family, of a real width and of a tiny one, where no layer has a window.
+# One of each family, of a real width and of a tiny one, where no layer has a window.
 MODELS = ("llama1b", "smollm17b_untied_4layers", "mistral7b", "qwen2_05b_4layers", "qwen3_06b_4layers",
           "phi3_mini_4layers", "gemma_7b_4layers", "smollm3_3b_4layers", "granite31_8b_4layers", "olmo2_7b_4layers",
           "stablelm2_16b_4layers", "minitron_4b_4layers", "aya_8b_4layers", "pythia_14b_4layers", "opt_13b_4layers",
@@ -33,7 +33,13 @@ MODELS = ("llama1b", "smollm17b_untied_4layers", "mistral7b", "qwen2_05b_4layers
           "tiny_gemma", "tiny_smollm3", "tiny_granite", "tiny_olmo2", "tiny_stablelm", "tiny_nemotron", "tiny_glm",
           "gpt2_12layers_undropped", "phi2_4layers", "glm4_9b_4layers",
           "tiny_gemma3", "tiny_olmo3",
-          "ministral3_8b_4layers", "tiny_cohere2")
+          "ministral3_8b_4layers", "tiny_cohere2", "minicpm_2b_4layers", "tiny_minicpm", "starcoder2_3b_4layers_undropped",
+          "tiny_starcoder2", "internlm25_7b_4layers", "tiny_internlm2",
+          "baichuan2_7b_4layers", "tiny_baichuan",
+          # mixtures of experts
+          "mixtral8x7b_2layers", "qwen15_moe_27b_4layers", "qwen3_30b_a3b_4layers", "olmoe_1b_7b_4layers",
+          "glm45_air_every_block", "small_mixtral", "tiny_mixtral", "tiny_qwen2_moe", "tiny_qwen3_moe", "tiny_olmoe",
+          "tiny_glm4_moe", "tiny_glm4_moe_every_block")
 SIZES = ((8, 2048), (2, 1000))
 
 
@@ -90,18 +96,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
     parser.add_argument("--only", default="", help="models whose name has this text")
+    parser.add_argument("--again", action="store_true", help="those that the file has, too")
     parser.add_argument("--joint", help="where to write joint graphs")
     options = parser.parse_args()
     torch.ones((), device="cuda")
+    known = []
+    if os.path.exists(options.output):
+        with open(options.output) as file:
+            known = json.load(file)["cases"]
     cases, models = [], {}
     for model in MODELS:
-        if options.only not in model:
-            continue
         for batch, seq in SIZES if not model.startswith("tiny_") else ((2, 32),):
-            saved = measure(model, batch, seq, options.joint)
-            models[model] = config_of(model)
-            cases.append({"model": model, "batch": batch, "seq": seq, "saved": saved})
-            print(model, batch, seq, {b: len(s) for b, s in saved.items()}, flush=True)
+            have = [c for c in known if (c["model"], c["batch"], c["seq"]) == (model, batch, seq)]
+            if options.only in model and (options.again or not have):
+                saved = measure(model, batch, seq, options.joint)
+                print(model, batch, seq, {b: len(s) for b, s in saved.items()}, flush=True)
+                have = [{"model": model, "batch": batch, "seq": seq, "saved": saved}]
+            if have:
+                cases += have
+                models[model] = config_of(model)
     source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
     with open(options.output + ".part", "w") as file:
         file.write('{"source": ' + json.dumps(source) + ', "models": {\n')

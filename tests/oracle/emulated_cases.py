@@ -232,6 +232,10 @@ def without_dropout(name):
     return VALUES[name] | {key: 0.0 for key in DROPOUTS if key in config}
 
 
+# Experts in their first block, too, which compile_saved.py looks at.
+VALUES |= {name: VALUES[base] | {"first_k_dense_replace": 0} for name, base in (
+    ("glm45_air_every_block", "glm45_air_3layers"), ("tiny_glm4_moe_every_block", "tiny_glm4_moe"))}
+
 EXPANDABLE = {"alloc_conf": "expandable_segments:True"}
 FSDP8 = {"shard": "fsdp2", "world": 8}
 NO_SEGMENTS = ("gemma", "olmo3", "gpt_oss", "qwen3_next")  # what transformers gives a block depends on its number

@@ -169,7 +169,7 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
         kept.clear()
         last = number + 1 == entry["grad_accum"]
         waits = contextlib.nullcontext()
-        if entry["no_sync"] and entry["shard"] == "ddp":
+        if entry["no_sync"] and entry["shard"] in ("ddp", "fsdp1"):
             waits = contextlib.nullcontext() if last else step.no_sync()
         elif entry["no_sync"]:
             step.set_requires_gradient_sync(last)

@@ -128,21 +128,33 @@ Compared compared(const std::string& file) {
 TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   const Compared all = compared("emulated_peaks.json");
   CHECK(all.allocated.median() <= 0.001);
-  // gpt2 with a chunked loss, by 1.4 MB; a tower's parameters, by 10 MiB; foreach AdamW over a
-  // tower that runs, by 17 of the 42 MB that PyTorch's blocks are larger there than what was asked
-  // for; all but 15 within 0.04.
-  CHECK(all.allocated.above(0.04) <= 15);
-  CHECK(all.allocated.worst() <= 0.13);
+  // Foreach AdamW over a tower that runs, by 16 of the 42 MB that PyTorch's blocks are larger there
+  // than what was asked for; one of gpt2 by 0.8 MB.
+  CHECK(all.allocated.above(0.05) <= 3);
+  CHECK(all.allocated.worst() <= 0.12);
   CHECK(all.second_steps.worst() <= 0.1);
-  CHECK(all.tiny_allocated.worst() <= 0.4);  // of 80 MB: experts' scratch
-  CHECK(all.reserved.median() <= 0.1);
-  // One of 962 (bloom under fsdp2, in sizes that no power of two divides) puts a block of logits
-  // where PyTorch does not, one of starcoder2 its buckets; all but six are within 5.
-  CHECK(all.reserved.worst() <= 14.5);
-  CHECK(all.reserved.above(5) <= 6);
+  CHECK(all.tiny_allocated.worst() <= 0.1);  // of 80 MB: experts' scratch
+  CHECK(all.reserved.median() <= 0.001);
+  // starcoder2 under DDP, whose first bucket goes when NCCL's watchdog looks; 2 MiB of a tiny one.
+  CHECK(all.reserved.worst() <= 10.5);
+  CHECK(all.reserved.above(3) <= 2);
   CHECK(all.phases.worst() <= 1);
-  CHECK(all.launches.median() <= 1);
-  CHECK(all.launches.worst() <= 4);
+  CHECK(all.launches.median() <= 0.001);
+  // A tiny LLaVA's convolution of patches, which cuDNN has not done here.
+  CHECK(all.launches.above(2) <= 2);
+  CHECK(all.launches.worst() <= 2.3);
+}
+
+TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated device") {
+  const Compared all = compared("drawn_peaks.json");
+  CHECK(all.allocated.count() >= 160);
+  CHECK(all.allocated.worst() <= 0.04);
+  CHECK(all.reserved.median() <= 0.001);
+  CHECK(all.reserved.above(1) <= 2);
+  CHECK(all.reserved.worst() <= 1.7);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 1.3);
 }
 
 TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated device") {
@@ -165,10 +177,26 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.allocated.above(0.02) <= 3);
   CHECK(all.allocated.worst() <= 0.75);
   CHECK(all.reserved.above(0.1) <= 3);
-  CHECK(all.reserved.worst() <= 0.6);
+  CHECK(all.reserved.worst() <= 0.65);
   CHECK(all.phases.worst() <= 1.6);
   CHECK(all.launches.median() <= 0.01);
   CHECK(all.launches.worst() <= 0.5);
+}
+
+TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated device") {
+  const Compared all = compared("fsdp1_peaks.json");
+  CHECK(all.allocated.count() >= 78);
+  CHECK(all.allocated.worst() <= 0.001);
+  CHECK(all.tiny_allocated.worst() <= 0.02);  // gpt2's scratch
+  CHECK(all.reserved.above(0.02) <= 4);
+  CHECK(all.reserved.worst() <= 1.4);  // a block is found free or not
+  // With few ranks and checkpoints PyTorch's forward begins with its highest moment: the gradients
+  // of the step before live until the root's forward has begun.
+  CHECK(all.phases.above(0.03) <= 4);
+  CHECK(all.phases.worst() <= 9.1);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.above(1.4) <= 2);  // a mixture of experts, as without it
+  CHECK(all.launches.worst() <= 3.1);
 }
 
 TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated device") {
@@ -183,6 +211,32 @@ TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated devi
   CHECK(all.pinned.worst() <= 0.2);
 }
 
+TEST_CASE("fp32 masters, and states on the host, meet PyTorch's on the emulated device") {
+  const Compared all = compared("optimizer_peaks.json");
+  CHECK(all.allocated.count() >= 95);
+  // A small model under ddp, by one bucket's block.
+  CHECK(all.allocated.worst() <= 0.15);
+  CHECK(all.allocated.above(0.01) <= 2);
+  CHECK(all.reserved.above(1) <= 2);
+  CHECK(all.reserved.worst() <= 4);
+  CHECK(all.phases.worst() <= 1);
+  // Those of FusedAdam's kernels were not seen.
+  CHECK(all.launches.median() <= 0.6);
+  CHECK(all.pinned.count() >= 5);
+  CHECK(all.pinned.worst() <= 0.001);
+}
+
+TEST_CASE("adapters over a base that FSDP2 shards meet PyTorch's on the emulated device") {
+  const Compared all = compared("peft_peaks.json");
+  CHECK(all.allocated.count() >= 84);
+  CHECK(all.allocated.worst() <= 0.2);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.reserved.worst() <= 3);
+  CHECK(all.phases.worst() <= 0.5);
+  CHECK(all.launches.median() <= 2);
+  CHECK(all.launches.worst() <= 6);  // small experts' sums, and double quantization's scales
+}
+
 TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {
   const Compared all = compared("torchtune_peaks.json");
   CHECK(all.allocated.count() >= 61);
@@ -190,7 +244,7 @@ TEST_CASE("torchtune's loop around transformers' layers is met on the emulated d
   // GB; all else within 0.03.
   CHECK(all.allocated.above(0.03) <= 3);
   CHECK(all.allocated.worst() <= 0.6);
-  CHECK(all.reserved.above(0.7) <= 2);
+  CHECK(all.reserved.above(0.7) <= 3);
   CHECK(all.reserved.worst() <= 2.3);
   CHECK(all.phases.worst() <= 0.7);
   CHECK(all.launches.worst() <= 2.5);
@@ -208,8 +262,8 @@ TEST_CASE("attention that is neither cuDNN's nor flash meets PyTorch's on the em
   const Compared all = compared("attention_peaks.json");
   CHECK(all.allocated.count() >= 115);
   CHECK(all.allocated.worst() <= 0.03);
-  CHECK(all.reserved.worst() <= 1.1);  // of a small model under ddp
-  CHECK(all.phases.worst() <= 2);      // forward under ddp, whose peak is in backward
+  CHECK(all.reserved.worst() <= 0.2);
+  CHECK(all.phases.worst() <= 2);  // forward under ddp, whose peak is in backward
   CHECK(all.launches.worst() <= 2);
 }
 
@@ -218,8 +272,8 @@ TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   CHECK(all.allocated.count() >= 29);
   CHECK(all.allocated.worst() <= 0.3);
   // The largest elements' blocks, which are found free or not, and PowerSGD's of one model.
-  CHECK(all.reserved.above(3) <= 11);
-  CHECK(all.reserved.worst() <= 11);
+  CHECK(all.reserved.above(3) <= 12);
+  CHECK(all.reserved.worst() <= 18);
   // torch.topk's own passes are planned as one kernel and what sorts.
   CHECK(all.launches.above(2) <= 10);
   CHECK(all.launches.worst() <= 29);
@@ -229,14 +283,13 @@ TEST_CASE("steps of packed documents meet PyTorch's on the emulated device") {
   const Compared all = compared("packing_peaks.json");
   CHECK(all.allocated.count() >= 125);
   CHECK(all.allocated.worst() <= 0.05);
-  // Of two a block is found free or not.
-  CHECK(all.reserved.above(1.1) <= 2);
-  CHECK(all.reserved.worst() <= 3);
+  // Of one a block is found free or not.
+  CHECK(all.reserved.above(1) <= 1);
+  CHECK(all.reserved.worst() <= 2.1);
   CHECK(all.phases.worst() <= 0.05);
-  // A mask's and small experts' sums: one launch more each, as without packing.
-  CHECK(all.launches.median() <= 0.1);
-  CHECK(all.launches.above(2.1) <= 4);
-  CHECK(all.launches.worst() <= 6);
+  // With a mask, cuDNN's backward launches two kernels a block more.
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 2);
 }
 
 TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device") {
@@ -247,7 +300,7 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
   CHECK(all.reserved.above(0.01) <= 1);
   CHECK(all.reserved.worst() <= 18);
   CHECK(all.phases.worst() <= 0.1);
-  CHECK(all.launches.worst() <= 3);  // eager attention's, with and without positions
+  CHECK(all.launches.worst() <= 0.7);
 }
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
@@ -255,11 +308,21 @@ TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated de
   CHECK(all.allocated.count() >= 250);
   CHECK(all.allocated.worst() <= 0.05);
   // Under FSDP2 a block of an embedding's gradient is found free or not.
-  CHECK(all.reserved.worst() <= 11);
-  CHECK(all.reserved.above(3.0) <= 4);
+  CHECK(all.reserved.worst() <= 4.5);
+  CHECK(all.reserved.above(3.0) <= 2);
   CHECK(all.phases.worst() <= 2);
   CHECK(all.launches.median() <= 0.5);
   CHECK(all.launches.worst() <= 2);
+}
+
+TEST_CASE("ranks that share sequences meet PyTorch's ring attention on the emulated device") {
+  const Compared all = compared("cp_peaks.json");
+  CHECK(all.allocated.count() >= 100);
+  CHECK(all.allocated.worst() == 0);
+  CHECK(all.reserved.above(0.05) <= 1);  // keys and values that go from rank to rank
+  CHECK(all.reserved.worst() <= 6);
+  CHECK(all.phases.worst() <= 0.05);
+  CHECK(all.launches.worst() == 0);
 }
 
 TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
@@ -267,7 +330,7 @@ TEST_CASE("tensor parallelism meets DTensor's on the emulated device") {
   CHECK(all.allocated.count() >= 100);
   CHECK(all.allocated.worst() <= 0.5);
   CHECK(all.tiny_allocated.worst() <= 0.5);
-  CHECK(all.reserved.worst() <= 14);
+  CHECK(all.reserved.worst() <= 13);
   // In three a block as large as the logits, or the embedding's gradient, is found free, or not.
   CHECK(all.reserved.above(3.0) <= 3);
   // A part of the hidden state lives on while norm and head, a unit of their own, are gathered.

@@ -129,6 +129,8 @@ def packed():
             yield name, f"{more} --batch 2 --seq 1024 --packing 8 --attn flash"
         yield name, "--framework trl --batch 4 --seq 1024 --packing 32 --attn flash --param-dtype bf16"
         yield name, "--framework trl --batch 2 --seq 512 --packing 4"
+        for more in (f"nf4 {ALL}", "nf4", f"nf4 {ALL} --ac none", f"nf4-double {ALL}", f"nf4 {ALL} --param-dtype bf16"):
+            yield name, f"--framework trl --lora 16 --batch 2 --seq 1024 --packing 8 --attn flash --quantize {more}"
 
 
 CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks()]

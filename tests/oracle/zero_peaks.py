@@ -1,23 +1,36 @@
-"""Writes zero_peaks.json: peaks of DeepSpeed's ZeRO 1 and 2 on the emulated device.
+"""Writes zero_peaks.json: peaks of DeepSpeed's ZeRO 1, 2 and 3 on the emulated device.
 
     python zero_peaks.py --list
     ac-advisor dryrun --world N --rank R --output /dev/null -- python zero_peaks.py zero_peaks.json --case K
 
 A case is a model of MODELS and the planner's own options; each runs in a process of its own, as an engine
-leaves hooks behind. --list prints world, rank and number of each. The rank is the one whose partition
-meets the parameters with the most elements: the one that is planned.
+leaves hooks behind. --list prints world, rank and number of each. Of ZeRO 1 and 2 the rank is the one whose
+partition meets the parameters with the most elements, which is planned; of ZeRO 3 all ranks hold alike.
+
+Of ZeRO 3 the model is made under deepspeed.zero.Init, as transformers makes it, and what that cached is given
+back. Its launches by phase are counted, too: kernels, memsets, copies on the device.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 
 import torch
 
-from loop_cases import MODELS
+from loop_cases import MODELS, of
 from loop_step import parse
 
+MODELS = MODELS | {
+    "tiny": of("llama", 256, 768, 4, 4, 2, 64, 1024, True),
+    "odd": of("llama", 1015, 2731, 5, 5, 5, 200, 32003, False),
+    "wide": of("llama", 4096, 11008, 3, 32, 32, 128, 32000, False),
+    "large": of("llama", 4096, 14336, 4, 32, 8, 128, 128256, False),
+    "deep": of("llama", 4096, 11008, 12, 32, 32, 128, 32000, False),
+    "tall": of("llama", 2048, 8192, 24, 32, 8, 64, 32000, False),
+}
+LAUNCHES = ("kernel", "memory_set", "copy_on_device")
 
 
 def cases():
@@ -35,6 +48,34 @@ def cases():
     yield "qwen3", "--world 16 --shard zero2 --batch 2 --seq 4096 --ac full --grad-accum 4"
     for stage in ("zero1", "zero2"):
         yield "mistral", f"--world 8 --shard {stage} --batch 1 --seq 2048 --ac full --clip-grad 1.0"
+    yield from stage_3()
+
+
+def stage_3():
+    def case(world, batch, seq, *more):
+        return " ".join([f"--world {world} --shard zero3 --batch {batch} --seq {seq}", *more])
+
+    for ac in ("none", "full"):
+        for world in (2, 4, 8):
+            yield "tiny", case(world, 2, 512, "--ac", ac)
+            yield "llama", case(world, 1, 2048, "--ac", ac)
+        for model in ("odd", "wide", "large"):
+            yield model, case(8, 1, 2048, "--ac", ac)
+        for model in ("untied", "mistral", "qwen2", "qwen3", "gemma", "phi3", "olmo2"):
+            yield model, case(8, 2, 2048, "--ac", ac)
+    yield "llama", case(64, 1, 2048, "--ac full")
+    yield "llama", case(8, 3, 1000)
+    yield "odd", case(4, 3, 777, "--ac full")
+    yield "tall", case(2, 1, 1024, "--ac full")
+    yield "tall", case(8, 1, 2048, "--ac none")
+    for accum in (2, 3):
+        for model in ("llama", "untied", "odd"):
+            yield model, case(8, 1, 2048, f"--ac full --grad-accum {accum}")
+    for model in ("mistral", "qwen2"):
+        yield model, case(8, 1, 2048, "--ac full --clip-grad 1.0")
+    for model in ("granite", "smollm3"):
+        yield model, case(8, 1, 2048)
+    yield "deep", case(2, 1, 512, "--ac full")
 
 
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
@@ -60,6 +101,13 @@ def planned_rank(model, world):
     return whole.index(max(whole))
 
 
+def counts():
+    from ac_advisor_dryrun import emulator  # not there where cases are listed alone
+
+    by_activity = emulator.counts()
+    return [by_activity[activity][0] for activity in LAUNCHES]
+
+
 def measure(model, words):
     """Figures of the third step; reserved memory is the highest of all."""
     import deepspeed
@@ -68,27 +116,39 @@ def measure(model, words):
     options = parse(words)
     config = transformers.AutoConfig.for_model(**MODELS[model])
     config._attn_implementation = "sdpa"
-    with torch.device("cuda"):
+    settings = {"train_micro_batch_size_per_gpu": options.batch, "gradient_accumulation_steps": options.grad_accum,
+                "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
+                "zero_optimization": {"stage": int(options.shard[-1])}}
+    partitions = options.shard == "zero3"
+    if partitions:  # transformers then makes its models under deepspeed.zero.Init
+        known = transformers.integrations.HfDeepSpeedConfig(settings)
+    with contextlib.nullcontext() if partitions else torch.device("cuda"):
         network = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).train()
     if options.ac == "full":
         network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-    settings = {"train_micro_batch_size_per_gpu": options.batch, "gradient_accumulation_steps": options.grad_accum,
-                "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
-                "zero_optimization": {"stage": int(options.shard[-1])}}
     engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings)
     del network, optimizer
+    if partitions:
+        del known
+        torch.cuda.empty_cache()
     ids = torch.zeros(options.batch, options.seq, dtype=torch.int64, device="cuda")
     labels = ids.clone()
-    reserved, peaks = 0, {}
+    reserved, peaks, launches = 0, {}, {}
+    counted = counts()
 
     def take(phase):
+        nonlocal counted
         peaks[phase] = max(peaks.get(phase, 0), torch.cuda.max_memory_allocated())
+        now = counts()
+        launches[phase] = [a + b - c for a, b, c in zip(launches.get(phase, [0] * len(now)), now, counted)]
+        counted = now
         torch.cuda.reset_peak_memory_stats()
 
     torch.cuda.reset_peak_memory_stats()
     for _ in range(3):
         peaks.clear()
+        launches.clear()
         for _ in range(options.grad_accum):
             loss = engine(input_ids=ids, labels=labels, use_cache=False).loss
             take("forward")
@@ -101,7 +161,8 @@ def measure(model, words):
     states = sum(v.numel() for state in sharded.optimizer.state.values() for v in state.values())
     if states < 2:
         raise SystemExit("the optimizer never stepped")
-    return {"peak_allocated": max(peaks.values()), "peak_reserved": reserved, "peak_by_phase": dict(peaks)}
+    figures = {"peak_allocated": max(peaks.values()), "peak_reserved": reserved, "peak_by_phase": dict(peaks)}
+    return figures | {"launches": dict(launches)} if partitions else figures
 
 
 def write(path, done):
@@ -119,8 +180,9 @@ def main():
     arguments = parser.parse_args()
     if arguments.list:
         for number, (model, words) in enumerate(CASES):
-            world = parse(words).world
-            print(world, planned_rank(model, world), number)
+            options = parse(words)
+            rank = 0 if options.shard == "zero3" else planned_rank(model, options.world)
+            print(options.world, rank, number)
         return
     model, words = CASES[arguments.case]
     figures = measure(model, words)

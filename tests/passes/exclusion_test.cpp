@@ -52,9 +52,22 @@ void sharded(StepConfig& c, Sharding shard) {
   c.layout.shard = shard;
 }
 
+void in_a_ring(StepConfig& c) {
+  c.layout.world = 4;
+  c.layout.cp = 2;
+  c.layout.shard = Sharding::fsdp2;
+}
+
 void on_host(StepConfig& c) {
   sharded(c, Sharding::fsdp2);
   c.memory.offload = Offload::parameters;
+}
+
+void quantized_shards(StepConfig& c, Quantization how) {
+  sharded(c, Sharding::fsdp2);
+  c.adapters.rank = 8;
+  c.adapters.targets = "all-linear";
+  c.adapters.quantize = how;
 }
 
 void with_delta_nets(model::ModelSpec& m) {
@@ -591,7 +604,7 @@ const Case cases[] = {
        c.run.grad_accum = 2;
      },
      "stages of such"},
-    {"--fp8 RECIPE --shard zero1 or zero2",
+    {"--fp8 RECIPE --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
        sharded(c, Sharding::zero1);
@@ -646,8 +659,163 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::tensorwise;
      },
      "of gptj"},
-    {"--offload optimizer", [](auto&, StepConfig& c) { c.memory.offload = Offload::optimizer; },
-     "--optimizer paged-adamw"},
+    {"--master-weights --param-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "need no copies"},
+    {"--master-weights --param-dtype fp16",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
+     },
+     "the scaler"},
+    {"--master-weights, an optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "--master-weights --optimizer sgd"},
+    {"--master-weights --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       sharded(c, Sharding::zero1);
+     },
+     "masters in any case"},
+    {"--master-weights --tp T or --pp N",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.layout.tp = c.layout.world = 2;
+     },
+     "were not compared with it"},
+    {"--master-weights --lora",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "adapters"},
+    {"--master-weights --offload parameters, optimizer or gradients",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       on_host(c);
+     },
+     "on the device"},
+    {"--master-weights --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.grad_scaler = true;
+     },
+     "the scaler"},
+    {"--master-weights --fp8",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+     },
+     "beside it"},
+    {"--master-weights --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "step counter"},
+    {"--master-weights --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.device.gpu = "cpu";
+     },
+     "GPUs alone"},
+    {"--master-weights, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+    {"--transformer-impl --master-weights",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.optimizer.master_weights = true;
+     },
+     "in any case"},
+    {"--master-weights of an imported graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       import(m, c);
+       c.optimizer.master_weights = true;
+     },
+     "of its capture"},
+    {"--optimizer-in-backward --master-weights",
+     [](auto&, StepConfig& c) {
+       c.optimizer.master_weights = true;
+       c.optimizer.in_backward = true;
+     },
+     "steps all parameters at once"},
+    {"--offload optimizer or gradients --world N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::ddp);
+     },
+     "--offload optimizer --world 8"},
+    {"--offload optimizer or gradients, an optimizer other than adamw and sgd",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--offload optimizer --optimizer lion"},
+    {"--offload gradients --grad-accum N, N above 1",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::gradients;
+       c.run.grad_accum = 2;
+     },
+     "does not accumulate"},
+    {"--offload optimizer or gradients --clip-grad NORM",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.clip_grad = 1.0;
+     },
+     "clipped later"},
+    {"--offload optimizer or gradients --grad-scaler",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.grad_scaler = true;
+     },
+     "before the scaler"},
+    {"--offload optimizer or gradients --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.in_backward = true;
+     },
+     "both of them hook"},
+    {"--offload optimizer or gradients --ema or --lora",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.optimizer.ema = true;
+     },
+     "neither an average"},
+    {"--offload optimizer or gradients --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "beside its hooks"},
+    {"--offload optimizer or gradients --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "not captured"},
+    {"--offload optimizer or gradients --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.device.gpu = "cpu";
+     },
+     "no device to leave"},
+    {"--offload optimizer or gradients, ac-trainer",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--offload activations, ac-trainer",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -827,7 +995,7 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "--packing 4 --pp 2"},
-    {"--packing DOCS --shard zero1 or zero2",
+    {"--packing DOCS --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero2);
        c.run.packing = 4;
@@ -845,14 +1013,14 @@ const Case cases[] = {
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "the host's"},
-    {"--packing DOCS --quantize",
+    {"--packing DOCS --quantize int8",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj,v_proj";
-       c.adapters.quantize = Quantization::nf4;
+       c.adapters.quantize = Quantization::int8;
      },
-     "use --quantize none"},
+     "use --quantize nf4 or none"},
     {"--packing DOCS --loss ce-compiled or chunked-logits:N",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
@@ -872,6 +1040,102 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "measure without --packing"},
+    {"--cp N --framework megatron or deepspeed",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.runtime.framework = "megatron";
+     },
+     "--cp 2 --framework megatron"},
+    {"--cp N --world W",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.world = 3;
+     },
+     "--cp 2 --world 3"},
+    {"--cp N --seq S, S no multiple of 2 N",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.seq = 34;
+     },
+     "--cp 2 --seq 34"},
+    {"--cp N --cp-rank R, R of N or more",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.cp_rank = 2;
+     },
+     "--cp 2 --cp-rank 2"},
+    {"--cp N --tp T or --pp P",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.tp = 2;
+     },
+     "--cp 2 --tp 2"},
+    {"--cp N, --shard other than fsdp2",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.shard = Sharding::ddp;
+     },
+     "--cp 2 --shard ddp"},
+    {"--cp N, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+     },
+     "experts beside a ring"},
+    {"--cp N, a model whose layers are not like Llama's",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.fused_qkv = true;
+     },
+     "in a ring were not compared"},
+    {"--cp N, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_a_ring(c);
+       m.window.assign(static_cast<std::size_t>(m.layers), 8);
+     },
+     "takes no mask"},
+    {"--cp N, --attn other than auto, flash or cudnn",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.attention = Attention::eager;
+     },
+     "--cp 2 --attn eager"},
+    {"--cp N --compute-dtype fp32, PyTorch",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "--cp 2 --compute-dtype fp32"},
+    {"--cp N --kernels fused or compiled",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--cp 2 --kernels fused"},
+    {"--cp N, a loss other than ce and ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--cp 2 --loss lc-ce"},
+    {"--cp N --ac attention or budget:SIZE",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.ac = AcMode::attention;
+     },
+     "--cp 2 --ac attention"},
+    {"--cp N --packing, --position-ids or --images",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.run.position_ids = true;
+     },
+     "positions of their own"},
+    {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.memory.wide_output = true;
+     },
+     "beside a ring"},
     {"--position-ids, positions other than a rotary table's of the batch",
      [](model::ModelSpec& m, StepConfig& c) {
        c.run.position_ids = true;
@@ -994,7 +1258,7 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "use --autocast fp16"},
-    {"--grad-scaler or fp16, --shard zero1 or zero2",
+    {"--grad-scaler or fp16, --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero2);
        c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
@@ -1073,8 +1337,9 @@ const Case cases[] = {
        m.moe.emplace();
      },
      "grouped products"},
-    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp2 nor hsdp:N",
-     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; }, "--shard fsdp2 or hsdp:N"},
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp1, fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.precision.param_dtype = DType::f32; },
+     "--shard fsdp1, fsdp2 or hsdp:N"},
     {"--batch B --seq S of an imported graph, sizes that its capture does not scale to",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
@@ -1118,7 +1383,7 @@ const Case cases[] = {
        c.layout.tp = c.layout.world = 2;
      },
      "how its modules would be split"},
-    {"--shard zero1 or zero2 of an imported graph",
+    {"--shard zero1, zero2 or zero3 of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
        sharded(c, Sharding::zero2);
@@ -1299,6 +1564,85 @@ const Case cases[] = {
        c.memory.ac = AcMode::selective;
      },
      "--ac full --ac-scope submodule"},
+    {"--shard fsdp1, an imported graph or a model with an encoder of images",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       m.tower.emplace();
+     },
+     "text models of a configuration alone"},
+    {"--shard fsdp1, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       with_delta_nets(m);
+     },
+     "gated delta nets: they were not compared under it"},
+    {"--shard fsdp1 --tp, --cp or --ep",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.layout.tp = 2;
+     },
+     "flat parameters of parts of layers"},
+    {"--shard fsdp1 --lora",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.adapters.rank = 8;
+     },
+     "share a flat gradient"},
+    {"--shard fsdp1 --kernels compiled",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "views of flat parameters"},
+    {"--shard fsdp1, checkpoints around several blocks",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.ac = AcMode::grouped;
+       c.memory.ac_arg = 2;
+     },
+     "--shard fsdp1 --ac grouped:2: the units' hooks would run again"},
+    {"--shard fsdp1, a loss other than ce, ce-no-upcast, lc-ce and chunked:TOKENS",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.loss = LossKind::tiled;
+     },
+     "--shard fsdp1 --loss tiled"},
+    {"--shard fsdp1, fp16 or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.grad_scaler = true;
+     },
+     "ShardedGradScaler"},
+    {"--shard fsdp1 --fp8",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "torchao's layers were not compared"},
+    {"--shard fsdp1, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--shard fsdp1 --optimizer lion"},
+    {"--shard fsdp1 --ema",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.ema = true;
+     },
+     "an average of flat parameters"},
+    {"--shard fsdp1, ac-trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--shard fsdp1, ac-trainer: planned for PyTorch"},
+    {"--shard fsdp1 --gpu cpu",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.device.gpu = "cpu";
+     },
+     "streams and blocks are a GPU's"},
     {"--shard none --world N, N above 1", [](auto&, StepConfig& c) { c.layout.world = 8; },
      "--shard none --world 8"},
     {"--shard of any kind --world 1", [](auto&, StepConfig& c) { c.layout.shard = Sharding::ddp; },
@@ -1345,6 +1689,42 @@ const Case cases[] = {
        c.layout.no_sync = true;
      },
      "--no-sync --shard zero1: ZeRO 1 always"},
+    {"--shard zero3, an architecture other than Llama's kind of dense decoder",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.plain_mlp = true;
+       sharded(c, Sharding::zero3);
+     },
+     "--shard zero3 of a"},
+    {"--shard zero3, --ac other than none, full or every:K",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.ac = AcMode::selective;
+     },
+     "--shard zero3 --ac selective"},
+    {"--shard zero3, --loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--shard zero3 --loss lc-ce"},
+    {"--shard zero3, parameters or gradients of another dtype than bf16, or autocast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--shard zero3 --kernels fused",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.kernels = Kernels::fused;
+     },
+     "past its linear function"},
+    {"--shard zero3, run by the trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--optimizer-in-backward --grad-accum N, N above 1",
      [](auto&, StepConfig& c) {
        c.optimizer.in_backward = true;
@@ -1370,7 +1750,7 @@ const Case cases[] = {
        c.optimizer.kind = Optimizer::adafactor;
      },
      "--optimizer-in-backward --optimizer adafactor"},
-    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1 or zero2",
+    {"--optimizer of another kind than adamw, adamw-foreach or sgd, --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.optimizer.kind = Optimizer::lion;
        c.layout.shard = Sharding::zero2;
@@ -1407,7 +1787,7 @@ const Case cases[] = {
        c.layout.world = 2;
      },
      "rows and columns"},
-    {"--ema --shard zero1 or zero2",
+    {"--ema --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.optimizer.ema = true;
        c.layout.shard = Sharding::zero1;
@@ -1426,14 +1806,13 @@ const Case cases[] = {
        c.memory.loss = LossKind::ce_compiled;
      },
      "not run by the trainer"},
-    {"--clip-grad, sharded gradients",
+    {"--clip-grad --shard zero1 or zero2",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.optimizer.clip_grad = 1.0;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 2;
+       sharded(c, Sharding::zero2);
      },
-     "whole gradients alone"},
+     "of FSDP2's shards"},
     {"--ema, --optimizer-in-backward",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
@@ -1515,13 +1894,37 @@ const Case cases[] = {
        c.adapters.targets = "q_proj,proj";  // PEFT's endings are whole parts of a name
      },
      "\"proj\""},
-    {"--lora RANK, a mixture of experts",
+    {"--lora RANK, a mixture of experts, targets beside attention",
      [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
        c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       m.moe = model::MoeSpec{};
+       c.adapters.targets = "q_proj,down_proj";
      },
-     "plan a dense model"},
+     "--lora-targets q_proj,v_proj"},
+    {"--lora RANK, a mixture of experts of another kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       m.attention_sinks = true;
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+     },
+     "plan one of these"},
+    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.adapters.dropout = 0.1;
+     },
+     "none was compared"},
+    {"--lora RANK, a mixture of experts, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj";
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "frozen experts"},
     {"--lora RANK, a family whose linear layers have names of their own",
      [](model::ModelSpec& m, StepConfig& c) {
        c.adapters.rank = 8;
@@ -1557,7 +1960,7 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "not run by the trainer"},
-    {"--lora RANK --shard zero1 or zero2",
+    {"--lora RANK --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
@@ -1566,15 +1969,27 @@ const Case cases[] = {
      },
      "--lora 8 --shard zero2"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
-    {"--quantize HOW --shard fsdp2 or hsdp:N",
+    {"--quantize int8 --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) { quantized_shards(c, Quantization::int8); },
+     "--quantize int8 --shard fsdp2"},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, --param-dtype fp32 or --kbit-prepare",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.quantize = Quantization::nf4;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 2;
+       quantized_shards(c, Quantization::nf4);
+       c.adapters.kbit_prepare = true;
      },
-     "--quantize nf4 --shard fsdp2"},
+     "--quantize nf4 --shard fsdp2 --kbit-prepare"},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer",
+     [](auto&, StepConfig& c) {
+       quantized_shards(c, Quantization::nf4);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "shards no packed weights"},
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       quantized_shards(c, Quantization::nf4);
+       c.adapters.dora = true;
+     },
+     "--dora --quantize nf4 --shard fsdp2"},
     {"--loss ce-compiled --autocast",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::ce_compiled;
@@ -1621,7 +2036,7 @@ const Case cases[] = {
        c.run.seq = 64;
      },
      "--loss chunked-logits:7 --seq 64"},
-    {"--loss chunked-logits:N --shard zero1 or zero2",
+    {"--loss chunked-logits:N --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::chunked_logits;
        c.memory.chunk_tokens = 8;
@@ -1660,15 +2075,6 @@ const Case cases[] = {
        c.adapters.quantize = Quantization::int8;
      },
      "--dora --quantize int8"},
-    {"--dora --shard fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dora = true;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 8;
-     },
-     "--dora --shard fsdp2"},
     {"--lora RANK --ema",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -1683,14 +2089,14 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "frozen base"},
-    {"--dora, --lora-dropout, --kbit-prepare, ac-trainer",
+    {"--dora, --kbit-prepare, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.dropout = 0.1;
+       c.adapters.dora = true;
      },
-     "--lora-dropout: planned"},
+     "--dora: planned"},
     {"--quantize nf4-double, --quantize int8, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -1984,12 +2390,12 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--compile-unit model --loss lc-ce"},
-    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
      [](auto&, StepConfig& c) {
        whole_model(c);
-       c.memory.ac = AcMode::selective;
+       c.memory.ac = AcMode::attention;
      },
-     "--compile-unit model --ac selective"},
+     "--compile-unit model --ac attention"},
     {"--compile-unit model, --attn other than cudnn",
      [](auto&, StepConfig& c) {
        whole_model(c);
@@ -2015,13 +2421,21 @@ const Case cases[] = {
        m.scaled_embedding = true;
      },
      "--compile-unit model for"},
-    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
-     "sinks, masks of every block, images",
+    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
+     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+     "block, images",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled for"},
+    {"--framework torchtitan --kernels compiled, experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.runtime.framework = "torchtitan";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "as TorchTitan compiles it"},
     {"--compile-unit model, blocks other than Llama's kind",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);

@@ -97,8 +97,8 @@ TEST_CASE("an op has the attributes that the op table names for its kind") {
   for (AcMode ac : {AcMode::none, AcMode::full, AcMode::selective})
     for (Kernels kernels : {Kernels::eager, Kernels::fused})
       for (Optimizer optimizer : {Optimizer::adamw, Optimizer::adamw_foreach, Optimizer::sgd})
-        for (Sharding shard :
-             {Sharding::none, Sharding::ddp, Sharding::zero1, Sharding::zero2, Sharding::fsdp2})
+        for (Sharding shard : {Sharding::none, Sharding::ddp, Sharding::zero1, Sharding::zero2,
+                               Sharding::fsdp1, Sharding::fsdp2})
           for (LossKind loss : {LossKind::ce, LossKind::lc_ce, LossKind::chunked}) {
             StepConfig c = small_config();
             c.memory.ac = ac;

@@ -18,7 +18,8 @@ TEST_CASE("every option goes through its field and back") {
     if (mode >= AcMode::grouped && mode != AcMode::sqrt) c.memory.ac_arg = 3;
     configs.push_back(c);
   }
-  for (Sharding shard : {Sharding::ddp, Sharding::zero1, Sharding::zero2, Sharding::fsdp2}) {
+  for (Sharding shard : {Sharding::ddp, Sharding::zero1, Sharding::zero2, Sharding::fsdp1,
+                         Sharding::fsdp2, Sharding::zero3}) {
     StepConfig c;
     c.layout.shard = shard;
     c.optimizer.kind = Optimizer::sgd;

@@ -137,6 +137,7 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
                            {"--lora", "4"},
                            {"--lora-targets", index % 2 == 0 ? "all-linear" : "q_proj,v_proj"},
                            {"--quantize", quantize},
+                           {"--lora-dropout", index % 5 < 2 ? "0.1" : "0"},
                            {"--ac", mode},
                            {"--loss", losses[index % 3]},
                            {"--kernels", index % 4 < 2 ? "eager" : "fused"},
@@ -165,6 +166,24 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
         ++compared;
       }
   CHECK(compared >= 30);
+}
+
+TEST_CASE("adapters: what dropout leaves is the same when it is recomputed, and is not all") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const auto run = [&](const char* ac, const char* dropout) {
+    const OptionList options{{"--seq", "24"},
+                             {"--lora", "4"},
+                             {"--lora-targets", "all-linear"},
+                             {"--lora-dropout", dropout},
+                             {"--ac", ac}};
+    return test::run_steps(model, test::trainer_config(options), 2,
+                           test::random_tokens(model.vocab))
+        .gradients;
+  };
+  const auto kept = run("none", "0.3");
+  for (const char* ac : {"full", "selective", "grouped:2"})
+    CHECK(test::bit_identical(run(ac, "0.3"), kept));
+  CHECK(test::largest_difference(run("none", "0"), kept) > 1e-3);
 }
 
 TEST_CASE("adapters: ranks' gradients are those of one rank with the whole batch") {

@@ -1,5 +1,5 @@
-// Ranks that share layers and ranks that have stages: the peak of each is the planned one to the
-// byte, and the gradients together are those of one rank.
+// Ranks that share layers, ranks that have stages and ranks that share sequences: the peak of each
+// is the planned one to the byte, and the gradients together are those of one rank.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ std::string label(const Case& one) {
   return text;
 }
 
-/// Each value of tp, pp, schedule, sharding and --ac beside each other one at least once, where
+/// Each value of tp, pp, cp, schedule, sharding and --ac beside each other one at least once, where
 /// they go together; families that differ in norms, biases, windows and tied embeddings.
 const std::vector<Case>& cases() {
   static const std::vector<Case> all{
@@ -105,6 +105,14 @@ const std::vector<Case>& cases() {
         {"--grad-accum", "4"},
         {"--shard", "fsdp2"},
         {"--ac", "every:2"}}},
+      {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}}},
+      {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}, {"--ac", "full"}, {"--batch", "3"}}},
+      {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, {"--ac", "selective"}}},
+      {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, {"--cp-method", "alltoall"}}},
+      {"qwen3", {{"--cp", "2"}, {"--world", "4"}, {"--ac", "every:2"}, {"--grad-accum", "2"}}},
+      {"qwen2", {{"--cp", "2"}, {"--world", "8"}, {"--ac", "grouped:2"}}},
+      {"tiny-llama",
+       {{"--cp", "3"}, {"--world", "6"}, {"--cp-method", "alltoall"}, {"--ac", "selective"}}},
   };
   return all;
 }
@@ -123,7 +131,9 @@ TEST_CASE("every rank of a layout has the planned peak to the byte, and one rank
       ranks += rank.count;
       StepConfig own = config;
       if (own.layout.pp > 1) own.layout.pp_rank = rank.pp_rank;
+      if (own.layout.cp > 1) own.layout.cp_rank = rank.cp_rank;
       CAPTURE(rank.pp_rank);
+      CAPTURE(rank.cp_rank);
       CHECK(rank.peak_allocated == advise::plan(model, own).memory.peak_allocated);
     }
     CHECK(ranks == config.layout.world);

@@ -50,12 +50,12 @@ TEST_CASE("clipped gradients are the gradients times min(1, max / (norm + 1e-6))
 TEST_CASE("clipping: predicted is measured to the byte") {
   const model::ModelSpec model = model::load_model("tiny-llama");
   for (const char* optimizer : {"adamw", "adamw-foreach", "sgd"})
-    for (const char* shard : {"none", "ddp"})
+    for (const char* shard : {"none", "ddp", "fsdp2", "hsdp:2"})
       for (const char* lora : {"0", "4"}) {
         OptionList options{{"--seq", "24"},    {"--optimizer", optimizer}, {"--clip-grad", "1"},
                            {"--shard", shard}, {"--lora", lora},           {"--ac", "full"},
                            {"--loss", "lc-ce"}};
-        if (std::string_view(shard) == "ddp") options.emplace_back("--world", "2");
+        if (std::string_view(shard) != "none") options.emplace_back("--world", "4");
         const StepConfig config = test::trainer_config(options);
         const std::string label = fmt::format("{} {} lora {}", optimizer, shard, lora);
         CAPTURE(label);
@@ -65,6 +65,23 @@ TEST_CASE("clipping: predicted is measured to the byte") {
         CHECK(run.peak == predicted.peak_allocated);
         CHECK(run.by_phase[4] == predicted.peak_by_phase[4]);
       }
+}
+
+TEST_CASE("clipping: the norm of shards is that of whole gradients") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  const OptionList clipped{{"--seq", "24"}, {"--optimizer", "sgd"}, {"--clip-grad", "0.2"}};
+  const auto run = [&](const OptionList& more) {
+    return test::run_steps(model, test::trainer_config(test::with(clipped, more)), 2,
+                           test::random_tokens(model.vocab));
+  };
+  const test::Outcome alone = run({{"--batch", "4"}});
+  const test::Outcome free = run({{"--batch", "4"}, {"--clip-grad", "0"}});
+  CHECK(test::largest_difference(free.parameters, alone.parameters) > 1e-5);
+  for (const char* shard : {"ddp", "fsdp2", "hsdp:2"}) {
+    CAPTURE(shard);
+    const test::Outcome ranks = run({{"--batch", "1"}, {"--shard", shard}, {"--world", "4"}});
+    CHECK(test::largest_difference(ranks.parameters, alone.parameters) < 1e-6);
+  }
 }
 
 TEST_CASE("autocast, a loss without upcast and held fp32 logits are predicted to the byte") {

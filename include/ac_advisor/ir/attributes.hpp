@@ -168,6 +168,15 @@ struct Generated {
 struct CompiledUnit {
   std::int32_t backward = 0;  ///< in Program::compiled
 };
+/// Of attention over a sequence that ranks share, whose ops stand before it in the program.
+struct RingAttention {
+  double scale = 1;
+  std::uint16_t ranks = 1;
+  std::uint16_t rank = 0;  ///< this one's place among them
+  std::uint16_t ops = 0;   ///< those that it is made of
+  SdpaKernel kernel = SdpaKernel::automatic;
+  bool exchanged = false;  ///< keys and values go from rank to rank, instead of all to all at once
+};
 struct Captured {
   double flops = 0;           ///< of attention and convolution; 0: memory decides its time
   std::int32_t name = 0;      ///< in Program::captured_names
@@ -181,7 +190,7 @@ using Attributes =
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
                  BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
-                 Captured, Generated, CompiledUnit, Float8>;
+                 Captured, Generated, CompiledUnit, Float8, RingAttention>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -166,8 +166,11 @@ enum class OpKind : std::uint8_t {
   scaled_mm,      ///< of operands in fp8 with their scales
   float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
   vector_norm,    ///< the length of each row: (rows, 1)
-  captured,       ///< an op of an imported graph that has no row of its own
-  count_          // number of kinds
+  log_sigmoid,
+  cp_all_gather,   ///< keys and values of all ranks that share a sequence, into a new tensor
+  ring_attention,  ///< launches nothing: the node of attention over such a sequence
+  captured,        ///< an op of an imported graph that has no row of its own
+  count_           // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

@@ -62,6 +62,17 @@ enum class Target : std::uint8_t {
   seeds,
   seed,
   random,
+  topk,
+  sort,
+  floor_divide,
+  histc,
+  grouped_mm,
+  empty,
+  scatter,
+  scatter_add,
+  sigmoid,
+  fma,
+  bitwise_not,
   count_
 };
 

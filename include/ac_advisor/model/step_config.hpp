@@ -71,10 +71,11 @@ enum class Optimizer : std::uint8_t {
   lion,
   muon,  ///< of the blocks' matrices; adamw of all else
 };
-enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp };
-/// What is kept on the host between its uses: nothing, what autograd saves, or what is refused by
-/// name so far.
-enum class Offload : std::uint8_t { none, activations, parameters, optimizer };
+enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp, fsdp1, zero3 };
+/// What is kept on the host between its uses: nothing, what autograd saves, FSDP2's shards with all
+/// that is theirs, or the optimizer's states, with its step there; `gradients`: as `optimizer`, and
+/// gradients leave the device as they are made.
+enum class Offload : std::uint8_t { none, activations, parameters, optimizer, gradients };
 /// What one fully_shard call wraps, beside the root: each block, each of `--ac grouped:K`'s
 /// segments, or each block, the embedding, and the final norm with the head (TorchTitan since July
 /// 2025).
@@ -85,6 +86,9 @@ enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 /// The order of a pipeline's micro-batches: torch.distributed.pipelining's Schedule1F1B,
 /// ScheduleGPipe and ScheduleInterleaved1F1B.
 enum class PipelineSchedule : std::uint8_t { one_f_one_b, gpipe, interleaved };
+/// How keys and values reach the other ranks of a sequence in PyTorch's context parallelism: all at
+/// once, or from one rank to the next (set_rotate_method's "allgather" and "alltoall").
+enum class CpMethod : std::uint8_t { all_gather, all_to_all };
 /// How bitsandbytes stores the base's linear layers: not at all, NF4 with fp32 or with quantized
 /// scales of its blocks, or LLM.int8().
 enum class Quantization : std::uint8_t { none, nf4, nf4_double, int8 };
@@ -113,6 +117,8 @@ struct ModelRun {
   std::int64_t packing = 0;
   /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
   bool position_ids = false;
+  /// No option: each token's label is the next token already, as where sequences are split.
+  bool labels_shifted = false;
   bool operator==(const ModelRun&) const = default;
 };
 
@@ -142,9 +148,11 @@ struct Layout {
   bool sequence_parallel = true;  ///< with tp: norms and residuals are of parts of each sequence
   bool loss_parallel = true;      ///< with tp: the loss is computed on parts of the vocabulary
   std::int64_t cp = 1;            ///< ranks that share each sequence: context parallelism
-  std::int64_t ep = 1;            ///< ranks that share a layer's experts: expert parallelism
-  std::int64_t etp = 0;           ///< ranks that share each expert; 0: as many as tp
-  std::int64_t pp = 1;            ///< ranks that share the model's blocks: pipeline parallelism
+  CpMethod cp_method = CpMethod::all_gather;
+  std::int64_t cp_rank = usual_rank;  ///< whose part of each sequence it is
+  std::int64_t ep = 1;                ///< ranks that share a layer's experts: expert parallelism
+  std::int64_t etp = 0;               ///< ranks that share each expert; 0: as many as tp
+  std::int64_t pp = 1;                ///< ranks that share the model's blocks: pipeline parallelism
   PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
   std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
   std::vector<std::int64_t> pp_layers;  ///< blocks of each stage; empty: as TorchTitan splits
@@ -152,6 +160,8 @@ struct Layout {
 
   /// Of pp_rank: the one with the highest allocated peak.
   static constexpr std::int64_t highest_rank = -1;
+  /// Of cp_rank: the last but one, see `context_rank`.
+  static constexpr std::int64_t usual_rank = -1;
   Sharding shard = Sharding::none;
   std::int64_t hsdp_shards = 0;          ///< N of hsdp:N
   std::int64_t optimizer_instances = 1;  ///< copies of Megatron-core's distributed optimizer
@@ -170,6 +180,12 @@ struct Layout {
   [[nodiscard]] std::int64_t instance_ranks() const {
     return replica_ranks() / optimizer_instances;
   }
+  /// The last but one attends with all of its queries to a half of the keys that arrive and with a
+  /// half of them to all, as ranks before and after it do, and what it holds at either is the most.
+  [[nodiscard]] std::int64_t context_rank() const {
+    if (cp_rank != usual_rank) return cp_rank;
+    return cp > 2 ? cp - 2 : 0;
+  }
   [[nodiscard]] std::int64_t expert_tp() const { return etp > 0 ? etp : tp; }
   /// Ranks that exchange a layer's tokens, to have all of its experts between them.
   [[nodiscard]] std::int64_t expert_ranks() const { return ep * expert_tp(); }
@@ -177,10 +193,15 @@ struct Layout {
   [[nodiscard]] std::int64_t expert_replicas() const { return world / (pp * expert_ranks()); }
   /// Parameters and states are whole on every rank.
   [[nodiscard]] bool whole() const { return shard == Sharding::none || shard == Sharding::ddp; }
-  /// DeepSpeed's ZeRO 1 or 2.
-  [[nodiscard]] bool zero() const { return shard == Sharding::zero1 || shard == Sharding::zero2; }
+  /// DeepSpeed's ZeRO 1 or 2, whose parameters are whole, or 3, whose are not.
+  [[nodiscard]] bool zero() const {
+    return shard == Sharding::zero1 || shard == Sharding::zero2 || zero3();
+  }
+  [[nodiscard]] bool zero3() const { return shard == Sharding::zero3; }
   /// FSDP2, whose units are gathered before use.
   [[nodiscard]] bool gathers() const { return shard == Sharding::fsdp2 || shard == Sharding::hsdp; }
+  /// FSDP of either version: shards are stored, and units computed with in a dtype of their own.
+  [[nodiscard]] bool fsdp() const { return gathers() || shard == Sharding::fsdp1; }
   bool operator==(const Layout&) const = default;
 };
 
@@ -238,10 +259,11 @@ struct Adapters {
 
 struct OptimizerChoice {
   Optimizer kind = Optimizer::adamw;
-  double clip_grad = 0.0;    ///< largest norm of all gradients; 0: not clipped
-  bool in_backward = false;  ///< each parameter is updated as soon as its gradient is there
-  bool ema = false;          ///< an exponential moving average of the parameters is kept
-  bool grad_scaler = false;  ///< the loss is scaled, gradients are checked and unscaled (fp16)
+  double clip_grad = 0.0;       ///< largest norm of all gradients; 0: not clipped
+  bool in_backward = false;     ///< each parameter is updated as soon as its gradient is there
+  bool master_weights = false;  ///< fp32 copies of 16-bit parameters, which it updates first
+  bool ema = false;             ///< an exponential moving average of the parameters is kept
+  bool grad_scaler = false;     ///< the loss is scaled, gradients are checked and unscaled (fp16)
   /// 8-bit optimizers keep the input embedding's states in fp32 (transformers.Trainer's).
   bool wide_embedding_states = false;
   bool operator==(const OptimizerChoice&) const = default;
@@ -300,11 +322,16 @@ struct StepConfig {
   bool operator==(const StepConfig&) const = default;
 };
 
-/// What is fed to the model: a packed batch is one sequence of all of its tokens.
+/// What is fed to the model: a packed batch is one sequence of all of its tokens. Of sequences that
+/// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;
+  }
+  if (config.layout.cp > 1 && !config.megatron()) {
+    config.run.seq = config.local_seq();
+    config.run.position_ids = config.run.labels_shifted = true;
   }
   return config;
 }

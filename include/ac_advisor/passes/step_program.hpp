@@ -118,6 +118,27 @@ struct OptimizedTensor {
   ir::ValueId gradient = ir::no_id;
 };
 
+/// Of fsdp1: a unit's parameters one after the other, of which each rank has an equal part.
+struct FlatParameter {
+  std::vector<std::size_t> parameters;     ///< indices into StepProgram::parameters
+  std::vector<std::int64_t> begin;         ///< elements before each of them
+  std::vector<std::int64_t> padding;       ///< the pieces between them and at the end, in elements
+  std::int64_t numel = 0;                  ///< with these
+  ir::ValueId shard = ir::no_id;           ///< this rank's part
+  ir::ValueId whole_gradient = ir::no_id;  ///< what is added up while nothing is reduced
+  ir::ValueId gradient = ir::no_id;        ///< this rank's part of what was reduced
+};
+
+/// What a rank keeps under DeepSpeed's ZeRO 3, beside its masters.
+struct Zero3Values {
+  ir::ValueId partitions = ir::no_id;  ///< of all parameters, in the compute dtype
+  ir::ValueId gradients = ir::no_id;   ///< of all their partitions
+  ir::ValueId bucket = ir::no_id;
+  std::vector<bool> is_persistent;      ///< by parameter: whole between steps
+  std::vector<ir::ValueId> persistent;  ///< those; no_id: it is not
+  std::vector<ir::ValueId> reduced;     ///< made on the stream of reductions
+};
+
 /// Primitive ops that one fused kernel can replace: `ops` in program order, what they read and what
 /// they leave behind. Made by lowering, used by `fuse`.
 struct Chain {
@@ -173,13 +194,18 @@ struct StepProgram {
   std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
   std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
                                            ///< partitioned
+  std::vector<FlatParameter> flat;         ///< of fsdp1: of each block, then the root's
+  /// Of --offload optimizer: of them, those that the host steps, in the order in which this
+  /// micro-batch completed their gradients.
+  std::vector<OptimizedTensor> on_host;
   std::vector<CompressedBucket> compressed;   ///< of --grad-compression, in the order of buckets
   std::vector<ir::ValueId> optimizer_states;  ///< step, exp_avg, exp_avg_sq of each of them
   std::vector<ir::ValueId> losses;            ///< of each micro-batch in the program
   ir::ValueId loss = ir::no_id;               ///< of the last one
   ir::ValueId hidden = ir::no_id;             ///< final hidden state
   std::int32_t blocks = 0;
-  std::int32_t regions = 0;           ///< checkpoint regions so far, over all micro-batches
+  std::int32_t regions = 0;  ///< checkpoint regions so far, over all micro-batches
+  Zero3Values zero3;
   ir::ValueId averaged = ir::no_id;   ///< zero2: gradients kept so far; zero1: the bucket
   std::vector<ir::ValueId> set_up;    ///< parameters as made, until a framework has copied them
   double loss_scale = 1.0;            ///< what backward starts from: 1 / grad_accum

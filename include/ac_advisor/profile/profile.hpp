@@ -59,9 +59,10 @@ struct TimelinePoint {
   std::int64_t allocated_bytes = 0;
 };
 
-/// What the ranks of one place in a pipeline hold.
+/// What the ranks of one place in a pipeline, and of one part of each sequence, hold.
 struct RankMemory {
   std::int64_t pp_rank = 0;
+  std::int64_t cp_rank = 0;          ///< whose part of each sequence they have
   std::vector<std::int64_t> stages;  ///< that they have
   std::int64_t count = 0;            ///< ranks that are alike
   std::int64_t peak_allocated = 0;

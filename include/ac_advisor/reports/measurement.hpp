@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,16 @@ struct Measurement {
   profile::Profile predicted, measured;
 };
 
+/// Which part of a sweep that several jobs share: its configurations index, index + of, …
+struct SweepPart {
+  std::int64_t index = 0, of = 1;
+};
+
 /// A sweep's configurations, and the rows of the cumulative savings table, each predicted and run.
 struct Measurements {
   std::vector<Measurement> rows;
   std::vector<Measurement> savings;  ///< labels are the techniques
+  SweepPart part;
 };
 
 [[nodiscard]] std::string table(const Measurement& measurement, const Style& style);

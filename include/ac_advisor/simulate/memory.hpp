@@ -32,6 +32,7 @@ struct MemoryModel {
   bool workspaces = true;             ///< false: the second walk, without any scratch
   std::int64_t cublas_workspace = 0;  ///< bytes of all cuBLAS workspaces, resident
   ir::WorkspaceTarget target;
+  bool copies_masters = false;  ///< the first step makes fp32 masters by way of two copies each
   std::shared_ptr<const BlockSizes> blocks;  ///< null: requests in 512 B units, or exact
   std::shared_ptr<const GraphPool> pool;     ///< null: no graphs are recorded
 };

@@ -181,7 +181,9 @@ class BlockCompiler {
     options.checkpointed = checkpointed(block);
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),
-        memory_budget_of(block)));
+        memory_budget_of(block), /*recorded=*/false,
+        config_.runtime.kind == Runtime::ac_trainer ? compile::Runner::trainer
+                                                    : compile::Runner::inductor));
     backwards_.push_back(add_backward(p_, units_.back()));
     return written;
   }
@@ -221,8 +223,9 @@ void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
     inputs.push_back(joint.node(n).value);
-  compile::Unit unit = compile::compile_unit(std::move(joint), memory_budget(config, -1),
-                                             config.runtime.cuda_graph != CudaGraph::off);
+  compile::Unit unit =
+      compile::compile_unit(std::move(joint), memory_budget(config, -1),
+                            config.runtime.cuda_graph != CudaGraph::off, compile::Runner::inductor);
   const ValueId results[] = {step.loss, logits};
   const std::int32_t backward = add_backward(p, unit);
   write_unit(p, unit.forward, backward, std::move(inputs), results, {-1, ir::Module::root});

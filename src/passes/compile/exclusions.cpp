@@ -17,12 +17,20 @@ bool scales(const ModelSpec& m) {
   return m.scaled_embedding || m.embedding_multiplier || m.logits_divisor || m.final_softcap;
 }
 
+/// Experts whose ops the joint graph has not.
+bool experts_not_traced(const model::MoeSpec& moe) {
+  return moe.softmax_of_top || moe.sparse_mixer || moe.every_expert || moe.biased ||
+         moe.top_groups > 1;
+}
+
 /// Blocks whose ops the joint graph has not.
 bool not_traced(const ModelSpec& m) {
   using model::QkvLayout;
   const bool known_layout = m.qkv_layout == QkvLayout::sliced || m.qkv_layout == QkvLayout::split ||
-                            m.qkv_layout == QkvLayout::by_head;
-  return m.moe || m.latent || (m.fused_qkv && !known_layout) ||
+                            m.qkv_layout == QkvLayout::by_head ||
+                            m.qkv_layout == QkvLayout::grouped ||
+                            m.qkv_layout == QkvLayout::stacked;
+  return (m.moe && experts_not_traced(*m.moe)) || m.latent || (m.fused_qkv && !known_layout) ||
          m.rotation != model::Rotation::halves || m.attention_sinks || m.kv_sharing ||
          m.position_grids != model::PositionGrids::one || m.tower || m.always_masked ||
          m.residual_inside || m.adds_in_place || m.activation == model::Activation::gelu_recomputed;
@@ -30,7 +38,7 @@ bool not_traced(const ModelSpec& m) {
 
 /// Other blocks than Llama's kind: RMSNorm, separate projections, rotated halves, a gated MLP.
 bool of_other_kind(const ModelSpec& m) {
-  return not_traced(m) || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
+  return not_traced(m) || m.moe || m.norm != model::Norm::rms || m.plain_mlp || m.side_by_side ||
          m.joined_rotary_part || m.interleaved_rotary || m.fused_qkv || m.fused_gate_up ||
          m.position_table > 0 || m.input_first ||
          (m.activation != model::Activation::silu && m.activation != model::Activation::gelu_tanh);
@@ -60,14 +68,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --loss " + loss_option(c);
      }},
-    {"--compile-unit model, --ac other than none, full, every:K and memory-budget:F",
-     "under selective checkpoints the graph would be planned to save a tensor more of each block "
-     "than PyTorch saves, and what else is kept inside of it was not compared",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
+     "what else is kept inside of the graph was not compared",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
        return whole(c) && ac != AcMode::none && ac != AcMode::full && ac != AcMode::every &&
-              ac != AcMode::memory_budget;
+              ac != AcMode::selective && ac != AcMode::memory_budget;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --ac " + ac_option(c);
@@ -97,11 +104,22 @@ constexpr Exclusion of_compiled[] = {
      "their ops in a graph of the model were not compared", "use --compile-unit block",
      [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
-    {"--kernels compiled, experts, latent attention, heads projected in groups, attention "
-     "sinks, masks of every block, images",
+    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
+     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+     "block, images",
      "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},
+    {"--framework torchtitan --kernels compiled, experts",
+     "TorchTitan compiles the parts of such a block one by one, since FSDP's hooks of its experts "
+     "lie between them (models/llama4/infra/parallelize.py, v0.2.2), which is not planned",
+     "use --kernels eager or fused, or another framework",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return compiled(c) && m.moe && c.runtime.framework == "torchtitan";
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";
+     }},
     {"--compile-unit model, blocks other than Llama's kind",
      "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
      "use --compile-unit block",

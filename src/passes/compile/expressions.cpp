@@ -18,6 +18,7 @@ std::int64_t ops_of(const Node& node) {
     case Target::pad:  // index and length as expressions, which is less, and what is there masked
       return 4;
     case Target::sum:
+    case Target::amax:
       return node.index - 1;  // of a group's heads, unrolled
     case Target::clone:
       return 0;
@@ -184,12 +185,19 @@ void Expressions::write(NodeId n) {
     case Target::cat:
       terms = joined(n);
       break;
+    case Target::index:
+    case Target::gather:  // at places that are loaded
+      terms = elsewhere(of(node.inputs[0]), 3000 + static_cast<std::uint64_t>(n));
+      for (std::size_t i = 1; i < node.inputs.size(); ++i) join(terms, of(node.inputs[i]));
+      add_own(terms, n, 1);
+      break;
     case Target::slice_scatter:
       terms = scattered(n);
       break;
     case Target::full:
       add_constant(terms, node.number, node.dtype);
       break;
+    case Target::amax:
     case Target::sum:
       for (std::int64_t head = 0; head < node.index; ++head)
         join(terms, elsewhere(of(node.inputs[0]), 2000 + static_cast<std::uint64_t>(head)));

@@ -29,7 +29,7 @@ bool mixes_orders(std::int64_t rows, std::int64_t columns) {
 struct Fused {
   std::vector<std::int32_t> nodes;
   std::vector<NodeId> writes;
-  NodeSet reads, elsewhere;
+  NodeSet reads, elsewhere, indirect;
   std::map<NodeId, double> walks;
   /// Bytes and elements (buffer_reuse_key) of what it alone reads, each once.
   std::vector<std::pair<std::int64_t, std::int64_t>> single_user_inputs;
@@ -82,6 +82,7 @@ class Fusion {
       one.writes = node.writes;
       one.reads = node.reads;
       one.elsewhere = node.elsewhere;
+      one.indirect = node.indirect;
       one.walks = node.walks;
       one.space = node.space;
       one.library = node.sort == Sort::library;
@@ -218,6 +219,9 @@ class Fusion {
     if (score == 0 || can_fusion_increase_peak_memory(a, b, score)) return std::nullopt;
     if (mixes) return score;
     if (depends(i, j)) return std::nullopt;  // node1 must go before node2
+    if (std::any_of(a.writes.begin(), a.writes.end(),
+                    [&](NodeId buffer) { return b.indirect.contains(buffer); }))
+      return std::nullopt;
     // fusable_read_and_write: what the one writes the other reads at the same places; a reduction's
     // reader takes over its loops.
     const bool fuses =
@@ -237,6 +241,7 @@ class Fusion {
     a.writes.insert(a.writes.end(), b.writes.begin(), b.writes.end());
     a.reads.insert(b.reads);
     a.elsewhere.insert(b.elsewhere);
+    a.indirect.insert(b.indirect);
     a.walks.insert(b.walks.begin(), b.walks.end());
     for (NodeId buffer : a.writes) a.reads.erase(buffer);
     a.space = std::max(a.space, b.space);

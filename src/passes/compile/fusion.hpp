@@ -18,6 +18,7 @@ struct SchedulerNode {
   std::vector<NodeId> writes;  ///< buffers
   NodeSet reads;               ///< buffers
   NodeSet elsewhere;           ///< of those, not read at the places that it writes
+  NodeSet indirect;            ///< of those, read where data says, or written so
   /// Of those, how often the places that it walks over go over the buffer, where it is not once: a
   /// part of a row that a whole row is walked over for.
   std::map<NodeId, double> walks;

@@ -66,6 +66,18 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {seeds, "prims.inductor_seeds.default", no, no, no},
     {seed, "prims.inductor_lookup_seed.default", no, no, no},
     {random, "prims.inductor_random.default", no, no, no},
+    {topk, "aten.topk.default", no, no, no},
+    {sort, "aten.sort.default", no, no, no},
+    {floor_divide, "aten.div.Tensor_mode", no, yes, no},
+    {histc, "aten.histc.default", no, no, no},
+    // Products of experts are not in the list of compute-intensive ops either.
+    {grouped_mm, "aten._grouped_mm.default", no, no, no},
+    {empty, "aten.empty.memory_format", no, yes, no},
+    {scatter, "aten.scatter.src", no, no, no},
+    {scatter_add, "aten.scatter_add.default", no, no, no},
+    {sigmoid, "aten.sigmoid.default", no, yes, no},
+    {fma, "prims.fma.default", no, yes, no},
+    {bitwise_not, "aten.bitwise_not.default", no, yes, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -104,7 +116,13 @@ std::string name_of(const JointGraph& graph, NodeId n) {
   const Node& node = graph.node(n);
   if (node.target == getitem)
     return name_of(graph, node.inputs[0]) + "[" + std::to_string(node.index) + "]";
+  if (node.target == compare && node.inputs.size() == 2)
+    return node.index == 0 ? "aten.eq.Tensor" : "aten.le.Tensor";
   return row(node.target).name;
+}
+
+bool adds_into(Target target) {
+  return target == index_put || target == scatter || target == scatter_add;
 }
 
 JointGraph without_dead_code(JointGraph graph) {

@@ -1,18 +1,17 @@
-// Launches of one compiled graph. What is followed of torch/_inductor (v2.11): pointwise nodes are
-// written into their readers (lowering.py, ir.py: Pointwise.inner_fn) unless a result, a reduction
-// or a library's kernel needs them in memory, or they would read or compute too much (ir.py:
-// realize; expressions.hpp); which nodes are one kernel (fusion.hpp), in which order they run and
-// whose memory they take over (memory_order.hpp); a pointwise kernel writes over what it reads last
-// (scheduler.py: can_inplace).
+// Launches of one compiled graph. What is followed of torch/_inductor (v2.11): which nodes are in
+// memory (realized.hpp) and how they lie there (layouts.hpp); which nodes are one kernel
+// (fusion.hpp), in which order they run and whose memory they take over (memory_order.hpp); a
+// pointwise kernel writes over what it reads last (scheduler.py: can_inplace).
 #include "kernels.hpp"
 
 #include <algorithm>
 #include <map>
 #include <stdexcept>
 
-#include "expressions.hpp"
 #include "fusion.hpp"
+#include "layouts.hpp"
 #include "memory_order.hpp"
+#include "realized.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -51,8 +50,8 @@ std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
   }
   return quotient(rows, of_thread * split);
 }
-/// config.py: unroll_reductions_threshold; choices.py: reduction_split_factor.
-constexpr std::int64_t unrolled_reduction = 8, most_unsplit = 8192;
+/// choices.py: reduction_split_factor.
+constexpr std::int64_t most_unsplit = 8192;
 
 struct Kernel {
   Sort sort = Sort::pointwise;
@@ -65,16 +64,17 @@ struct Kernel {
 class Writer {
  public:
   Writer(const JointGraph& graph, std::span<const NodeId> given, const std::vector<bool>& donated,
-         std::span<const NodeId> results)
+         std::span<const NodeId> results, Runner runner)
       : g_(graph),
+        m_(graph, given, results),
+        runner_(runner),
+        swapped_(runner == Runner::trainer ? swapped_as_traced(graph)
+                                           : swapped_in_memory(graph, m_)),
         given_(graph.nodes.size(), -1),
-        realized_(graph.nodes.size(), false),
-        needed_(graph.nodes.size(), false),
         kernel_of_(graph.nodes.size(), -1),
         reads_of_(graph.nodes.size()),
         read_in_parts_(graph.nodes.size()),
         loads_of_(graph.nodes.size()),
-        is_result_(graph.nodes.size(), false),
         overwritten_(graph.nodes.size(), false),
         places_(graph.nodes.size(), -1),
         results_(results.begin(), results.end()) {
@@ -83,14 +83,9 @@ class Writer {
     out_.given = static_cast<std::int32_t>(given.size());
     number_ = given_;
     donated_ = donated;
-    for (NodeId n : results_)
-      if (n >= 0) is_result_[static_cast<std::size_t>(buffer(n))] = true;
   }
 
   CompiledGraph run() {
-    find_needed();
-    realize();
-    realize_large();
     find_kernels();
     order();
     for (std::int32_t k : order_) count_uses(k);
@@ -101,110 +96,19 @@ class Writer {
 
  private:
   [[nodiscard]] const Node& node(NodeId n) const { return g_.node(n); }
-  [[nodiscard]] bool is_given(NodeId n) const { return given_[static_cast<std::size_t>(n)] >= 0; }
-  [[nodiscard]] bool realized(NodeId n) const { return realized_[static_cast<std::size_t>(n)]; }
-  [[nodiscard]] bool is_view(NodeId n) const {
-    const Target t = node(n).target;
-    return row(t).view || (t == Target::getitem && node(node(n).inputs[0]).target == Target::split);
-  }
-  [[nodiscard]] bool is_library(NodeId n) const {
-    const Target t = node(n).target;
-    return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t);
-  }
-  /// One of var_mean's two results, each a reduction of its own in one kernel.
-  [[nodiscard]] bool is_moment(NodeId n) const {
-    return node(n).target == Target::getitem && node(node(n).inputs[0]).target == Target::var_mean;
-  }
-  /// One of the results of a library's call.
-  [[nodiscard]] bool is_output(NodeId n) const {
-    return node(n).target == Target::getitem && !is_view(n) && !is_moment(n);
-  }
-  /// The buffer that a node is, or is a view of.
-  [[nodiscard]] NodeId buffer(NodeId n) const {
-    while (!is_given(n) && is_view(n)) n = node(n).inputs[0];
-    return n;
-  }
-
-  void find_needed() {
-    for (NodeId n : results_)
-      if (n >= 0) needed_[static_cast<std::size_t>(n)] = true;
-    for (NodeId n = g_.size(); n-- > 0;) {
-      if (!needed_[static_cast<std::size_t>(n)] || is_given(n)) continue;
-      for (NodeId in : node(n).inputs) needed_[static_cast<std::size_t>(in)] = true;
-    }
-  }
-
-  [[nodiscard]] Sort sort_of(NodeId n) const {
-    const Node& made = node(n);
-    if (is_library(n)) return Sort::library;
-    if (made.target == Target::mean || made.target == Target::amax ||
-        made.target == Target::cumsum || is_moment(n))
-      return Sort::row_sum;
-    if (made.target != Target::sum) return Sort::pointwise;
-    if (made.index > 0)  // of a group's heads
-      return made.index <= unrolled_reduction ? Sort::pointwise : Sort::row_sum;
-    return made.shape.rank() == 0 || made.shape.back() == 1 ? Sort::row_sum : Sort::column_sum;
-  }
-
-  void realize() {
-    const auto mark = [&](NodeId n) {
-      if (!is_given(n)) realized_[static_cast<std::size_t>(n)] = true;
-    };
-    for (NodeId n : results_)
-      if (n >= 0) mark(buffer(n));
-    for (NodeId n = 0; n < g_.size(); ++n) {
-      if (!needed_[static_cast<std::size_t>(n)] || is_given(n)) continue;
-      const Sort sort = sort_of(n);
-      if (sort == Sort::library)
-        for (NodeId in : node(n).inputs) mark(buffer(in));
-      if (node(n).target == Target::index_put) {  // into a buffer that is there
-        mark(buffer(node(n).inputs[0]));
-        mark(n);
-      }
-      // Random numbers are realized by their lowering (inductor_random).
-      if (sort != Sort::pointwise || is_output(n) || node(n).target == Target::random) mark(n);
-    }
-  }
-
-  /// lowering.py: expand, "maybe realize input before broadcasting it".
-  void realize_before_broadcast(NodeId n, Expressions& expressions) {
-    const NodeId in = node(n).inputs[0], whole = buffer(in);
-    if (node(n).shape.numel() == node(in).shape.numel() || is_given(whole) || realized(whole) ||
-        sort_of(whole) != Sort::pointwise || !expressions.realized_on_reuse(in))
-      return;
-    realized_[static_cast<std::size_t>(whole)] = true;
-    expressions.load(whole);
-    expressions.load(in);
-  }
-
-  /// What is in memory because its readers would compute too much again (graph.py: run_node).
-  void realize_large() {
-    Expressions expressions(g_);
-    for (NodeId n = 0; n < g_.size(); ++n) {
-      if (!needed_[static_cast<std::size_t>(n)] && !is_given(n)) continue;
-      if (is_given(n) || realized(n) || sort_of(n) != Sort::pointwise) {
-        expressions.load(n);
-        continue;
-      }
-      if (node(n).target == Target::expand) realize_before_broadcast(n, expressions);
-      expressions.write(n);
-      const auto& users = node(n).users;
-      const auto readers = std::count_if(users.begin(), users.end(), [&](NodeId user) {
-        return needed_[static_cast<std::size_t>(user)] && !is_given(user);
-      });
-      const bool reused = readers > 1 && expressions.realized_on_reuse(n);
-      if (!reused && (is_view(n) || !expressions.exceeds(n))) continue;
-      const NodeId whole = buffer(n);
-      if (is_given(whole) || sort_of(whole) != Sort::pointwise) continue;
-      realized_[static_cast<std::size_t>(whole)] = true;
-      if (whole == n) expressions.load(n);
-    }
-  }
+  [[nodiscard]] bool is_given(NodeId n) const { return m_.is_given(n); }
+  [[nodiscard]] bool realized(NodeId n) const { return m_.realized(n); }
+  [[nodiscard]] bool is_output(NodeId n) const { return m_.is_output(n); }
+  [[nodiscard]] bool is_result(NodeId n) const { return m_.is_result(n); }
+  [[nodiscard]] NodeId buffer(NodeId n) const { return m_.buffer(n); }
+  [[nodiscard]] Sort sort_of(NodeId n) const { return m_.sort_of(n); }
+  [[nodiscard]] bool swapped(NodeId n) const { return swapped_[static_cast<std::size_t>(n)]; }
 
   /// Where an operand is read: at the place that is written, with heads and tokens the other way
   /// round, or in parts.
   struct Place {
     bool permuted = false, in_parts = false;
+    bool other_rows = false, other_columns = false;  ///< that another operand names
     double walks = 1;  ///< over what is read, for each walk over what is written
   };
   /// How much of its operand, along a row, a node goes over for each of its own elements.
@@ -214,14 +118,43 @@ class Writer {
     const std::int64_t width = node(in).shape.back();
     return width == 0 ? 1 : static_cast<double>(node(n).shape.back()) / static_cast<double>(width);
   }
+  [[nodiscard]] static bool is_at_places(Target t) {
+    return t == Target::index || t == Target::gather || adds_into(t);
+  }
+  /// Whether heads and tokens are loops of their own: they change places where another kernel's are
+  /// the other way round (scheduler.py: reorder_loops_by_dep_pair).
+  [[nodiscard]] bool goes_by_head(NodeId n) const {
+    const Node& made = node(n);
+    return made.shape.rank() == 4 ||
+           (sort_of(n) != Sort::pointwise && node(made.inputs[0]).shape.rank() == 4);
+  }
+  /// A copy of what is permuted, as rows for a product. What it copies is of the size of what that
+  /// was made of, so that to fuse them would count as a higher peak (scheduler.py:
+  /// can_fusion_increase_peak_memory, before loops are merged).
+  [[nodiscard]] bool copies_rows(NodeId n) const {
+    const auto& users = node(n).users;
+    return node(n).target == Target::clone && node(n).shape.rank() == 4 &&
+           std::any_of(users.begin(), users.end(), [&](NodeId user) {
+             return node(user).target == Target::view && node(user).shape.rank() != 4;
+           });
+  }
+  [[nodiscard]] bool in_another_order(NodeId made, NodeId read, const Place& place) const {
+    if (runner_ == Runner::trainer || copies_rows(made)) return place.permuted;
+    if (node(read).shape.rank() != 4 || goes_by_head(made)) return false;
+    return place.permuted == (swapped(made) == swapped(read));
+  }
   /// What a kernel for realized node `made` reads, through nodes that are written into it.
   void collect_reads(NodeId n, NodeId made, Place place, SchedulerNode& into) {
     const Target t = node(n).target;
-    place.permuted = place.permuted || (t == Target::permute && node(n).shape.rank() == 4);
+    place.permuted = place.permuted != (t == Target::permute && node(n).shape.rank() == 4);
     place.in_parts = place.in_parts || t == Target::slice || t == Target::select ||
                      t == Target::cat || t == Target::slice_scatter || t == Target::split;
     const double walks = place.walks;
+    const Place around = place;
     for (NodeId in : node(n).inputs) {
+      place = around;
+      if (in == node(n).inputs[0] && is_at_places(t))
+        (t == Target::gather ? place.other_columns : place.other_rows) = true;
       place.walks = walks * walks_over(n, in);
       if (!is_given(in) && !realized(in)) {
         collect_reads(in, made, place, into);
@@ -229,13 +162,17 @@ class Writer {
       }
       if (place.walks != 1) into.walks.try_emplace(in, place.walks);
       if (into.reads.insert(in)) loads_of_[static_cast<std::size_t>(made)].push_back(in);
-      if (place.permuted || place.in_parts) into.elsewhere.insert(in);
-      if (place.in_parts) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
+      const bool scattered = !is_given(in) && adds_into(node(in).target);
+      if (place.in_parts || in_another_order(made, in, place)) into.elsewhere.insert(in);
+      const bool one_column = node(in).shape.rank() > 0 && node(in).shape.back() == 1;
+      const bool indirect = place.other_rows || (place.other_columns && !one_column);
+      if (indirect || scattered) into.indirect.insert(in);
+      if (place.in_parts || indirect) read_in_parts_[static_cast<std::size_t>(made)].insert(in);
     }
   }
 
   [[nodiscard]] std::int64_t space_of(NodeId n) const {
-    if (node(n).target == Target::index_put) return node(node(n).inputs[2]).shape.numel();
+    if (adds_into(node(n).target)) return node(node(n).inputs[2]).shape.numel();
     std::int64_t most = node(n).has_tensor ? node(n).shape.numel() : 0;
     if (sort_of(n) != Sort::pointwise)
       for (NodeId in : node(n).inputs) most = std::max(most, node(in).shape.numel());
@@ -326,7 +263,7 @@ class Writer {
 
   /// The buffer that a realized or given node is: index_put's is the one that it writes into.
   [[nodiscard]] NodeId own_buffer(NodeId n) const {
-    return !is_given(n) && node(n).target == Target::index_put ? buffer(node(n).inputs[0]) : n;
+    return !is_given(n) && adds_into(node(n).target) ? buffer(node(n).inputs[0]) : n;
   }
 
   void reorder() {
@@ -350,7 +287,7 @@ class Writer {
       LaunchMemory launch;
       for (NodeId n : kernel.reads) launch.reads.push_back(number_of(n));
       for (NodeId n : kernel.writes) {
-        if (node(n).target == Target::index_put) continue;
+        if (adds_into(node(n).target)) continue;
         if (!node(n).has_tensor)
           for (NodeId user : node(n).users) launch.makes.push_back(number_of(user));
         else
@@ -377,23 +314,21 @@ class Writer {
     return out_.given + static_cast<std::int32_t>(out_.made.size()) - 1;
   }
   std::int32_t make(NodeId n, std::int32_t over = -1) {
-    return make({node(n).shape, node(n).dtype, over, -1, node(n).swapped});
+    return make({node(n).shape, node(n).dtype, over, -1, swapped(n)});
   }
   /// A node in memory as what reads it sees it: its buffer, or a view of that in its shape. Of a
   /// matrix that is transposed, the matrix: a product's form says the rest.
   std::int32_t operand(NodeId n) {
-    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() == 2)
+    while (!is_given(n) && node(n).target == Target::permute && node(n).shape.rank() <= 3)
       n = node(n).inputs[0];
     const NodeId whole = buffer(n);
     const std::int32_t in = number_[static_cast<std::size_t>(whole)];
-    if (node(whole).shape == node(n).shape && node(whole).swapped == node(n).swapped) return in;
+    if (node(whole).shape == node(n).shape && swapped(whole) == swapped(n)) return in;
     const auto [at, is_new] = views_.try_emplace(n, 0);
-    if (is_new) at->second = make({node(n).shape, node(n).dtype, -1, in, node(n).swapped});
+    if (is_new) at->second = make({node(n).shape, node(n).dtype, -1, in, swapped(n)});
     return at->second;
   }
   void number(NodeId n, std::int32_t value) { number_[static_cast<std::size_t>(n)] = value; }
-
-  [[nodiscard]] bool is_result(NodeId n) const { return is_result_[static_cast<std::size_t>(n)]; }
 
   void emit(std::int32_t k) {
     const Kernel& kernel = kernels_[static_cast<std::size_t>(k)];
@@ -422,6 +357,25 @@ class Writer {
     return all;
   }
 
+  [[nodiscard]] ir::Product product(const Node& made, std::size_t x) const {
+    const bool across = node(made.inputs[x]).target == Target::permute;
+    const Node& w = node(made.inputs[x + 1]);
+    const bool twice = w.target == Target::permute && !w.inputs.empty() &&
+                       node(w.inputs[0]).target == Target::permute;
+    return {static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
+                                                                          : twice ? ir::Form::nn
+                                                                                  : ir::Form::nt};
+  }
+  /// Of values and places, also of those that nothing reads.
+  std::int32_t output_of(const Node& made, std::int64_t which) {
+    for (NodeId user : made.users)
+      if (node(user).index == which) {
+        number(user, make(user));
+        return number_[static_cast<std::size_t>(user)];
+      }
+    return make({made.shape, which == 0 ? made.dtype : DType::i64});
+  }
+
   void emit_library(const Kernel& kernel) {
     const NodeId n = kernel.writes.front();
     const Node& made = node(n);
@@ -432,16 +386,8 @@ class Writer {
     switch (made.target) {
       case Target::mm:
       case Target::addmm: {
-        const std::size_t x = made.target == Target::addmm ? 1 : 0;
-        const bool across = node(made.inputs[x]).target == Target::permute;
-        const Node& w = node(made.inputs[x + 1]);
-        const bool twice = w.target == Target::permute && !w.inputs.empty() &&
-                           node(w.inputs[0]).target == Target::permute;
         launch.kind = made.target == Target::addmm ? OpKind::addmm : OpKind::mm;
-        launch.attributes = ir::Product{
-            static_cast<std::int32_t>(node(made.inputs[x]).shape.back()), across  ? ir::Form::tn
-                                                                          : twice ? ir::Form::nn
-                                                                                  : ir::Form::nt};
+        launch.attributes = product(made, made.target == Target::addmm ? 1 : 0);
         number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
@@ -450,6 +396,34 @@ class Writer {
         launch.kind = OpKind::random;
         number(n, allocate(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::empty:
+        launch.kind = OpKind::empty;
+        number(n, allocate(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::grouped_mm: {
+        launch.kind = OpKind::grouped_mm;
+        ir::Product each = product(made, 0);
+        if (made.shape.rank() == 3)  // a weight's gradient: each expert has a share of the rows
+          each.inner = static_cast<std::int32_t>(each.inner / made.shape[0]);
+        launch.attributes = each;
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      }
+      case Target::histc:
+        launch.kind = OpKind::histc;
+        launch.attributes = ir::Histc{static_cast<std::int32_t>(made.shape.back())};
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      case Target::topk:
+      case Target::sort:
+        launch.kind = made.target == Target::topk ? OpKind::topk : OpKind::sort;
+        if (made.target == Target::topk)
+          launch.attributes = ir::TopK{static_cast<std::int32_t>(made.index)};
+        for (std::int64_t i = 0; i < 2; ++i) launch.outputs.push_back(output_of(made, i));
         break;
       default: {
         const bool forward = made.target == Target::sdpa_cudnn || made.target == Target::sdpa_flash;
@@ -484,7 +458,7 @@ class Writer {
   /// decide_inplace_update (scheduler.py): an operand of the output's size that this node alone
   /// still reads, what it needs aside, at the places that it writes.
   std::int32_t memory_for(NodeId n, const Kernel& kernel, NodeSet& taken) {
-    if (node(n).target == Target::index_put) {
+    if (adds_into(node(n).target)) {
       overwritten_[static_cast<std::size_t>(buffer(node(n).inputs[0]))] = true;
       return number_[static_cast<std::size_t>(buffer(node(n).inputs[0]))];
     }
@@ -643,13 +617,15 @@ class Writer {
   }
 
   const JointGraph& g_;
+  Realized m_;
+  Runner runner_;
+  std::vector<bool> swapped_;  ///< in memory
   std::vector<std::int32_t> given_, number_;
-  std::vector<bool> donated_, realized_, needed_, visited_;
+  std::vector<bool> donated_, visited_;
   std::vector<std::int32_t> kernel_of_;
   std::vector<NodeSet> reads_of_;              ///< of a realized node
   std::vector<NodeSet> read_in_parts_;         ///< of those, not whole
   std::vector<std::vector<NodeId>> loads_of_;  ///< the same in the order in which it loads them
-  std::vector<bool> is_result_;                ///< or what one is a view of
   std::vector<bool> overwritten_;              ///< whose memory another has
   std::vector<std::int32_t> places_;           ///< in the body that is written; -1: none yet
   std::vector<NodeId> placed_;                 ///< those that have one
@@ -668,8 +644,9 @@ class Writer {
 }  // namespace
 
 ir::CompiledGraph write_kernels(const JointGraph& graph, std::span<const NodeId> given,
-                                const std::vector<bool>& donated, std::span<const NodeId> results) {
-  return Writer(graph, given, donated, results).run();
+                                const std::vector<bool>& donated, std::span<const NodeId> results,
+                                Runner runner) {
+  return Writer(graph, given, donated, results, runner).run();
 }
 
 }  // namespace ac_advisor::passes::compile

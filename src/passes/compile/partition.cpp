@@ -138,11 +138,16 @@ class Partitioner {
     if (options_.not_in_allowlist ? !row.recomputable : row.compute_intensive) return true;
     if (options_.materialized_backward && is_materialized_backwards(n)) return true;
     // config.max_dist_from_bw bans nothing: it is 1000, and asked of what is nearer than that.
-    // ban_if_reduction; cat's operands are a list, which it does not count
+    return 4 * g_.bytes_of(n) < bytes_read(node);
+  }
+
+  /// ban_if_reduction. What is joined, and places to index at, are lists, which it does not count.
+  [[nodiscard]] std::int64_t bytes_read(const Node& node) const {
+    if (node.target == Target::cat) return 0;
     std::int64_t read = 0;
-    if (node.target != Target::cat)
-      for (NodeId input : node.inputs) read += g_.bytes_of(input);
-    return 4 * g_.bytes_of(n) < read;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      if (node.target != Target::index || i == 0) read += g_.bytes_of(node.inputs[i]);
+    return read;
   }
 
   bool ban_recomputation_if_allowed(NodeId n) {

@@ -10,6 +10,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "tokens.hpp"
+#include "trace_experts.hpp"
 #include "tracer.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -113,6 +114,16 @@ class Trace {
     tensors_[static_cast<std::size_t>(v)] = t;
   }
 
+  /// Whether a value is a part of [B, S, groups, …], as one projection makes queries, keys and
+  /// values: tokens come before heads there.
+  [[nodiscard]] bool of_groups(ValueId v) const {
+    const OpId producer = p_.value(v).producer;
+    if (producer == no_id) return false;
+    const Op& op = p_.op(producer);
+    return op.module.leaf == ir::Module::qkv_proj && p_.value(v).shape.rank() == 4 &&
+           (op.kind == OpKind::slice || op.kind == OpKind::clone) && !p_.value(v).permuted;
+  }
+
   /// A value's tensor in the shape that the program gives it; free views are made where they are
   /// first read.
   Tensor of(ValueId v) {
@@ -122,8 +133,13 @@ class Trace {
     Tensor t = of(value.base);
     if (value.narrow_dim >= 0)
       t = tracer_.slice_last(t, value.narrow_start, value.shape.back());
-    else if (p_.value(value.base).shape.rank() == 4 && value.shape.rank() == 3)
+    else if (value.permuted && value.shape.rank() == 4 && of_groups(value.base))
+      t = tracer_.heads_with_tokens(t);  // a part of each group's heads
+    else if (p_.value(value.base).shape.rank() == 4 && value.shape.rank() == 3 &&
+             !of_groups(value.base))
       t = tracer_.view(tracer_.heads_with_tokens(t), value.shape);  // heads merged
+    else if (value.shape.rank() == 2 && tracer_.shape(t).rank() == 1 && value.shape.back() == 1)
+      t = tracer_.unsqueeze(t, 1);  // a weight a row
     else
       t = tracer_.view(t, value.shape);
     set(v, t);
@@ -157,6 +173,7 @@ class Trace {
     in_norm_ = !options_.norms_of_heads &&
                (op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm);
     if (op.kind == OpKind::split) return split(op);
+    if (trace_experts(tracer_, p_, op, values_)) return;
     const ValueId result = p_.output(op, 0);
     // A dropout's mask, which is made with its numbers.
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
@@ -172,6 +189,13 @@ class Trace {
       return set(result, tracer_.repeat_heads(of(p_.input(op, 0)), wide[1] * wide[2]));
     }
     if (whole_ && op.kind == OpKind::arange) return make_positions(op, result);
+    if (op.kind == OpKind::view && p_.value(result).shape.rank() == 2)
+      return set(result, tracer_.flattened(of(p_.input(op, 0)), p_.value(result).shape));
+    if (op.kind == OpKind::view &&
+        p_.value(result).shape.rank() == 3)  // thirds, moved to the front
+      return set(result, tracer_.alias(of(p_.input(op, 0))));
+    if (op.kind == OpKind::view && !p_.value(result).permuted)  // a group's queries, key and value
+      return set(result, tracer_.view(of(p_.input(op, 0)), p_.value(result).shape));
     if (op.kind == OpKind::view) {
       const Tensor x = by_head(op);
       set(result, x);
@@ -325,6 +349,8 @@ class Trace {
         return tracer_.add_number(in(0), number());
       case OpKind::mul_scalar:
         return tracer_.mul_number(in(0), number());
+      case OpKind::sigmoid:  // a gate's
+        return tracer_.sigmoid(in(0));
       case OpKind::gelu:
         return tracer_.gelu(in(0));
       case OpKind::tanh:
@@ -381,6 +407,8 @@ class Trace {
   OpId first_, end_;
   TraceOptions options_;
   Tracer tracer_;
+  TracedValues values_{[this](ValueId v) { return of(v); },
+                       [this](ValueId v, Tensor t) { set(v, t); }};
   std::vector<std::optional<Tensor>> tensors_;
   std::set<ValueId> tokens_first_;  ///< so far [B, S, heads, D], which the program has heads first
   bool in_norm_ = false;

@@ -16,7 +16,7 @@ namespace {
 
 Shape as_matrix(const Shape& shape) { return {shape.numel() / shape.back(), shape.back()}; }
 /// permute's dimensions, as an index of the node.
-constexpr std::int64_t of_matrix = 10, of_heads = 213;
+constexpr std::int64_t of_matrix = 10, of_heads = 213;  // of_experts: tracer_experts.cpp
 
 }  // namespace
 
@@ -99,7 +99,7 @@ Tensor Tracer::made(NodeId n, bool requires_grad, Rule rule) {
 
 void Tracer::give(Tensor to, NodeId gradient) {
   if (!to.requires_grad) return;
-  gradient = convert_node(summed_to(gradient, shape(to)), dtype(to));  // validate_outputs
+  gradient = settled(to, gradient);
   NodeId& pending = pending_[static_cast<std::size_t>(to.id)];
   pending = pending < 0 ? gradient : binary(Target::add, pending, gradient);
 }
@@ -217,7 +217,8 @@ Tensor Tracer::mul(Tensor a, Tensor b) {
   return made(binary(Target::mul, a.node, b.node), a.requires_grad || b.requires_grad,
               [=, this](NodeId g) {
                 const NodeId of_b = b.requires_grad ? binary(Target::mul, g, a.node) : -1;
-                const NodeId of_a = a.requires_grad ? binary(Target::mul, g, b.node) : -1;
+                NodeId of_a = a.requires_grad ? binary(Target::mul, g, b.node) : -1;
+                if (of_a >= 0) of_a = settled(a, of_a);
                 if (of_b >= 0) give(b, of_b);
                 if (of_a >= 0) give(a, of_a);
               });

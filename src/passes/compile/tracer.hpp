@@ -70,6 +70,32 @@ class Tracer {
   Tensor of_positions(Target target, Tensor x);  ///< [1, S], which no gradient reaches
   Tensor dropout(Tensor x, double probability, std::int64_t draws);
 
+  // Of mixtures of experts (tracer_experts.cpp).
+  Tensor flattened(Tensor x, const ir::Shape& shape);  ///< view(-1, …): a node of its own
+  Tensor softmax(Tensor x);
+  Tensor sigmoid(Tensor x);
+  Tensor divided(Tensor a, Tensor b);
+  Tensor row_sum(Tensor x, const ir::Shape& to);  ///< [..., 1], or without that dimension
+  struct Best {
+    Tensor values, places;
+  };
+  Best topk(Tensor x, std::int64_t k);
+  Best sort(Tensor x);
+  Tensor floor_divide(Tensor x, std::int64_t by);
+  Tensor rows_at(Tensor x, Tensor places);  ///< x[places], of the first dimension
+  Tensor gather(Tensor x, Tensor places);   ///< along the last dimension
+  Tensor histc(Tensor x, std::int64_t bins);
+  Tensor cumsum(Tensor x);
+  /// Rows sorted by expert times each one's weight, [experts, out, in].
+  Tensor grouped_product(Tensor rows, Tensor weight, Tensor offsets);
+  Tensor empty(const ir::Shape& shape, DType dtype);
+  Tensor placed(Tensor into, Tensor places, Tensor values);  ///< into[places] = values
+  Tensor sum_of_experts(Tensor rows, std::int64_t experts);  ///< of each token, after another
+  Tensor one_of(Tensor place, std::int64_t count);           ///< 1 there, 0 elsewhere
+  Tensor expanded_groups(Tensor groups, std::int64_t experts);
+  Tensor bitwise_not(Tensor x);
+  Tensor masked_fill(Tensor x, Tensor mask, double number);
+
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);
   Tensor iota(std::int64_t count);
@@ -107,6 +133,12 @@ class Tracer {
   NodeId permute_node(NodeId x, bool heads);
   NodeId binary(Target target, NodeId a, NodeId b);
   NodeId summed_to(NodeId gradient, ir::Shape shape);
+  /// A gradient in its tensor's shape and dtype (engine.cpp: validate_outputs).
+  NodeId settled(Tensor to, NodeId gradient) {
+    return convert_node(summed_to(gradient, shape(to)), dtype(to));
+  }
+  NodeId row_sum_node(NodeId x);
+  NodeId zeros_node(const ir::Shape& shape, DType dtype);
   NodeId slice_node(NodeId x, std::int64_t start, std::int64_t size);
   NodeId convert_node(NodeId x, DType dtype);
 

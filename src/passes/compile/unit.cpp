@@ -4,15 +4,34 @@
 #include <set>
 
 #include "kernels.hpp"
+#include "layouts.hpp"
 #include "partition.hpp"
+#include "realized.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
 
-/// fx_passes/post_grad.py: addmm. A product that one sum alone reads adds onto the other operand.
+/// torch/_inductor/utils.py: is_pointwise_use.
+bool is_pointwise_use(const JointGraph& graph, NodeId user) {
+  const Node& node = graph.node(user);
+  const auto& users = node.users;
+  if (row(node.target).view || node.target == Target::getitem)
+    return std::all_of(users.begin(), users.end(),
+                       [&](NodeId next) { return is_pointwise_use(graph, next); });
+  return row(node.target).recomputable && node.target != Target::sum &&
+         node.target != Target::mean && node.target != Target::index &&
+         node.target != Target::gather;
+}
+
+/// fx_passes/post_grad.py: addmm. A product that one sum alone reads adds onto the other operand,
+/// unless pointwise ops alone read the sum (should_prefer_unfused_addmm).
 void add_within_products(JointGraph& graph) {
   for (Node& node : graph.nodes) {
     if (node.target != Target::add || node.inputs.size() != 2 || node.shape.rank() != 2) continue;
+    if (!node.users.empty() && std::all_of(node.users.begin(), node.users.end(), [&](NodeId user) {
+          return is_pointwise_use(graph, user);
+        }))
+      continue;
     for (std::size_t i = 0; i < 2; ++i) {
       const Node& product = graph.node(node.inputs[i]);
       if (product.target != Target::mm || product.users.size() != 1) continue;
@@ -37,6 +56,63 @@ struct OwnGraph {
   JointGraph graph;
   std::vector<NodeId> given, results;
 };
+
+NodeId append(JointGraph& graph, Node node) {
+  const NodeId n = graph.size();
+  node.users.clear();
+  for (NodeId in : node.inputs) {
+    auto& users = graph.node(in).users;
+    if (std::find(users.begin(), users.end(), n) == users.end()) users.push_back(n);
+  }
+  graph.nodes.push_back(std::move(node));
+  return n;
+}
+
+/// A product reads rows of all heads. What lies heads first is copied for it
+/// (torch/_inductor/ir.py, v2.11: realize_input, which then makes no ReinterpretView), once for all
+/// that read it so.
+OwnGraph with_copies_for_products(OwnGraph own) {
+  const JointGraph& old = own.graph;
+  const Realized realized(old, own.given, own.results);
+  const std::vector<bool> swapped = swapped_in_memory(old, realized);
+  std::vector<bool> copied(old.nodes.size(), false);
+  const auto is_product = [](const Node& node) {
+    return node.target == Target::mm || node.target == Target::addmm;
+  };
+  bool any = false;
+  for (const Node& node : old.nodes) {
+    if (!is_product(node)) continue;
+    for (NodeId n : node.inputs)
+      for (; !realized.is_given(n) && realized.is_view(n); n = old.node(n).inputs[0]) {
+        const Node& view = old.node(n);
+        const NodeId in = view.target == Target::view ? view.inputs[0] : n;
+        if (in == n || view.shape.rank() == 4 || old.node(in).shape.rank() != 4) continue;
+        copied[static_cast<std::size_t>(n)] = swapped[static_cast<std::size_t>(in)];
+        any = any || swapped[static_cast<std::size_t>(in)];
+      }
+  }
+  if (!any) return own;
+  OwnGraph with;
+  std::vector<NodeId> moved, copies(old.nodes.size(), -1);
+  for (NodeId n = 0; n < old.size(); ++n) {
+    Node node = old.node(n);
+    const bool product = is_product(node) || row(node.target).view;
+    for (NodeId& in : node.inputs) {
+      const NodeId copy = product ? copies[static_cast<std::size_t>(in)] : -1;
+      in = copy >= 0 ? copy : moved[static_cast<std::size_t>(in)];
+    }
+    moved.push_back(append(with.graph, std::move(node)));
+    if (!copied[static_cast<std::size_t>(n)]) continue;
+    Node copy = old.node(n);
+    copy.target = Target::clone;
+    copy.inputs = {moved.back()};
+    copies[static_cast<std::size_t>(n)] = append(with.graph, std::move(copy));
+  }
+  for (NodeId n : own.given) with.given.push_back(moved[static_cast<std::size_t>(n)]);
+  for (NodeId n : own.results)
+    with.results.push_back(n < 0 ? n : moved[static_cast<std::size_t>(n)]);
+  return with;
+}
 
 class OwnOrder {
  public:
@@ -80,18 +156,8 @@ class OwnOrder {
     if (given) node.inputs.clear();
     for (NodeId& in : node.inputs)
       in = copied_for(n, in) ? copy_of(moved_[at(in)]) : moved_[at(in)];
-    moved_[at(n)] = push(std::move(node));
+    moved_[at(n)] = append(own_.graph, std::move(node));
     return moved_[at(n)];
-  }
-
-  NodeId push(Node node) {
-    const NodeId n = own_.graph.size();
-    for (NodeId in : node.inputs) {
-      auto& users = own_.graph.node(in).users;
-      if (std::find(users.begin(), users.end(), n) == users.end()) users.push_back(n);
-    }
-    own_.graph.nodes.push_back(std::move(node));
-    return n;
   }
 
   /// Keys and values of each query's head are a view of what repeats them, and attention wants them
@@ -121,7 +187,7 @@ class OwnOrder {
     copied.target = Target::clone;
     copied.inputs = {view};
     copied.users.clear();
-    return push(std::move(copied));
+    return append(own_.graph, std::move(copied));
   }
 
   void insert(NodeId n) {
@@ -159,6 +225,29 @@ OwnGraph backward_graph(JointGraph joint, const std::vector<NodeId>& given) {
   for (NodeId tangent : joint.all(Target::tangent))
     for (NodeId user : joint.node(tangent).users) first = std::min(first, user);
   return OwnOrder(joint, given).run(joint.backward_outputs, first);
+}
+
+/// Of what the cut saves, what the backward reads: partitioners.py (v2.11),
+/// _extract_fwd_bwd_modules: "filter out saved values that don't actually end up being used".
+std::vector<NodeId> used_in_backward(const JointGraph& joint, const std::vector<NodeId>& saved) {
+  const std::set<NodeId> stops(saved.begin(), saved.end());
+  std::vector<bool> seen(joint.nodes.size(), false);
+  std::vector<NodeId> rest;
+  const auto visit = [&](NodeId n) {
+    if (n < 0 || seen[static_cast<std::size_t>(n)]) return;
+    seen[static_cast<std::size_t>(n)] = true;
+    if (!stops.contains(n)) rest.push_back(n);
+  };
+  for (NodeId n : joint.backward_outputs) visit(n);
+  while (!rest.empty()) {
+    const NodeId n = rest.back();
+    rest.pop_back();
+    for (NodeId in : joint.node(n).inputs) visit(in);
+  }
+  std::vector<NodeId> used;
+  for (NodeId n : saved)
+    if (seen[static_cast<std::size_t>(n)]) used.push_back(n);
+  return used;
 }
 
 /// Until the last launch has run.
@@ -202,19 +291,23 @@ void copy_zeros(ir::CompiledGraph& graph, const Node& tangent) {
 
 }  // namespace
 
-Unit compile_unit(JointGraph joint, double budget, bool recorded) {
+Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner) {
   const std::vector<NodeId> inputs = joint.all(Target::placeholder),
                             tangents = joint.all(Target::tangent);
   std::vector<NodeId> saved;
   for (NodeId n : saved_values(joint, budget))
     if (joint.node(n).target != Target::placeholder) saved.push_back(n);
+  saved = used_in_backward(joint, saved);
 
   std::vector<NodeId> returned = joint.forward_outputs;
   returned.insert(returned.end(), saved.begin(), saved.end());
+  const auto laid_out = [&](OwnGraph own) {
+    return runner == Runner::trainer ? own : with_copies_for_products(std::move(own));
+  };
   Unit unit;
-  const OwnGraph first = OwnOrder(joint, inputs).run(returned, 0);
+  const OwnGraph first = laid_out(OwnOrder(joint, inputs).run(returned, 0));
   unit.forward = write_kernels(first.graph, first.given, std::vector<bool>(inputs.size(), false),
-                               first.results);
+                               first.results, runner);
 
   std::vector<NodeId> given = inputs;
   given.insert(given.end(), saved.begin(), saved.end());
@@ -232,8 +325,8 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded) {
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
   std::vector<Node> no_loss;  // gradients of outputs that reached none
   for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
-  const OwnGraph own = backward_graph(std::move(joint), given);
-  unit.backward = write_kernels(own.graph, own.given, donated, own.results);
+  const OwnGraph own = laid_out(backward_graph(std::move(joint), given));
+  unit.backward = write_kernels(own.graph, own.given, donated, own.results, runner);
   for (const Node& tangent : no_loss) {
     make_zeros(unit.backward, tangent);
     if (recorded) copy_zeros(unit.backward, tangent);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/compiled.hpp"
+#include "kernels.hpp"
 #include "trace_block.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -15,6 +16,6 @@ struct Unit {
 
 /// Partitions the joint graph and writes both graphs' launches. `budget` as saved_values has it.
 /// `recorded`: in CUDA graphs, whose backward copies the gradients that it is given.
-[[nodiscard]] Unit compile_unit(JointGraph joint, double budget, bool recorded = false);
+[[nodiscard]] Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner);
 
 }  // namespace ac_advisor::passes::compile

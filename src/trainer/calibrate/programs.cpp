@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "ac_advisor/model/error.hpp"
-#include "passes/optimizer.hpp"
+#include "passes/optimizer/optimizer.hpp"
 
 namespace ac_advisor::trainer {
 namespace {

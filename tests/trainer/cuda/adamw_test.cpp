@@ -128,6 +128,20 @@ TEST_CASE("device kernels: AdamW around the size of a chunk, unaligned, without 
   check_equal(ours, theirs);
 }
 
+TEST_CASE("device kernels: AdamW of gradients at odd places is that of aligned ones, bit for bit") {
+  at::manual_seed(14);
+  Tensors aligned;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
+    for (const std::int64_t size : {8, 1000, 70001}) aligned.add(random({size}, type));
+  Tensors odd = aligned.copy();
+  for (at::Tensor& gradient : odd.gradients) gradient = unaligned(gradient);
+  run_ours(aligned, 0.1);
+  run_ours(odd, 0.1);
+  for (const auto list : {&Tensors::parameters, &Tensors::averages, &Tensors::squares})
+    for (std::size_t i = 0; i < (aligned.*list).size(); ++i)
+      CHECK(at::equal((aligned.*list)[i], (odd.*list)[i]));
+}
+
 TEST_CASE("device kernels: AdamW counts steps in one launch, and updates 512 tensors in another") {
   CHECK(device::adamw_launches(1) == 2);
   CHECK(device::adamw_launches(512) == 2);

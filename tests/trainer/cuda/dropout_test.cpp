@@ -21,6 +21,7 @@ TEST_CASE("device kernels: dropout drops what the CPU's does, bit for bit, and s
           const at::Tensor ours = odd ? unaligned(x) : x.clone();
           const at::Tensor mask = at::full({n + 1}, 7, at::kByte);
           device::Dropout call{.type = element(x),
+                               .from = ours.data_ptr(),
                                .data = ours.data_ptr(),
                                .mask = mask.data_ptr<std::uint8_t>() + (odd ? 1 : 0),
                                .elements = n,
@@ -41,6 +42,11 @@ TEST_CASE("device kernels: dropout drops what the CPU's does, bit for bit, and s
 
           ours.copy_(x);
           call.mask = nullptr;
+          device::dropout(call, nullptr);
+          CHECK(at::equal(ours, theirs));
+
+          call.from = x.data_ptr();  // out of place
+          ours.fill_(5);
           device::dropout(call, nullptr);
           CHECK(at::equal(ours, theirs));
         }

@@ -109,8 +109,20 @@ void reduce_scatter(const Call& c) {
                  {c.in_storage(0), c.out_storage(0)});
 }
 
+/// Of clip_grad_norm_ with shards: the norm of all from that of this rank's. The collectives
+/// average.
+void norm_of_all(const Call& c) {
+  Executor& executor = c.executor();
+  at::Tensor norm = c.in(0);
+  at::mul_out(norm, norm, norm);
+  complete(executor.collectives().all_reduce(norm, sharded(c)));
+  norm.mul_(number(static_cast<double>(sharded(c).size), norm));
+  at::sqrt_out(norm, norm);
+}
+
 /// A DDP bucket; the shards of a HSDP group; or a part of a ZeRO bucket.
 void all_reduce(const Call& c) {
+  if (c.op().phase == ir::Phase::optimizer) return norm_of_all(c);
   Executor& executor = c.executor();
   const StepConfig& config = executor.config();
   const bool hsdp = config.layout.shard == Sharding::hsdp;

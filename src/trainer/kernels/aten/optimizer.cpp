@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "passes/optimizer_ops.hpp"
+#include "passes/optimizer/ops.hpp"
 #include "trainer/executor.hpp"
 #include "trainer/kernels/aten/aten.hpp"
 

@@ -80,6 +80,28 @@ void send_recv(const Call& c) {
   executor.begin(executor.collectives().exchange(batch), storages);
 }
 
+/// Into a new tensor, rank after rank.
+void cp_all_gather(const Call& c) {
+  Executor& executor = c.executor();
+  const Group group = executor.mesh().context_parallel();
+  const at::Tensor part = c.in(0), all = c.out();
+  all.narrow(0, executor.mesh().cp_rank() * part.numel(), part.numel()).copy_(part);
+  executor.begin(executor.collectives().all_gather(all, group), {c.out_storage(0)});
+}
+
+/// To the next rank that shares the sequences, from the one before.
+void ring_exchange(const Call& c) {
+  Executor& executor = c.executor();
+  const Mesh& mesh = executor.mesh();
+  const Group group = mesh.context_parallel();
+  const std::int64_t own = mesh.cp_rank();
+  const std::int32_t tag = executor.next_message();
+  const std::vector<Transfer> batch{
+      {c.in(0), group.member((own + 1) % group.size), tag, /*sends=*/true},
+      {c.out(), group.member((own + group.size - 1) % group.size), tag, /*sends=*/false}};
+  executor.begin(executor.collectives().exchange(batch), {c.in_storage(0), c.out_storage(0)});
+}
+
 /// inputs: what is written over, and which of its first sizes are zero from here on
 void mask_shard(const Call& c) {
   const MemoryTracker::Scope outside(nullptr);  // a kernel reads the mask as it is

@@ -45,8 +45,10 @@ void add_scalar(const Call& c) {
 void mul(const Call& c) {
   at::Tensor y = c.out();
   const at::Tensor a = c.in(0), b = c.in(1);
-  if (a.dim() == 1 && b.dim() == 1 && y.dim() == 3)  // positions times frequencies
-    at::mul_out(y, a.view({1, -1, 1}), b.view({1, 1, -1}));
+  if (a.dim() < 3 && b.dim() == 1 && y.dim() == 3)  // positions, or a batch's, times frequencies
+    at::mul_out(y, a.view({y.size(0), y.size(1), 1}), b.view({1, 1, -1}));
+  else if (a.dim() == 4 && b.dim() == 3)  // all heads by one table a sequence
+    at::mul_out(y, a, b.unsqueeze(1));
   else
     at::mul_out(y, a, b);
 }
@@ -112,6 +114,17 @@ void gelu(const Call& c) {
 void gelu_backward(const Call& c) {
   at::Tensor y = c.out();
   at::gelu_backward_out(y, c.in(0), c.in(1), "tanh");
+}
+void sigmoid(const Call& c) {
+  at::Tensor y = c.out();
+  at::sigmoid_out(y, c.in(0));
+}
+/// Without the buffer that LibTorch's own has on a CPU.
+void log_sigmoid(const Call& c) {
+  at::Tensor y = c.out();
+  at::neg_out(y, c.in(0));
+  at::softplus_out(y, y, 1.0, 20.0);
+  y.neg_();
 }
 void tanh(const Call& c) {
   at::Tensor y = c.out();

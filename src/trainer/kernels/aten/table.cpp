@@ -43,7 +43,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {gelu_tanh, aten::gelu},
     {gelu, nullptr},  // the same
     {relu, nullptr},
-    {sigmoid, nullptr},
+    {sigmoid, aten::sigmoid},
     {ir::OpKind::tanh, aten::tanh},
     {softmax, aten::softmax},
     {dropout, nullptr},
@@ -120,7 +120,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {ep_reduce_scatter, nullptr},
     {all_to_all, nullptr},
     {send_recv, aten::send_recv},
-    {ring_exchange, nullptr},
+    {ring_exchange, aten::ring_exchange},
     {mask_shard, aten::mask_shard},
     {vocab_parallel_loss, aten::nothing},
     {amax, aten::amax},
@@ -155,7 +155,10 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {scaled_mm, nullptr},
     {float8_linear, nullptr},
     {vector_norm, nullptr},  // the trainer refuses such an LM head
-    {captured, nullptr},     // the trainer refuses imported graphs
+    {log_sigmoid, aten::log_sigmoid},
+    {cp_all_gather, aten::cp_all_gather},
+    {ring_attention, aten::nothing},
+    {captured, nullptr},  // the trainer refuses imported graphs
 }};
 
 constexpr bool in_order() {

@@ -1,4 +1,6 @@
 // Views, and what joins and pads them.
+#include <algorithm>
+
 #include "trainer/kernels/aten/aten.hpp"
 
 namespace ac_advisor::trainer::aten {
@@ -49,13 +51,19 @@ void expand(const Call& c) {
   c.set_view(0, c.in(0).unsqueeze(2).expand(at::IntArrayRef(sizes.data(), sizes.size())));
 }
 
+/// Along the one dimension in which what is joined is smaller than what it makes.
 void cat(const Call& c) {
   at::Tensor y = c.out();
+  const at::Tensor first = c.in(0);
+  const std::int64_t dims = std::min(first.dim(), y.dim());
+  std::int64_t dim = -1;  // from the end: operands may lack sizes of one
+  while (-dim < dims && first.size(dim) == y.size(dim)) --dim;
+  if (first.size(dim) == y.size(dim)) dim = -1;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor x = c.in(i);
-    y.narrow(-1, start, x.size(-1)).copy_(x);
-    start += x.size(-1);
+    y.narrow(dim, start, x.size(dim)).copy_(x);
+    start += x.size(dim);
   }
 }
 

@@ -10,7 +10,7 @@ void sdpa(const Call& c) {
   const at::Tensor q = c.in(0);
   for (std::size_t i = 2; i < c.outputs(); ++i) c.out(i).zero_();  // a GPU's random state
   auto [y, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
-      q, c.in(1), c.in(2), /*dropout_p=*/0.0, /*is_causal=*/true, {},
+      q, c.in(1), c.in(2), /*dropout_p=*/0.0, c.attributes<ir::Sdpa>().causal, {},
       c.attributes<ir::Sdpa>().scale);
   c.adopt(0, y);
   c.adopt(1, log_sum_exp);
@@ -19,8 +19,8 @@ void sdpa(const Call& c) {
 void sdpa_backward(const Call& c) {
   // inputs: gradient, q, k, v, output, log-sum-exp
   auto gradients = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-      c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.in(5), /*dropout_p=*/0.0, /*is_causal=*/true,
-      {}, c.attributes<ir::Sdpa>().scale);
+      c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.in(5), /*dropout_p=*/0.0,
+      c.attributes<ir::Sdpa>().causal, {}, c.attributes<ir::Sdpa>().scale);
   const at::Tensor made[] = {std::get<0>(gradients), std::get<1>(gradients),
                              std::get<2>(gradients)};
   for (std::size_t i = 0; i < 3; ++i) {

@@ -6,7 +6,12 @@
 /// and grouped products, and what the CPU does element by element.
 namespace ac_advisor::trainer::cuda {
 
+/// Copies that a CPU makes one by one, as ATen's table has them.
+#define AC_ADVISOR_SHARD_COPIES(row) \
+  row(all_gather_copy_in) row(all_gather_copy_out) row(reduce_scatter_copy_in)
+
 AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_DECLARE_KERNEL)
+AC_ADVISOR_SHARD_COPIES(AC_ADVISOR_DECLARE_KERNEL)
 
 /// One kernel a kind.
 [[nodiscard]] const KernelTable& kernels();

@@ -85,11 +85,16 @@ void turn_both(const Call& c, bool back) {
                stream());
 }
 
-void drop(const Call& c, const at::Tensor& y, std::uint8_t* mask) {
+/// Read where it lies, if it lies as the output does; a copy is made of any other.
+void drop(const Call& c, std::uint8_t* mask) {
+  const at::Tensor x = c.in(0), y = c.out(0);
   TORCH_INTERNAL_ASSERT(y.is_contiguous(), "dropout works on contiguous scores");
+  const bool alike = x.is_contiguous() && x.scalar_type() == y.scalar_type();
+  if (!alike) y.copy_(x);
   Executor& executor = c.executor();
   device::Dropout d;
   d.type = element(y);
+  d.from = alike ? x.const_data_ptr() : y.const_data_ptr();
   d.data = y.mutable_data_ptr();
   d.mask = mask;
   d.elements = y.numel();
@@ -141,16 +146,10 @@ void swiglu_backward(const Call& c) {
 }
 
 void dropout(const Call& c) {
-  const at::Tensor y = c.out();
-  y.copy_(c.in(0));
-  drop(c, y, c.outputs() > 1 ? c.out(1).mutable_data_ptr<std::uint8_t>() : nullptr);
+  drop(c, c.outputs() > 1 ? c.out(1).mutable_data_ptr<std::uint8_t>() : nullptr);
 }
 
-void dropout_backward(const Call& c) {
-  const at::Tensor dx = c.out();
-  dx.copy_(c.in(0));
-  drop(c, dx, nullptr);
-}
+void dropout_backward(const Call& c) { drop(c, nullptr); }
 
 void adamw_fused(const Call& c) {
   const aten::OptimizerTensors t = aten::optimizer_tensors(c);

@@ -4,7 +4,8 @@
 namespace ac_advisor::trainer::cuda {
 namespace {
 
-constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW)};
+constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW)
+                                 AC_ADVISOR_SHARD_COPIES(AC_ADVISOR_KERNEL_ROW)};
 
 }  // namespace
 

@@ -97,6 +97,20 @@ void adamw(const AdamWTensor* tensors, std::int64_t count, const AdamW& settings
 /// What adamw launches for `count` tensors.
 [[nodiscard]] std::int64_t adamw_launches(std::int64_t count);
 
+/// One tensor and its parts in a buffer of shards. Part r of `elements`, `part` long (the last ones
+/// shorter, or empty), is copied from `from` + r * from_stride to `to` + r * to_stride, strides in
+/// elements; `pads`: what a part is short of is set to 0.
+struct ShardCopy {
+  Element from_type = Element::f32, to_type = Element::f32;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::int64_t elements = 0, part = 0, parts = 1;
+  std::int64_t from_stride = 0, to_stride = 0;
+  bool pads = false;
+};
+/// One launch for each 512 tensors.
+void copy_shards(const ShardCopy* copies, std::int64_t count, Stream stream);
+
 /// A tile of linear + cross-entropy's logits (Wijmans et al. 2024): rows are tokens, columns are
 /// the words [first_word, first_word + words).
 struct LossTile {
@@ -119,11 +133,13 @@ void loss_scale(const void* gradient, Element gradient_type, const std::int64_t*
 void loss_backward(const LossTile& tile, const float* log_sum_exp, const float* scale,
                    void* gradient, Element type, Stream stream);
 
-/// Multiplies each element by `scale`, or with probability p by 0, as counter_rng.hpp draws:
-/// key = combine(combine(combine(*step_key, micro), rank), op), counter = the element's index.
+/// Multiplies each element of `from` by `scale`, or with probability p by 0, as counter_rng.hpp
+/// draws: key = combine(combine(combine(*step_key, micro), rank), op), counter = the element's
+/// index.
 struct Dropout {
   Element type = Element::f32;
-  void* data = nullptr;
+  const void* from = nullptr;
+  void* data = nullptr;          ///< where it goes; it may be `from`
   std::uint8_t* mask = nullptr;  ///< null: none; 1 where kept
   std::int64_t elements = 0;
   double p = 0;

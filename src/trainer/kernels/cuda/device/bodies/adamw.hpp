@@ -1,7 +1,6 @@
 #pragma once
 
-#include <algorithm>
-
+#include "trainer/kernels/cuda/device/bodies/batches.hpp"
 #include "trainer/kernels/cuda/device/bodies/shape.hpp"
 
 namespace ac_advisor::trainer::cuda::device {
@@ -60,14 +59,6 @@ inline void fill(AdamWSteps& steps, const AdamWTensor* tensors, int count) {
   steps.count = count;
 }
 
-/// Batches of at most `most` of `count` things: f(first, how many).
-template <class F>
-void in_batches(std::int64_t count, int most, F f) {
-  for (std::int64_t first = 0; first < count; first += most)
-    f(first, static_cast<int>(std::min<std::int64_t>(most, count - first)));
-}
-constexpr std::int64_t batches(std::int64_t count, int most) { return (count + most - 1) / most; }
-
 template <class Block>
 AC_ADVISOR_DEVICE void adamw_count_steps(Block& block, const AdamWSteps& steps, int part,
                                          int parts) {
@@ -89,12 +80,19 @@ AC_ADVISOR_DEVICE void adamw_math(const AdamWFactors& f, float g, float& p, floa
   p -= step_size * m / denominator;
 }
 
-template <class T, int N>
+/// G: numbers of the gradient that one access moves, N or 1. A shard's gradient begins anywhere in
+/// what its unit has reduced; parameter and moments have memory of their own.
+template <class T, int N, int G>
 AC_ADVISOR_DEVICE void adamw_access(const AdamWFactors& f, T* parameter, const T* gradient,
                                     T* average, T* square, int i) {
   using L = Lanes<T, N>;
   float g[N], p[N], m[N], v[N];
-  L::widen_all(load<T, N>(gradient, i), g);
+  if constexpr (G == N) {
+    L::widen_all(load<T, N>(gradient, i), g);
+  } else {
+    AC_ADVISOR_UNROLL
+    for (int j = 0; j < N; ++j) g[j] = widen(gradient[i * N + j]);
+  }
   L::widen_all(load<T, N>(parameter, i), p);
   L::widen_all(load<T, N>(average, i), m);
   L::widen_all(load<T, N>(square, i), v);
@@ -127,11 +125,14 @@ AC_ADVISOR_DEVICE void adamw_chunk_of(Block& block, const AdamWBatch& batch, int
   const T* g = static_cast<const T*>(batch.gradient[tensor]) + start;
   T* m = static_cast<T*>(batch.average[tensor]) + start;
   T* v = static_cast<T*>(batch.square[tensor]) + start;
-  const bool wide = lies_wide(p) && lies_wide(g) && lies_wide(m) && lies_wide(v);
+  const bool wide = lies_wide(p) && lies_wide(m) && lies_wide(v);
   const int accesses = wide ? n / N : 0;
-  block.part(0, 1, accesses, [&](int i) { adamw_access<T, N>(f, p, g, m, v, i); });
+  if (lies_wide(g))
+    block.part(0, 1, accesses, [&](int i) { adamw_access<T, N, N>(f, p, g, m, v, i); });
+  else
+    block.part(0, 1, accesses, [&](int i) { adamw_access<T, N, 1>(f, p, g, m, v, i); });
   block.part(0, 1, n - accesses * N,
-             [&](int i) { adamw_access<T, 1>(f, p, g, m, v, accesses * N + i); });
+             [&](int i) { adamw_access<T, 1, 1>(f, p, g, m, v, accesses * N + i); });
 }
 
 template <class Block>

@@ -59,6 +59,7 @@ AC_ADVISOR_DEVICE void dropout_tile(Block& block, const Dropout& c, std::uint64_
   using T = typename Form::Number;
   constexpr int N = Form::numbers, P = Form::kept;
   using L = Lanes<T, N>;
+  const T* from = static_cast<const T*>(c.from);
   T* data = static_cast<T*>(c.data);
   const std::uint64_t key =
       combine_bits(combine_bits(combine_bits(*c.step_key, c.micro), c.rank), c.op);
@@ -66,7 +67,7 @@ AC_ADVISOR_DEVICE void dropout_tile(Block& block, const Dropout& c, std::uint64_
                      first = tile * size;
   const int here = static_cast<int>(accesses - first < size ? accesses - first : size);
   typename Block::template Kept<typename L::Raw, P> raws(block);
-  block.template each<P>(here, [&](int i, int slot) { raws[slot] = load<T, N>(data, first + i); });
+  block.template each<P>(here, [&](int i, int slot) { raws[slot] = load<T, N>(from, first + i); });
   block.template each<P>(here, [&](int i, int slot) {
     float x[N];
     L::widen_all(raws[slot], x);
@@ -76,7 +77,7 @@ AC_ADVISOR_DEVICE void dropout_tile(Block& block, const Dropout& c, std::uint64_
   if (c.elements - first * N > size * N) return;
   block.part(0, 1, static_cast<int>(c.elements - accesses * N), [&](int i) {
     const std::int64_t at = accesses * N + i;
-    float x[1] = {widen(data[at])};
+    float x[1] = {widen(from[at])};
     drop<T, 1>(c, key, below, at, x);
     assign(data[at], x[0]);
   });

@@ -74,7 +74,7 @@ void swiglu_backward(const SwigluBackward& c, Stream stream) {
 
 void dropout(const Dropout& c, Stream stream) {
   if (c.elements == 0) return;
-  with_pointwise_form<dropout_kept>(c.type, aligned(c.data), [&](auto form) {
+  with_pointwise_form<dropout_kept>(c.type, aligned(c.from) && aligned(c.data), [&](auto form) {
     launch("dropout", dropout_kernel<decltype(form)>,
            blocks(dropout_tiles<decltype(form)>(c.elements)), dropout_threads, stream, c,
            dropped_below(c.p));

@@ -34,7 +34,7 @@ void swiglu_backward(const SwigluBackward& c, Stream) {
 }
 
 void dropout(const Dropout& c, Stream) {
-  with_pointwise_form<dropout_kept>(c.type, aligned(c.data), [&](auto form) {
+  with_pointwise_form<dropout_kept>(c.type, aligned(c.from) && aligned(c.data), [&](auto form) {
     Threads block(dropout_threads);
     for (std::int64_t tile = 0; tile < dropout_tiles<decltype(form)>(c.elements); ++tile)
       dropout_tile<decltype(form)>(block, c, dropped_below(c.p), tile);

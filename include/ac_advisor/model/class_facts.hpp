@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ac_advisor::model {
+
+/// Where a block registers its norms.
+enum class NormOrder : std::uint8_t {
+  last,        ///< after attention and MLP
+  first,       ///< before both (gpt_neox)
+  in_turn,     ///< each before what it norms (gpt2)
+  after_each,  ///< each after what it norms (opt)
+};
+
+/// What a family's classes do that no field of a configuration says. Parameters stand in the order
+/// in which they are registered: in memory, in an optimizer's lists, in buckets and gathers.
+struct ClassFacts {
+  NormOrder norms = NormOrder::last;
+  bool keys_first = false;       ///< k and v are registered before q
+  bool heads_last = false;       ///< q, k and v come apart into heads once all are there
+  bool output_first = false;     ///< the output's projection before that of q, k and v
+  bool experts_first = false;    ///< experts before their router
+  bool head_norm_first = false;  ///< the last norm before the blocks
+  bool both_masks = false;       ///< of full attention and of a window, though no block is without
+  bool idle_mask = false;        ///< of a window of no tokens, which no block takes
+  bool names_routing =
+      false;  ///< a block binds what routed its tokens where attention's weights were
+};
+
+/// transformers 5.23's, by the family's name.
+[[nodiscard]] const ClassFacts& class_facts(std::string_view family);
+
+}  // namespace ac_advisor::model

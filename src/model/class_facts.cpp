@@ -1,0 +1,46 @@
+#include "ac_advisor/model/class_facts.hpp"
+
+#include <algorithm>
+
+namespace ac_advisor::model {
+namespace {
+
+struct Row {
+  std::string_view family;
+  ClassFacts facts;
+};
+
+// models/FAMILY/modeling_FAMILY.py: __init__ of the block, of attention, of the MLP and of the
+// model say the order, the model's forward which masks are made, the block's what it names.
+constexpr Row rows[] = {
+    {"bloom", {.norms = NormOrder::in_turn}},
+    {"cohere2", {.both_masks = true}},
+    {"deepseek_v2", {.experts_first = true}},
+    {"deepseek_v3", {.experts_first = true}},
+    {"gemma2", {.both_masks = true}},
+    {"gemma3_text", {.both_masks = true}},
+    {"glm4_moe", {.experts_first = true}},
+    {"gpt2", {.norms = NormOrder::in_turn}},
+    {"gpt_neox", {.norms = NormOrder::first}},
+    {"gpt_oss", {.both_masks = true, .names_routing = true}},
+    {"gptj", {.norms = NormOrder::first, .keys_first = true}},
+    {"llama4_text", {.experts_first = true}},
+    {"olmo3", {.both_masks = true}},
+    {"opt", {.norms = NormOrder::after_each, .keys_first = true, .head_norm_first = true}},
+    {"phi3", {.output_first = true}},
+    {"qwen2_moe", {.idle_mask = true}},
+    {"qwen2_5_vl_text", {.heads_last = true}},
+    {"qwen3_moe", {.experts_first = true}},
+    {"stablelm", {.heads_last = true}},
+};
+constexpr ClassFacts usual;
+
+}  // namespace
+
+const ClassFacts& class_facts(std::string_view family) {
+  const auto* found = std::find_if(std::begin(rows), std::end(rows),
+                                   [&](const Row& row) { return row.family == family; });
+  return found != std::end(rows) ? found->facts : usual;
+}
+
+}  // namespace ac_advisor::model

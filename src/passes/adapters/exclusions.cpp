@@ -1,0 +1,195 @@
+// What adapters over a frozen base cannot be combined with, and why.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "targets.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool used(const StepConfig& c) { return c.adapters.used(); }
+bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
+bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
+bool without_targets(const ModelSpec& m, const StepConfig& c) {
+  return used(c) && c.adapters.targets.empty() && !m.default_adapters;
+}
+
+std::string quantize_option(const StepConfig& c) {
+  return std::string("--quantize ") + to_option(c.adapters.quantize);
+}
+std::string with_sharding(const ModelSpec&, const StepConfig& c) {
+  return "--lora " + std::to_string(c.adapters.rank) + " --shard " + shard_option(c);
+}
+
+constexpr Exclusion of_adapters[] = {
+    {"--lora RANK", "a rank is from 0 (no adapters) to 65536", "give one, such as 16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.rank < 0 || c.adapters.rank > 65536;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank);
+     }},
+    {"--lora RANK, a family for which PEFT has no targets",
+     "PEFT asks for target_modules where it does not know the family",
+     "name them: --lora-targets all-linear, or q_proj,v_proj", without_targets,
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
+    {"--lora RANK, a family whose linear layers have names of their own",
+     "adapters are planned for q_proj, gate_proj and the like: not for c_attn, fc1 or "
+     "dense_h_to_4h yet",
+     "plan it without: --lora 0",
+     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.own_layer_names; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
+    {"--lora-targets NAMES, one that no linear layer of a block ends in",
+     "adapters go to linear layers of blocks: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
+     "down_proj, or what the family has in their place (qkv_proj, gate_up_proj); those of the "
+     "embedding and the LM head are not planned",
+     "use those, or all-linear",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && !without_targets(m, c) && !unknown_target(m, c).empty();
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora-targets: \"" + unknown_target(m, c) + "\"";
+     }},
+    {"--lora RANK, a mixture of experts, targets beside attention",
+     "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
+     "adapt attention alone: --lora-targets q_proj,v_proj",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() && !adapts_attention_alone(m, c);
+     }},
+    {"--lora RANK, a mixture of experts of another kind",
+     "frozen experts were compared of mixtral, qwen2_moe, qwen3_moe, olmoe, phimoe and glm4_moe",
+     "plan one of these, or a dense model",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() &&
+              (m.moe->every_expert || m.attention_sinks || m.latent.has_value() ||
+               m.delta.has_value());
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+     }},
+    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
+     "of what is beside adapters of attention in bf16 none was compared", "leave them out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && m.moe.has_value() &&
+              (quantized(c) || c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
+     }},
+    {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
+     "plan it instead",
+     [](const ModelSpec& m, const StepConfig& c) { return trained_here(c) && m.moe.has_value(); }},
+    {"--lora RANK --shard zero1, zero2 or zero3",
+     "DeepSpeed's partitions of adapters are not planned yet", "use ddp or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
+     with_sharding},
+    {"--lora-dropout P", "a probability of at least 0 and below 1", "give one, such as 0.05",
+     [](const ModelSpec&, const StepConfig& c) {
+       return !(c.adapters.dropout >= 0.0 && c.adapters.dropout < 1.0);
+     }},
+    {"--dora --lora-dropout P", "the base's product is then made once more, of what is left",
+     "plan it without dropout: --lora-dropout 0",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora && c.adapters.dropout > 0.0;
+     }},
+    {"--dora --ac selective, attention or budget:SIZE",
+     "what these keep of the products that a norm is made of is not checked", "use --ac full",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora &&
+              (c.memory.ac == AcMode::selective || c.memory.ac == AcMode::attention ||
+               c.memory.ac == AcMode::budget);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--dora --ac " + ac_option(c); }},
+    {"--dora --quantize int8 or nf4-double",
+     "the whole weight that its norm is made of is planned for nf4 alone",
+     "use --quantize nf4, or none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora &&
+              (c.adapters.quantize == Quantization::int8 ||
+               c.adapters.quantize == Quantization::nf4_double);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--dora " + quantize_option(c); }},
+    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
+     "a norm of packed weights that are gathered was not compared", "use ddp, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.adapters.dora && quantized(c) && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--dora " + quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize int8 --shard fsdp2 or hsdp:N",
+     "LLM.int8()'s weights under fully_shard were not compared", "use --quantize nf4, or ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.quantize == Quantization::int8 && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, --param-dtype fp32 or --kbit-prepare",
+     "packed weights are stored in the dtype of all that is gathered with them "
+     "(bnb_4bit_quant_storage), which is planned as bf16",
+     "use --param-dtype bf16 --no-kbit-prepare",
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantized(c) && c.layout.gathers() &&
+              (c.precision.param_dtype != DType::bf16 || c.adapters.kbit_prepare);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c) +
+              (c.adapters.kbit_prepare ? " --kbit-prepare" : " --param-dtype fp32");
+     }},
+    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer", "the trainer shards no packed weights",
+     "use ddp, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.layout.gathers();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
+     "leave --ema out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},
+    {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
+     "leave --optimizer-in-backward out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
+    {"--dora, --kbit-prepare, ac-trainer", "planned for PyTorch, not run by the trainer",
+     "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && (c.adapters.dora || c.adapters.kbit_prepare);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.dora ? std::string("--dora") : std::string("--kbit-prepare");
+     }},
+    {"--quantize nf4-double, --quantize int8, ac-trainer",
+     "planned for bitsandbytes, not run by the trainer", "use --quantize nf4",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.adapters.quantize != Quantization::nf4;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return quantize_option(c); }},
+    {"--quantize nf4, ac-trainer on a GPU", "the trainer's 4-bit weights are the CPU's alone",
+     "use --gpu cpu",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && c.device.gpu != "cpu";
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --gpu " + c.device.gpu;
+     }},
+    {"--quantize nf4, a linear layer with a bias, ac-trainer", "the trainer's has none",
+     "plan it instead, or use --quantize none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return trained_here(c) && quantized(c) && (m.qkv_bias || m.output_bias || m.mlp_bias);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return quantize_option(c) + ", " + m.family + " with biases";
+     }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup adapter_exclusions;
+const ExclusionGroup adapter_exclusions{"adapters", of_adapters};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/ir/module_path.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::passes {
+
+/// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.
+[[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec);
+/// Whether PEFT wraps this layer (peft v0.21, tuners_utils.check_target_module_exists: a name that
+/// is a target or ends in "." and a target).
+[[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
+                          ir::ModulePath layer);
+/// Whether no layer of a block but attention's gets adapters.
+[[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
+/// The first of the targets that names no linear layer of a block; empty: all do.
+[[nodiscard]] std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config);
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,404 @@
+// Activation checkpointing as PyTorch's non-reentrant torch.utils.checkpoint does it (v2.11): saved
+// tensors of a region are dropped in forward, its ops run again at the first unpack in backward, in
+// order from the start, and stop early at the last tensor that backward unpacks.
+#include <algorithm>
+#include <vector>
+
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::ValueId;
+
+struct Region {
+  std::vector<OpId> ops;         ///< forward ops, in order
+  OpId stop = -1;                ///< recompute runs ops before this one; -1: nothing is saved
+  std::int32_t last_group = -1;  ///< last autograd node that unpacks a saved tensor
+  bool recomputed = false;
+};
+
+class Checkpointer {
+ public:
+  /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
+  /// linear's place (zero/linear.py).
+  Checkpointer(StepProgram& step, bool linear_in_python)
+      : p_(step.program),
+        received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
+        linear_in_python_(linear_in_python) {}
+
+  void run(OpId first) {
+    const auto end = static_cast<OpId>(p_.ops.size());
+    collect(first, end);
+    remap_.assign(p_.values.size(), no_id);
+    storage_remap_.assign(p_.storages.size(), no_id);
+    // Regions are rewritten into a new op list; ids of ops before `first` do not change.
+    std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
+    old_ = &old;
+    p_.ops.resize(static_cast<std::size_t>(first));
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      Op op = old[i];
+      const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
+      if (r != no_id) {
+        Region& region = regions_[static_cast<std::size_t>(r)];
+        if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
+      }
+      // A fused backward writes over a saved tensor: its output follows to the twin's storage.
+      if (op.phase == Phase::backward)
+        for (ValueId v : p_.outputs(op)) p_.value(v).storage = storage_of(p_.value(v).storage);
+      if (r == no_id) {
+        push(op);
+        continue;
+      }
+      Region& region = regions_[static_cast<std::size_t>(r)];
+      if (begins_validation(i)) hold_handed(i);
+      if (op.kind == OpKind::hold && is_validation(last_computed(i)))
+        op = without_recomputed(op);
+      else
+        substitute(op);
+      push(op);
+      const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
+      if (group_ends && op.group == region.last_group) release(region, op);
+    }
+  }
+
+ private:
+  [[nodiscard]] bool made_in_forward(ValueId v) const {
+    const OpId producer = p_.value(p_.root(v)).producer;
+    if (producer == no_id) return p_.root(v) != received_;
+    return producer >= old_first_ && producer < forward_end_;
+  }
+
+  void collect(OpId first, OpId end) {
+    old_first_ = first;
+    forward_end_ = first;
+    while (forward_end_ < end && p_.op(forward_end_).phase < Phase::backward) ++forward_end_;
+    for (OpId id = first; id < end; ++id) {
+      Op& op = p_.op(id);
+      if (op.phase == Phase::backward && op.forward != no_id) op.region = p_.op(op.forward).region;
+      if (op.region == no_id) continue;
+      if (static_cast<std::size_t>(op.region) >= regions_.size())
+        regions_.resize(static_cast<std::size_t>(op.region) + 1);
+      Region& region = regions_[static_cast<std::size_t>(op.region)];
+      if (op.phase < Phase::backward) {
+        region.ops.push_back(id);
+        if (op.kept && op.kind == OpKind::ring_attention)
+          for (OpId i = id - ir::attributes<ir::RingAttention>(op).ops; i < id; ++i)
+            inside_kept_.push_back(i);
+        continue;
+      }
+      if (saves_nothing(op)) continue;
+      for (ValueId v : p_.inputs(op)) {
+        if (!made_in_forward(v)) continue;
+        region.last_group = op.group;
+        // Inputs are saved before an op computes, outputs after; a function that is written in
+        // Python saves after it all that it saves.
+        const bool after = p_.value(p_.root(v)).producer == op.forward ||
+                           (linear_in_python_ && p_.op(op.forward).kind == OpKind::mm);
+        region.stop = std::max(region.stop, after ? op.forward + 1 : op.forward);
+      }
+    }
+  }
+
+  /// Whether the autograd node of old op i reads any saved tensor.
+  [[nodiscard]] bool group_unpacks(std::size_t i) const {
+    const std::int32_t group = (*old_)[i].group;
+    for (; i < old_->size() && (*old_)[i].group == group; ++i) {
+      if (saves_nothing((*old_)[i])) continue;
+      for (ValueId v : p_.inputs((*old_)[i]))
+        if (made_in_forward(v)) return true;
+    }
+    return false;
+  }
+
+  /// bitsandbytes' functions keep codes and scales as attributes of their context, which no hook of
+  /// saved tensors sees.
+  [[nodiscard]] bool saves_nothing(const Op& op) const {
+    if (op.forward == no_id) return false;
+    const auto i = static_cast<std::size_t>(op.forward - old_first_);
+    const Op& forward = old_ == nullptr ? p_.op(op.forward) : (*old_)[i];
+    return forward.kind == OpKind::mm_quantized;
+  }
+
+  /// What an imported graph's op allocates for itself, which dies with it.
+  [[nodiscard]] bool is_scratch(ValueId v) const {
+    return p_.storage(p_.storage_of(v)).role == ir::Role::temporary;
+  }
+
+  void push(const Op& op) {
+    const auto id = static_cast<OpId>(p_.ops.size());
+    for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
+    p_.ops.push_back(op);
+  }
+
+  // --- what a node of an imported graph is handed: a checkpoint's hook hands a recomputed tensor
+  // to the node's function alone, so it is gone when validate_outputs sums what the function made
+  // (torch/utils/checkpoint.py, v2.11: unpack_hook). What was captured, without checkpoints, lives
+  // until the node's end, and holds say so.
+
+  /// The op of the node that old op i's is of which computed last before it; i itself if it does.
+  [[nodiscard]] std::size_t last_computed(std::size_t i) const {
+    const OpId node = (*old_)[i].forward;
+    while (i > 0 && ((*old_)[i].kind == OpKind::hold || (*old_)[i].kind == OpKind::view) &&
+           (*old_)[i - 1].forward == node)
+      --i;
+    return i;
+  }
+  [[nodiscard]] bool is_validation(std::size_t i) const {
+    const Op& op = (*old_)[i];
+    return op.kind == OpKind::captured && op.phase == Phase::backward &&
+           p_.captured_names[static_cast<std::size_t>(ir::attributes<ir::Captured>(op).name)] ==
+               "aten::sum";
+  }
+  [[nodiscard]] bool begins_validation(std::size_t i) const {
+    if (i == 0 || !is_validation(i) || (*old_)[i - 1].forward != (*old_)[i].forward) return false;
+    return !is_validation(last_computed(i - 1));
+  }
+
+  /// What later holds of the node would keep of the recomputed is kept until here.
+  void hold_handed(std::size_t i) {
+    std::vector<ValueId> handed;
+    for (std::size_t j = i; j < old_->size() && (*old_)[j].forward == (*old_)[i].forward; ++j)
+      if ((*old_)[j].kind == OpKind::hold)
+        for (ValueId v : p_.inputs((*old_)[j]))
+          if (const ValueId twin = mapped(v); twin != v) handed.push_back(twin);
+    if (handed.empty()) return;
+    const Op& node = (*old_)[i];
+    Op& op = p_.op(p_.emit(OpKind::hold, Phase::backward, node.module, handed, {}));
+    op.forward = node.forward;
+    op.group = next_group_--;
+  }
+  Op without_recomputed(Op op) {
+    const std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    op.inputs = 0;
+    for (ValueId v : in) {
+      if (mapped(v) != v) continue;
+      p_.operands.push_back(v);
+      ++op.inputs;
+    }
+    return op;
+  }
+
+  /// Operands made in the region become their recomputed twins.
+  void substitute(Op& op) {
+    bool any = false;
+    for (ValueId v : p_.inputs(op)) any = any || mapped(v) != v;
+    if (!any) return;
+    const std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
+    const std::vector<ValueId> out(p_.outputs(op).begin(), p_.outputs(op).end());
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    for (ValueId v : in) p_.operands.push_back(mapped(v));
+    p_.operands.insert(p_.operands.end(), out.begin(), out.end());
+  }
+
+  [[nodiscard]] ir::StorageId storage_of(ir::StorageId s) const {
+    const auto i = static_cast<std::size_t>(s);
+    return i < storage_remap_.size() && storage_remap_[i] != no_id ? storage_remap_[i] : s;
+  }
+
+  ValueId mapped(ValueId v) {
+    const auto i = static_cast<std::size_t>(v);
+    if (i < remap_.size() && remap_[i] != no_id) return remap_[i];
+    const ValueId base = p_.value(v).base;
+    if (base == no_id || i >= remap_.size()) return v;
+    const ValueId twin_base = mapped(base);
+    if (twin_base == base) return v;
+    const ir::Value like = p_.value(v);
+    const ValueId twin = p_.reshape(twin_base, like.shape, like.permuted);
+    p_.value(twin).narrow_dim = like.narrow_dim;
+    p_.value(twin).narrow_start = like.narrow_start;
+    remap_[i] = twin;
+    return twin;
+  }
+
+  /// The twin of an output of `source`, on a storage of its own, or where the op only views what
+  /// was kept or came from outside, on that.
+  ValueId clone_value(ValueId v, const Op& source) {
+    const ir::Value like = p_.value(v);
+    const auto s = static_cast<std::size_t>(like.storage);
+    ir::StorageId& twin = storage_remap_[s];
+    const auto id = static_cast<ValueId>(p_.values.size());
+    bool views_kept = false;
+    for (ValueId in : p_.inputs(source))
+      views_kept = views_kept ||
+                   (p_.storage_of(in) == like.storage && p_.storage_of(mapped(in)) == like.storage);
+    if (twin == no_id && views_kept) {
+      ir::Value value = like;
+      value.base = no_id;
+      p_.values.push_back(value);
+      remap_[static_cast<std::size_t>(v)] = id;
+      return id;
+    }
+    if (twin == no_id) {
+      twin = static_cast<ir::StorageId>(p_.storages.size());
+      ir::Storage storage = p_.storages[s];
+      storage.role = ir::Role::recomputed;
+      p_.storages.push_back(storage);
+    }
+    ir::Value value = like;
+    value.storage = twin;
+    value.base = no_id;
+    p_.values.push_back(value);
+    remap_[static_cast<std::size_t>(v)] = id;
+    return id;
+  }
+
+  void recompute(Region& region) {
+    region.recomputed = true;
+    for (OpId id : region.ops) {
+      if (id >= region.stop) break;
+      const Op& source = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      if (std::binary_search(inside_kept_.begin(), inside_kept_.end(), id)) continue;
+      Op op = source;
+      op.phase = Phase::recompute;
+      op.forward = id;
+      const std::vector<ValueId> in(p_.inputs(source).begin(), p_.inputs(source).end());
+      const std::vector<ValueId> out(p_.outputs(source).begin(), p_.outputs(source).end());
+      op.group = next_group_--;
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      if (source.kept) {
+        // Selective: the cached output is taken out here instead of being computed.
+        op.kind = OpKind::hold;
+        op.attributes = {};
+        op.outputs = op.inputs = 0;
+        for (ValueId v : out) {
+          if (is_scratch(v)) continue;
+          p_.operands.push_back(v);
+          ++op.inputs;
+        }
+        p_.ops.push_back(op);
+        continue;
+      }
+      std::vector<ValueId> twins;
+      for (ValueId v : in) twins.push_back(mapped(v));
+      for (ValueId v : out) twins.push_back(clone_value(v, source));
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      p_.operands.insert(p_.operands.end(), twins.begin(), twins.end());
+      push(op);
+      const ValueId made = out.empty() ? no_id : twins[in.size()];
+      twins.resize(in.size());
+      follow_detached(op, twins, made);
+    }
+    hold_locals(region);
+  }
+
+  /// Recomputation stops by an exception: what the ops after it would have read was there until
+  /// then, in the frames that it unwinds.
+  void hold_locals(const Region& region) {
+    std::vector<ValueId> locals;
+    for (OpId id : region.ops) {
+      if (id < region.stop) continue;
+      for (ValueId v : p_.inputs((*old_)[static_cast<std::size_t>(id - old_first_)])) {
+        const ValueId made = remap_[static_cast<std::size_t>(p_.root(v))];
+        if (made != no_id && !contains(locals, made)) locals.push_back(made);
+      }
+    }
+    const bool detached = std::any_of(locals.begin(), locals.end(),
+                                      [&](ValueId v) { return contains(detached_.results, v); });
+    if (detached) locals.insert(locals.end(), detached_.saved.begin(), detached_.saved.end());
+    hold_recomputed(locals);
+  }
+
+  void hold_recomputed(const std::vector<ValueId>& values) {
+    if (values.empty()) return;
+    const Op last = p_.ops.back();
+    Op& op = p_.op(p_.emit(OpKind::hold, Phase::recompute, last.module, values, {}));
+    op.forward = last.forward;
+    op.region = last.region;
+    op.group = next_group_--;
+  }
+
+  /// Products with trained operands whose result is detached (DoRA's norm): their graph saves what
+  /// nothing will unpack, and lives as long as the result. A checkpoint's forward drops what it
+  /// saves, its recomputation does not (torch/utils/checkpoint.py, v2.11: _recomputation_hook
+  /// returns what it is given).
+  struct Detached {
+    std::vector<ValueId> saved, results;
+  };
+  static bool contains(const std::vector<ValueId>& values, ValueId v) {
+    return std::find(values.begin(), values.end(), v) != values.end();
+  }
+  void follow_detached(const Op& op, const std::vector<ValueId>& in, ValueId made) {
+    const bool reads = std::any_of(in.begin(), in.end(),
+                                   [&](ValueId v) { return contains(detached_.results, v); });
+    const bool of_trained =
+        std::any_of(in.begin(), in.end(), [&](ValueId v) { return p_.value(v).requires_grad; });
+    if (op.kind == OpKind::mm && of_trained && !p_.value(made).requires_grad) {
+      if (!reads) detached_ = {};
+      for (ValueId v : in)
+        if (!p_.value(v).requires_grad) detached_.saved.push_back(v);
+      detached_.results.push_back(made);
+      return;
+    }
+    if (!reads) return;
+    if (op.kind == OpKind::cast) detached_.results.push_back(made);
+    hold_recomputed(detached_.saved);
+  }
+
+  /// The region's inputs, and what selective kept and nobody took, die with its last saved tensor.
+  void release(const Region& region, const Op& last) {
+    std::vector<ValueId> held;
+    for (OpId id : region.ops) {
+      const Op& op = (*old_)[static_cast<std::size_t>(id - old_first_)];
+      for (ValueId v : p_.inputs(op)) {
+        const ValueId root = p_.root(v);
+        const OpId producer = p_.value(root).producer;
+        const bool inside = remap_[static_cast<std::size_t>(root)] != no_id ||
+                            std::binary_search(region.ops.begin(), region.ops.end(), producer);
+        if (!inside && producer != no_id && std::find(held.begin(), held.end(), root) == held.end())
+          held.push_back(root);
+      }
+      if (id >= region.stop && op.kept)
+        for (ValueId v : p_.outputs(op))
+          if (!is_scratch(v)) held.push_back(v);
+    }
+    Op op = last;
+    op.kind = OpKind::hold;
+    op.attributes = {};
+    op.inputs = static_cast<std::uint16_t>(held.size());
+    op.outputs = 0;
+    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+    p_.operands.insert(p_.operands.end(), held.begin(), held.end());
+    p_.ops.push_back(op);
+  }
+
+  ir::Program& p_;
+  ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
+  bool linear_in_python_;
+  std::vector<Region> regions_;
+  OpId forward_end_ = 0;
+  std::vector<OpId> inside_kept_;  ///< ops that a kept one is made of, in order
+  std::vector<ValueId> remap_;
+  std::vector<ir::StorageId> storage_remap_;
+  const std::vector<Op>* old_ = nullptr;
+  OpId old_first_ = 0;
+  Detached detached_;
+  std::int32_t next_group_ = -2;  ///< recomputed ops are groups of their own
+};
+
+bool applies(const StepConfig& config) {
+  return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
+}
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Checkpointer(step, config.layout.zero3()).run(step.micro_begin.back());
+}
+
+}  // namespace
+
+extern const Pass recompute_pass;
+const Pass recompute_pass{"recompute",
+                          Stage::micro_batch,
+                          "a region's ops again, before the first backward op that needs them",
+                          applies,
+                          run,
+                          {}};
+
+}  // namespace ac_advisor::passes

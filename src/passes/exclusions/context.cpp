@@ -1,0 +1,150 @@
+// What is planned of --cp with PyTorch's layers, and what is not.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "passes/lowering/batch_positions.hpp"
+#include "passes/sharding/tensor_parallel.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool shared(const StepConfig& c) { return c.layout.cp > 1; }
+bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
+std::string cp_option(const StepConfig& c) { return "--cp " + std::to_string(c.layout.cp); }
+std::string with_model(const ModelSpec& m, const StepConfig& c) {
+  return cp_option(c) + " for " + m.family;
+}
+
+constexpr Exclusion of_contexts[] = {
+    {"--cp N --framework megatron or deepspeed", "their own context parallelism is not PyTorch's",
+     "give --transformer-impl transformer_engine with --framework megatron, or use --framework "
+     "torchtitan or hf",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) &&
+              (c.runtime.framework == "megatron" || c.runtime.framework == "deepspeed");
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --framework " + c.runtime.framework;
+     }},
+    {"--cp N --world W", "N must divide the ranks that have the same parameters",
+     "give a world that is a multiple of N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.layout.replica_ranks() % c.layout.cp != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --world " + std::to_string(c.layout.world);
+     }},
+    {"--cp N --seq S, S no multiple of 2 N", "each rank has two chunks of every sequence",
+     "give a --seq that is a multiple of it",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.run.seq % (2 * c.layout.cp) != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --seq " + std::to_string(c.run.seq);
+     }},
+    {"--cp N --cp-rank R, R of N or more", "ranks of a sequence are counted from 0",
+     "give an R below N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.layout.cp_rank >= c.layout.cp;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-rank " + std::to_string(c.layout.cp_rank);
+     }},
+    {"--cp N --tp T or --pp P", "a ring of split heads, or within stages, is not planned yet",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
+                                              : " --pp " + std::to_string(c.layout.pp));
+     }},
+    {"--cp N, --shard other than fsdp2",
+     "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, "
+     "over all ranks; other ways were not compared",
+     "use --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.layout.shard != Sharding::fsdp2;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--cp N, a mixture of experts", "experts beside a ring were not compared",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && m.moe.has_value(); },
+     with_model},
+    {"--cp N, a model whose layers are not like Llama's",
+     "other attention, masks and positions in a ring were not compared", "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
+     },
+     with_model},
+    {"--cp N, a sliding window within --seq", "PyTorch's ring attention takes no mask",
+     "give a --seq below the window, or use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && short_window(m, c); },
+     with_model},
+    {"--cp N, --attn other than auto, flash or cudnn",
+     "PyTorch's ring is planned of its flash and cuDNN's kernels", "use --attn auto",
+     [](const ModelSpec&, const StepConfig& c) {
+       const Attention a = c.run.attention;
+       return shared(c) && a != Attention::automatic && a != Attention::flash &&
+              a != Attention::cudnn;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --attn " + to_option(c.run.attention);
+     }},
+    {"--cp N --compute-dtype fp32, PyTorch",
+     "flash and cuDNN's attention do not run in fp32, and the memory-efficient kernel in a ring is "
+     "not planned",
+     "compute in bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && !trained(c) && c.precision.compute_dtype == DType::f32;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --compute-dtype fp32"; }},
+    {"--cp N --kernels fused or compiled", "they were not compared beside a ring",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.memory.kernels != Kernels::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --kernels " + to_option(c.memory.kernels);
+     }},
+    {"--cp N, a loss other than ce and ce-no-upcast",
+     "labels are shifted before sequences are split, which other losses were not compared with",
+     "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --loss " + loss_option(c);
+     }},
+    {"--cp N --ac attention or budget:SIZE", "a ring as a region of its own was not compared",
+     "use --ac full, selective, every:K or grouped:K",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --ac " + ac_option(c); }},
+    {"--cp N --packing, --position-ids or --images",
+     "sequences are split with positions of their own, of plain text", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.run.packing > 0 || c.run.position_ids || c.run.images > 0);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
+    {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
+     "they were not compared beside a ring", "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.precision.autocast || c.precision.float8() || c.adapters.used() ||
+                            c.memory.offload != Offload::none || c.memory.wide_output);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup context_exclusions;
+const ExclusionGroup context_exclusions{"--cp", of_contexts};
+
+}  // namespace ac_advisor::passes

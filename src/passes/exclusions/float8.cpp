@@ -1,0 +1,157 @@
+// What torchao's float8 layers cannot be combined with, or were not compared with, and why.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+bool used(const StepConfig& c) { return c.precision.float8(); }
+std::string fp8(const StepConfig& c) { return std::string("--fp8 ") + to_option(c.precision.fp8); }
+
+/// Whose steps were compared with torchao's (tests/oracle/float8_peaks.json).
+constexpr std::string_view families[] = {
+    "llama",    "mistral", "qwen2",      "qwen3",     "phi3",        "olmo2",
+    "olmo3",    "granite", "smollm3",    "gemma",     "gemma3_text", "starcoder2",
+    "gpt_neox", "phi",     "stablelm",   "nemotron",  "cohere",      "cohere2",
+    "glm",      "glm4",    "ministral3", "internlm2", "minicpm"};
+
+constexpr Exclusion of_float8[] = {
+    {"--fp8 delayed", "torchao 0.18 has no delayed scaling any more",
+     "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself",
+     [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::delayed; }},
+    {"--fp8 mx", "torchao's prototype of MX formats is not planned: blocks of 32 with a scale each",
+     "use --fp8 tensorwise or rowwise",
+     [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::mx; }},
+    {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2 or hsdp:N",
+     "enable_fsdp_float8_all_gather is FSDP2's, of weights with one scale each",
+     "use --fp8 tensorwise --shard fsdp2 or hsdp:N, or leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather &&
+              (c.precision.fp8 != Fp8Recipe::tensorwise || !c.layout.gathers());
+     }},
+    {"--fp8-all-gather --optimizer other than adamw or adamw-foreach",
+     "other optimizers were not compared with torchao's weights", "use one of these",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather && c.optimizer.kind != Optimizer::adamw &&
+              c.optimizer.kind != Optimizer::adamw_foreach;
+     }},
+    {"--fp8-all-gather --ema", "an average of torchao's weights was not compared",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather && c.optimizer.ema;
+     }},
+    {"--fp8 RECIPE, batch x seq no multiple of 16",
+     "torch._scaled_mm sums over the tokens in the weights' gradients, and needs a multiple of 16",
+     "use such a length",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.run.batch * c.run.seq % 16 != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
+              std::to_string(c.run.seq);
+     }},
+    {"--fp8 RECIPE --compute-dtype fp32 or fp16", "layers were compared in bf16 alone",
+     "use --compute-dtype bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.precision.compute_dtype != DType::bf16;
+     }},
+    {"--fp8 RECIPE --lora", "adapters beside such layers were not compared",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.used(); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --lora " + std::to_string(c.adapters.rank);
+     }},
+    {"--fp8 RECIPE --kernels compiled",
+     "what the partitioner saves and Inductor fuses of the casts is not planned yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.memory.kernels == Kernels::compiled;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels compiled"; }},
+    {"--fp8 RECIPE --kernels fused", "fused kernels beside such layers were not compared",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.memory.kernels == Kernels::fused;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels fused"; }},
+    {"--fp8 RECIPE --tp", "DTensors of fp8 and Float8ColwiseParallel are not planned", "use --tp 1",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.tp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --tp " + std::to_string(c.layout.tp);
+     }},
+    {"--fp8 RECIPE --pp", "stages of such layers were not compared", "use --pp 1",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.pp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --pp " + std::to_string(c.layout.pp);
+     }},
+    {"--fp8 RECIPE --shard zero1, zero2 or zero3", "such shards were not compared",
+     "use --shard fsdp2, hsdp:N or ddp",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --shard " + shard_option(c); }},
+    {"--fp8 RECIPE --ac attention, budget:SIZE or memory-budget:F",
+     "these regions were not compared", "use --ac none, full or selective",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget ||
+                          c.memory.ac == AcMode::memory_budget);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --ac " + ac_option(c); }},
+    {"--fp8 RECIPE --ac-scope submodule", "checkpoints within blocks were not compared",
+     "use --ac-scope block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.memory.ac != AcMode::none && c.memory.scope == AcScope::submodule;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --ac-scope submodule"; }},
+    {"--fp8 RECIPE --offload", "what such layers save was not compared", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.memory.offload != Offload::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --offload " + to_option(c.memory.offload);
+     }},
+    {"--fp8 RECIPE --packing DOCS", "packed rows were not compared", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.run.packing > 0; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --packing " + std::to_string(c.run.packing);
+     }},
+    {"--fp8 RECIPE --optimizer-in-backward", "the order of its frees was not compared",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --optimizer-in-backward"; }},
+    {"--fp8 RECIPE --cuda-graph", "PyTorch's captures of such layers are not planned",
+     "use --cuda-graph off",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.runtime.cuda_graph != CudaGraph::off;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return fp8(c) + " --cuda-graph " + to_option(c.runtime.cuda_graph);
+     }},
+    {"--fp8 RECIPE, ac-trainer", "planned for PyTorch, not run by the trainer",
+     "plan it instead, or measure without --fp8",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c); }},
+    {"--fp8 RECIPE, experts, an encoder of images, or another family",
+     "its layers were not compared with torchao's",
+     "plan it without --fp8, or a llama, mistral, qwen, phi, olmo, granite, gemma, glm or cohere",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) &&
+              (m.moe || m.tower ||
+               std::find(std::begin(families), std::end(families), m.family) == std::end(families));
+     },
+     [](const ModelSpec& m, const StepConfig& c) { return fp8(c) + " of " + m.family; }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup float8_exclusions;
+const ExclusionGroup float8_exclusions{"fp8", of_float8};
+
+}  // namespace ac_advisor::passes

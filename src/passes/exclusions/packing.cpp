@@ -1,0 +1,154 @@
+// What documents packed into one row cannot be combined with, and why.
+#include <algorithm>
+#include <string>
+
+#include "ac_advisor/ir/shape.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "passes/lowering/batch_positions.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+constexpr std::int64_t most_documents = 65535;
+
+bool packs(const StepConfig& c) { return c.run.packing > 0; }
+std::string packing(const StepConfig& c) { return "--packing " + std::to_string(c.run.packing); }
+std::string packing_of_model(const ModelSpec& m, const StepConfig& c) {
+  return packing(c) + " for " + m.family;
+}
+std::string packing_with_shard(const ModelSpec&, const StepConfig& c) {
+  return packing(c) + " --shard " + shard_option(c);
+}
+
+constexpr Exclusion of_packing[] = {
+    {"--packing DOCS", "documents are from 0 (not packed) to 65535", "give their number, such as 8",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.run.packing < 0 || c.run.packing > most_documents;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return packing(c); }},
+    {"--packing DOCS, more documents than tokens", "a row has --batch times --seq tokens",
+     "give at most that many",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.run.packing > ir::checked_mul(c.run.batch, c.run.seq);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
+              std::to_string(c.run.seq);
+     }},
+    {"--packing DOCS, sliding windows",
+     "windows within documents were not compared with PyTorch's yet",
+     "leave --packing out, or plan a model without windows",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return packs(c) &&
+              std::any_of(m.window.begin(), m.window.end(), [](std::int64_t w) { return w > 0; });
+     },
+     packing_of_model},
+    {"--packing DOCS, latent attention, attention sinks, shared keys and values, scores that are "
+     "capped, in fp32 or always masked",
+     "their documents were not compared with PyTorch's yet",
+     "leave --packing out, or plan a model with Llama's attention",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return packs(c) && (m.latent || m.attention_sinks || m.kv_sharing || m.always_masked ||
+                           m.eager_attention_only || m.fp32_scores || m.attention_softcap);
+     },
+     packing_of_model},
+    {"--packing DOCS, positions other than a rotary table's of the batch",
+     "positions that restart are planned for rotary tables alone",
+     "leave --packing out, or plan a model with Llama's positions",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return packs(c) && (!takes_rotary_positions(m) || m.no_packed_check);
+     },
+     packing_of_model},
+    {"--packing DOCS --attn cudnn, efficient, math or flash1",
+     "flash is flash_attn_varlen_func; auto and eager are given a mask of documents",
+     "use --attn flash, auto or eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       const Attention a = c.run.attention;
+       return packs(c) && a != Attention::automatic && a != Attention::flash &&
+              a != Attention::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --attn " + to_option(c.run.attention);
+     }},
+    {"--packing DOCS --attn flash, stablelm and nemotron",
+     "their layers do not hand cu_seq_lens on to attention, which infers them from positions each "
+     "time: not planned yet",
+     "use --attn auto",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return packs(c) && c.run.attention == Attention::flash &&
+              (m.family == "stablelm" || m.family == "nemotron");
+     },
+     packing_of_model},
+    {"--packing DOCS --attn flash --compute-dtype fp32",
+     "flash_attn_varlen_func takes bf16 and fp16 alone", "use --autocast, or --attn auto",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.run.attention == Attention::flash && !c.precision.autocast &&
+              c.precision.compute_dtype == DType::f32;
+     }},
+    {"--packing DOCS --gpu cpu", "a mask of documents was not compared with PyTorch's on a CPU yet",
+     "leave --packing out, or plan a GPU",
+     [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.device.gpu == "cpu"; },
+     [](const ModelSpec&, const StepConfig& c) { return packing(c) + " --gpu cpu"; }},
+    {"--packing DOCS --tp T or --pp N",
+     "how a packed row is split over ranks or micro-batches is not planned yet",
+     "use --shard fsdp2 alone, or leave --packing out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
+                                            : " --pp " + std::to_string(c.layout.pp));
+     }},
+    {"--packing DOCS --shard zero1, zero2 or zero3",
+     "DeepSpeed's step of a packed row was not compared yet", "use --shard ddp or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.layout.zero(); },
+     packing_with_shard},
+    {"--packing DOCS --kernels fused or compiled",
+     "neither kernels that others wrote nor torch.compile were compared with a packed row yet",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.memory.kernels != Kernels::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --kernels " + to_option(c.memory.kernels);
+     }},
+    {"--packing DOCS --cuda-graph",
+     "where documents begin and how long the longest is are the host's, which a graph would repeat",
+     "leave --cuda-graph out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.runtime.cuda_graph != CudaGraph::off;
+     }},
+    {"--packing DOCS --quantize int8", "its layers were not compared with a packed row yet",
+     "use --quantize nf4 or none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.adapters.quantize == Quantization::int8;
+     }},
+    {"--packing DOCS --loss ce-compiled or chunked-logits:N",
+     "neither was compared with a packed row yet", "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) &&
+              (c.memory.loss == LossKind::ce_compiled || c.memory.loss == LossKind::chunked_logits);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return packing(c) + " --loss " + loss_option(c);
+     }},
+    {"--packing DOCS --images N", "images of several documents are not planned yet",
+     "use --images 0",
+     [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.run.images > 0; }},
+    {"--packing DOCS, ac-trainer", "the trainer's rows are one text each",
+     "plan it instead, or measure without --packing",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return packing(c); }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup packing_exclusions;
+const ExclusionGroup packing_exclusions{"packing", of_packing};
+
+}  // namespace ac_advisor::passes

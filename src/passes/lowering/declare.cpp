@@ -1,0 +1,431 @@
+// The pass that declares what exists before the step, and what sizes and dtypes are refused.
+#include <string>
+
+#include "ac_advisor/model/class_facts.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/module_kind.hpp"
+#include "ac_advisor/passes/pass.hpp"
+#include "lowering.hpp"
+#include "passes/adapters/targets.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::Role;
+using ir::Shape;
+
+ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
+  if (config_.adapters.used()) return frozen(shape, dtype_, leaf);
+  const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
+  s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
+  s_.parameters.back().partial = tp_ > 1 && module_of(ModuleKind::norm, leaf) != Module::root;
+  return v;
+}
+
+ir::ValueId Lowering::frozen(const Shape& shape, DType dtype, Module leaf) {
+  const V v = p_.make(shape, dtype, Role::parameter, at(leaf), false);
+  s_.parameters.push_back({.value = v, .module = at(leaf), .trained = false});
+  return v;
+}
+
+/// bitsandbytes v0.50, functional.quantize_4bit: blocks of 64 weights, two a byte, with an fp32
+/// scale each and a code book of 16; nested: the scales in bytes, their fp32 scales of blocks of
+/// 256 and an fp32 offset. int8: bytes, and an fp32 scale a row. Under fsdp2 the weights are stored
+/// in the dtype of all else (bnb_4bit_quant_storage), a column of elements of four weights each;
+/// the rest belongs to no parameter, and every rank has it whole.
+void Lowering::quantized(Linear& l, Module leaf) {
+  constexpr std::int64_t block = 64, nested_block = 256, code_book = 16;
+  if (config_.adapters.quantize == Quantization::int8) {
+    l.weight = frozen({l.out, l.in}, DType::u8, leaf);
+    l.scales = frozen({l.out}, DType::f32, leaf);
+    return;
+  }
+  const std::int64_t weights = l.in * l.out, blocks = (weights + block - 1) / block;
+  const bool sharded = config_.layout.gathers();
+  const auto state = [&](const Shape& shape, DType dtype) {
+    if (!sharded) return frozen(shape, dtype, leaf);
+    s_.buffers.push_back(p_.make(shape, dtype, Role::parameter, at(leaf), false));
+    return s_.buffers.back();
+  };
+  l.weight = sharded ? frozen({(weights + 3) / 4, 1}, config_.precision.param_dtype, leaf)
+                     : frozen({(weights + 1) / 2}, DType::u8, leaf);
+  state({code_book}, DType::f32);
+  if (config_.adapters.quantize == Quantization::nf4) {
+    l.scales = state({blocks}, DType::f32);
+    return;
+  }
+  l.scales = state({blocks}, DType::u8);
+  state({(blocks + nested_block - 1) / nested_block}, DType::f32);
+  state({}, DType::f32);
+}
+
+Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,
+                                             Module leaf) {
+  Linear l;
+  l.in = in;
+  l.out = out;
+  if (config_.adapters.quantize != Quantization::none)
+    quantized(l, leaf);
+  else
+    l.weight = parameter(spec_.input_first ? Shape{in, out} : Shape{out, in}, leaf);
+  l.input_first = spec_.input_first;
+  if (config_.precision.fp8_all_gather && is_float8(l)) gathered_in_fp8(l);
+  // Linear4bit.forward stores its bias in the compute dtype from the first step on.
+  if (bias)
+    l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
+                                         : parameter({out}, leaf);
+  if (!adapts(spec_, config_, at(leaf))) return l;
+  const std::int64_t rank = config_.adapters.rank;
+  const auto adapter = [&](const Shape& shape) {
+    // fsdp2's mixed precision gathers all of them in the compute dtype.
+    const bool mixed = config_.layout.gathers() &&
+                       config_.precision.param_dtype != config_.precision.compute_dtype;
+    const V v = p_.make(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype,
+                        Role::parameter, at(leaf), true);
+    s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
+    return v;
+  };
+  l.lora_a = adapter({rank, in});
+  l.lora_b = adapter({out, rank});
+  if (config_.adapters.dora) l.magnitude = adapter({out});
+  return l;
+}
+
+/// DeepseekV3Attention.__init__
+void Lowering::declare_latent(Block& b) {
+  const model::LatentAttention& latent = *spec_.latent;
+  const std::int64_t h = spec_.hidden, q = spec_.heads * spec_.head_dim;
+  if (latent.q_rank > 0) {
+    b.q_a = linear_parameters(h, latent.q_rank, spec_.qkv_bias, Module::q_a_proj);
+    b.q_a_norm = parameter({latent.q_rank}, Module::q_a_norm);
+    b.q_b = linear_parameters(latent.q_rank, q, false, Module::q_b_proj);
+  } else {
+    b.q = linear_parameters(h, q, false, Module::q_proj);
+  }
+  b.kv_a =
+      linear_parameters(h, latent.kv_rank + latent.rotated_dim, spec_.qkv_bias, Module::kv_a_proj);
+  b.kv_a_norm = parameter({latent.kv_rank}, Module::kv_a_norm);
+  b.kv_b = linear_parameters(latent.kv_rank, spec_.heads * (latent.plain_dim + latent.value_dim),
+                             false, Module::kv_b_proj);
+  b.o = linear_parameters(spec_.heads * latent.value_dim, h, spec_.output_bias, Module::o_proj);
+}
+
+/// Qwen3NextGatedDeltaNet.__init__
+void Lowering::declare_delta(Block& b) {
+  const model::DeltaNet& delta = *spec_.delta;
+  const std::int64_t h = spec_.hidden, keys = delta.key_heads * delta.key_dim,
+                     values = delta.value_heads * delta.value_dim, channels = 2 * keys + values;
+  b.dt_bias = parameter({delta.value_heads}, Module::delta_rule);
+  b.a_log = parameter({delta.value_heads}, Module::delta_rule);
+  b.conv = parameter({channels, 1, delta.taps}, Module::conv1d);
+  b.qkv = linear_parameters(h, channels + values, false, Module::qkv_proj);
+  b.ba = linear_parameters(h, 2 * delta.value_heads, false, Module::ba_proj);
+  b.gated_norm = parameter({delta.value_dim}, Module::gated_norm);
+  b.o = linear_parameters(values, h, false, Module::o_proj);
+}
+
+void Lowering::declare_block(std::int16_t index) {
+  block_ = index;
+  const std::int64_t h = spec_.hidden, q = heads() * spec_.head_dim,
+                     kv = kv_heads() * spec_.head_dim, wide = part(spec_.intermediate);
+  Block b;
+  const bool before = !spec_.post_norms_only, after = spec_.sandwich_norms || !before;
+  const bool biased = spec_.norms_have_bias();
+  const auto first_norm = [&] {
+    if (before) b.norm1 = parameter({h}, Module::norm1);
+    if (biased) b.norm1_bias = parameter({h}, Module::norm1);
+  };
+  const auto second_norm = [&] {
+    if (before && !spec_.shared_norm) b.norm2 = parameter({h}, Module::norm2);
+    if (biased && !spec_.shared_norm) b.norm2_bias = parameter({h}, Module::norm2);
+  };
+  const model::ClassFacts& facts = model::class_facts(spec_.family);
+  const model::NormOrder norms = facts.norms;
+  const bool both_first = norms == model::NormOrder::first;
+  if (both_first || norms == model::NormOrder::in_turn) first_norm();
+  if (both_first) second_norm();
+  if (spec_.attention_sinks) b.sinks = parameter({spec_.heads}, Module::attention_core);
+  if (spec_.has_delta(index)) {
+    declare_delta(b);
+  } else if (spec_.latent) {
+    declare_latent(b);
+  } else if (spec_.fused_qkv) {
+    const auto output = [&] { b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj); };
+    if (facts.output_first) output();
+    b.qkv = linear_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj);
+    if (!facts.output_first) output();
+  } else {
+    const auto queries = [&] {
+      b.q = linear_parameters(h, spec_.gated_attention ? 2 * q : q, spec_.qkv_bias, Module::q_proj);
+    };
+    if (!facts.keys_first) queries();
+    b.k = linear_parameters(h, kv, spec_.qkv_bias, Module::k_proj);
+    b.v = linear_parameters(h, kv, spec_.qkv_bias, Module::v_proj);
+    if (facts.keys_first) queries();
+    b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
+  }
+  if (spec_.qk_norm && !spec_.has_delta(index)) {
+    b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
+    b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
+  }
+  if (spec_.rotation == model::Rotation::table) {
+    b.angles = p_.make({spec_.max_positions, spec_.rotary_dim}, DType::f32, Role::buffer,
+                       at(Module::attention));
+    s_.buffers.push_back(b.angles);
+  }
+  if (norms == model::NormOrder::after_each) first_norm();
+  if (norms == model::NormOrder::in_turn) second_norm();
+  const auto i = static_cast<std::size_t>(index);
+  if (spec_.moe && !spec_.sparse_block.empty() && spec_.sparse_block[i]) {
+    const auto& moe = *spec_.moe;
+    const auto router = [&] { b.router = parameter({moe.experts, h}, Module::router); };
+    if (!facts.experts_first) router();
+    if (moe.sigmoid_scores) {
+      b.score_correction = p_.make({moe.experts}, DType::f32, Role::buffer, at(Module::router));
+      s_.buffers.push_back(b.score_correction);
+    }
+    if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
+    const std::int64_t both = 2 * moe.intermediate;
+    const auto weights = [&](std::int64_t out, std::int64_t in) {
+      return parameter(moe.input_first ? Shape{moe.experts, in, out} : Shape{moe.experts, out, in},
+                       Module::experts);
+    };
+    b.experts_gate_up = weights(both, h);
+    if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, both}, Module::experts);
+    b.experts_down = weights(h, moe.intermediate);
+    if (moe.biased) b.experts_down_bias = parameter({moe.experts, h}, Module::experts);
+    if (facts.experts_first) router();
+    if (moe.shared_intermediate > 0) {
+      b.gate = linear_parameters(h, moe.shared_intermediate, false, Module::gate_proj);
+      b.up = linear_parameters(h, moe.shared_intermediate, false, Module::up_proj);
+      b.down = linear_parameters(moe.shared_intermediate, h, false, Module::down_proj);
+      if (moe.shared_gate) b.shared_gate = parameter({1, h}, Module::mlp);
+    }
+  } else if (spec_.fused_gate_up) {
+    b.gate_up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj);
+    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
+  } else {
+    if (!spec_.plain_mlp) b.gate = linear_parameters(h, wide, spec_.mlp_bias, Module::gate_proj);
+    b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj);
+    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
+  }
+  if (norms == model::NormOrder::last) first_norm();
+  if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
+  if (norms == model::NormOrder::last || norms == model::NormOrder::after_each) second_norm();
+  if (after) b.post_mlp_norm = parameter({h}, Module::post_mlp_norm);
+  m_.blocks[static_cast<std::size_t>(index)] = b;
+  block_ = -1;
+}
+
+/// A pipeline's ranks are given the whole batch, of which micro-batches are views
+/// (torch/distributed/pipelining/microbatch.py, v2.11).
+void Lowering::declare_inputs() {
+  const bool piped = config_.layout.pp > 1;
+  const Shape tokens{(piped ? config_.run.grad_accum : 1) * config_.run.batch, config_.run.seq};
+  m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+  m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
+  s_.inputs = {m_.ids, m_.labels};
+  if (is_packed()) declare_row();
+  if (config_.run.position_ids) {
+    // prepare_context_parallel_input makes them in 32 bits
+    const DType type = config_.layout.cp > 1 ? DType::i32 : DType::i64;
+    m_.position_ids = p_.make(tokens, type, Role::input, at(Module::root));
+    s_.inputs.push_back(m_.position_ids);
+  }
+  if (!piped) return;
+  m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
+  m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
+}
+
+/// What a collator that flattens its batch gives beside tokens and labels (TRL 1.16's
+/// DataCollatorForLanguageModeling, transformers' DataCollatorWithFlattening).
+void Lowering::declare_row() {
+  const auto given = [&](std::int64_t size, DType type) {
+    const V y = p_.make({size}, type, Role::input, at(Module::root));
+    s_.inputs.push_back(y);
+    return y;
+  };
+  m_.position_ids = given(config_.run.seq, DType::i64);
+  m_.cu_seqlens_q = given(config_.run.packing + 1, DType::i32);
+  m_.cu_seqlens_k = given(config_.run.packing + 1, DType::i32);
+}
+
+/// One kind of rotary table's frequencies and their copy (`original_inv_freq`).
+ir::ValueId Lowering::declare_frequencies() {
+  for (int copy = 0; copy < 2; ++copy)
+    s_.buffers.push_back(
+        p_.make({spec_.rotary_dim / 2}, DType::f32, Role::buffer, at(Module::rotary)));
+  return s_.buffers[s_.buffers.size() - 2];
+}
+
+void Lowering::declare() {
+  declare_inputs();
+  s_.stages = stages_of_rank(spec_, config_);
+  const bool embeds = s_.stages.front().embedding, heads = s_.stages.back().head;
+  const std::int64_t words = part(spec_.vocab);
+  if (config_.run.images > 0) declare_tower();
+  if (embeds) m_.embed = parameter({words, spec_.hidden}, Module::embed);
+  if (spec_.position_table > 0)
+    m_.positions = parameter({spec_.position_table, spec_.hidden}, Module::embed);
+  if (spec_.embedding_norm && embeds) {
+    m_.embed_norm = parameter({spec_.hidden}, Module::embed);
+    m_.embed_norm_bias = parameter({spec_.hidden}, Module::embed);
+  }
+  const bool norm_first = model::class_facts(spec_.family).head_norm_first;
+  if (heads && norm_first) declare_final_norm();
+  m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
+  for (const StageBlocks& stage : s_.stages)
+    for (std::int64_t i = stage.first; i < stage.end; ++i)
+      declare_block(static_cast<std::int16_t>(i));
+  if (heads && !norm_first) declare_final_norm();
+  if (heads) declare_head(words);
+  // Of each stage's model, one pair a kind of layer.
+  const std::int64_t tables = spec_.makes_angles() ? spec_.rotary_tables : 0;
+  for (std::size_t stage = 0; stage < s_.stages.size(); ++stage)
+    for (std::int64_t i = 0; i < tables; ++i) {
+      const V frequencies = declare_frequencies();
+      if (stage == 0) m_.inv_freq.push_back(frequencies);
+    }
+  if (spec_.scaled_embedding && embeds) {
+    m_.embed_scale = p_.make({}, dtype_, Role::buffer, at(Module::embed));
+    s_.buffers.push_back(m_.embed_scale);
+  }
+  s_.blocks = static_cast<std::int32_t>(spec_.layers);
+}
+
+void Lowering::declare_final_norm() {
+  m_.final_norm = parameter({spec_.hidden}, Module::final_norm);
+  if (spec_.norms_have_bias()) m_.final_norm_bias = parameter({spec_.hidden}, Module::final_norm);
+}
+
+void Lowering::declare_head(std::int64_t words) {
+  // A pipeline's last stage has a copy of a tied embedding.
+  m_.lm_head = spec_.tied_embeddings && m_.embed != ir::no_id
+                   ? m_.embed
+                   : parameter({words, spec_.hidden}, Module::lm_head);
+  if (spec_.head_bias) m_.lm_head_bias = parameter({spec_.vocab}, Module::lm_head);
+}
+
+namespace {
+
+using model::ModelSpec;
+
+constexpr std::int64_t most = std::int64_t{1} << 31, most_ranks = 1 << 20, most_layers = 4096;
+
+bool outside(std::int64_t value, std::int64_t limit) { return value < 1 || value > limit; }
+
+std::string option(const char* name, std::int64_t value) {
+  return std::string(name) + " " + std::to_string(value);
+}
+
+bool gathers(const StepConfig& c) { return c.layout.fsdp(); }
+
+constexpr Exclusion exclusions_of_declare[] = {
+    {"--batch N", "must be between 1 and 2147483648", "give a size in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.batch, most); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--batch", c.run.batch); }},
+    {"--seq N", "must be between 1 and 2147483648", "give a size in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.seq, most); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--seq", c.run.seq); }},
+    {"--grad-accum N", "must be between 1 and 2147483648", "give a number in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.run.grad_accum, most); },
+     [](const ModelSpec&, const StepConfig& c) {
+       return option("--grad-accum", c.run.grad_accum);
+     }},
+    {"--world N", "must be between 1 and 1048576", "give a number in that range",
+     [](const ModelSpec&, const StepConfig& c) { return outside(c.layout.world, most_ranks); },
+     [](const ModelSpec&, const StepConfig& c) { return option("--world", c.layout.world); }},
+    {"--batch B --seq S", "more than 2^31 tokens on one rank", "use a smaller --batch or --seq",
+     [](const ModelSpec&, const StepConfig& c) {
+       return ir::checked_mul(c.run.batch, c.run.seq) > most;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return option("--batch", c.run.batch) + " " + option("--seq", c.run.seq);
+     }},
+    {"--seq N, a model with a table of positions", "its table has no more rows",
+     "give a --seq of at most its positions",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return (m.position_table > 0 || m.rotation == model::Rotation::table) &&
+              c.run.seq > m.max_positions;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return option("--seq", c.run.seq) + " of " + std::to_string(m.max_positions) + " positions";
+     }},
+    {"--autocast, NemotronLayerNorm1P", "it casts what it is given itself: not planned yet",
+     "add --autocast none",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && m.norm == model::Norm::layer_plus_one;
+     }},
+    {"MODEL of more than 4096 blocks", "at most 4096", "give a model of fewer blocks",
+     [](const ModelSpec& m, const StepConfig&) { return m.layers > most_layers; },
+     [](const ModelSpec& m, const StepConfig&) { return option("num_hidden_layers", m.layers); }},
+    {"--compute-dtype fp32 --param-dtype bf16 or fp16",
+     "computing in more bits than are stored gains nothing", "use --param-dtype fp32",
+     [](const ModelSpec&, const StepConfig& c) {
+       return is_half(c.precision.param_dtype) && c.precision.compute_dtype == DType::f32;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--compute-dtype fp32 --param-dtype ") +
+              to_option(c.precision.param_dtype);
+     }},
+    {"--autocast, --shard other than none or ddp",
+     "sharded parameters have a mixed precision of their own",
+     "use --param-dtype fp32 --compute-dtype bf16 without --autocast",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && !c.layout.whole();
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--autocast ") + autocast_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--autocast --compute-dtype fp32", "autocast computes matrix products in bf16 or fp16",
+     "drop one of them",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && c.precision.compute_dtype == DType::f32;
+     }},
+    {"--autocast, --loss lc-ce or chunked:TOKENS", "they cast by rules of their own",
+     "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast &&
+              (c.memory.loss == LossKind::lc_ce || c.memory.loss == LossKind::chunked);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--autocast ") + autocast_option(c) + " --loss " + loss_option(c);
+     }},
+    {"--autocast, a mixture of experts",
+     "transformers' grouped products are outside of autocast, and are not planned in fp32 yet",
+     "use --param-dtype bf16, or --shard fsdp2 --param-dtype fp32",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.autocast && m.moe && !m.moe->every_expert &&
+              c.precision.param_dtype == DType::f32;
+     }},
+    {"--param-dtype fp32 --compute-dtype bf16 or fp16, neither fsdp1, fsdp2 nor hsdp:N",
+     "only their gathered copies are in the compute dtype",
+     "use --autocast, or --shard fsdp1, fsdp2 or hsdp:N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.param_dtype != c.precision.compute_dtype && !gathers(c) &&
+              !c.precision.autocast;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--param-dtype ") + to_option(c.precision.param_dtype) +
+              " --compute-dtype " + to_option(c.precision.compute_dtype);
+     }},
+};
+
+bool always(const StepConfig&) { return true; }
+
+void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  // torch.distributed.pipelining divides gradients instead (pipeline/pipeline.cpp, scale).
+  if (!config.scales_gradients())
+    step.loss_scale = 1.0 / static_cast<double>(config.run.grad_accum);
+  const StepConfig fed = as_fed(config);
+  Lowering(spec, fed, step).declare();
+}
+
+}  // namespace
+
+extern const Pass declare_pass;
+const Pass declare_pass{"declare",       Stage::before, "parameters, inputs and rotary buffers",
+                        always,          run,           exclusions_of_declare,
+                        Of::transformers};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,295 @@
+// transformers v5.23, loss/loss_utils.py: ForCausalLMLoss; cut cross-entropy; Liger's chunked loss.
+#include <algorithm>
+#include <limits>
+
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Phase;
+using ir::Shape;
+
+ir::ValueId Lowering::soft_cap(V logits, double cap) {
+  const V scaled = unary(OpKind::div, logits, ir::Number{cap});
+  const V bent = unary(OpKind::tanh, scaled);
+  return unary(OpKind::mul_scalar, bent, ir::Number{cap});
+}
+
+ir::ValueId Lowering::shifted_labels(bool keep_padded) {
+  if (config_.run.labels_shifted) return m_.labels;
+  const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
+  emit(OpKind::pad, {m_.labels}, {padded});
+  const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
+  emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
+  if (keep_padded) padded_labels_ = padded;
+  return shifted;
+}
+
+// A loss without logits takes the divisor where it is cheap: on the hidden state.
+ir::ValueId Lowering::divided_hidden() {
+  if (spec_.logits_multiplier)
+    return unary(OpKind::mul_scalar, hidden_, ir::Number{*spec_.logits_multiplier});
+  if (spec_.hidden_divisor) return unary(OpKind::div, hidden_, ir::Number{*spec_.hidden_divisor});
+  return spec_.logits_divisor ? unary(OpKind::div, hidden_, ir::Number{*spec_.logits_divisor})
+                              : hidden_;
+}
+
+/// What the LM head reads.
+ir::ValueId Lowering::head_input(V hidden) {
+  return spec_.hidden_divisor ? unary(OpKind::div, hidden, ir::Number{*spec_.hidden_divisor})
+                              : hidden;
+}
+
+/// The LM head's weight; NormHead.forward of Baichuan2's modeling_baichuan.py:
+/// nn.functional.normalize.
+ir::ValueId Lowering::head_weight() {
+  const V weight = m_.lm_head;
+  if (!spec_.normalized_head) return weight;
+  constexpr double least = 1e-12, infinity = std::numeric_limits<double>::infinity();
+  const V length = out({shape(weight)[0], 1}, dtype(weight), grad(weight));
+  emit(OpKind::vector_norm, {weight}, {length});
+  const V clamped = unary(OpKind::clamp, length, ir::Clamp{least, infinity});
+  const V wide = p_.on_storage_of(clamped, shape(weight), dtype(weight), false);
+  emit(OpKind::expand, {clamped}, {wide});
+  return binary(OpKind::div, weight, wide);
+}
+
+/// What the model makes of the LM head's product: the multiplier, the divisor, the soft cap.
+ir::ValueId Lowering::scaled_logits(V logits) {
+  if (spec_.logits_multiplier)
+    logits = unary(OpKind::mul_scalar, logits, ir::Number{*spec_.logits_multiplier});
+  if (spec_.logits_divisor) logits = unary(OpKind::div, logits, ir::Number{*spec_.logits_divisor});
+  return spec_.final_softcap ? soft_cap(logits, *spec_.final_softcap) : logits;
+}
+
+/// Of logits (tokens, V).
+ir::ValueId Lowering::cross_entropy(V logits, V labels, ir::Reduction how) {
+  const V log_probabilities = unary(OpKind::log_softmax, logits);
+  const V loss = out({}, dtype(log_probabilities), true),
+          weight = out({}, dtype(log_probabilities), false);
+  emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight}, ir::NllLoss{how});
+  return loss;
+}
+
+/// What the model returns; the loss comes next.
+ir::ValueId Lowering::model_logits() {
+  leaf_ = Module::lm_head;
+  const V weight = head_weight();
+  V logits = linear(head_input(gathered(hidden_)), {weight, m_.lm_head_bias});
+  if (tp_ > 1 && !config_.layout.loss_parallel) logits = whole_vocabulary(logits);
+  phase_ = Phase::loss;
+  logits = scaled_logits(logits);
+  leaf_ = Module::loss;
+  return logits;
+}
+
+void Lowering::loss_ce() {
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  const V logits = model_logits();
+  const bool shards = tp_ > 1 && config_.layout.loss_parallel;
+  const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
+  const V labels = shifted_labels(true);
+  const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
+  const V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
+  hold({wide, padded_labels_});  // ForCausalLMLoss' locals
+  hold({hidden_, logits});       // the model's
+  s_.loss = loss;
+  s_.outputs = {logits};
+}
+
+// torch.compile(f), f(logits, labels) = F.cross_entropy(logits.flatten(0, 1).float(),
+// labels.flatten(0, 1)): what AOTAutograd and Inductor (v2.11) make of it. Nothing of the logits'
+// size is made but their gradient: a row's maximum and log-sum-exp are saved, and each kernel
+// widens as it reads.
+void Lowering::loss_ce_compiled() {
+  constexpr std::int64_t most_unsplit = 8192;  // _inductor/choices.py: reduction_split_factor
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  const V logits = model_logits();
+  const V flat = p_.reshape(logits, {tokens, spec_.vocab});
+  const V most = out({tokens, 1}, DType::f32, false), log_sum = out({tokens, 1}, DType::f32, false);
+  emit(OpKind::generated, {flat}, {most, log_sum}, ir::Generated{});
+  // The targets' logits: one of each row.
+  const V targets = p_.narrow(flat, 1, 0, 1);
+  const V loss = out({}, DType::f32, true), count = out({}, DType::f32, false);
+  const V total = p_.on_storage_of(loss, {}, DType::f32, false);
+  if (tokens > most_unsplit) {
+    const std::int64_t parts = (tokens + most_unsplit - 1) / most_unsplit;
+    const V counts = out({parts}, DType::i64, false), sums = out({parts}, DType::f32, false);
+    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {counts, sums}, ir::Generated{});
+    emit(OpKind::generated, {sums, counts}, {total, count}, ir::Generated{});
+  } else {
+    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {total, count}, ir::Generated{});
+  }
+
+  // Given: the five inputs of the node, and the loss's gradient. Made: that of the logits.
+  ir::CompiledGraph backward;
+  backward.given = 6;
+  backward.made = {{shape(logits), dtype(logits), -1}};
+  backward.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {0, 1, 2, 3, 4, 5}, {6}}};
+  backward.results = {6, -1, -1, -1, -1};
+  p_.compiled.push_back(std::move(backward));
+  const ir::CompiledUnit unit{static_cast<std::int32_t>(p_.compiled.size()) - 1};
+  emit(OpKind::compiled_unit, {logits, m_.labels, most, log_sum, count}, {loss}, unit);
+  hold({logits});  // the loop's
+  s_.loss = loss;
+  s_.outputs = {logits};
+}
+
+/// What accelerate's convert_outputs_to_fp32 gives the loop instead of the model's output; autocast
+/// is over by then.
+void Lowering::widen_output() {
+  leaf_ = Module::lm_head;
+  for (V& output : s_.outputs) output = cast(output, DType::f32);
+}
+
+void Lowering::loss_lc_ce() {
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
+  // The loop asks the model for hidden states and one token's logits (`logits_to_keep=1`).
+  leaf_ = Module::lm_head;
+  const V last = p_.narrow(hidden_, 1, config_.run.seq - 1, 1);
+  const V one = out({config_.run.batch, 1, spec_.vocab}, dtype(hidden_), false);
+  emit(OpKind::mm, {last, m_.lm_head}, {one}, ir::Product{static_cast<std::int32_t>(spec_.hidden)});
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const V labels = shifted_labels(false);
+  const V loss = out({}, DType::f32, true), lse = out({tokens}, DType::f32, false);
+  const V flat = p_.reshape(divided_hidden(), {tokens, spec_.hidden});
+  emit(OpKind::linear_cross_entropy, {flat, m_.lm_head, labels}, {loss, lse},
+       ir::LinearCrossEntropy{spec_.final_softcap.value_or(0.0),
+                              static_cast<std::int32_t>(spec_.hidden)});
+  hold({hidden_, one});
+  s_.loss = loss;
+  s_.outputs = {hidden_, one};
+}
+
+/// Liger 0.8.5, ops/fused_linear_cross_entropy.py: one buffer for the logits of every chunk, which
+/// one kernel turns into their gradient where they are; products write or add into the gradients.
+void Lowering::loss_liger() {
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
+                     v = spec_.vocab;
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const DType dt = dtype(hidden_);
+  const V labels = shifted_labels(false);
+  const V flat = p_.reshape(divided_hidden(), {tokens, h});
+  const V grad_hidden = out({tokens, h}, dt, false), losses = out({tokens}, DType::f32, false);
+  V grad_weight = grad(m_.lm_head) ? out({v, h}, dt, false) : ir::no_id;
+  for (V zeros : {grad_hidden, grad_weight, losses})
+    if (zeros != ir::no_id) emit(OpKind::fill, {}, {zeros});
+  const V counts = out({tokens}, DType::u8, false), counted = out({}, DType::i64, false);
+  emit(OpKind::compare, {labels}, {counts}, ir::Compare{-100.0, ir::Comparison::not_equal});
+  emit(OpKind::sum, {counts}, {counted});
+  const std::int64_t chunk = std::min(config_.memory.chunk_tokens, tokens);
+  const V logits = out({chunk, v}, dt, false);
+  emit(OpKind::empty, {}, {logits});
+  const auto into = [&](V target, const ir::Shape& shape) {
+    return p_.on_storage_of(target, shape, dt, true);
+  };
+  for (std::int64_t start = 0; start < tokens; start += chunk) {
+    const std::int64_t n = std::min(chunk, tokens - start);
+    const V part = p_.narrow(flat, 0, start, n);
+    const V targets = p_.narrow(p_.reshape(labels, {tokens}), 0, start, n);
+    const V made = into(logits, {n, v}), gradient = into(logits, {n, v});
+    emit(OpKind::mm, {part, m_.lm_head}, {made}, ir::Product{static_cast<std::int32_t>(h)});
+    emit(OpKind::softmax, {made, targets, losses}, {gradient});  // less one at the target
+    emit(OpKind::mm, {gradient, m_.lm_head}, {into(p_.narrow(grad_hidden, 0, start, n), {n, h})},
+         ir::Product{static_cast<std::int32_t>(v), ir::Form::nn});
+    if (grad_weight == ir::no_id) continue;
+    const ir::Product product{static_cast<std::int32_t>(n), ir::Form::tn};
+    const V sum = into(grad_weight, {v, h});
+    if (is_half(dt)) {
+      emit(OpKind::addmm, {grad_weight, gradient, part}, {sum}, product);
+    } else {
+      const V more = out({v, h}, dt, false);
+      emit(OpKind::mm, {gradient, part}, {more}, product);
+      emit(OpKind::accumulate_inplace, {grad_weight, more}, {sum});
+    }
+    grad_weight = sum;
+  }
+  hold({logits, counts, counted, labels});
+  const V total = out({}, DType::f32, false);
+  emit(OpKind::sum, {losses}, {total});
+  end_chunks(total, flat, grad_hidden, grad_weight);
+}
+
+/// The loss, whose gradients exist already; that of a frozen LM head (no_id) does not.
+void Lowering::end_chunks(V total, V flat, V grad_hidden, V grad_weight) {
+  const V loss = p_.on_storage_of(total, {}, DType::f32, false);
+  p_.value(loss).requires_grad = true;
+  if (grad_weight != ir::no_id)
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden, grad_weight}, {loss});
+  else
+    emit(OpKind::precomputed_grad, {flat, m_.lm_head, grad_hidden}, {loss});
+  hold({hidden_});
+  s_.loss = loss;
+  s_.outputs = {hidden_};
+}
+
+/// Logits of `chunk_tokens` tokens at a time; both gradients are made in forward.
+void Lowering::loss_chunked() {
+  if (config_.memory.kernels == Kernels::fused && config_.runtime.kind == Runtime::pytorch)
+    return loss_liger();
+  const std::int64_t tokens = config_.run.batch * config_.run.seq, h = spec_.hidden,
+                     v = spec_.vocab;
+  phase_ = Phase::loss;
+  leaf_ = Module::loss;
+  const DType dt = dtype(hidden_);
+  const V labels = shifted_labels(false);
+  const V flat = p_.reshape(divided_hidden(), {tokens, h});
+  V grad_hidden = out({tokens, h}, dt, false);
+  emit(OpKind::empty, {}, {grad_hidden});
+  V grad_weight = grad(m_.lm_head) ? out({v, h}, dt, false) : ir::no_id;
+  if (grad_weight != ir::no_id) emit(OpKind::fill, {}, {grad_weight});
+  V total = out({}, DType::f32, false);
+  emit(OpKind::fill, {}, {total});
+  const auto rewrite = [&](OpKind kind, V target, V source) {
+    const V next = p_.on_storage_of(target, shape(target), dtype(target), true);
+    emit(kind, {target, source}, {next});
+    return next;
+  };
+  // A sequence's last token has no successor: it counts for nothing (labels are -100 there).
+  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.run.batch));
+  for (std::int64_t start = 0; start < tokens; start += config_.memory.chunk_tokens) {
+    const std::int64_t n = std::min(config_.memory.chunk_tokens, tokens - start);
+    const auto k = static_cast<std::int32_t>(h);
+    const V part = p_.narrow(flat, 0, start, n);
+    const V logits = out({n, v}, dt, false);
+    emit(OpKind::mm, {part, m_.lm_head}, {logits}, ir::Product{k});
+    const V wide = cast(logits, DType::f32);
+    const V log_probabilities = unary(OpKind::log_softmax, wide);
+    const V loss = out({}, DType::f32, false), weight = out({}, DType::f32, false);
+    const V targets = p_.narrow(p_.reshape(labels, {tokens}), 0, start, n);
+    emit(OpKind::nll_loss, {log_probabilities, targets}, {loss, weight},
+         ir::NllLoss{ir::Reduction::sum});
+    const V share = unary(OpKind::div, loss, ir::Number{counted});
+    total = rewrite(OpKind::accumulate_inplace, total, share);
+    // softmax - one-hot, over the number of tokens, where the log-probabilities were
+    V grad_wide = rewrite(OpKind::exp, log_probabilities, log_probabilities);
+    const V minus_one = out({n, 1}, DType::f32, false);
+    emit(OpKind::fill, {}, {minus_one}, ir::Number{-1.0});
+    const V one_hot = p_.on_storage_of(grad_wide, {n, v}, DType::f32, true);
+    emit(OpKind::scatter, {grad_wide, targets, minus_one}, {one_hot});
+    grad_wide = p_.on_storage_of(one_hot, {n, v}, DType::f32, true);
+    emit(OpKind::div, {one_hot}, {grad_wide}, ir::Number{counted});
+    const V grad_logits = cast(grad_wide, dt);
+    const V into_hidden = out({n, h}, dt, false);
+    emit(OpKind::mm, {grad_logits, m_.lm_head}, {into_hidden},
+         ir::Product{static_cast<std::int32_t>(v), ir::Form::nn});
+    const V copied = p_.on_storage_of(grad_hidden, {tokens, h}, dt, true);
+    emit(OpKind::copy, {p_.narrow(grad_hidden, 0, start, n), into_hidden}, {copied});
+    grad_hidden = copied;
+    if (grad_weight != ir::no_id) {
+      const V into_weight = out({v, h}, dt, false);
+      emit(OpKind::mm, {grad_logits, part}, {into_weight},
+           ir::Product{static_cast<std::int32_t>(n), ir::Form::tn});
+      grad_weight = rewrite(OpKind::accumulate_inplace, grad_weight, into_weight);
+    }
+    hold({loss, grad_logits});  // the loop's locals
+  }
+  hold({labels});
+  end_chunks(total, flat, grad_hidden, grad_weight);
+}
+
+}  // namespace ac_advisor::passes

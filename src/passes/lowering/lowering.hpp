@@ -1,0 +1,321 @@
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+#include "passes/emission.hpp"
+
+namespace ac_advisor::passes {
+
+/// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
+/// first input).
+inline constexpr DType four_bit_compute = DType::bf16;
+
+/// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
+/// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
+/// `hold` op stands where a Python local dies, if it outlives its last use.
+class Lowering : private Emission {
+ public:
+  Lowering(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step)
+      : Emission(step),
+        spec_(spec),
+        config_(config),
+        eager_attention_(
+            config.run.attention == Attention::eager ||
+            (config.run.attention == Attention::automatic && spec.eager_attention_only)),
+        dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
+        dtype_(config.precision.autocast ? config.precision.param_dtype
+                                         : config.precision.compute_dtype) {}
+
+  /// Parameters, inputs and buffers: what exists before the step, once for all micro-batches. Fills
+  /// `step.model`.
+  void declare();
+  /// The forward of one micro-batch of one stage, and on the last one the loss.
+  void forward();
+
+ private:
+  using Linear = LinearValues;
+  using Block = BlockValues;
+  struct Rotary {
+    V cos{}, sin{};
+  };
+
+  // declare.cpp
+  V parameter(const ir::Shape& shape, ir::Module leaf);
+  V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
+  void quantized(Linear& l, ir::Module leaf);
+  Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
+  void declare_latent(Block& b);
+  void declare_delta(Block& b);
+  void declare_inputs();
+  void declare_row();
+  V declare_frequencies();
+  void declare_final_norm();
+  void declare_head(std::int64_t words);
+  void declare_block(std::int16_t index);
+
+  // model.cpp
+  void loss();
+  V embedding();
+  V position_embedding();
+  V block_dropout(V x);
+  V side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  Rotary rotary_embedding(V inv_freq);
+  Rotary rotary_of_grids(V inv_freq);
+  void measure_positions();
+  V block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  V residual_add(V residual, V x);
+
+  // linear.cpp
+  V linear(V x, const Linear& l);
+  V base_linear(V x, const Linear& l);
+  V biased_in_place(V x, V weight, V bias, V y);
+  V low_rank(V x, const Linear& l);
+  V adapted(V x, const Linear& l);
+  V adapted_quantized(V x, const Linear& l);
+  V nf4_linear(V x, const Linear& l);
+  V int8_linear(V x, const Linear& l);
+  [[nodiscard]] bool is_float8(const Linear& l) const;
+  V float8_linear(V x, const Linear& l);
+  void gathered_in_fp8(Linear& l);
+
+  // dora.cpp
+  [[nodiscard]] bool drops_saved() const;
+  V whole_weight(const Linear& l, DType type);
+  std::array<V, 3> adapters_product(const Linear& l);
+  V dora(V in, V base, const Linear& l);
+
+  // norm.cpp
+  V rms_norm(V x, V weight, ir::Module leaf);
+  V gemma_rms_norm(V x, V weight, ir::Module leaf);
+  V nested_rms_norm(V x, V weight, ir::Module leaf);
+  V divided_by_length(V x, ir::Module leaf);
+  V layer_norm(V x, V weight, V bias, ir::Module leaf);
+  V native_layer_norm(V x, V weight, V bias, double epsilon);
+  V written_out_norm(V x, V weight, ir::Module leaf);
+  V norm(V x, V weight, V bias, ir::Module leaf);
+
+  // attention.cpp
+  V attention(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  std::array<V, 3> projected_heads(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  std::pair<V, V> rotate(V q, V k, const Rotary& rotary);
+  V joined_turn(V negated, V other, V x);
+  V rotate_part(V x, const Rotary& rotary, std::vector<ir::OpId>& chain);
+  std::pair<V, V> rotate_interleaved(V q, V k, const Rotary& rotary);
+  std::array<V, 3> fused_heads(V x, const Block& b);
+  std::array<V, 3> split_in_three(V x);
+  V by_head(V flat, std::int64_t n, std::int64_t width);
+  V by_token(V flat, std::int64_t n, std::int64_t width);
+  V scaled_by_position(V q);
+  V tuned_queries(V q);
+  std::array<V, 3> stacked_thirds(V qkv);
+  [[nodiscard]] bool widest_kernels_only(V q) const;
+  [[nodiscard]] bool attends_by_products(V q, V k) const;
+  V sdpa(V q, V k, V v, std::int64_t window);
+  V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
+  V flash_varlen(V q, V k, V v);
+  V eager_core(V q, V k, V v, V mask, V sinks);
+  V sink_softmax(V scores, V sinks, std::vector<V>& locals);
+  V repeat_kv(V x);
+  V repeated_heads(V x);
+  V heads_last(V x);
+  V folded(V x);
+  V unfolded(V product);
+  V weighted(V weights, V value);
+
+  // tower.cpp
+  void declare_tower();
+  V with_images(V text);
+  V tower_embeddings();
+  V tower_attention(const TowerLayerValues& l, V x);
+  V tower_activation(V x);
+  V tower_layer(const TowerLayerValues& l, V x);
+  V tower_projection(V features);
+  V image_mask(V features);
+  void keep_saved(ir::OpId id, std::vector<V>& kept) const;
+
+  // scores.cpp
+  V fp32_core(V q, V k, V v);
+  V alibi_core(V q, V k, V v);
+  V lower_triangle(DType type);
+  V math_core(V q, V k, V v, V mask);
+  V alibi_bias();
+  V head_by_index(V from, const ir::Shape& size);
+  std::array<V, 3> one_pair_heads(V qkv);
+  std::array<V, 3> repeated_pairs(V qkv);
+  void end_frame();
+
+  // rotation.cpp
+  std::pair<V, V> split_at(V x, std::int64_t first);
+  std::pair<V, V> rotate_halves_apart(V q, V k, const Rotary& rotary);
+  V turned(V a, V b, const Rotary& rotary, V like);
+  std::pair<V, V> rotate_pairs_apart(V q, V k, const Rotary& rotary);
+  std::pair<V, V> rotate_complex(V q, V k, const Rotary& rotary);
+  Rotary complex_table(V inv_freq);
+  std::pair<V, V> rotate_by_table(V angles, V q, V k);
+
+  // latent.cpp
+  std::array<V, 3> latent_heads(const Block& b, V x, const Rotary& rotary);
+  std::pair<V, V> expanded_keys(const Block& b, V latent, V rotated);
+
+  // gated_attention.cpp
+  std::array<V, 3> gated_heads(const Block& b, V x, const Rotary& rotary, V& gate);
+  V gated_output(V merged, V gate);
+
+  // delta_net.cpp
+  /// A block's queries and keys (B, S, key heads, key_dim) or by_head, values by_head; in fp32 the
+  /// logarithms of decay, and in the compute dtype the rates of writing, (B, S, value heads).
+  struct DeltaInputs {
+    V queries{}, keys{}, values{}, decay{}, rate{};
+  };
+  V delta_net(const Block& b, V x);
+  V causal_conv(V x, V weight);
+  V gated_norm(V x, V gate, V weight);
+
+  // delta_rule.cpp
+  /// What the chunks of a sequence have, one chunk beside the other: (B, heads, chunks, 64, …).
+  struct DeltaChunks {
+    V values{}, keys_of_state{}, queries{}, keys{}, attention{}, decay{};
+  };
+  V delta_rule(const DeltaInputs& in);
+  DeltaChunks delta_chunks(const DeltaInputs& in, std::vector<V>& frame);
+  V delta_scan(const DeltaChunks& c, std::vector<V>& frame);
+  V unit_length(V x);
+  V in_chunks(V x);
+  V wide_heads(V x);
+  V padded(V x, std::size_t dim);
+  V chunk_of(V x, std::int64_t index);
+  V product_of(V a, V b, const ir::Shape& size, ir::Form form);
+  V decayed(V x, V by);
+
+  // parallel.cpp
+  V gathered(V x);
+  V scattered(V x);
+  void wait();
+  V whole_vocabulary(V logits);
+  V parallel_embedding();
+  V counted(V targets);
+  V where_counted(V targets, V value);
+  V vocab_parallel_loss(V logits, V labels);
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
+  [[nodiscard]] std::int32_t tp_rank() const {
+    return static_cast<std::int32_t>(config_.layout.tp_rank);
+  }
+  /// This rank's part of what is split over tensor-parallel ranks.
+  [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
+  [[nodiscard]] std::int64_t heads() const { return part(spec_.heads); }
+  [[nodiscard]] std::int64_t kv_heads() const { return part(spec_.kv_heads); }
+
+  // context.cpp
+  V ring_attention(V q, V k, V v, ir::Sdpa attributes);
+  V contiguous(V x);
+
+  // mask.cpp
+  V packed_sequence_check();
+  V of_tokens(V x, V batch, const ir::Shape& size);
+  V allowed_positions(std::optional<std::int64_t> window, V packed);
+  V within_chunk(V batch, V queries, V keys);
+  V additive_mask(V allowed, DType type, const ir::Shape& size);
+  [[nodiscard]] bool masks_window(std::int64_t window) const;
+  [[nodiscard]] bool sdpa_makes_masks() const;
+  [[nodiscard]] bool is_packed() const { return config_.run.packing > 0; }
+  /// By the kernel for variable lengths, which is given where documents begin and needs no mask.
+  [[nodiscard]] bool is_varlen() const {
+    return is_packed() && config_.run.attention == Attention::flash;
+  }
+  void causal_masks();
+
+  // mlp.cpp
+  V mlp(const Block& b, V x);
+  V plain_mlp(const Block& b, V x);
+  V gated_mlp(const Block& b, V x);
+  V gelu_new(V x);
+  V recomputed_gelu(V x);
+  V moe(const Block& b, V x);
+  /// What a router makes, (tokens, top k) but for the logits.
+  struct Routed {
+    V logits{}, weights{}, experts{};
+    std::vector<V> locals;  ///< what the MLP's frame holds of it beside these
+  };
+  Routed softmax_router(const Block& b, V flat);
+  Routed sigmoid_router(const Block& b, V flat);
+  Routed wide_softmax_router(const Block& b, V flat);
+  Routed top_softmax_router(const Block& b, V flat);
+  Routed sparse_mixer(const Block& b, V flat);
+  V every_expert(const Block& b, V x);
+  V scattered_scores(const Block& b, V flat);
+  std::pair<V, V> sampled_expert(V scores, V masked_scores, bool drawn_twice);
+  V jittered(V x, ir::OpKind product);
+  std::pair<V, V> best_experts(V scores);
+  V expert_gate(V both);
+  V clamped_gate(V both);
+  V expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases);
+  V divided_in_place(V weights, V total);
+  std::pair<V, V> chunk(V x);
+  V activate(V x, std::vector<ir::OpId>* chain);
+
+  // loss.cpp
+  void loss_ce();
+  void loss_ce_compiled();
+  V model_logits();
+  V head_input(V hidden);
+  V head_weight();
+  V scaled_logits(V logits);
+  V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
+  void loss_lc_ce();
+  void loss_chunked();
+  void loss_tiled();
+  std::vector<V> logits_in_chunks();
+  void loss_chunked_logits();
+  /// fp32, one a token: the log-sum-exp of its logits, and their entropy.
+  struct TokenStatistics {
+    V log_sum{}, entropy{};
+  };
+  TokenStatistics token_statistics(V rows, V targets, DType type);
+  void widen_output();
+  void loss_liger();
+  void end_chunks(V total, V flat, V grad_hidden, V grad_weight);
+  V soft_cap(V logits, double cap);
+  V divided_hidden();
+  V shifted_labels(bool keep_padded);
+
+  // Emission.
+  V unary(ir::OpKind kind, V x, const ir::Attributes& attributes = {});
+  V binary(ir::OpKind kind, V a, V b, const ir::Attributes& attributes = {});
+  V cast(V x, DType dtype);
+  V autocast(V x);
+  void end_autocast();
+  V slice_last(V x, std::int64_t size, std::int32_t start);
+  [[nodiscard]] ir::OpId last_op() const { return static_cast<ir::OpId>(p_.ops.size()) - 1; }
+
+  const model::ModelSpec& spec_;
+  const StepConfig& config_;
+  bool eager_attention_;
+  double dropout_;
+
+  /// Of parameters, and of what they and the embedding make outside of matrix products.
+  DType dtype_;
+  std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
+
+  V hidden_{}, padded_labels_ = ir::no_id, positions_{};
+  std::vector<V> frame_;  ///< what the frame of attention, or of the MLP, holds to its end
+  V alibi_ = ir::no_id, alibi_slopes_ = ir::no_id;
+  std::int64_t tp_ = config_.layout.tp;
+  /// fp32, one a weight: torchao's precompute_float8_dynamic_scale_for_fsdp.
+  V float8_scales_ = ir::no_id;
+  std::int64_t float8_weights_ = 0;
+  V in_flight_ = ir::no_id;        ///< what a reduce-scatter reads until its result is waited for
+  std::vector<V> beside_decoder_;  ///< what holds of the images while the decoder runs
+  V image_features_ = ir::no_id;   ///< which the model's output has, too
+  V attention_weights_ = ir::no_id, full_mask_ = ir::no_id, window_mask_ = ir::no_id;
+  V router_logits_ = ir::no_id;
+  V left_padding_ = ir::no_id;  ///< of each row, for chunks: zeros
+};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,348 @@
+// transformers v5.23: <Family>Model.forward, <Family>DecoderLayer.forward, the rotary tables.
+#include <algorithm>
+#include <iterator>
+
+#include "ac_advisor/model/class_facts.hpp"
+#include "lowering.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::Module;
+using ir::OpKind;
+using ir::Role;
+using ir::Shape;
+
+ir::ValueId Lowering::unary(OpKind kind, V x, const ir::Attributes& attributes) {
+  const V y = out(shape(x), dtype(x), grad(x));
+  p_.value(y).permuted = p_.value(x).permuted;
+  emit(kind, {x}, {y}, attributes);
+  return y;
+}
+
+ir::ValueId Lowering::binary(OpKind kind, V a, V b, const ir::Attributes& attributes) {
+  // The larger operand gives the shape, the first the layout (TensorIterator's order of strides).
+  const V like = shape(a).numel() >= shape(b).numel() ? a : b;
+  const V y = out(shape(like), dtype(a) == DType::f32 ? DType::f32 : dtype(b), grad(a) || grad(b));
+  p_.value(y).permuted = p_.value(like).permuted;
+  emit(kind, {a, b}, {y}, attributes);
+  return y;
+}
+
+ir::ValueId Lowering::cast(V x, DType to) {
+  if (dtype(x) == to) return x;
+  const V y = out(shape(x), to, grad(x));
+  p_.value(y).permuted = p_.value(x).permuted;
+  emit(OpKind::cast, {x}, {y});
+  return y;
+}
+
+/// An operand of a matrix product or of attention under torch.autocast (v2.11,
+/// aten/src/ATen/autocast_mode.cpp, cached_cast): cast to the compute dtype; the casts of leaves
+/// that require a gradient are cached until autocast ends, a frozen weight's are not. Operands are
+/// cast from the last to the first.
+ir::ValueId Lowering::autocast(V x) {
+  if (!config_.precision.autocast || dtype(x) != DType::f32) return x;
+  const bool leaf = p_.storage(p_.value(x).storage).role == ir::Role::parameter ||
+                    std::find(s_.leaves.begin(), s_.leaves.end(), x) != s_.leaves.end();
+  for (const auto& [of, cast_of] : cast_cache_)
+    if (of == x) return cast_of;
+  const V y = cast(x, config_.precision.compute_dtype);
+  // While a block is traced the cache is off (torch/fx/experimental/proxy_tensor.py:
+  // disable_autocast_cache).
+  const bool traced = config_.memory.kernels == Kernels::compiled && block_ >= 0;
+  if (leaf && grad(x) && !traced) cast_cache_.emplace_back(x, y);
+  return y;
+}
+
+/// The outermost autocast ends with the loss, and its cache with it: even what checkpoints would
+/// have dropped was kept until here. Backward's recomputation casts again.
+void Lowering::end_autocast() {
+  if (cast_cache_.empty()) return;
+  std::vector<V> casts;
+  casts.reserve(cast_cache_.size());
+  for (const auto& [of, cast_of] : cast_cache_) casts.push_back(cast_of);
+  p_.emit(OpKind::hold, phase_, at(Module::loss), casts, {});
+}
+
+ir::ValueId Lowering::slice_last(V x, std::int64_t size, std::int32_t start) {
+  Shape s = shape(x);
+  s.set(s.rank() - 1, size);
+  const V y = p_.on_storage_of(x, s, dtype(x), false);
+  emit(OpKind::slice, {x}, {y}, ir::Slice{start});
+  return y;
+}
+
+ir::ValueId Lowering::block_dropout(V x) {
+  if (!spec_.dropout_in_block) return x;
+  leaf_ = Module::block;
+  return dropped(x, spec_.residual_dropout);
+}
+
+/// The rows of a learned table; OPTDecoder.forward counts positions along a mask of ones.
+ir::ValueId Lowering::position_embedding() {
+  leaf_ = Module::embed;
+  V rows = positions_;
+  if (spec_.masked_positions) rows = unary(OpKind::add_scalar, rows, ir::Number{2.0});
+  const std::int64_t sequences = spec_.masked_positions ? config_.run.batch : 1;
+  const V y = out({sequences, config_.run.seq, spec_.hidden}, dtype_, grad(m_.positions));
+  emit(OpKind::embedding, {m_.positions, rows}, {y});
+  return y;
+}
+
+ir::ValueId Lowering::embedding() {
+  leaf_ = Module::embed;
+  if (tp_ > 1) return parallel_embedding();
+  V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
+  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
+  if (input_requires_grad(config_)) {
+    // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
+    p_.value(x).requires_grad = true;
+    s_.leaves.push_back(x);
+  }
+  if (spec_.embedding_multiplier)
+    return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
+  return x;
+}
+
+Lowering::Rotary Lowering::rotary_embedding(V inv_freq) {
+  if (spec_.position_grids != model::PositionGrids::one) return rotary_of_grids(inv_freq);
+  if (spec_.complex_rotation()) return complex_table(inv_freq);
+  leaf_ = Module::rotary;
+  const std::int64_t sequences = config_.run.position_ids ? config_.run.batch : 1;
+  const Shape half{sequences, config_.run.seq, spec_.rotary_dim / 2},
+      full{sequences, config_.run.seq, spec_.rotary_dim};
+  if (spec_.measured_positions) measure_positions();
+  const V as_float = cast(positions_, DType::f32);
+  const V freqs = out(half, DType::f32, false);
+  emit(OpKind::mul, {as_float, inv_freq}, {freqs});
+  V angles = freqs;
+  if (spec_.rotation != model::Rotation::halves_apart) {  // twice, for both halves
+    angles = out(full, DType::f32, false);
+    emit(OpKind::cat, {freqs, freqs}, {angles});
+  }
+  const V cos = unary(OpKind::mul_scalar, unary(OpKind::cos, angles), ir::Number{1.0});
+  const V sin = unary(OpKind::mul_scalar, unary(OpKind::sin, angles), ir::Number{1.0});
+  const DType type = spec_.wide_rotary ? DType::f32 : dtype_;
+  const Rotary rotary{cast(cos, type), cast(sin, type)};
+  hold({angles, cos, sin, freqs});
+  return rotary;
+}
+
+/// PhimoeRotaryEmbedding.forward: the last position decides the scale, and frequencies are made
+/// anew on the host.
+void Lowering::measure_positions() {
+  const V last = make_int(OpKind::amax, {}, DType::i64, {positions_});
+  const V tokens = unary(OpKind::add_scalar, last, ir::Number{1.0});
+  if (spec_.rope_scaling)
+    make_int(OpKind::compare, {}, DType::u8, {tokens},
+             ir::Compare{spec_.rope_scaling->original_positions, ir::Comparison::greater});
+}
+
+/// Qwen2_5_VLRotaryEmbedding.forward, Qwen3VLTextRotaryEmbedding.forward: angles of three positions
+/// a token (time, height, width), of each sequence.
+Lowering::Rotary Lowering::rotary_of_grids(V inv_freq) {
+  leaf_ = Module::rotary;
+  constexpr std::int64_t grids = 3;
+  const std::int64_t b = config_.run.batch, s = config_.run.seq, d = spec_.rotary_dim;
+  const V as_float = make_int(OpKind::cast, {grids, b, s}, DType::f32, {positions_});
+  const V freqs = out({grids, b, s, d / 2}, DType::f32, false);
+  emit(OpKind::mul, {as_float, inv_freq}, {freqs});
+  const auto of_grids = [&](OpKind kind) {
+    return unary(OpKind::mul_scalar, unary(kind, freqs), ir::Number{1.0});
+  };
+  const auto recomposed = [&](V each) {
+    V one{};
+    if (spec_.position_grids == model::PositionGrids::joined) {
+      one = out({b, s, d / 2}, DType::f32, false);
+      emit(OpKind::cat, {each, each, each}, {one});
+    } else {  // heights and widths are copied between the first grid's angles
+      for (std::int64_t grid = 1; grid < grids; ++grid) {
+        one = p_.on_storage_of(each, {b, s, d / 2}, DType::f32, true);
+        emit(OpKind::copy, {each, p_.narrow(each, 0, grid, 1)}, {one});
+      }
+    }
+    const V twice = out({b, s, d}, DType::f32, false);
+    emit(OpKind::cat, {one, one}, {twice});
+    hold({each, one});
+    return twice;
+  };
+  const V cos_each = of_grids(OpKind::cos), sin_each = of_grids(OpKind::sin);
+  const V sin = recomposed(sin_each), cos = recomposed(cos_each);
+  const Rotary rotary{cast(cos, dtype_), cast(sin, dtype_)};
+  hold({freqs, cos, sin});
+  return rotary;
+}
+
+ir::ValueId Lowering::residual_add(V residual, V x) {
+  leaf_ = Module::block;
+  wait();
+  if (!spec_.residual_multiplier) return binary(OpKind::add, residual, x);
+  const V part = unary(OpKind::mul_scalar, x, ir::Number{*spec_.residual_multiplier});
+  const V y = binary(OpKind::add, residual, part);
+  hold({x});  // `hidden_states` until it is bound anew
+  return y;
+}
+
+ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  block_ = index;
+  leaf_ = Module::embed;
+  wait();  // the first block's norm: for the embedding
+  if (spec_.side_by_side) return side_by_side(b, index, x, rotary);
+  V h = spec_.post_norms_only ? x : norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  const V first = h;
+  h = block_dropout(spec_.has_delta(index) ? delta_net(b, h) : attention(b, index, h, rotary));
+  const V attended = h;
+  if (b.post_attention_norm != ir::no_id)
+    h = norm(h, b.post_attention_norm, ir::no_id, Module::post_attention_norm);
+  const auto viewed = [&](V of, const Shape& size) {
+    const V y = p_.on_storage_of(of, size, dtype(of), false);
+    emit(OpKind::view, {of}, {y});
+    return y;
+  };
+  V middle = residual_add(x, h);
+  const Shape size = shape(middle);
+  // A compiled block's trace does this itself.
+  const bool flat = spec_.flat_mlp && config_.memory.kernels != Kernels::compiled;
+  if (flat) middle = viewed(middle, {size[0] * size[1], size[2]});
+  if (spec_.residual_inside) end_frame();
+  h = spec_.post_norms_only ? middle : norm(middle, b.norm2, b.norm2_bias, Module::norm2);
+  if (spec_.residual_inside) hold({first});  // `layernorm_output`, until it is bound anew
+  h = block_dropout(b.router != ir::no_id ? moe(b, h) : mlp(b, h));
+  if (model::class_facts(spec_.family).names_routing) {  // `_` is bound anew
+    hold({attention_weights_});
+    attention_weights_ = ir::no_id;
+  }
+  if (b.post_mlp_norm != ir::no_id) h = norm(h, b.post_mlp_norm, ir::no_id, Module::post_mlp_norm);
+  V y = residual_add(middle, h);
+  if (flat) y = viewed(y, size);
+  if (spec_.residual_inside) end_frame();
+  if (spec_.keeps_attention_out) hold({attended});
+  // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
+  hold({x, middle, h, positions_});
+  hold({attention_weights_});
+  block_ = -1;
+  return y;
+}
+
+/// GPTNeoXLayer.forward, PhiDecoderLayer.forward, CohereDecoderLayer.forward
+ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
+  const V first = norm(x, b.norm1, b.norm1_bias, Module::norm1);
+  V second = first;
+  const auto second_norm = [&] {
+    if (!spec_.shared_norm) second = norm(x, b.norm2, b.norm2_bias, Module::norm2);
+  };
+  if (spec_.norms_together) second_norm();
+  leaf_ = Module::block;
+  const V attended = block_dropout(attention(b, index, first, rotary));
+  if (!spec_.norms_together) second_norm();
+  const V fed = block_dropout(mlp(b, second));
+  leaf_ = Module::block;
+  V part{}, y{};
+  if (spec_.adds_in_place) {
+    part = p_.on_storage_of(fed, shape(fed), dtype(fed), true);
+    p_.value(part).requires_grad = grad(fed) || grad(attended);
+    emit(OpKind::add, {fed, attended}, {part});
+    y = binary(OpKind::add, x, part);
+  } else {
+    part = binary(OpKind::add, spec_.branches_first ? fed : x, attended);
+    y = binary(OpKind::add, part, spec_.branches_first ? x : fed);
+  }
+  hold({x, attended, fed, positions_});
+  if (spec_.shared_norm || spec_.norms_together) hold({first, second});
+  hold({attention_weights_});
+  block_ = -1;
+  return y;
+}
+
+void Lowering::forward() {
+  phase_ = ir::Phase::forward;
+  V embedded = stage().embedding ? embedding() : s_.ends.back().input;
+  if (config_.run.images > 0) embedded = with_images(embedded);
+  leaf_ = Module::root;
+  V ones = ir::no_id;
+  if (spec_.masked_positions) {  // OPTDecoder.forward
+    ones = out({config_.run.batch, config_.run.seq}, DType::f32, false);
+    emit(OpKind::fill, {}, {ones}, ir::Number{1.0});
+    const V counted = binary(OpKind::mul, unary(OpKind::cumsum, ones), ones);
+    positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
+  } else if (spec_.alibi) {
+    positions_ = ir::no_id;
+  } else if (is_packed() || config_.run.position_ids) {
+    positions_ = m_.position_ids;
+  } else {
+    const V start = out({config_.run.seq}, DType::i64, false);
+    emit(OpKind::arange, {}, {start});
+    positions_ = unary(OpKind::add_scalar, start);
+  }
+  V x = embedded, at_positions = ir::no_id;
+  if (spec_.position_table > 0 && !spec_.masked_positions) {
+    at_positions = position_embedding();
+    x = binary(OpKind::add, embedded, at_positions);
+  }
+  if (spec_.embedding_norm && stage().embedding)
+    x = norm(embedded, m_.embed_norm, m_.embed_norm_bias, Module::embed);
+  if (spec_.alibi) alibi_ = alibi_bias();
+  causal_masks();
+  if (spec_.masked_positions) {
+    at_positions = position_embedding();
+    x = binary(OpKind::add, embedded, at_positions);
+  }
+  leaf_ = Module::embed;
+  x = dropped(x, spec_.embedding_dropout);
+  std::vector<Rotary> rotary;
+  for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
+  V weights_before = ir::no_id;
+  for (std::int64_t i = stage().first; i < stage().end; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const bool local = rotary.size() > 1 && spec_.window[index] > 0;
+    x = block(m_.blocks[index], static_cast<std::int16_t>(i), x,
+              rotary.empty() ? Rotary{} : rotary[local ? 1 : 0]);
+    if (!spec_.keeps_block_outputs) continue;
+    hold({weights_before});  // `outputs`, until it is bound anew
+    weights_before = attention_weights_;
+  }
+  leaf_ = Module::final_norm;
+  if (stage().head) hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
+  hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
+  for (const Rotary& r : rotary) hold({r.cos, r.sin});
+  hold({x, embedded, positions_});
+  for (V mask : {full_mask_, window_mask_}) hold({mask});
+  hold_all(beside_decoder_);
+  s_.loss = ir::no_id;
+  s_.outputs = {x};
+  if (stage().head) loss();
+  if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
+}
+
+void Lowering::loss() {
+  s_.hidden = hidden_;
+  switch (config_.memory.loss) {
+    case LossKind::ce:
+    case LossKind::ce_no_upcast:
+      loss_ce();
+      break;
+    case LossKind::ce_compiled:
+      loss_ce_compiled();
+      break;
+    case LossKind::lc_ce:
+      loss_lc_ce();
+      break;
+    case LossKind::chunked:
+      loss_chunked();
+      break;
+    case LossKind::chunked_logits:
+      loss_chunked_logits();
+      break;
+    case LossKind::tiled:
+      loss_tiled();
+      break;
+  }
+  end_autocast();
+  const bool whole_output =
+      config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast;
+  if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
+  if (config_.memory.wide_output) widen_output();
+}
+
+}  // namespace ac_advisor::passes

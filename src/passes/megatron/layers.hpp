@@ -1,0 +1,152 @@
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+#include "ac_advisor/passes/step_program.hpp"
+#include "passes/emission.hpp"
+
+namespace ac_advisor::passes {
+
+/// Writes the forward of one micro-batch as Megatron-core launches it (core_v0.16,
+/// megatron/core/models/gpt, transformer, tensor_parallel), with its own layers ("local") or with
+/// those of Transformer Engine (v2.9, transformer_engine/pytorch/module). Hidden states are
+/// [sequence, batch, hidden]; with sequence parallelism each rank has its part of the sequence.
+class MegatronLayers : private Emission {
+ public:
+  MegatronLayers(const model::ModelSpec& spec, const StepConfig& config, StepProgram& step);
+
+  /// Parameters: what exists before the step, once for all micro-batches. Fills `step.model`.
+  void declare();
+  /// The forward of one micro-batch of one stage, and on the last one the loss.
+  void forward();
+
+ private:
+  using Block = BlockValues;
+
+  /// What a layer that is split over tensor-parallel ranks does with its input and output; an
+  /// expert's leaves both to those that move tokens.
+  enum class Split : std::uint8_t { columns, rows, none };
+
+  // declare.cpp
+  void declare_memory_buffer();
+  V parameter(const ir::Shape& shape, ir::Module leaf, bool partial);
+  LinearValues linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf,
+                                 Split split);
+  void declare_norm(V& weight, V& bias, std::int64_t width, ir::Module leaf);
+  void declare_block(std::int16_t index);
+
+  // forward.cpp
+  void get_batch();
+  V embedding();
+  V block(const Block& b, std::int16_t index, V x);
+  V mlp(const Block& b, V x);
+  V norm(V x, V weight, V bias, ir::Module leaf);
+  V bias_dropout_add(V x, V bias, V residual);
+  V activate(V x, V bias);
+
+  // router.cpp
+  /// What the router chose, of this rank's tokens.
+  struct Routing {
+    V weights{};  ///< [tokens, experts]
+    V chosen{};   ///< [tokens, experts], booleans
+  };
+  Routing route(const Block& b, V x);
+  V router_logits(V x, V weight);
+  Routing by_sinkhorn(V logits);
+  Routing by_top_k(V logits);
+  V with_aux_loss(V weights, V logits);
+
+  // dispatch.cpp
+  void declare_experts(Block& b);
+  V moe(const Block& b, V x);
+  V by_all_gather(const Block& b, V x, const Routing& routing);
+  V by_all_to_all(const Block& b, V x, const Routing& routing);
+  /// Rows in the order of experts, and which of the input's they are.
+  struct Permuted {
+    V rows{}, weights{}, places{};
+  };
+  Permuted permute(V x, V weights, V chosen, std::int64_t rows, std::int64_t experts);
+  V unpermute(V rows, V places, std::int64_t tokens);
+  V exchange(ir::OpKind kind, V x, std::int64_t rows, bool buffered = false);
+  V reordered(V x);
+  V cast(V x, DType type);
+
+  // experts.cpp
+  V experts(const Block& b, V rows, V weights);
+  V expert_mlp(const LinearValues& up, const LinearValues& down, V rows, V weights);
+  V weighted_activation(V x, V weights);
+  V grouped_linear(V x, const std::vector<LinearValues>& layers);
+
+  // attention.cpp
+  V attention(const Block& b, V x);
+  V rotated(V x);
+  V rotated_by_parts(V x);
+  V unfused_core(V q, V k, V v);
+  /// Queries, keys and values; whether they are no views of the projection's output.
+  struct Heads {
+    V q{}, k{}, v{};
+    bool own_q = false, own_k = false, own_v = false;
+  };
+  V by_sequence(V x, bool contiguous);
+  Heads by_sequence(const Heads& heads);
+  V by_token(V mixed, std::int64_t width);
+  V fused_core(const Heads& heads);
+  V scaled_softmax(V scores);
+
+  // ring.cpp
+  V ring_core(const Heads& heads);
+
+  // linear.cpp
+  V linear(V x, V weight, V bias, Split split, ir::Module leaf);
+  V scatter_to_sequence(V x);
+
+  // loss.cpp
+  void loss(V hidden);
+  V vocab_parallel_cross_entropy(V logits, V labels);
+  V fused_cross_entropy(V logits, V labels);
+
+  // Emission.
+  V bf16(const ir::Shape& shape) { return out(shape, dtype_, true); }
+  V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
+  V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
+             const ir::Attributes& attributes = {});
+  /// `made` of a kernel becomes what an autograd node with `backward` puts out, which is given the
+  /// node's inputs first, then the gradient of `made`.
+  V node(ir::OpKind kind, const std::vector<V>& inputs, V made, ir::CompiledGraph backward);
+  [[nodiscard]] bool has_experts(std::int64_t block) const {
+    return spec_.moe && spec_.sparse_block[static_cast<std::size_t>(block)];
+  }
+  /// Of this rank's residual stream.
+  [[nodiscard]] std::int64_t own_tokens() const { return seq_ * batch_ / (sequence_ ? tp_ : 1); }
+  [[nodiscard]] std::int64_t local_experts() const {
+    return spec_.moe->experts / config_.layout.ep;
+  }
+  /// Rows of a first layer: gate and up are one.
+  [[nodiscard]] std::int64_t up_width(std::int64_t wide) const {
+    return spec_.plain_mlp ? wide : 2 * wide;
+  }
+  [[nodiscard]] std::int64_t part(std::int64_t whole) const { return whole / tp_; }
+  [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
+  [[nodiscard]] bool engine() const {
+    return config_.run.transformer_impl == TransformerImpl::transformer_engine;
+  }
+  /// Megatron-core's own layers gather into a buffer that stays.
+  [[nodiscard]] bool gathers_into_buffer(ir::Module leaf) const {
+    return !engine() || leaf == ir::Module::lm_head;
+  }
+
+  const model::ModelSpec& spec_;
+  const StepConfig& config_;
+  DType dtype_;
+  std::int64_t tp_, batch_, seq_;
+  bool sequence_;       ///< sequence parallelism
+  std::int64_t words_;  ///< rows of this rank's part of the padded vocabulary
+  double attention_dropout_;
+  V tokens_ = ir::no_id, labels_ = ir::no_id, positions_ = ir::no_id, mask_ = ir::no_id,
+    loss_mask_ = ir::no_id;
+};
+
+}  // namespace ac_advisor::passes

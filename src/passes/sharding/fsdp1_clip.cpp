@@ -1,0 +1,90 @@
+// FullyShardedDataParallel.clip_grad_norm_, PyTorch v2.11, fully_sharded_data_parallel.py: a norm
+// in fp32 of each part of a gradient, one of all, its square reduced; then each part is multiplied.
+#include "ac_advisor/passes/pass.hpp"
+#include "passes/optimizer/ops.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::OpKind;
+using V = OptimizerOps::V;
+using Values = OptimizerOps::Values;
+
+bool applies(const StepConfig& config) {
+  return config.layout.shard == Sharding::fsdp1 && config.optimizer.clip_grad > 0;
+}
+
+/// aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig: a block of 512 threads takes less than
+/// 256 values each; more go to several blocks, whose semaphores are set to zero before.
+std::int32_t norm_launches(std::int64_t elements) {
+  constexpr std::int64_t one_block = 512 * 256;
+  return elements < one_block ? 1 : 2;
+}
+
+/// _get_grad_norm, by torch.linalg.vector_norm.
+V local_norm(OptimizerOps& ops, const Values& gradients) {
+  Values norms;
+  for (V gradient : gradients) {
+    norms.push_back(ops.temporary({}, DType::f32));
+    const Values read{gradient};
+    ops.op({&read}, {norms.back()}, norm_launches(ops.numel(gradient)));
+  }
+  const V stacked = ops.temporary({static_cast<std::int64_t>(norms.size())}, DType::f32);
+  ops.op({&norms}, {stacked}, 1);
+  const V norm = ops.temporary({}, DType::f32);
+  ops.kernel({stacked}, {norm});
+  return norm;
+}
+
+void all_reduce(StepProgram& step, V v) {
+  ir::Program& p = step.program;
+  p.emit(OpKind::all_reduce, ir::Phase::optimizer, {-1, ir::Module::optimizer}, {v}, {});
+  p.ops.back().group = p.ops[p.ops.size() - 2].group;
+}
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  Values gradients;
+  for (const OptimizedTensor& t : step.optimized)
+    if (t.gradient != ir::no_id) gradients.push_back(t.gradient);
+  if (gradients.empty()) return;
+  V scalar{};
+  const auto next = [&](OptimizerOps& ops) {
+    const V made = ops.temporary({}, DType::f32);
+    ops.kernel({scalar}, {made});
+    scalar = made;
+  };
+  V zero{};  // what a rank without gradients would give
+  {
+    OptimizerOps ops(step);
+    ops.begin_stages(clip_stages);
+    zero = ops.temporary({}, DType::f32);
+    ops.op({}, {zero}, 0, OpKind::empty);
+    scalar = local_norm(ops, gradients);
+    next(ops);  // ** 2
+  }
+  all_reduce(step, scalar);
+  OptimizerOps ops(step);
+  // ** (1 / 2), + 1e-6, max_norm / it: a reciprocal and a product, clamp
+  for (int i = 0; i < 5; ++i) next(ops);
+  for (V gradient : gradients) {
+    V factor = scalar;
+    if (ops.dtype(gradient) != DType::f32) {
+      factor = ops.temporary({}, ops.dtype(gradient));
+      ops.kernel({scalar}, {factor});
+    }
+    ops.kernel({gradient, factor}, {});
+  }
+  const DType dtype = ops.dtype(gradients.front());  // of what is returned
+  if (dtype != DType::f32) ops.kernel({scalar}, {ops.temporary({}, dtype)});
+  ops.hold({zero});
+}
+
+}  // namespace
+
+extern const Pass fsdp1_clip_pass;
+const Pass fsdp1_clip_pass{
+    "fsdp1-clip", Stage::step, "fsdp1: the norm of all gradients, by parts of parameters",
+    applies,      run,         {},
+    Of::pytorch};
+
+}  // namespace ac_advisor::passes

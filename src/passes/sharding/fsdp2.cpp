@@ -1,0 +1,361 @@
+// fully_shard (FSDP2), PyTorch v2.11: when a group is gathered, resharded, prefetched and reduced,
+// torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py and _fsdp_state.py. What that allocates
+// is in fsdp2_buffers.cpp.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/pass.hpp"
+#include "fsdp2_buffers.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::ValueId;
+
+/// One micro-batch: the hooks of its forward, its backward and of what is recomputed in between.
+class Fsdp2 {
+ public:
+  Fsdp2(StepProgram& step, const StepConfig& config)
+      : s_(step), p_(step.program), c_(config), b_(step, config) {}
+
+  void rewrite() {
+    first_ = s_.micro_begin.back();
+    const std::vector<Op> old(p_.ops.begin() + first_, p_.ops.end());
+    p_.ops.resize(static_cast<std::size_t>(first_));
+    piped_ = c_.layout.pp > 1;
+    reduces_ = !piped_ && (!c_.layout.no_sync || static_cast<std::int64_t>(s_.micro_begin.size()) ==
+                                                     micro_batches_written(c_));
+    std::size_t begin = 0;
+    if (is_end(old.front())) push(old[begin++]);  // the loop drops an output, then calls the model
+    // _PipelineScheduleRuntime._assert_unsharded
+    if (piped_)
+      for (ParamGroup* group : b_.in_module_order()) b_.wait_for_unshard(*group, false);
+    b_.record(1);  // FSDP::root_pre_forward
+    pre_forward(b_.root());
+    find_ends(old);
+    std::int32_t current = -1;
+    bool in_backward = false, recomputing = false, left_forward = false;
+    const auto leave = [&] {
+      if (!left_forward) leave_forward(current);
+      left_forward = true;
+      current = -1;
+    };
+    for (std::size_t i = begin; i < old.size(); ++i) {
+      const Op& op = old[i];
+      const bool group_begins = i == 0 || old[i - 1].group != op.group;
+      if (op.phase < Phase::backward) {
+        if (outside(op)) leave();
+        if (!ends_locals(op) && !left_forward)
+          current = forward_transition(current, b_.group_of(op));
+      } else if (!in_backward && before_root(old, op)) {
+        leave();
+        push(op);
+        // The seed, the gradient of the loss, whose hook is the root's where that makes the loss.
+        in_backward = !s_.loss_outside;
+        if (in_backward) pre_backward(b_.root());
+        continue;
+      }
+      if (op.phase >= Phase::backward && !in_backward) {
+        leave();
+        in_backward = true;
+        pre_backward(b_.root());
+      }
+      if (op.phase == Phase::recompute) {
+        if (!recomputing) {
+          recomputing = true;
+          current = backward_transition(current, backward_group_after(old, i), i);
+          recompute_group_ = -1;
+        }
+        // A checkpoint around several units runs their forward hooks again, without resharding.
+        const std::int32_t u = b_.group_of(op);
+        if (u != recompute_group_) {
+          leave_recomputed();
+          if (u >= 0 && u != current) recompute_forward(b_.group(u));
+          recompute_group_ = u;
+        }
+      } else if (op.phase == Phase::backward) {
+        if (recomputing) leave_recomputed();
+        recomputing = false;
+        if (group_begins && !is_end(op)) current = backward_transition(current, b_.group_of(op), i);
+      }
+      push(op);
+    }
+    backward_transition(current, -1, old.size());
+    finish_backward();
+    if (piped_) b_.keep();
+  }
+
+ private:
+  static bool is_end(const Op& op) { return op.kind == OpKind::hold && op.module.block < 0; }
+
+  /// The end of locals enters no module that is done, and leaves none. One at a module's begin is
+  /// of a collective that the module waits for: its hooks have run.
+  bool ends_locals(const Op& op) {
+    if (op.kind != OpKind::hold) return false;
+    const std::int32_t of = b_.group_of(op);
+    return of < 0 || !b_.group(of).post_forward_indices.empty();
+  }
+
+  /// Whether a forward op runs after the root's forward.
+  [[nodiscard]] bool outside(const Op& op) const {
+    return s_.loss_outside && op.phase == Phase::loss;
+  }
+  /// Whether an op of backward runs before the root's: the seed, and of a loss outside all of it.
+  [[nodiscard]] bool before_root(const std::vector<Op>& old, const Op& op) const {
+    return !s_.loss_outside || op.forward == no_id ||
+           outside(old[static_cast<std::size_t>(op.forward - first_)]);
+  }
+
+  /// Where each group's backward ends: what another module does in between ends nothing.
+  void find_ends(const std::vector<Op>& old) {
+    ends_.assign(b_.groups().size(), 0);
+    for (std::size_t i = 0; i < old.size(); ++i)
+      if (const std::int32_t of = b_.group_of(old[i]); of >= 0 && old[i].phase >= Phase::backward)
+        ends_[static_cast<std::size_t>(of)] = i;
+  }
+
+  void push(const Op& source) {
+    Op op = source;
+    bool any = false;
+    for (ValueId v : p_.inputs(op)) any = any || b_.is_gathered(v);
+    if (any) {
+      std::vector<ValueId> all(p_.operands.begin() + op.first_operand,
+                               p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
+      for (std::size_t i = 0; i < op.inputs; ++i) all[i] = b_.instance(all[i]);
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      p_.operands.insert(p_.operands.end(), all.begin(), all.end());
+    }
+    const auto id = static_cast<OpId>(p_.ops.size());
+    moved_.push_back(id);
+    if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];
+    for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
+    b_.set_phase(op.phase);
+    p_.ops.push_back(op);
+  }
+
+  void pre_forward(ParamGroup& group) {
+    if (c_.precision.param_dtype != c_.precision.compute_dtype)
+      b_.record(1);  // FSDP::cast_forward_inputs
+    if (group.empty()) return;
+    b_.record(1);  // FSDP::pre_forward
+    b_.unshard(group);
+    b_.wait_for_unshard(group, true);
+  }
+
+  /// A unit's forward hooks inside backward: the unit is the root of that little forward, so its
+  /// all-gather's buffer goes with its end; it is not resharded.
+  void recompute_forward(ParamGroup& group) {
+    b_.record(1);  // FSDP::root_pre_forward
+    pre_forward(group);
+    in_recomputed_ = true;
+  }
+  void leave_recomputed() {
+    if (!in_recomputed_) return;
+    in_recomputed_ = false;
+    b_.record(1);  // FSDP::post_forward
+    b_.release_all_gather();
+  }
+
+  void post_forward(ParamGroup& group) {
+    if (group.empty()) return;
+    b_.record(1);  // FSDP::post_forward
+    if (group.reshard_after_forward) b_.reshard(group);
+    group.post_forward_indices.push_back(static_cast<std::int32_t>(post_forward_order_.size()));
+    post_forward_order_.push_back(&group);
+  }
+
+  std::int32_t forward_transition(std::int32_t current, std::int32_t next) {
+    if (current == next) return current;
+    if (current >= 0) post_forward(b_.group(current));
+    if (next >= 0) pre_forward(b_.group(next));
+    return next;
+  }
+
+  /// The root's post-forward: the last all-gather's buffer goes.
+  void leave_forward(std::int32_t current) {
+    if (current >= 0) post_forward(b_.group(current));
+    post_forward(b_.root());
+    b_.release_all_gather();
+  }
+
+  void pre_backward(ParamGroup& group) {
+    if (group.empty()) return;
+    b_.record(1);  // FSDP::pre_backward
+    b_.set_phase(Phase::backward);
+    b_.unshard(group);
+    b_.wait_for_unshard(group, false);
+    if (group.post_forward_indices.empty()) return;
+    const std::int32_t target = group.post_forward_indices.back() - 1;
+    group.post_forward_indices.pop_back();
+    if (target < 0) return;
+    b_.record(1);  // FSDP::backward_prefetch
+    b_.unshard(*post_forward_order_[static_cast<std::size_t>(target)]);
+  }
+
+  std::int32_t backward_transition(std::int32_t current, std::int32_t next, std::size_t at) {
+    if (current == next) return current;
+    b_.set_phase(Phase::backward);
+    const auto in_between = [&](std::int32_t of) {
+      return ends_[static_cast<std::size_t>(of)] > at;
+    };
+    if (current >= 0) {
+      ParamGroup& group = b_.group(current);
+      group.in_backward = in_between(current);
+      if (!group.in_backward) post_backward(group);
+    }
+    if (next >= 0 && !b_.group(next).in_backward) pre_backward(b_.group(next));
+    return next;
+  }
+
+  [[nodiscard]] std::int32_t backward_group_after(const std::vector<Op>& old, std::size_t i) const {
+    while (i < old.size() && old[i].phase != Phase::backward) ++i;
+    return i < old.size() ? b_.group_of(old[i]) : -1;
+  }
+
+  void post_backward(ParamGroup& group) {
+    if (group.empty()) return;
+    if (reduces_) return b_.post_backward(group);
+    b_.record(2);                    // FSDP::post_backward_accumulate, post_backward_reshard
+    if (!piped_) b_.reshard(group);  // _PipelineStageBase.backward_maybe_with_nosync keeps it
+    b_.widen(group);                 // the whole gradients wait for the last micro-batch
+  }
+
+  void finish_backward() {
+    b_.record(1);  // FSDP::root_post_backward_callback
+    post_backward(b_.root());
+    b_.release_reductions();
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  const StepConfig& c_;
+  Fsdp2Buffers b_;
+  std::vector<ParamGroup*> post_forward_order_;
+  OpId first_ = 0;
+  std::vector<OpId> moved_;        ///< where the ops from first_ on stand now
+  std::vector<std::size_t> ends_;  ///< by group: its last op in backward
+  std::int32_t recompute_group_ = -1;
+  bool piped_ = false, reduces_ = true, in_recomputed_ = false;
+};
+
+bool applies(const StepConfig& config) { return config.layout.gathers(); }
+
+/// _PipelineScheduleRuntime: what a rank's stages begin with is gathered before anything runs
+/// (_add_unshard_reshard, v2.11: up to three of them), by unshard(async_op=True), whose buffers are
+/// of the stream that computes (FSDPCommContext.get_all_gather_streams).
+void gather_stages(StepProgram& step, const StepConfig& config) {
+  for (step.chunk = 0; step.chunk < step.stages.size(); ++step.chunk) {
+    Fsdp2Buffers buffers(step, config);
+    for (ParamGroup* group : buffers.in_module_order()) buffers.unshard_in_line(*group);
+    buffers.keep();
+  }
+  step.chunk = 0;
+}
+
+/// dim-0 shards, padded to equal size on all ranks.
+void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  for (Parameter& parameter : step.parameters) {
+    const ir::Shape shape = step.program.value(parameter.value).shape;
+    const bool adapter = config.adapters.used() && parameter.trained;
+    parameter.stored =
+        step.program.make({fsdp_shard_numel(shape, fsdp_shards(config))},
+                          adapter ? config.adapters.dtype : config.precision.param_dtype,
+                          ir::Role::parameter, parameter.module);
+    // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.
+    if (config.memory.offload != Offload::parameters) step.resident.push_back(parameter.stored);
+    if (!parameter.trained) continue;
+    parameter.optimized = step.optimized.size();
+    step.optimized.push_back({parameter.stored, no_id});
+  }
+  if (config.layout.pp > 1 && config.layout.pp_schedule == PipelineSchedule::interleaved)
+    gather_stages(step, config);
+}
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Fsdp2(step, config).rewrite();
+}
+
+using model::ModelSpec;
+
+bool torchtitan_units(const StepConfig& c) {
+  return c.layout.gathers() && c.layout.fsdp_unit == FsdpUnit::torchtitan;
+}
+
+constexpr Exclusion exclusions_of_fsdp2[] = {
+    {"--shard none --world N, N above 1", "none is one rank alone",
+     "choose ddp, zero1, zero2, fsdp1, fsdp2 or hsdp:N, or --world 1",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.shard == Sharding::none && c.layout.replica_ranks() > 1;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--shard none --world " + std::to_string(c.layout.world);
+     }},
+    {"--shard of any kind --world 1", "needs --world 2 or more", "with one rank use --shard none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.shard != Sharding::none && c.layout.replica_ranks() < 2;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
+    {"--shard hsdp:N --world W",
+     "N must divide the ranks that see different data and leave at least two replicas of at least "
+     "two shards",
+     "choose another N, or --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       const std::int64_t n = c.layout.hsdp_shards;
+       return c.layout.shard == Sharding::hsdp &&
+              (n < 2 || c.layout.data_ranks() % n != 0 || c.layout.data_ranks() / n < 2);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--shard " + shard_option(c) + " --world " + std::to_string(c.layout.world);
+     }},
+    {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
+     "its embedding and its head are units of their own, and have their parameters for themselves",
+     "use --fsdp-unit block",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return torchtitan_units(c) &&
+              (m.tied_embeddings || m.scaled_embedding || m.position_table > 0);
+     }},
+    {"--fsdp-unit torchtitan --lora",
+     "an embedding that is gathered ahead for a backward that it has not is not planned yet",
+     "use --fsdp-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return torchtitan_units(c) && c.adapters.used();
+     }},
+    {"--fsdp-unit torchtitan, a loss that reads the head's weight",
+     "the weight is there for the head's own forward alone", "use --loss ce, or --fsdp-unit block",
+     [](const ModelSpec&, const StepConfig& c) {
+       return torchtitan_units(c) && c.memory.loss != LossKind::ce &&
+              c.memory.loss != LossKind::ce_no_upcast && c.memory.loss != LossKind::ce_compiled;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--fsdp-unit torchtitan --loss " + loss_option(c);
+     }},
+    {"--keep-last-block --pp", "a pipeline's stages keep all of their blocks", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.keep_last_block && c.layout.gathers() && c.layout.pp > 1;
+     }},
+    {"--keep-last-block, neither fsdp2 nor hsdp:N", "it is about resharding",
+     "use --shard fsdp2 or hsdp:N, or leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.keep_last_block && !c.layout.gathers();
+     }},
+};
+
+}  // namespace
+
+extern const Pass fsdp2_shards_pass, fsdp2_pass;
+const Pass fsdp2_shards_pass{
+    "fsdp2-shards", Stage::before, "fsdp2, hsdp: this rank's shard of each parameter",
+    applies,        make_shards,   {}};
+const Pass fsdp2_pass{"fsdp2",
+                      Stage::micro_batch,
+                      "fsdp2, hsdp: gathers each unit before use, reduces its gradients after",
+                      applies,
+                      run,
+                      exclusions_of_fsdp2};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,395 @@
+#include "fsdp2_buffers.hpp"
+
+#include <utility>
+
+#include "tensor_parallel.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::no_id;
+using ir::OpId;
+using ir::OpKind;
+using ir::Role;
+using ir::ValueId;
+
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::int64_t fsdp_shards(const StepConfig& config) {
+  return config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
+                                               : config.layout.replica_ranks();
+}
+
+std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
+  return ceil_div(shape[0], shards) * (shape.numel() / shape[0]);
+}
+
+Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
+    : s_(step), p_(step.program), c_(config), shards_(fsdp_shards(config)) {
+  const std::int64_t blocks = s_.blocks;
+  const std::int64_t per_unit =
+      c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
+                                                                                  : 1;
+  const std::int64_t count = ceil_div(blocks, per_unit);
+  if (c_.layout.fsdp_unit == FsdpUnit::torchtitan) {
+    embedding_ = static_cast<std::int32_t>(count);
+    head_ = embedding_ + 1;
+  }
+  groups_.resize(static_cast<std::size_t>(head_ < 0 ? count : head_ + 1) + 1);
+  for (std::int64_t b = 0; b < blocks; ++b)
+    group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
+  for (const Parameter& parameter : s_.parameters)
+    if (instance_.size() <= static_cast<std::size_t>(parameter.value))
+      instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
+  for (std::size_t i = 0; i < s_.parameters.size(); ++i) add(i);
+  root().reshard_after_forward = false;
+  // Backward begins with it.
+  if (head_ >= 0) group(head_).reshard_after_forward = false;
+  if (c_.layout.keep_last_block && count > 0)
+    groups_[static_cast<std::size_t>(count) - 1].reshard_after_forward = false;
+  // TorchTitan 0.2.2, apply_fsdp: a stage would gather anew for each micro-batch.
+  if (c_.layout.pp > 1)
+    for (ParamGroup& unit : groups_) unit.reshard_after_forward = false;
+}
+
+/// To its unit, if it is of the stage that is written.
+void Fsdp2Buffers::add(std::size_t index) {
+  const Parameter& parameter = s_.parameters[index];
+  if (!s_.stages.empty() && !has(s_.stages[s_.chunk], parameter.module)) return;
+  const std::int32_t of = group_of(parameter.module);
+  ParamGroup& unit = of < 0 ? root() : group(of);
+  unit.parameters.push_back(index);
+  const std::int64_t numel = p_.value(shard(index)).shape[0];
+  unit.shard_bytes += numel * size_of(p_.value(parameter.value).dtype);
+  if (parameter.trained) unit.trained_numel += numel;
+  if (parameter.gathering != no_id) unit.all_gather_output = parameter.gathering;
+  if (parameter.gathered == no_id) return;
+  unit.unsharded = true;
+  unit.gathered.push_back(parameter.gathered);
+  instance_[static_cast<std::size_t>(parameter.value)] = parameter.gathered;
+}
+
+std::vector<ParamGroup*> Fsdp2Buffers::in_module_order() {
+  const auto blocks = embedding_ < 0 ? static_cast<std::int32_t>(groups_.size()) - 1 : embedding_;
+  std::vector<ParamGroup*> all{&root()};
+  if (embedding_ >= 0) all.push_back(&group(embedding_));
+  for (std::int32_t unit = 0; unit < blocks; ++unit) all.push_back(&group(unit));
+  if (head_ >= 0) all.push_back(&group(head_));
+  std::erase_if(all, [](const ParamGroup* unit) { return unit->empty(); });
+  return all;
+}
+
+void Fsdp2Buffers::keep() {
+  for (const ParamGroup& unit : groups_)
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      Parameter& parameter = s_.parameters[unit.parameters[i]];
+      parameter.gathering = unit.all_gather_output;
+      parameter.gathered = unit.unsharded ? unit.gathered[i] : no_id;
+    }
+}
+
+std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
+  if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
+  if (module.leaf == ir::Module::embed) return embedding_;
+  const bool at_end = module.leaf == ir::Module::final_norm || module.leaf == ir::Module::lm_head;
+  return at_end ? head_ : -1;
+}
+
+OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const ValueId> in,
+                        std::span<const ValueId> out) {
+  const OpId id = p_.emit(kind, phase_, module, in, out);
+  p_.op(id).group = next_group_--;
+  return id;
+}
+
+ValueId Fsdp2Buffers::instance(ValueId v) {
+  const ValueId root = p_.root(v);
+  if (!is_gathered(root)) return v;
+  const ValueId whole = instance_[static_cast<std::size_t>(root)];
+  if (v == root) return whole;
+  const ir::Value like = p_.value(v);
+  const ValueId view = p_.reshape(whole, like.shape, like.permuted);
+  p_.value(view).dtype = like.dtype;
+  return view;
+}
+
+void Fsdp2Buffers::hold(ValueId v) {
+  const ValueId list[] = {v};
+  emit(OpKind::hold, {-1, ir::Module::fsdp}, list, {});
+}
+
+void Fsdp2Buffers::record(std::int32_t ranges) {
+  p_.op(emit(OpKind::record_function, {-1, ir::Module::fsdp}, {}, {})).attributes =
+      ir::RecordFunction{ranges};
+}
+
+ValueId Fsdp2Buffers::buffer(std::int64_t numel, DType dtype, Role role, ir::ModulePath module) {
+  return p_.make({numel}, dtype, role, module);
+}
+
+/// torchao's fsdp_pre_all_gather, on the copy-in's stream: this rank's shard in fp8, by a scale
+/// that is known already.
+ValueId Fsdp2Buffers::scaled_shard(std::size_t parameter, ir::ModulePath module) {
+  const std::int64_t numel = p_.value(shard(parameter)).shape[0];
+  const auto next = [&](OpKind kind, ValueId from, DType dtype) {
+    const ValueId in[] = {from}, out[] = {buffer(numel, dtype, Role::communication, module)};
+    emit(kind, module, in, out);
+    return out[0];
+  };
+  ValueId wide = shard(parameter);
+  if (p_.value(wide).dtype != DType::f32) wide = next(OpKind::cast, wide, DType::f32);
+  const ValueId scaled = next(OpKind::mul_scalar, wide, DType::f32);
+  const ValueId data = next(OpKind::cast, next(OpKind::clamp, scaled, DType::f32), DType::f8);
+  hold(scaled);
+  return data;
+}
+
+/// FSDPParam.all_gather_inputs with CPUOffloadPolicy: the shard comes to the device, and is cast
+/// there, one parameter after another.
+ValueId Fsdp2Buffers::fetched_shard(std::size_t parameter, ir::ModulePath module) {
+  const ir::Value stored = p_.value(shard(parameter));
+  const DType computed = p_.value(s_.parameters[parameter].value).dtype;
+  const ValueId there[] = {buffer(stored.shape[0], stored.dtype, Role::communication, module)};
+  emit(OpKind::copy_from_host, module, {}, there);
+  if (stored.dtype == computed) return there[0];
+  const ValueId cast[] = {buffer(stored.shape[0], computed, Role::communication, module)};
+  emit(OpKind::cast, module, there, cast);
+  return cast[0];
+}
+
+void Fsdp2Buffers::unshard(ParamGroup& group) {
+  if (group.unsharded || group.all_gather_output != no_id) return;
+  const ir::ModulePath module = module_of(group);
+  record(1);  // FSDP::all_gather
+  std::vector<ValueId> inputs, scaled;
+  std::int64_t bytes = group.shard_bytes;
+  for (std::size_t i : group.parameters) {
+    if (p_.value(s_.parameters[i].value).dtype != DType::f8) {
+      inputs.push_back(offloads() ? fetched_shard(i, module) : shard(i));
+      continue;
+    }
+    scaled.push_back(scaled_shard(i, module));
+    bytes -= p_.bytes(scaled.back());
+  }
+  if (!inputs.empty() && !offloads() &&
+      c_.precision.param_dtype !=
+          c_.precision.compute_dtype) {  // the foreach copy to the compute dtype
+    const ValueId flat[] = {buffer(bytes / size_of(c_.precision.compute_dtype),
+                                   c_.precision.compute_dtype, Role::communication, module)};
+    emit(OpKind::foreach, module, inputs, flat);
+    inputs.assign(flat, flat + 1);
+  }
+  inputs.insert(inputs.end(), scaled.begin(), scaled.end());
+  // Of one dtype its elements, of several (bf16 and fp32 adapters, fp8) bytes: the sizes are the
+  // same.
+  const DType dtype = scaled.empty() ? c_.precision.compute_dtype : DType::u8;
+  group.all_gather_output = buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), shards_),
+                                   dtype, Role::communication, module);
+  const ValueId out[] = {group.all_gather_output};
+  emit(OpKind::all_gather_copy_in, module, inputs, out);
+  emit(OpKind::all_gather, module, out, {});
+}
+
+void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
+  const std::size_t first = p_.ops.size();
+  unshard(group);
+  for (std::size_t i = first; i < p_.ops.size(); ++i)
+    for (ValueId v : p_.outputs(p_.ops[i])) s_.in_line.push_back(v);
+}
+
+void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
+  if (group.all_gather_output == no_id) return;
+  const ir::ModulePath module = module_of(group);
+  record(1);  // FSDP::all_gather_copy_out
+  const ValueId in[] = {group.all_gather_output};
+  for (std::size_t i : group.parameters) {
+    const ValueId parameter = s_.parameters[i].value;
+    const ir::Shape shape = p_.value(parameter).shape;
+    const std::int64_t padded = fsdp_shard_numel(shape, shards_) * shards_;
+    const ValueId whole =
+        buffer(padded, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
+    p_.value(whole).shape = shape;
+    p_.value(whole).requires_grad = s_.parameters[i].trained;
+    group.gathered.push_back(whole);
+    instance_[static_cast<std::size_t>(parameter)] = whole;
+  }
+  emit(OpKind::all_gather_copy_out, module, in, group.gathered);
+  if (forward) {
+    // The one before was kept to overlap its copy-out with this all-gather; the local
+    // `prev_all_gather_state` keeps it to the function's end.
+    if (held_all_gather_ != no_id) hold(held_all_gather_);
+    held_all_gather_ = group.all_gather_output;
+  }
+  group.all_gather_output = no_id;
+  group.unsharded = true;
+}
+
+void Fsdp2Buffers::reshard(ParamGroup& group) {
+  if (!group.unsharded) return;
+  emit(OpKind::hold, module_of(group), group.gathered, {});
+  for (std::size_t i : group.parameters)
+    instance_[static_cast<std::size_t>(s_.parameters[i].value)] = no_id;
+  group.gathered.clear();
+  group.unsharded = false;
+}
+
+void Fsdp2Buffers::redistribute(ParamGroup& group) {
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.gradient == no_id) continue;
+    const ValueId given = parameter.gradient;
+    parameter.gradient =
+        redistributed(s_, parameter, given, c_.layout.tp_rank, phase_, Role::activation_grad);
+    if (parameter.gradient != given) p_.ops.back().group = next_group_--;
+  }
+}
+
+void Fsdp2Buffers::add_to_widened(const ParamGroup& group, Parameter& parameter) {
+  const ValueId in[] = {parameter.widened, std::exchange(parameter.gradient, no_id)};
+  emit(OpKind::accumulate_inplace, module_of(group), in, {});
+}
+
+/// FSDPParam.to_accumulated_grad_if_needed, accumulate_unsharded_grad_if_needed.
+void Fsdp2Buffers::widen(ParamGroup& group) {
+  if (c_.precision.reduce_dtype == c_.precision.compute_dtype) return;
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.gradient == no_id) continue;
+    if (parameter.widened != no_id) {
+      add_to_widened(group, parameter);
+      continue;
+    }
+    const ValueId gradient[] = {std::exchange(parameter.gradient, no_id)};
+    const ValueId wide[] = {p_.make(p_.value(gradient[0]).shape, c_.precision.reduce_dtype,
+                                    Role::gradient, parameter.module)};
+    emit(OpKind::cast, module_of(group), gradient, wide);
+    parameter.widened = wide[0];
+  }
+}
+
+void Fsdp2Buffers::take_widened(ParamGroup& group) {
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (parameter.widened == no_id) continue;
+    if (parameter.gradient != no_id) add_to_widened(group, parameter);
+    parameter.gradient = std::exchange(parameter.widened, no_id);
+  }
+}
+
+void Fsdp2Buffers::post_backward(ParamGroup& group) {
+  record(2);  // FSDP::post_backward_accumulate, post_backward_reshard
+  take_widened(group);
+  if (c_.layout.tp > 1) redistribute(group);
+  reshard(group);
+  record(1);  // FSDP::post_backward_reduce
+  reduce(group);
+}
+
+/// _get_gradient_divide_factors: sums in fp16 may overflow, so it divides by about the root of the
+/// ranks before, and by what is left after; other sums are averaged by NCCL itself.
+ValueId Fsdp2Buffers::divided(ValueId v, ir::ModulePath module, bool before) {
+  const ir::Value like = p_.value(v);
+  if (like.dtype != DType::f16) return v;
+  const std::int64_t ranks = c_.layout.replica_ranks();
+  std::int64_t first = 1;
+  while (ranks % first == 0 && ranks > first * first) first *= 2;
+  const double by =
+      before ? static_cast<double>(first) : static_cast<double>(ranks) / static_cast<double>(first);
+  if (by == 1) return v;
+  const ValueId in[] = {v}, out[] = {p_.on_storage_of(v, like.shape, like.dtype, true)};
+  p_.op(emit(OpKind::mul_scalar, module, in, out)).attributes = ir::Number{1 / by};
+  return out[0];
+}
+
+void Fsdp2Buffers::reduce(ParamGroup& group) {
+  const ir::ModulePath module = module_of(group);
+  std::vector<ValueId> gradients;
+  for (std::size_t i : group.parameters)
+    if (s_.parameters[i].gradient != no_id) gradients.push_back(s_.parameters[i].gradient);
+  if (gradients.empty()) return;
+  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
+  const bool adapters = c_.adapters.used();
+  const DType stored = adapters ? c_.adapters.dtype : c_.precision.param_dtype;
+  // Without a policy of their own, adapters' gradients are reduced as they are.
+  const DType reduced = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
+                            ? stored
+                            : c_.precision.reduce_dtype;
+  ValueId input[] = {
+      buffer(ir::checked_mul(group.trained_numel, shards_), reduced, Role::communication, module)};
+  emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
+  input[0] = divided(input[0], module, true);
+  ValueId output[] = {buffer(group.trained_numel, reduced,
+                             reduced == stored ? Role::gradient : Role::communication, module)};
+  emit(OpKind::reduce_scatter, module, input, output);
+  if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
+  output[0] = divided(output[0], module, false);
+  ValueId sharded = output[0];
+  // AllReduceState's, until backward ends
+  if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
+  if (reduced != stored) {
+    const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};
+    emit(OpKind::cast, module, output, cast);
+    sharded = cast[0];
+  }
+  offloads() ? store_on_host(group, sharded) : store(group, sharded);
+  hold(gradients.back());  // foreach_reduce's loop variable
+  held_reduce_scatter_ = input[0];
+}
+
+/// The shards' gradients are views of the reduce-scatter's output; a later micro-batch adds to
+/// them, one parameter at a time.
+void Fsdp2Buffers::store(ParamGroup& group, ValueId sharded) {
+  std::int64_t start = 0;
+  for (std::size_t i : group.parameters) {
+    if (!s_.parameters[i].trained) continue;
+    const std::int64_t numel = p_.value(shard(i)).shape[0];
+    const ValueId part = p_.narrow(sharded, 0, start, numel);
+    start += numel;
+    ValueId& gradient = s_.optimized[s_.parameters[i].optimized].gradient;
+    if (gradient == no_id) {
+      gradient = part;
+      s_.surviving.push_back(sharded);
+      continue;
+    }
+    const ValueId in[] = {gradient, part};
+    emit(OpKind::accumulate_inplace, module_of(group), in, {});
+  }
+  hold(sharded);
+  for (std::size_t i : group.parameters) s_.parameters[i].gradient = no_id;
+}
+
+/// foreach_reduce with CPUOffloadPolicy: each shard's gradient goes to pinned memory of its own; a
+/// later micro-batch's is added to it there.
+void Fsdp2Buffers::store_on_host(ParamGroup& group, ValueId sharded) {
+  std::int64_t start = 0;
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    if (!parameter.trained) continue;
+    const ir::Value stored = p_.value(shard(i));
+    const ValueId part[] = {p_.narrow(sharded, 0, start, stored.shape[0])};
+    start += stored.shape[0];
+    emit(OpKind::copy_to_host, module_of(group), part, {});
+    ValueId& gradient = s_.optimized[parameter.optimized].gradient;
+    if (gradient == no_id)
+      gradient = p_.make(stored.shape, stored.dtype, Role::gradient, parameter.module);
+  }
+  hold(sharded);
+  for (std::size_t i : group.parameters) s_.parameters[i].gradient = no_id;
+}
+
+void Fsdp2Buffers::release_all_gather() {
+  if (held_all_gather_ != no_id) hold(held_all_gather_);
+  held_all_gather_ = no_id;
+}
+
+void Fsdp2Buffers::release_reductions() {
+  if (held_reduce_scatter_ != no_id) hold(held_reduce_scatter_);
+  held_reduce_scatter_ = no_id;
+  for (ValueId v : held_all_reduce_) hold(v);
+  held_all_reduce_.clear();
+}
+
+}  // namespace ac_advisor::passes

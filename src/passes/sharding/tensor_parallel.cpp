@@ -1,0 +1,208 @@
+// What tensor parallelism leaves to the optimizer, and what it refuses. The layers themselves are
+// lowered in parts (lowering/parallel.cpp). Gradients stay as backward left them until somebody
+// needs them like their parameters: norms' are sums of this rank's tokens, an embedding's is of the
+// whole vocabulary (PyTorch v2.11, torch/distributed/tensor). FSDP2 asks for them after each unit's
+// backward (fsdp2.cpp), an optimizer in its step.
+#include "tensor_parallel.hpp"
+
+#include <numeric>
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/pass.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::OpKind;
+using ir::ValueId;
+
+ValueId redistributed(StepProgram& step, const Parameter& parameter, ValueId gradient,
+                      std::int64_t tp_rank, ir::Phase phase, ir::Role role) {
+  ir::Program& p = step.program;
+  const ir::Shape shape = p.value(parameter.value).shape;
+  const bool whole = p.value(gradient).shape.numel() > shape.numel();
+  if (!whole && !parameter.partial) return gradient;
+  const ValueId own = p.make(shape, p.value(gradient).dtype, role, parameter.module);
+  const ValueId from = whole ? p.narrow(gradient, 0, tp_rank * shape[0], shape[0]) : gradient;
+  const std::int32_t last = p.ops.empty() ? 0 : p.ops.back().group;
+  const ir::OpId op =
+      p.emit(whole ? OpKind::clone : OpKind::tp_all_reduce, phase, parameter.module, {from}, {own});
+  p.op(op).group = last + 1;
+  return own;
+}
+
+bool llama_like(const model::ModelSpec& m) {
+  const bool projections = !m.fused_qkv && !m.fused_gate_up && !m.plain_mlp && !m.input_first &&
+                           !m.output_bias && !m.mlp_bias && !m.head_bias;
+  const bool norms = m.norm == model::Norm::rms && !m.unit_offset_norm && !m.sandwich_norms &&
+                     !m.post_norms_only && !m.qk_norm_whole && !m.norms_after_heads &&
+                     !m.wide_norm_scale;
+  const bool block = !m.side_by_side && !m.kv_sharing && m.position_table == 0 &&
+                     !m.interleaved_rotary && !m.joined_rotary_part && !m.scaled_embedding &&
+                     !m.final_softcap && !m.attention_softcap && !m.residual_multiplier &&
+                     !m.embedding_multiplier && !m.logits_divisor && !m.logits_multiplier &&
+                     !m.hidden_divisor && !m.latent && !m.attention_sinks &&
+                     !m.position_scaled_queries && m.rotation == model::Rotation::halves &&
+                     m.position_grids == model::PositionGrids::one && m.graph == nullptr;
+  return projections && norms && block && !m.tower && m.residual_dropout == 0.0 &&
+         m.embedding_dropout == 0.0;
+}
+
+bool short_window(const model::ModelSpec& m, const StepConfig& c) {
+  for (std::int64_t w : m.window)
+    if (w > 0 && w <= c.run.seq) return true;
+  return false;
+}
+
+namespace {
+
+using model::ModelSpec;
+
+bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
+bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
+
+/// The optimizer's step needs its gradients like its parameters, for its length.
+void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
+  std::size_t i = 0;
+  for (const Parameter& parameter : step.parameters) {
+    if (!parameter.trained) continue;
+    ValueId& gradient = step.optimized[i++].gradient;
+    gradient = redistributed(step, parameter, gradient, config.layout.tp_rank, ir::Phase::optimizer,
+                             ir::Role::temporary);
+  }
+}
+
+std::string tp_option(const StepConfig& c) { return "--tp " + std::to_string(c.layout.tp); }
+std::string with_model(const ModelSpec& m, const StepConfig& c) {
+  return tp_option(c) + " for " + m.family;
+}
+
+/// What a layer's sizes have in common; tp divides it.
+std::int64_t common_divisor(const ModelSpec& m) {
+  return std::gcd(std::gcd(m.heads, m.kv_heads), std::gcd(m.intermediate, m.vocab));
+}
+
+/// "1, 2, 4"
+std::string divisors(std::int64_t n) {
+  std::string all;
+  for (std::int64_t d = 1; d <= n; ++d)
+    if (n % d == 0) all += (all.empty() ? "" : ", ") + std::to_string(d);
+  return all;
+}
+
+std::string sizes(const ModelSpec& m, const StepConfig& c) {
+  return tp_option(c) + " of " + std::to_string(m.heads) + " heads, " + std::to_string(m.kv_heads) +
+         " of keys and values, " + std::to_string(m.intermediate) +
+         " in the MLP and a vocabulary of " + std::to_string(m.vocab) + " (these have " +
+         divisors(common_divisor(m)) + ")";
+}
+
+constexpr Exclusion exclusions_of_tp[] = {
+    {"--tp T --world N", "T must divide the world: the ranks that are left see different data",
+     "give a world that is a multiple of T",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.world % c.layout.tp != 0; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --world " + std::to_string(c.layout.world);
+     }},
+    {"--tp, a mixture of experts", "how experts are split is not planned yet",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && m.moe.has_value(); },
+     with_model},
+    {"--tp, a model whose layers are not like Llama's",
+     "TorchTitan's plan is of RMSNorm before attention and a gated MLP, of q, k, v, gate and up as "
+     "layers of their own, without biases of o and down, scaled or capped activations",
+     "use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && !llama_like(m); },
+     with_model},
+    {"--tp T, heads, MLP or vocabulary that T does not divide",
+     "each rank has as many as every other", "give one of those",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return parallel(c) && common_divisor(m) % c.layout.tp != 0;
+     },
+     sizes},
+    {"--tp T --seq S, S no multiple of T", "each rank has a part of every sequence",
+     "give a --seq that is a multiple of it",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.run.seq % c.layout.tp != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --seq " + std::to_string(c.run.seq);
+     }},
+    {"--tp, a sliding window within --seq", "its mask under DTensor is not planned yet",
+     "give a --seq below the window, or use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && short_window(m, c); },
+     with_model},
+    {"--tp --no-sp",
+     "DTensor's norms are then plain tensors beside sharded ones, which its optimizers refuse to "
+     "step together",
+     "leave --no-sp out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && !c.layout.sequence_parallel;
+     }},
+    {"--tp, --shard other than none or fsdp2",
+     "PyTorch composes DTensor's tensor parallelism with fully_shard; others are not planned",
+     "use --shard fsdp2, or --shard none with a world of T",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::fsdp2;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--tp --attn eager",
+     "transformers makes its mask along the hidden states, of which each rank has a part",
+     "use --attn auto, flash or cudnn",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.run.attention == Attention::eager;
+     }},
+    {"--tp --no-sync", "gradients that wait in DTensor's own layout are not planned yet",
+     "leave --no-sync out",
+     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.layout.no_sync; }},
+    {"--tp, a loss other than ce", "only cross-entropy of whole logits knows of a split vocabulary",
+     "use --loss ce",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.memory.loss != LossKind::ce;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --loss " + loss_option(c);
+     }},
+    {"--tp --kernels fused", "fused kernels are given plain tensors, and norms are DTensors",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.memory.kernels == Kernels::fused;
+     }},
+    {"--tp --autocast", "its casts of DTensors are not planned yet", "add --autocast none",
+     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.precision.autocast; }},
+    {"--tp --output-dtype fp32", "the cast of a DTensor's logits is not planned yet",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.memory.wide_output; }},
+    {"--tp --lora", "adapters of split layers are not planned yet", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.adapters.used(); }},
+    {"--tp, an optimizer other than adamw", "its temporaries of DTensors are not planned yet",
+     "use --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.optimizer.kind != Optimizer::adamw;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return tp_option(c) + " --optimizer " + to_option(c.optimizer.kind);
+     }},
+    {"--tp --clip-grad, --ema or --optimizer-in-backward",
+     "what they make of DTensors is not planned yet", "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) &&
+              (c.optimizer.clip_grad > 0 || c.optimizer.ema || c.optimizer.in_backward);
+     }},
+};
+
+}  // namespace
+
+extern const Pass tensor_parallel_pass;
+const Pass tensor_parallel_pass{
+    "tp-gradients",
+    Stage::step,
+    "tp: gradients as their parameters are split, for the optimizer's step",
+    applies,
+    run,
+    exclusions_of_tp,
+    Of::pytorch};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,284 @@
+// DeepSpeed's ZeRO 1 and 2 with bf16 and its defaults, deepspeed/runtime/zero/stage_1_and_2.py
+// (v0.19.8): the whole parameters in bf16; an fp32 master copy and fp32 moments of this rank's
+// partition. Gradients are copied into a bucket of `reduce_bucket_size` elements, which is
+// flattened and all-reduced when the next one does not fit; those of parameters that reach into the
+// partition are kept, whole. Stage 2 does so in backward; stage 1 keeps all gradients and does it
+// at the end of the last micro-batch.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/pass.hpp"
+#include "gradient_hooks.hpp"
+#include "passes/optimizer/ops.hpp"
+#include "zero_partition.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::OpKind;
+using ir::Role;
+using ir::ValueId;
+
+constexpr std::int64_t bucket_elements = 500'000'000;  // zero/config.py, reduce_bucket_size: 5e8
+constexpr ir::ModulePath root{-1, ir::Module::root};
+
+bool trained(const StepConfig& config) { return config.runtime.kind == Runtime::ac_trainer; }
+
+/// Whole parameters, and the planned rank's partition of all of them in fp32.
+void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  ir::Program& p = step.program;
+  for (Parameter& parameter : step.parameters) {
+    parameter.stored = parameter.value;
+    step.resident.push_back(parameter.value);
+    // They are flattened into one buffer, beside which the model's own stand until then.
+    if (!trained(config))
+      step.set_up.push_back(p.make(p.value(parameter.value).shape, p.value(parameter.value).dtype,
+                                   Role::parameter, root));
+  }
+  const ValueId master = p.make({ZeroPartition(step, config.layout.world).elements()}, DType::f32,
+                                Role::optimizer_state, {-1, ir::Module::optimizer});
+  step.resident.push_back(master);
+  step.optimized = {{master, no_id}};
+}
+
+class Zero final : public GradientHooks {
+ public:
+  Zero(StepProgram& step, const StepConfig& config)
+      : GradientHooks(step, config), mine_(step, config.layout.world) {}
+
+ private:
+  /// A gradient of the bucket: where it stands there, or itself where it is longer than a bucket.
+  struct Filled {
+    std::size_t parameter;
+    ValueId gradient;
+  };
+
+  [[nodiscard]] bool stage1() const { return c_.layout.shard == Sharding::zero1; }
+  [[nodiscard]] bool last() const {
+    return static_cast<std::int64_t>(micro_batch()) + 1 == micro_batches_written(c_);
+  }
+  [[nodiscard]] bool keeps_gradients() const override { return stage1() && !last(); }
+  [[nodiscard]] std::int64_t elements(ValueId v) const { return p_.value(v).shape.numel(); }
+
+  void on_gradient(std::size_t parameter, ValueId gradient) override {
+    ValueId& bucket = stage1() ? s_.averaged : bucket_;  // stage 1's stays until the step
+    if (bucket == no_id) {
+      bucket = p_.make({bucket_elements}, c_.precision.compute_dtype, Role::communication, root);
+      emit(OpKind::empty, root, {}, {bucket});
+    }
+    bucket_ = bucket;
+    if (!stage1())
+      add({parameter, gradient});
+    else if (last())
+      waiting_.push_back({parameter, gradient});
+  }
+
+  void end_backward() override {
+    if (keeps_gradients()) return;
+    std::sort(waiting_.begin(), waiting_.end(),
+              [](const Filled& a, const Filled& b) { return a.parameter < b.parameter; });
+    for (const Filled& one : waiting_) add(one);
+    flush();
+    if (!stage1() && s_.averaged != no_id) {
+      for (const ZeroPiece& piece : mine_.pieces())
+        emit(OpKind::accumulate_inplace, root, {slice(s_.averaged, piece), slice(kept_, piece)},
+             {});
+      kept_ = s_.averaged;
+    }
+    if (!stage1()) s_.averaged = kept_;
+    if (last()) begin_step();
+  }
+
+  void add(const Filled& one) {
+    const std::int64_t size = elements(one.gradient);
+    if (filled_ + size > bucket_elements) flush();
+    ValueId place = one.gradient;
+    if (size <= bucket_elements) {
+      place = p_.narrow(bucket_, 0, filled_, size);
+      copy(place, one.gradient, s_.parameters[one.parameter].module);
+    }
+    in_bucket_.push_back({one.parameter, place});
+    filled_ += size;
+  }
+
+  void copy(ValueId to, ValueId from, ir::ModulePath module, std::int32_t parameter = -1) {
+    const ir::OpId id = emit(OpKind::bucket_copy, module, {to, from}, {});
+    p_.op(id).attributes = ir::BucketCopy{parameter};
+  }
+
+  /// reduce_ipg_grads: average_tensor, then what stays of it.
+  void flush() {
+    if (in_bucket_.empty()) return;
+    reduce();
+    for (const Filled& one : in_bucket_) keep(one);
+    in_bucket_.clear();
+    filled_ = 0;
+  }
+
+  /// allreduce_and_scatter: runs of the bucket that belong to one rank, flattened together until
+  /// they are longer than `bucket_elements`. One run alone is reduced where it stands.
+  void reduce() {
+    const bool own = in_bucket_.size() == 1 && filled_ > bucket_elements;
+    const ValueId source = own ? in_bucket_.front().gradient : bucket_;
+    std::vector<ZeroRun> runs, group;
+    for (const Filled& one : in_bucket_) append_runs(runs, one.parameter);
+    std::int64_t start = 0, length = 0;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      group.push_back(runs[i]);
+      length += runs[i].elements;
+      if (length <= bucket_elements && i + 1 < runs.size()) continue;
+      reduce_group(source, start, length, group);
+      start += length;
+      length = 0;
+      group.clear();
+    }
+  }
+
+  void append_runs(std::vector<ZeroRun>& runs, std::size_t parameter) {
+    for (const ZeroRun& run : mine_.runs(parameter)) {
+      if (!runs.empty() && runs.back().rank == run.rank)
+        runs.back().elements += run.elements;
+      else
+        runs.push_back(run);
+    }
+  }
+
+  void reduce_group(ValueId source, std::int64_t start, std::int64_t length,
+                    const std::vector<ZeroRun>& group) {
+    const std::int64_t all = elements(source);
+    const ValueId flat = p_.value(source).shape.rank() == 1 ? source : p_.reshape(source, {all});
+    const ValueId part = p_.narrow(flat, 0, start, length);
+    if (group.size() == 1) {
+      all_reduce(part);
+      return;
+    }
+    const ValueId made = p_.make({length}, c_.precision.compute_dtype, Role::communication, root);
+    emit(OpKind::cat, root, {part}, {made});
+    all_reduce(made);
+    std::int64_t at = 0;
+    for (const ZeroRun& run : group) {
+      if (run.rank == mine_.rank() && !trained(c_)) {
+        const ValueId own = p_.narrow(part, 0, at, run.elements);
+        copy(own, p_.narrow(made, 0, at, run.elements), root);
+      }
+      at += run.elements;
+    }
+    if (trained(c_)) copy(part, made, root);  // any rank runs this program
+  }
+
+  /// Divided by the number of ranks (the trainer's collectives average), and waited for: it is not
+  /// asynchronous where overlap_comm is off.
+  void all_reduce(ValueId v) {
+    if (!trained(c_)) {
+      const ir::OpId id = emit(OpKind::foreach, root, {v}, {});
+      p_.op(id).attributes = ir::Foreach{0, 1, 1, false};
+    }
+    emit(OpKind::all_reduce, root, {v}, {});
+    emit(OpKind::hold, root, {v}, {});
+  }
+
+  /// copy_grads_in_partition: a place for each parameter that reaches into the partition.
+  void keep(const Filled& one) {
+    const auto found =
+        std::find_if(mine_.pieces().begin(), mine_.pieces().end(),
+                     [&](const ZeroPiece& piece) { return piece.parameter == one.parameter; });
+    if (found == mine_.pieces().end() && !trained(c_)) return;
+    const ir::ModulePath module = s_.parameters[one.parameter].module;
+    if (kept_ == no_id) {
+      kept_ = p_.make({mine_.kept_elements()}, c_.precision.compute_dtype, Role::gradient, root);
+      emit(OpKind::empty, root, {}, {kept_});
+    }
+    if (trained(c_)) {  // what of it is this rank's
+      copy(kept_, one.gradient, module, static_cast<std::int32_t>(one.parameter));
+      return;
+    }
+    copy(p_.narrow(kept_, 0, kept_so_far_, elements(one.gradient)), one.gradient, module);
+    kept_so_far_ += elements(one.gradient);
+  }
+
+  /// As much of `kept` as a piece is long: where it stands depends on the order of gradients.
+  ValueId slice(ValueId kept, const ZeroPiece& piece) {
+    return p_.narrow(kept, 0, piece.kept_start, piece.whole);
+  }
+
+  /// step(): the norm of each piece in doubles (get_norm_dtype), then the partition's gradient,
+  /// flattened where it is of several parameters, in fp32.
+  void begin_step() {
+    OptimizerOps ops(s_);
+    if (!trained(c_))
+      for (const ZeroPiece& piece : mine_.pieces()) {
+        // A double for each element: two fp32, as no tensor of a step is in fp64.
+        const ValueId wide = ops.temporary({piece.elements, 2}, DType::f32);
+        ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, {wide});
+        ops.kernel({wide}, {ops.temporary({}, DType::f32)});
+      }
+    ValueId flat = p_.narrow(kept_, 0, 0, mine_.elements());
+    if (mine_.pieces().size() > 1 && !trained(c_)) {
+      const ValueId joined = ops.temporary({mine_.elements()}, c_.precision.compute_dtype);
+      ops.kernel({flat}, {joined});
+      flat = joined;
+    }
+    const ValueId wide =
+        p_.make({mine_.elements()}, DType::f32, Role::temporary, {-1, ir::Module::optimizer});
+    emit(OpKind::cast, {-1, ir::Module::optimizer}, {flat}, {wide});
+    p_.ops.back().phase = ir::Phase::optimizer;
+    ops.hold({kept_});
+    if (c_.optimizer.clip_grad > 0) ops.kernel({wide}, {});  // unscale_and_clip_grads: mul_
+    s_.optimized.front().gradient = wide;
+  }
+
+  ZeroPartition mine_;
+  std::vector<Filled> in_bucket_, waiting_;
+  std::int64_t filled_ = 0, kept_so_far_ = 0;
+  ValueId bucket_ = no_id, kept_ = no_id;
+};
+
+bool applies(const StepConfig& config) { return config.layout.zero() && !config.layout.zero3(); }
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Zero(step, config).rewrite();
+}
+
+/// The updated partition goes to the parameters in their own dtype, and to the other ranks, in
+/// place.
+void gather(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  std::vector<ValueId> in{step.optimized.front().parameter};
+  for (const Parameter& parameter : step.parameters) in.push_back(parameter.value);
+  ir::Program& p = step.program;
+  const std::int32_t group = p.ops.back().group + 1;
+  p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer}, in, {});
+  p.ops.back().group = group;
+}
+
+constexpr Exclusion exclusions_of_zero[] = {
+    {"--no-sync --shard zero1 or zero2",
+     "ZeRO 1 always reduces the last micro-batch alone, ZeRO 2 every one", "leave --no-sync out",
+     [](const model::ModelSpec&, const StepConfig& c) { return c.layout.no_sync && applies(c); },
+     [](const model::ModelSpec&, const StepConfig& c) {
+       return "--no-sync --shard " + shard_option(c);
+     }},
+};
+
+}  // namespace
+
+extern const Pass zero_partition_pass, zero_pass, zero_gather_pass;
+const Pass zero_partition_pass{
+    "zero-partition", Stage::before,  "zero1, zero2: this rank's fp32 partition of all parameters",
+    applies,          make_partition, {},
+    Of::pytorch};
+const Pass zero_pass{"zero",
+                     Stage::micro_batch,
+                     "zero1, zero2: gradients through a bucket into what the partition keeps",
+                     applies,
+                     run,
+                     exclusions_of_zero,
+                     Of::pytorch};
+const Pass zero_gather_pass{
+    "zero-gather", Stage::step, "zero1, zero2: the updated partition back into the parameters",
+    applies,       gather,      {},
+    Of::pytorch};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,355 @@
+// DeepSpeed's ZeRO 3 in a micro-batch, deepspeed/runtime/zero/stage3.py and partition_parameters.py
+// (v0.19.8): what a module needs is gathered before it, with more ahead (zero3_fetches.cpp).
+// Gradients are copied into a bucket, which is joined, reduced and cut when the next one does not
+// fit.
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "ac_advisor/passes/pass.hpp"
+#include "zero3_calls.hpp"
+#include "zero3_fetches.hpp"
+#include "zero3_parts.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using ir::no_id;
+using ir::Op;
+using ir::OpId;
+using ir::OpKind;
+using ir::Phase;
+using ir::Role;
+using ir::ValueId;
+
+constexpr ir::ModulePath sharded{-1, ir::Module::fsdp};
+
+bool applies(const StepConfig& config) { return config.layout.zero3(); }
+
+/// One micro-batch.
+class Zero3 {
+ public:
+  Zero3(StepProgram& step, const StepConfig& config)
+      : s_(step), p_(step.program), c_(config), instance_(step.program.values.size(), no_id) {
+    find_persistent();
+  }
+
+  void rewrite() {
+    first_ = s_.micro_begin.back();
+    const std::vector<Op> old(p_.ops.begin() + first_, p_.ops.end());
+    find_ready();
+    p_.ops.resize(static_cast<std::size_t>(first_));
+    if (first()) emit_persistent();
+    const std::vector<ModuleHook> hooks = module_hooks(old);
+    Zero3Fetches fetches(elements_, s_.zero3.is_persistent, trace_of(hooks));
+    auto hook = hooks.begin();
+    const auto run_hooks = [&](std::size_t until) {
+      for (; hook != hooks.end() && hook->before <= until; ++hook) {
+        const ModuleCall call{hook->module, parameters_of(hook->module)};
+        perform(hook->begins ? fetches.fetch(hook->forward) : fetches.release(call, hook->forward));
+      }
+    };
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      phase_ = old[i].phase == Phase::recompute  ? Phase::recompute
+               : old[i].phase >= Phase::backward ? Phase::backward
+                                                 : Phase::forward;
+      run_hooks(i);
+      push(old[i]);
+      if (i + 1 < old.size() && old[i + 1].group == old[i].group) continue;
+      for (; next < ready_.size() && ready_[next].first <= first_ + static_cast<OpId>(i); ++next)
+        on_gradient(ready_[next].second);
+    }
+    phase_ = Phase::backward;
+    run_hooks(old.size());
+    flush();
+    perform(fetches.end_backward());
+    for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
+  }
+
+ private:
+  [[nodiscard]] bool first() const { return s_.micro_begin.size() == 1; }
+  [[nodiscard]] std::int64_t ranks() const { return c_.layout.world; }
+  [[nodiscard]] std::int64_t bucket_elements() const {
+    return p_.value(s_.zero3.bucket).shape.numel();
+  }
+  [[nodiscard]] std::int64_t numel(std::size_t parameter) const { return elements_[parameter]; }
+  [[nodiscard]] std::int64_t part(std::size_t parameter) const {
+    return zero3_part(numel(parameter), ranks());
+  }
+
+  /// What the last optimizer step has left whole.
+  void find_persistent() {
+    for (const Parameter& parameter : s_.parameters)
+      elements_.push_back(p_.value(parameter.value).shape.numel());
+    std::vector<ValueId>& whole = s_.zero3.persistent;
+    if (first())
+      for (std::size_t i = 0; i < elements_.size(); ++i)
+        whole.push_back(s_.zero3.is_persistent[i] ? make_persistent(p_, s_.parameters[i], ranks())
+                                                  : no_id);
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      instance_[static_cast<std::size_t>(s_.parameters[i].value)] = whole[i];
+  }
+
+  void emit_persistent() {
+    std::vector<ValueId> whole;
+    for (ValueId v : s_.zero3.persistent)
+      if (v != no_id) whole.push_back(v);
+    if (!whole.empty()) emit(OpKind::empty, {}, whole, sharded);
+  }
+
+  /// Parameters by the op that completes their gradient.
+  void find_ready() {
+    for (std::size_t i = 0; i < s_.parameters.size(); ++i) {
+      const ValueId g = s_.parameters[i].gradient;
+      if (g != no_id) ready_.emplace_back(p_.value(p_.root(g)).producer, i);
+    }
+    std::sort(ready_.begin(), ready_.end());
+  }
+
+  [[nodiscard]] std::vector<ModuleCall> trace_of(const std::vector<ModuleHook>& hooks) {
+    for (std::size_t i = 0; i < s_.parameters.size(); ++i)
+      of_module_[key(s_.parameters[i].module)].push_back(i);
+    const ir::ModulePath head{-1, ir::Module::lm_head};
+    if (of_module_.count(key(head)) == 0)  // tied to the embedding
+      of_module_[key(head)] = of_module_[key({-1, ir::Module::embed})];
+    std::vector<ModuleCall> trace;
+    for (const ModuleHook& hook : hooks)
+      if (hook.begins) trace.push_back({hook.module, parameters_of(hook.module)});
+    return trace;
+  }
+  static std::pair<int, int> key(ir::ModulePath module) {
+    return {module.block, static_cast<int>(module.leaf)};
+  }
+  [[nodiscard]] std::vector<std::size_t> parameters_of(ir::ModulePath module) const {
+    const auto found = of_module_.find(key(module));
+    return found == of_module_.end() ? std::vector<std::size_t>{} : found->second;
+  }
+
+  OpId emit(OpKind kind, const std::vector<ValueId>& in, const std::vector<ValueId>& out,
+            ir::ModulePath module) {
+    const OpId id = p_.emit(kind, phase_, module, in, out);
+    p_.op(id).group = next_group_--;
+    return id;
+  }
+
+  void push(const Op& source) {
+    Op op = source;
+    bool any = false;
+    for (ValueId v : p_.inputs(op)) any = any || gathered(v);
+    if (any) {
+      std::vector<ValueId> all(p_.operands.begin() + op.first_operand,
+                               p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
+      for (std::size_t i = 0; i < op.inputs; ++i) all[i] = instance(all[i]);
+      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
+      p_.operands.insert(p_.operands.end(), all.begin(), all.end());
+    }
+    const auto id = static_cast<OpId>(p_.ops.size());
+    moved_.push_back(id);
+    if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];
+    for (ValueId v : p_.outputs(op)) p_.value(v).producer = id;
+    p_.ops.push_back(op);
+  }
+
+  [[nodiscard]] bool gathered(ValueId v) const {
+    const auto i = static_cast<std::size_t>(p_.root(v));
+    return i < instance_.size() && instance_[i] != no_id;
+  }
+  ValueId instance(ValueId v) {
+    const ValueId root = p_.root(v);
+    if (!gathered(root)) return v;
+    const ValueId whole = instance_[static_cast<std::size_t>(root)];
+    if (v == root) return whole;
+    const ir::Value like = p_.value(v);
+    return p_.reshape(whole, like.shape, like.permuted);
+  }
+
+  // --- parameters -------------------------------------------------------------------------------
+
+  void perform(const std::vector<FetchAction>& actions) {
+    for (const FetchAction& action : actions) {
+      switch (action.kind) {
+        case FetchAction::Kind::gather:
+          gather(action);
+          break;
+        case FetchAction::Kind::split:
+          split(action);
+          break;
+        case FetchAction::Kind::drop:
+          emit(OpKind::hold, {buffers_[action.buffer]}, {}, sharded);
+          break;
+        case FetchAction::Kind::free:
+          free(action.parameters.front());
+          break;
+      }
+    }
+  }
+
+  /// all_gather_coalesced: one parameter into what it will be; several, copied together first, into
+  /// a buffer of each rank's parts.
+  void gather(const FetchAction& action) {
+    if (action.parameters.size() == 1) {
+      const std::size_t only = action.parameters.front();
+      const ValueId whole =
+          make_whole(p_, s_.parameters[only], part(only) * ranks(), module_of(only));
+      set_instance(only, whole);
+      emit(OpKind::empty, {}, {whole}, module_of(only));
+      emit(OpKind::all_gather, {whole}, {}, module_of(only));
+      return;
+    }
+    std::int64_t all = 0;
+    std::vector<ValueId> parts;
+    for (std::size_t i : action.parameters) {
+      all += part(i);
+      parts.push_back(s_.parameters[i].stored);
+    }
+    const ir::ModulePath module = module_of(action.parameters.front());
+    const ValueId buffer =
+        p_.make({all * ranks()}, c_.precision.compute_dtype, Role::communication, module);
+    emit(OpKind::cat, parts, {buffer}, module);
+    emit(OpKind::all_gather, {buffer}, {}, module);
+    buffers_[action.buffer] = buffer;
+  }
+
+  /// AllGatherCoalescedHandle.wait: each rank's part of one parameter after the other.
+  void split(const FetchAction& action) {
+    const ValueId buffer = buffers_[action.buffer];
+    std::int64_t start = 0;
+    for (std::size_t i : action.parameters) {
+      const ValueId whole = make_whole(p_, s_.parameters[i], numel(i), module_of(i));
+      const ValueId from = p_.narrow(buffer, 0, start, numel(i));
+      emit(OpKind::all_gather_copy_out, {from}, {whole}, module_of(i));
+      set_instance(i, whole);
+      start += part(i) * ranks();
+    }
+  }
+
+  void free(std::size_t parameter) {
+    const auto i = static_cast<std::size_t>(s_.parameters[parameter].value);
+    emit(OpKind::hold, {std::exchange(instance_[i], no_id)}, {}, module_of(parameter));
+  }
+
+  void set_instance(std::size_t parameter, ValueId whole) {
+    instance_[static_cast<std::size_t>(s_.parameters[parameter].value)] = whole;
+  }
+  [[nodiscard]] ir::ModulePath module_of(std::size_t parameter) const {
+    return {s_.parameters[parameter].module.block, ir::Module::fsdp};
+  }
+
+  // --- gradients --------------------------------------------------------------------------------
+
+  struct Filled {
+    std::size_t parameter = 0;
+    ValueId gradient = no_id;  ///< in the bucket, or its own where it is longer than that
+  };
+
+  /// reduce_independent_p_g_buckets_and_remove_grads
+  void on_gradient(std::size_t parameter) {
+    const ValueId gradient = s_.parameters[parameter].gradient;
+    const std::int64_t size = numel(parameter);
+    if (filled_ + size > bucket_elements()) flush();
+    ValueId place = gradient;
+    if (filled_ + size <= bucket_elements()) {
+      place = p_.narrow(s_.zero3.bucket, 0, filled_, size);
+      copy(place, gradient, s_.parameters[parameter].module);
+    }
+    in_bucket_.push_back({parameter, place});
+    filled_ += size;
+  }
+
+  void copy(ValueId to, ValueId from, ir::ModulePath module) {
+    p_.op(emit(OpKind::bucket_copy, {to, from}, {}, module)).attributes = ir::BucketCopy{-1};
+  }
+
+  /// __reduce_and_partition_ipg_grads: what is joined stands by ranks, each parameter padded to
+  /// equal parts. One alone that they divide is reduced where it is.
+  void flush() {
+    if (in_bucket_.empty()) return;
+    std::sort(in_bucket_.begin(), in_bucket_.end(),
+              [](const Filled& a, const Filled& b) { return a.parameter < b.parameter; });
+    const Filled& front = in_bucket_.front();
+    ValueId joined = front.gradient;
+    if (in_bucket_.size() > 1 || numel(front.parameter) % ranks() != 0) joined = join();
+    const std::int64_t all = p_.value(joined).shape.numel();
+    if (p_.value(joined).shape.rank() != 1) joined = p_.reshape(joined, {all});
+    const ValueId divided = p_.on_storage_of(joined, {all}, p_.value(joined).dtype, true);
+    p_.op(emit(OpKind::mul_scalar, {joined}, {divided}, sharded)).attributes =
+        ir::Number{1.0 / static_cast<double>(ranks())};
+    emit(OpKind::reduce_scatter, {divided}, {}, sharded);
+    std::int64_t start = 0;
+    for (const Filled& one : in_bucket_) {
+      const ValueId own = p_.narrow(divided, 0, start, part(one.parameter));
+      keep(one.parameter, own);
+      start += part(one.parameter);
+    }
+    if (filled_ > bucket_elements()) emit(OpKind::hold, {in_bucket_.front().gradient}, {}, sharded);
+    in_bucket_.clear();
+    filled_ = 0;
+  }
+
+  /// reduce_scatter_coalesced: torch.cat of each rank's part of each parameter, of which a kernel
+  /// takes 128 (aten/src/ATen/native/cuda/Shape.cu).
+  ValueId join() {
+    constexpr std::int64_t pieces_a_kernel = 128;
+    const auto pieces = static_cast<std::int64_t>(in_bucket_.size()) * ranks();
+    const std::int64_t kernels = (pieces + pieces_a_kernel - 1) / pieces_a_kernel;
+    std::int64_t all = 0;
+    for (const Filled& one : in_bucket_) all += part(one.parameter) * ranks();
+    const ValueId joined = p_.make({all}, c_.precision.compute_dtype, Role::communication, sharded);
+    s_.zero3.reduced.push_back(joined);
+    emit(OpKind::empty, {}, {joined}, sharded);
+    const ValueId own = in_bucket_.front().gradient;
+    const bool alone = filled_ > bucket_elements();
+    const ValueId source = alone ? p_.reshape(own, {filled_}) : s_.zero3.bucket;
+    for (std::int64_t k = 0; k < kernels; ++k) {
+      const std::int64_t begin = all * k / kernels, end = all * (k + 1) / kernels,
+                         from = std::min(begin, filled_), to = std::min(end, filled_);
+      copy(p_.narrow(joined, 0, begin, end - begin), p_.narrow(source, 0, from, to - from),
+           sharded);
+    }
+    return joined;
+  }
+
+  /// partition_grads: the first micro-batch's are copied, others are added.
+  void keep(std::size_t parameter, ValueId own) {
+    const ir::Value stored = p_.value(s_.parameters[parameter].stored);
+    const ValueId kept = p_.narrow(s_.zero3.gradients, 0, stored.narrow_start, part(parameter));
+    if (first())
+      copy(kept, own, sharded);
+    else
+      emit(OpKind::accumulate_inplace, {kept, own}, {}, sharded);
+  }
+
+  StepProgram& s_;
+  ir::Program& p_;
+  const StepConfig& c_;
+  OpId first_ = 0;
+  Phase phase_ = Phase::forward;
+  std::int32_t next_group_ = -1'000'000'000;
+  std::vector<OpId> moved_;  ///< where the ops from first_ on stand now
+  std::vector<std::pair<OpId, std::size_t>> ready_;
+  std::vector<std::int64_t> elements_;  ///< by parameter
+  std::vector<ValueId> instance_;       ///< by a parameter's value: where it is whole
+  std::map<std::pair<int, int>, std::vector<std::size_t>> of_module_;
+  std::map<std::int32_t, ValueId> buffers_;
+  std::vector<Filled> in_bucket_;
+  std::int64_t filled_ = 0;
+};
+
+void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  Zero3(step, config).rewrite();
+}
+
+}  // namespace
+
+extern const Pass zero3_pass;
+const Pass zero3_pass{"zero3",
+                      Stage::micro_batch,
+                      "zero3: gathers before use and ahead, gradients through a bucket",
+                      applies,
+                      run,
+                      {},
+                      Of::pytorch};
+
+}  // namespace ac_advisor::passes

@@ -1,0 +1,84 @@
+// The ring of PyTorch's context parallelism (lower_context.cpp, derivatives_context.cpp) against
+// its source, op by op, and what its ranks hold.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "small_model.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+StepConfig ring(const OptionList& options) {
+  StepConfig config = resolve_options(options);
+  config.run.batch = 2;
+  config.run.seq = 64;
+  return config;
+}
+
+std::int64_t count(const passes::StepProgram& step, ir::OpKind kind, ir::Phase phase) {
+  return std::count_if(step.program.ops.begin(), step.program.ops.end(),
+                       [&](const ir::Op& op) { return op.kind == kind && op.phase == phase; });
+}
+
+constexpr std::int64_t layers = 4;
+
+}  // namespace
+
+TEST_CASE("a rank gathers keys and values once, and sends the sums of their gradients each step") {
+  for (const std::int64_t ranks : {2, 4}) {
+    const std::string n = std::to_string(ranks);
+    const StepConfig config = ring({{"--cp", n}, {"--world", n}});
+    const passes::StepProgram step = passes::build_step(small_model(), config);
+    using ir::OpKind;
+    CHECK(count(step, OpKind::cp_all_gather, ir::Phase::forward) == layers);
+    CHECK(count(step, OpKind::cp_all_gather, ir::Phase::backward) == layers);
+    CHECK(count(step, OpKind::sdpa, ir::Phase::forward) == layers * ranks);
+    CHECK(count(step, OpKind::sdpa_backward, ir::Phase::backward) == layers * ranks);
+    CHECK(count(step, OpKind::ring_exchange, ir::Phase::backward) == layers * ranks);
+    const StepConfig passed = ring({{"--cp", n}, {"--world", n}, {"--cp-method", "alltoall"}});
+    const passes::StepProgram other = passes::build_step(small_model(), passed);
+    CHECK(count(other, OpKind::cp_all_gather, ir::Phase::forward) == 0);
+    CHECK(count(other, OpKind::ring_exchange, ir::Phase::forward) == layers * (ranks - 1));
+    CHECK(count(other, OpKind::ring_exchange, ir::Phase::backward) == layers * (2 * ranks - 1));
+  }
+}
+
+TEST_CASE("a selective policy sees a ring as one op: it is kept, and nothing of it runs again") {
+  const OptionList four{{"--cp", "4"}, {"--world", "4"}};
+  const auto recomputed = [&](const char* ac) {
+    OptionList options = four;
+    options.emplace_back("--ac", ac);
+    const passes::StepProgram step = passes::build_step(small_model(), ring(options));
+    return count(step, ir::OpKind::sdpa, ir::Phase::recompute);
+  };
+  CHECK(recomputed("full") == layers * 4);
+  CHECK(recomputed("selective") == 0);
+}
+
+TEST_CASE("no rank of a long sequence holds more than the usual one, of two a hundredth at most") {
+  for (const char* ac : {"none", "full", "selective"})
+    for (const char* method : {"allgather", "alltoall"})
+      for (const std::int64_t ranks : {2, 4, 8}) {
+        const std::string n = std::to_string(ranks);
+        StepConfig config =
+            ring({{"--cp", n}, {"--world", n}, {"--ac", ac}, {"--cp-method", method}});
+        config.run.seq = 16384;
+        const auto peak = [&] {
+          return advise::plan(small_model(), config, false).memory.peak_allocated;
+        };
+        const std::int64_t usual = peak();
+        for (config.layout.cp_rank = 0; config.layout.cp_rank < ranks; ++config.layout.cp_rank) {
+          CAPTURE(config.layout.cp_rank);
+          CAPTURE(ranks);
+          CHECK(peak() <= (ranks > 2 ? usual : usual + usual / 100));
+        }
+      }
+}
+
+}  // namespace ac_advisor::test
