@@ -62,7 +62,7 @@ void check_cp(const StepConfig& c, const Choices& hand) {
   const std::string cp = "--cp " + std::to_string(c.layout.cp);
   check_world(cp, c.layout.cp, hand);
   if (c.layout.replica_ranks() % c.layout.cp != 0)
-    throw UserError(cp + " " + world_text(c) +
+    throw UserError(world_text(c) +
                     ": N times the ranks that share layers and stages must divide the world; give "
                     "a world that is a multiple of " +
                     std::to_string(c.layout.cp * c.layout.tp * c.layout.pp));
