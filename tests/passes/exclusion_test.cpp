@@ -2415,10 +2415,10 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "it compiles blocks"},
-    {"--compile-unit model, embeddings or logits that are scaled",
+    {"--compile-unit model, logits that are capped",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);
-       m.scaled_embedding = true;
+       m.final_softcap = 30.0;
      },
      "--compile-unit model for"},
     {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
@@ -2436,12 +2436,12 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "as TorchTitan compiles it"},
-    {"--compile-unit model, blocks other than Llama's kind",
+    {"--compile-unit model, blocks of kinds that were not compared so",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);
        m.plain_mlp = true;
      },
-     "gated MLP"},
+     "squared ReLU"},
     {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run by "
      "the trainer",
      [](model::ModelSpec& m, StepConfig& c) {

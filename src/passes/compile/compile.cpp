@@ -210,15 +210,17 @@ class BlockCompiler {
 };
 
 /// The whole forward with its loss as one unit: `torch.compile(model)`.
-void compile_model(StepProgram& step, const StepConfig& config, OpId first) {
+void compile_model(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config,
+                   OpId first) {
   ir::Program& p = step.program;
   const auto end = static_cast<OpId>(p.ops.size());
   ValueId labels = no_id;
   for (OpId id = first; id < end; ++id)
     if (p.op(id).kind == OpKind::pad) labels = p.input(p.op(id), 0);
   const ValueId logits = step.outputs.front();
-  compile::JointGraph joint =
-      compile::trace_model(p, first, end, logits, labels, runs_cudnn(config));
+  compile::TraceOptions options = compile::trace_options(spec);
+  options.cudnn = runs_cudnn(config);
+  compile::JointGraph joint = compile::trace_model(p, first, end, logits, labels, options);
   p.ops.resize(static_cast<std::size_t>(first));
   std::vector<ValueId> inputs;
   for (compile::NodeId n : joint.all(ir::Target::placeholder))
@@ -236,7 +238,7 @@ bool applies(const StepConfig& config) { return config.memory.kernels == Kernels
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
   if (config.memory.compile_unit == CompileUnit::model)
-    return compile_model(step, config, step.micro_begin.back());
+    return compile_model(step, spec, config, step.micro_begin.back());
   BlockCompiler(step, spec, config).run(step.micro_begin.back());
 }
 

@@ -13,10 +13,6 @@ bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compile
 
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
-bool scales(const ModelSpec& m) {
-  return m.scaled_embedding || m.embedding_multiplier || m.logits_divisor || m.final_softcap;
-}
-
 /// Experts whose ops the joint graph has not.
 bool experts_not_traced(const model::MoeSpec& moe) {
   return moe.softmax_of_top || moe.sparse_mixer || moe.every_expert || moe.biased ||
@@ -34,6 +30,14 @@ bool not_traced(const ModelSpec& m) {
          m.rotation != model::Rotation::halves || m.attention_sinks || m.kv_sharing ||
          m.position_grids != model::PositionGrids::one || m.tower || m.always_masked ||
          m.residual_inside || m.adds_in_place || m.activation == model::Activation::gelu_recomputed;
+}
+
+/// Blocks whose ops were not compared within a graph of the model.
+bool not_traced_whole(const ModelSpec& m) {
+  return not_traced(m) || m.moe || m.norm == model::Norm::layer || m.side_by_side ||
+         m.interleaved_rotary || m.position_table > 0 || m.input_first ||
+         (m.fused_qkv && m.qkv_layout != model::QkvLayout::sliced) ||
+         (m.plain_mlp && m.activation != model::Activation::relu2);
 }
 
 /// Other blocks than Llama's kind: RMSNorm, separate projections, rotated halves, a gated MLP.
@@ -100,9 +104,9 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--compile-unit model, embeddings or logits that are scaled",
+    {"--compile-unit model, logits that are capped",
      "their ops in a graph of the model were not compared", "use --compile-unit block",
-     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && scales(m); },
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && m.final_softcap; },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
     {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
      "several groups, latent attention, other fused projections, attention sinks, masks of every "
@@ -120,10 +124,13 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";
      }},
-    {"--compile-unit model, blocks other than Llama's kind",
-     "RMSNorm, separate projections, halves rotated together and a gated MLP are planned so far",
+    {"--compile-unit model, blocks of kinds that were not compared so",
+     "of experts, LayerNorms with biases, branches side by side, neighbours rotated together, "
+     "heads "
+     "fused one by one, tables of positions and plain MLPs but squared ReLU's the kernels in a "
+     "graph of the model are not planned yet",
      "use --compile-unit block",
-     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && of_other_kind(m); },
+     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && not_traced_whole(m); },
      [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
     {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run "
      "by "

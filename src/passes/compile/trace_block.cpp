@@ -377,6 +377,7 @@ class Trace {
         return tracer_.embedding(weight, ids);
       }
       case OpKind::div:
+        if (whole_ && in(0).requires_grad) return tracer_.div_number(in(0), number());
         return tracer_.of_positions(Target::div, in(0));
       case OpKind::floor:
         return tracer_.of_positions(Target::floor, in(0));
@@ -435,8 +436,8 @@ JointGraph trace_block(const ir::Program& program, OpId first, OpId end, ValueId
 }
 
 JointGraph trace_model(const ir::Program& program, OpId first, OpId end, ValueId logits,
-                       ValueId labels, bool cudnn) {
-  return Trace(program, first, end, {.cudnn = cudnn}).run_model(logits, labels);
+                       ValueId labels, const TraceOptions& options) {
+  return Trace(program, first, end, options).run_model(logits, labels);
 }
 
 }  // namespace ac_advisor::passes::compile

@@ -29,6 +29,7 @@ struct TraceOptions {
 /// The joint graph of a whole model with its cross-entropy: ops [first, end) up to the `logits`, as
 /// torch.compile(model) traces transformers' forward (5.23). Checkpoints are those of the ops.
 [[nodiscard]] JointGraph trace_model(const ir::Program& program, ir::OpId first, ir::OpId end,
-                                     ir::ValueId logits, ir::ValueId labels, bool cudnn);
+                                     ir::ValueId logits, ir::ValueId labels,
+                                     const TraceOptions& options);
 
 }  // namespace ac_advisor::passes::compile

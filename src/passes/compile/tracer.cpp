@@ -204,6 +204,11 @@ Tensor Tracer::mul_number(Tensor x, double number) {
               [=, this](NodeId g) { give(x, like(Target::mul, {g}, g, number)); });
 }
 
+Tensor Tracer::div_number(Tensor x, double number) {
+  return made(like(Target::div, {x.node}, x.node, number), x.requires_grad,
+              [=, this](NodeId g) { give(x, like(Target::div, {g}, g, number)); });
+}
+
 Tensor Tracer::add(Tensor a, Tensor b) {
   return made(binary(Target::add, a.node, b.node), a.requires_grad || b.requires_grad,
               [=, this](NodeId g) {

@@ -40,6 +40,7 @@ class Tracer {
   Tensor relu(Tensor x);
   Tensor add_number(Tensor x, double number);
   Tensor mul_number(Tensor x, double number);
+  Tensor div_number(Tensor x, double number);
   Tensor add(Tensor a, Tensor b);
   Tensor mul(Tensor a, Tensor b);
   Tensor cat(std::span<const Tensor> parts);
