@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/measured_sweep.hpp"
@@ -18,44 +20,53 @@ std::string rendered(const reports::Document& document, const Arguments& a) {
       document.value);
 }
 
-/// A saved result, a trace, or a folder of traces.
-reports::Document read(const std::string& file) {
+/// What a file holds: a trace or a folder of traces, or the text of a saved result. A file may be a
+/// pipe, which is read once.
+using Content = std::variant<reports::Document, std::string>;
+
+Content read(const std::string& file) {
   std::error_code none;
   if (std::filesystem::is_directory(file, none)) return read_traces({file});
   auto content = trace::read_trace_or_text(file);
   if (const auto* found = std::get_if<trace::TraceFile>(&content))
-    return {file, trace::summary_of(*found)};
+    return reports::Document{file, trace::summary_of(*found)};
+  return std::move(std::get<std::string>(content));
+}
+
+bool is_measured_sweep(const Content& content) {
+  const auto* text = std::get_if<std::string>(&content);
+  return text != nullptr && reports::is_measured_sweep(*text);
+}
+
+reports::Document document_of(Content content, const std::string& file) {
+  if (auto* document = std::get_if<reports::Document>(&content)) return std::move(*document);
   return reports::read_document(std::get<std::string>(content), file);
 }
 
-/// Files of a measured sweep, in parts or whole; none where the first is something else.
-std::vector<reports::Measurements> read_measured(const std::vector<std::string>& files) {
+/// A measured sweep, whole or in parts.
+std::string report_of_sweep(const std::vector<Content>& contents, const Arguments& a) {
   std::vector<reports::Measurements> parts;
-  for (const std::string& file : files) {
-    std::error_code none;
-    if (std::filesystem::is_directory(file, none)) return {};
-    auto content = trace::read_trace_or_text(file);
-    const auto* text = std::get_if<std::string>(&content);
-    if (text == nullptr || !reports::is_measured_sweep(*text)) {
-      if (parts.empty()) return {};
-      throw UserError(file + ": is no part of a measured sweep, as " + files.front() +
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const std::string& file = a.positional[i];
+    if (!is_measured_sweep(contents[i]))
+      throw UserError(file + ": is no part of a measured sweep, as " + a.positional.front() +
                       " is; give one kind of file at a time");
-    }
-    parts.push_back(reports::read_measured_sweep(*text, file));
+    parts.push_back(reports::read_measured_sweep(std::get<std::string>(contents[i]), file));
   }
-  return parts;
+  const reports::Measurements whole = reports::joined(parts);
+  if (a.format == "html") return reports::html({reports::documents_of(whole), {}, {}});
+  return render(whole, a.format, terminal_style(a.output, a.rows));
 }
 
 }  // namespace
 
 std::string run_report(const Arguments& a) {
-  if (const auto parts = read_measured(a.positional); !parts.empty()) {
-    const reports::Measurements whole = reports::joined(parts);
-    if (a.format == "html") return reports::html({reports::documents_of(whole), {}, {}});
-    return render(whole, a.format, terminal_style(a.output, a.rows));
-  }
+  std::vector<Content> contents;
+  for (const std::string& file : a.positional) contents.push_back(read(file));
+  if (is_measured_sweep(contents.front())) return report_of_sweep(contents, a);
   reports::Page page;
-  for (const std::string& file : a.positional) page.documents.push_back(read(file));
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    page.documents.push_back(document_of(std::move(contents[i]), a.positional[i]));
   if (a.format == "html") return reports::html(page);
   if (page.documents.size() == 1) return rendered(page.documents.front(), a);
   if (a.format != "md" && a.format != "table")

@@ -197,6 +197,9 @@ TEST_CASE("report renders what every command has saved") {
   CHECK(run("report " + profile + " --format csv").text ==
         run("plan tiny-llama --batch 2 --format csv").text);
   CHECK(run("report " + profile + " " + explained + " --output " + page).code == 0);
+  CHECK(run("plan tiny-llama --batch 2 --format json | " + std::string(ac_advisor::test::program) +
+            " report /dev/stdin --format csv")
+            .text == run("report " + profile + " --format csv").text);  // a pipe is read once
   CHECK(std::filesystem::file_size(page) > 10'000);
   CHECK(contains(run("report " + profile + " " + sweep + " --format md").text, "## "));
   CHECK(run("report " + profile + " " + sweep + " --format csv 2>/dev/null").code == 2);

@@ -6,6 +6,7 @@
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/map_inputs.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -188,14 +189,7 @@ class Checkpointer {
 
   /// Operands made in the region become their recomputed twins.
   void substitute(Op& op) {
-    bool any = false;
-    for (ValueId v : p_.inputs(op)) any = any || mapped(v) != v;
-    if (!any) return;
-    const std::vector<ValueId> in(p_.inputs(op).begin(), p_.inputs(op).end());
-    const std::vector<ValueId> out(p_.outputs(op).begin(), p_.outputs(op).end());
-    op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-    for (ValueId v : in) p_.operands.push_back(mapped(v));
-    p_.operands.insert(p_.operands.end(), out.begin(), out.end());
+    map_inputs(p_, op, [&](ValueId v) { return mapped(v); });
   }
 
   [[nodiscard]] ir::StorageId storage_of(ir::StorageId s) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/map_inputs.hpp"
 #include "zero3_calls.hpp"
 #include "zero3_fetches.hpp"
 #include "zero3_parts.hpp"
@@ -136,15 +137,7 @@ class Zero3 {
 
   void push(const Op& source) {
     Op op = source;
-    bool any = false;
-    for (ValueId v : p_.inputs(op)) any = any || gathered(v);
-    if (any) {
-      std::vector<ValueId> all(p_.operands.begin() + op.first_operand,
-                               p_.operands.begin() + op.first_operand + op.inputs + op.outputs);
-      for (std::size_t i = 0; i < op.inputs; ++i) all[i] = instance(all[i]);
-      op.first_operand = static_cast<std::int32_t>(p_.operands.size());
-      p_.operands.insert(p_.operands.end(), all.begin(), all.end());
-    }
+    map_inputs(p_, op, [&](ValueId v) { return instance(v); });
     const auto id = static_cast<OpId>(p_.ops.size());
     moved_.push_back(id);
     if (op.forward >= first_) op.forward = moved_[static_cast<std::size_t>(op.forward - first_)];
