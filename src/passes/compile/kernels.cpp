@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "fusion.hpp"
 #include "layouts.hpp"
 #include "memory_order.hpp"
+#include "product_copies.hpp"
 #include "realized.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -64,12 +66,12 @@ struct Kernel {
 class Writer {
  public:
   Writer(const JointGraph& graph, std::span<const NodeId> given, const std::vector<bool>& donated,
-         std::span<const NodeId> results, Runner runner)
+         std::span<const NodeId> results, Runner runner, Realized realized,
+         std::vector<bool> swapped)
       : g_(graph),
-        m_(graph, given, results),
+        m_(std::move(realized)),
         runner_(runner),
-        swapped_(runner == Runner::trainer ? swapped_as_traced(graph)
-                                           : swapped_in_memory(graph, m_)),
+        swapped_(std::move(swapped)),
         given_(graph.nodes.size(), -1),
         kernel_of_(graph.nodes.size(), -1),
         reads_of_(graph.nodes.size()),
@@ -646,7 +648,20 @@ class Writer {
 ir::CompiledGraph write_kernels(const JointGraph& graph, std::span<const NodeId> given,
                                 const std::vector<bool>& donated, std::span<const NodeId> results,
                                 Runner runner) {
-  return Writer(graph, given, donated, results, runner).run();
+  const auto written = [&](const JointGraph& of, std::span<const NodeId> from,
+                           std::span<const NodeId> to, Realized realized,
+                           std::vector<bool> swapped) {
+    return Writer(of, from, donated, to, runner, std::move(realized), std::move(swapped)).run();
+  };
+  Realized realized(graph, given, results);
+  if (runner == Runner::trainer)
+    return written(graph, given, results, std::move(realized), swapped_as_traced(graph));
+  std::vector<bool> swapped = swapped_in_memory(graph, realized);
+  const auto with = with_copies_for_products(graph, given, results, realized, swapped);
+  if (!with) return written(graph, given, results, std::move(realized), std::move(swapped));
+  Realized again(with->graph, with->given, with->results);
+  swapped = swapped_in_memory(with->graph, again);
+  return written(with->graph, with->given, with->results, std::move(again), std::move(swapped));
 }
 
 }  // namespace ac_advisor::passes::compile

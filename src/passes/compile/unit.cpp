@@ -4,9 +4,8 @@
 #include <set>
 
 #include "kernels.hpp"
-#include "layouts.hpp"
+#include "own_graph.hpp"
 #include "partition.hpp"
-#include "realized.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -47,71 +46,6 @@ void add_within_products(JointGraph& graph) {
 bool recomputes_attention(const JointGraph& joint) {
   return std::any_of(joint.nodes.begin(), joint.nodes.end(),
                      [](const Node& node) { return node.recomputed && is_attention(node.target); });
-}
-
-/// A graph of its own: what it is given, then its nodes. Of a backward they are in the order of
-/// reordering_to_mimic_autograd_engine (partitioners.py): what was a part of the forward comes
-/// right before the first node that needs it.
-struct OwnGraph {
-  JointGraph graph;
-  std::vector<NodeId> given, results;
-};
-
-NodeId append(JointGraph& graph, Node node) {
-  const NodeId n = graph.size();
-  node.users.clear();
-  for (NodeId in : node.inputs) {
-    auto& users = graph.node(in).users;
-    if (std::find(users.begin(), users.end(), n) == users.end()) users.push_back(n);
-  }
-  graph.nodes.push_back(std::move(node));
-  return n;
-}
-
-/// A product reads rows of all heads. What lies heads first is copied for it
-/// (torch/_inductor/ir.py, v2.11: realize_input, which then makes no ReinterpretView), once for all
-/// that read it so.
-OwnGraph with_copies_for_products(OwnGraph own) {
-  const JointGraph& old = own.graph;
-  const Realized realized(old, own.given, own.results);
-  const std::vector<bool> swapped = swapped_in_memory(old, realized);
-  std::vector<bool> copied(old.nodes.size(), false);
-  const auto is_product = [](const Node& node) {
-    return node.target == Target::mm || node.target == Target::addmm;
-  };
-  bool any = false;
-  for (const Node& node : old.nodes) {
-    if (!is_product(node)) continue;
-    for (NodeId n : node.inputs)
-      for (; !realized.is_given(n) && realized.is_view(n); n = old.node(n).inputs[0]) {
-        const Node& view = old.node(n);
-        const NodeId in = view.target == Target::view ? view.inputs[0] : n;
-        if (in == n || view.shape.rank() == 4 || old.node(in).shape.rank() != 4) continue;
-        copied[static_cast<std::size_t>(n)] = swapped[static_cast<std::size_t>(in)];
-        any = any || swapped[static_cast<std::size_t>(in)];
-      }
-  }
-  if (!any) return own;
-  OwnGraph with;
-  std::vector<NodeId> moved, copies(old.nodes.size(), -1);
-  for (NodeId n = 0; n < old.size(); ++n) {
-    Node node = old.node(n);
-    const bool product = is_product(node) || row(node.target).view;
-    for (NodeId& in : node.inputs) {
-      const NodeId copy = product ? copies[static_cast<std::size_t>(in)] : -1;
-      in = copy >= 0 ? copy : moved[static_cast<std::size_t>(in)];
-    }
-    moved.push_back(append(with.graph, std::move(node)));
-    if (!copied[static_cast<std::size_t>(n)]) continue;
-    Node copy = old.node(n);
-    copy.target = Target::clone;
-    copy.inputs = {moved.back()};
-    copies[static_cast<std::size_t>(n)] = append(with.graph, std::move(copy));
-  }
-  for (NodeId n : own.given) with.given.push_back(moved[static_cast<std::size_t>(n)]);
-  for (NodeId n : own.results)
-    with.results.push_back(n < 0 ? n : moved[static_cast<std::size_t>(n)]);
-  return with;
 }
 
 class OwnOrder {
@@ -301,11 +235,8 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner)
 
   std::vector<NodeId> returned = joint.forward_outputs;
   returned.insert(returned.end(), saved.begin(), saved.end());
-  const auto laid_out = [&](OwnGraph own) {
-    return runner == Runner::trainer ? own : with_copies_for_products(std::move(own));
-  };
   Unit unit;
-  const OwnGraph first = laid_out(OwnOrder(joint, inputs).run(returned, 0));
+  const OwnGraph first = OwnOrder(joint, inputs).run(returned, 0);
   unit.forward = write_kernels(first.graph, first.given, std::vector<bool>(inputs.size(), false),
                                first.results, runner);
 
@@ -325,7 +256,7 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner)
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));
   std::vector<Node> no_loss;  // gradients of outputs that reached none
   for (std::size_t i = tangents.size(); i-- > 1;) no_loss.push_back(joint.node(tangents[i]));
-  const OwnGraph own = laid_out(backward_graph(std::move(joint), given));
+  const OwnGraph own = backward_graph(std::move(joint), given);
   unit.backward = write_kernels(own.graph, own.given, donated, own.results, runner);
   for (const Node& tangent : no_loss) {
     make_zeros(unit.backward, tangent);
