@@ -98,7 +98,7 @@ class Ddp final : public GradientHooks {
   }
 
   void begin_backward() override {
-    if (micro_batch() == 0) make_buckets(s_, c_, in_order_of_gradients());
+    if (micro_batch() == 0) make_buckets(s_, c_, ready_);
     waiting_.assign(p_.values.size(), 0);
     for (const OptimizedTensor& t : s_.optimized) ++waiting_[bucket_of(t)];
   }

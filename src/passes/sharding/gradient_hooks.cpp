@@ -37,7 +37,7 @@ std::vector<std::pair<OpId, std::size_t>> GradientHooks::in_order_of_gradients()
 void GradientHooks::rewrite() {
   const OpId first = s_.micro_begin.back();
   const std::vector<ir::Op> old(p_.ops.begin() + first, p_.ops.end());
-  const std::vector<std::pair<OpId, std::size_t>> ready = in_order_of_gradients();
+  ready_ = in_order_of_gradients();
   p_.ops.resize(static_cast<std::size_t>(first));
   begin_forward();
   std::size_t next = 0;
@@ -56,8 +56,8 @@ void GradientHooks::rewrite() {
     if (op.forward >= first) op.forward = moved[static_cast<std::size_t>(op.forward - first)];
     const bool group_ends = i + 1 == old.size() || old[i + 1].group != old[i].group;
     if (!group_ends) continue;
-    for (; next < ready.size() && ready[next].first <= first + static_cast<OpId>(i); ++next)
-      on_gradient(ready[next].second, s_.parameters[ready[next].second].gradient);
+    for (; next < ready_.size() && ready_[next].first <= first + static_cast<OpId>(i); ++next)
+      on_gradient(ready_[next].second, s_.parameters[ready_[next].second].gradient);
   }
   end_backward();
   if (keeps_gradients()) return;

@@ -27,14 +27,17 @@ class GradientHooks {
   [[nodiscard]] virtual bool keeps_gradients() const { return false; }
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::vector<ir::ValueId> in,
                 std::vector<ir::ValueId> out);
-  /// Parameters by the op that completes their gradient.
-  [[nodiscard]] std::vector<std::pair<ir::OpId, std::size_t>> in_order_of_gradients() const;
   [[nodiscard]] std::size_t micro_batch() const { return s_.micro_begin.size() - 1; }
 
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
   std::int32_t next_group_ = -1'000'000'000;
+  /// Parameters by the op that completes their gradient, as ops stood before they were walked.
+  std::vector<std::pair<ir::OpId, std::size_t>> ready_;
+
+ private:
+  [[nodiscard]] std::vector<std::pair<ir::OpId, std::size_t>> in_order_of_gradients() const;
 };
 
 }  // namespace ac_advisor::passes
