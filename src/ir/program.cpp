@@ -64,7 +64,6 @@ std::vector<ValueId> Program::values_of(const CompiledGraph& graph, std::vector<
                                         std::span<const std::int32_t> numbers) {
   std::vector<ValueId> list;
   for (const std::int32_t n : numbers) {
-    if (n < 0) continue;  // no tensor of this graph
     ValueId& v = known[static_cast<std::size_t>(n)];
     if (v == no_id && n >= graph.given) {
       const CompiledGraph::Made& made = graph.made[static_cast<std::size_t>(n - graph.given)];

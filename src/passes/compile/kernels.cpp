@@ -263,23 +263,21 @@ class Writer {
     reorder();
   }
 
-  /// The buffer that a realized or given node is: index_put's is the one that it writes into.
-  [[nodiscard]] NodeId own_buffer(NodeId n) const {
-    return !is_given(n) && adds_into(node(n).target) ? buffer(node(n).inputs[0]) : n;
-  }
+  /// Whether a node writes into a buffer that is there: under a name of its own, which takes no
+  /// memory and orders those that read it after it (memory.py: mutation_real_name).
+  [[nodiscard]] bool mutates(NodeId n) const { return !is_given(n) && adds_into(node(n).target); }
 
   void reorder() {
     std::vector<std::int32_t> numbers(g_.nodes.size(), -1);
     std::vector<BufferMemory> buffers;
     const auto number_of = [&](NodeId n) {
-      n = own_buffer(n);
       std::int32_t& number = numbers[static_cast<std::size_t>(n)];
       if (number < 0) {
         number = static_cast<std::int32_t>(buffers.size());
         const Target t = node(n).target;
         const bool given = is_given(n) && t != Target::placeholder && t != Target::tangent;
         const bool lasts = is_given(n) && !given;
-        buffers.push_back({lasts ? 0 : node(n).bytes(), given, is_result(n)});
+        buffers.push_back({lasts || mutates(n) ? 0 : node(n).bytes(), given, is_result(n)});
       }
       return number;
     };
@@ -287,9 +285,11 @@ class Writer {
     for (std::int32_t k : order_) {
       const Kernel& kernel = kernels_[static_cast<std::size_t>(k)];
       LaunchMemory launch;
-      for (NodeId n : kernel.reads) launch.reads.push_back(number_of(n));
+      for (NodeId n : kernel.reads) {
+        launch.reads.push_back(number_of(n));
+        if (mutates(n)) launch.reads.push_back(number_of(buffer(node(n).inputs[0])));
+      }
       for (NodeId n : kernel.writes) {
-        if (adds_into(node(n).target)) continue;
         if (!node(n).has_tensor)
           for (NodeId user : node(n).users) launch.makes.push_back(number_of(user));
         else
@@ -355,7 +355,10 @@ class Writer {
 
   [[nodiscard]] std::vector<std::int32_t> numbers(const NodeSet& nodes) const {
     std::vector<std::int32_t> all;
-    for (NodeId n : nodes) all.push_back(number_[static_cast<std::size_t>(n)]);
+    for (NodeId n : nodes) {
+      all.push_back(number_[static_cast<std::size_t>(n)]);
+      if (all.back() < 0) throw std::logic_error("a kernel reads what no kernel before it makes");
+    }
     return all;
   }
 
