@@ -16,8 +16,9 @@ extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentia
     recompute_pass, offload_pass;
 extern const Pass fsdp1_pass, fsdp2_pass, ddp_pass, zero_pass, zero3_pass;
 extern const Pass optimizer_in_backward_pass, gradients_to_host_pass;
-extern const Pass residents_pass, tensor_parallel_pass, clip_grad_pass, fsdp1_clip_pass,
-    optimizer_pass, ema_pass, zero_gather_pass, zero3_step_pass, float8_scales_pass, survivors_pass;
+extern const Pass residents_pass, tp_clip_pass, tensor_parallel_pass, clip_grad_pass,
+    fsdp1_clip_pass, optimizer_pass, ema_pass, zero_gather_pass, zero3_step_pass,
+    float8_scales_pass, survivors_pass;
 extern const Pass master_weights_pass, optimizer_offload_pass;
 extern const Pass grad_scaler_pass, unscale_pass, update_scale_pass;
 
@@ -59,6 +60,7 @@ constexpr std::array table{
     // the step
     &pipeline_pass,
     &residents_pass,
+    &tp_clip_pass,
     &tensor_parallel_pass,
     &unscale_pass,
     &clip_grad_pass,

@@ -35,11 +35,11 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   if (op.kind == OpKind::cp_all_gather)
     return {run.cp, std::clamp<std::int64_t>(node / run.tp, 1, run.cp)};
   if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};
-  if (run.tp > 1) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
-  if (op.kind != OpKind::all_reduce || shards == run.world) return {shards, std::min(shards, node)};
-  // Replicas of a shard are `shards` ranks apart.
-  const std::int64_t replicas = run.world / shards;
-  return {replicas, std::clamp<std::int64_t>(node / shards, 1, replicas)};
+  const bool replicated = op.kind == OpKind::all_reduce && shards * run.tp != run.world;
+  if (!replicated) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
+  // Replicas of a shard are `shards` ranks of a layer apart.
+  const std::int64_t apart = shards * run.tp, replicas = run.world / apart;
+  return {replicas, std::clamp<std::int64_t>(node / apart, 1, replicas)};
 }
 
 }  // namespace

@@ -80,9 +80,59 @@ def whole_models():
         yield case("llama8b", 1, 8192, ac, **sharded(64, 8), **MIXED, fsdp_unit="torchtitan")
 
 
+def clipped():
+    """torch.nn.utils.clip_grad_norm_, whose norms are of sums to be, whole gradients, shards and replicas."""
+    clip = {"clip_grad": 1.0}
+    for model in FAMILIES + ("llama1b_4layers",):
+        yield case(model, 2, 2048, "full", **alone(2), **clip)
+        yield case(model, 2, 2048, "none", **sharded(8, 2), **clip)
+    for ac in ("none", "full"):
+        yield case("llama1b_4layers", 2, 2048, ac, **alone(8), **clip)
+        yield case("smollm17b_untied_4layers", 2, 2048, ac, **sharded(8, 4), **clip, **MIXED)
+    for model in ("smollm17b_untied_4layers", "mistral7b_4layers"):
+        yield case(model, 2, 2048, "selective", **sharded(16, 8), **clip, **MIXED, fsdp_unit="torchtitan")
+        yield case(model, 1, 1024, "full", **alone(4), **clip, param_dtype="fp32", compute_dtype="fp32",
+                   reduce_dtype="fp32")
+        yield case(model, 1, 1024, "full", **alone(2), **clip, grad_accum=2)
+    yield case("llama8b", 1, 8192, "selective", **sharded(64, 8), **MIXED, **clip, fsdp_unit="torchtitan")
+
+
+def replicas():
+    """HSDP: groups of shards beside replicas."""
+    for model in ("llama1b_4layers", "smollm17b_untied_4layers", "qwen3_06b_4layers"):
+        for ac in ("none", "full", "selective"):
+            yield case(model, 2, 2048, ac, world=8, tp=2, shard="hsdp:2")
+        yield case(model, 2, 2048, "full", world=16, tp=2, shard="hsdp:4", **MIXED)
+        yield case(model, 2, 2048, "full", world=16, tp=4, shard="hsdp:2", **MIXED, clip_grad=1.0, grad_accum=2)
+    yield case("smollm17b_untied_4layers", 2, 2048, "selective", world=16, tp=4, shard="hsdp:2", **MIXED,
+               fsdp_unit="torchtitan", clip_grad=1.0)
+
+
+def optimizers():
+    for optimizer in ("adamw-foreach", "sgd"):
+        for model in ("llama1b_4layers", "smollm17b_untied_4layers", "qwen3_06b_4layers"):
+            for layout in (alone(2), alone(4), sharded(8, 2)):
+                yield case(model, 1, 1024, "full", **layout, optimizer=optimizer)
+        yield case("mistral7b_4layers", 2, 1024, "none", **sharded(8, 4), **MIXED, optimizer=optimizer, clip_grad=1.0)
+        yield case("qwen2_05b_4layers", 1, 1024, "full", **alone(2), optimizer=optimizer, clip_grad=1.0)
+        yield case("smollm17b_untied_4layers", 1, 1024, "full", world=8, tp=2, shard="hsdp:2", optimizer=optimizer)
+
+
+def without_synchronisation():
+    """Micro-batches before the last reduce nothing over the ranks that see different data."""
+    for model in ("llama1b_4layers", "smollm17b_untied_4layers", "qwen3_06b_4layers"):
+        for ac in ("none", "full"):
+            yield case(model, 2, 1024, ac, **sharded(8, 2), grad_accum=2, no_sync=True)
+        yield case(model, 2, 1024, "full", **sharded(8, 4), **MIXED, grad_accum=3, no_sync=True)
+        yield case(model, 2, 1024, "full", world=8, tp=2, shard="hsdp:2", **MIXED, grad_accum=3, no_sync=True)
+    yield case("smollm17b_untied_4layers", 2, 1024, "selective", **sharded(8, 2), **MIXED, grad_accum=2, no_sync=True,
+               fsdp_unit="torchtitan", clip_grad=1.0)
+
+
 def all_cases():
     seen = set()
-    for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart(), single_precision()):
+    for cases in (every_mode("llama1b_4layers"), families(), whole_models(), ends_apart(), single_precision(),
+                  clipped(), replicas(), optimizers(), without_synchronisation()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

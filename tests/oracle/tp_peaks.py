@@ -2,12 +2,14 @@
 
     ac-advisor dryrun --world N --output /dev/null -- python tp_peaks.py OUTPUT.json [--only LABEL] [--again]
 
-Runs the cases of tp_cases.py that have this world.
+Runs the cases of tp_cases.py that have this world; those with replicas in a process of their own, by --only hsdp, as
+DTensor remembers groups by their names, and a mesh of three dimensions has other ones.
 """
 
 import sys
 
 import emulated_peaks
+import optimizer_peaks  # noqa: F401: its optimizers clip
 import tp_step
 import training_step
 from tp_cases import all_cases
@@ -20,7 +22,7 @@ def build(entry, on_loss):
     blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     step = training_step.Step(model, entry["loss"].replace("ce", "hf"), on_loss)
-    if entry["shard"] == "fsdp2":
+    if entry["shard"] != "none":
         emulated_peaks.shard_over(mesh["dp"], step, blocks, entry)
     emulated_peaks.on_device(step)
     return step, step
@@ -32,5 +34,9 @@ def measure(entry):
         return emulated_peaks.measure(entry, build)
 
 
+def mine(entry):
+    return entry.get("shard", "none").startswith("hsdp") == ("hsdp" in sys.argv)
+
+
 if __name__ == "__main__":
-    sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__))
+    sys.exit(emulated_peaks.main(list(all_cases()), measure, __doc__, mine))

@@ -73,5 +73,11 @@ def losses(entry):
 
 
 def meshes(entry):
+    """"dp": the ranks with data of their own, of hsdp:N replicas of N shards (torchtitan v0.2.2, parallel_dims.py)."""
     dp, tp = entry["world"] // entry["tp"], entry["tp"]
-    return dist.init_device_mesh("cuda", (dp, tp), mesh_dim_names=("dp", "tp"))
+    if not entry["shard"].startswith("hsdp:"):
+        mesh = dist.init_device_mesh("cuda", (dp, tp), mesh_dim_names=("dp", "tp"))
+        return {"dp": mesh["dp"], "tp": mesh["tp"]}
+    shards = int(entry["shard"].removeprefix("hsdp:"))
+    mesh = dist.init_device_mesh("cuda", (dp // shards, shards, tp), mesh_dim_names=("replicate", "shard", "tp"))
+    return {"dp": mesh["replicate", "shard"], "tp": mesh["tp"]}

@@ -51,6 +51,14 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.layout.tp > 1 && !c.layout.loss_parallel;
      }},
+    {"--tp --clip-grad, --no-sync, --shard hsdp:N or an optimizer other than adamw",
+     "planned for PyTorch, not run by the trainer",
+     "use --clip-grad 0, --shard none or fsdp2 and --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && c.layout.tp > 1 &&
+              (c.optimizer.clip_grad > 0 || c.layout.no_sync || c.layout.shard == Sharding::hsdp ||
+               c.optimizer.kind != Optimizer::adamw);
+     }},
     {"--tp or --pp, dropout", "ranks that share a layer would have to drop the same elements",
      "leave dropout out",
      [](const ModelSpec& m, const StepConfig& c) {

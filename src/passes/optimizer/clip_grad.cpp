@@ -55,9 +55,10 @@ namespace {
 using model::ModelSpec;
 
 /// DeepSpeed clips its partition's gradient inside its own step: sharding/zero.cpp. What is on the
-/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp.
+/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp; of
+/// split layers: sharding/tensor_parallel_clip.cpp.
 bool applies(const StepConfig& config) {
-  return config.optimizer.clip_grad > 0 && !config.layout.zero() &&
+  return config.optimizer.clip_grad > 0 && !config.layout.zero() && config.layout.tp == 1 &&
          config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters;
 }
 

@@ -42,6 +42,9 @@ class OptimizerOps {
     return p_.storage(p_.storage_of(parameter)).module;
   }
 
+  /// The gradients of these as an op is handed them: DTensors of another layout than their
+  /// parameters' are redistributed for each.
+  Values gradients(const std::vector<OptimizedTensor>& tensors);
   /// Exists from the first step's end on; counted with `parameter`'s module.
   V state(const ir::Shape& shape, DType dtype, V parameter);
   V temporary(const ir::Shape& shape, DType dtype);

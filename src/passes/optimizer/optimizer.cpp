@@ -1,11 +1,13 @@
 // The optimizers by name, and the pass that appends the one that is asked for.
 #include "optimizer.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ops.hpp"
+#include "passes/sharding/tensor_parallel.hpp"
 
 namespace ac_advisor::passes {
 
@@ -18,6 +20,21 @@ OptimizerOps::OptimizerOps(StepProgram& step, bool counters_on_host)
       p_(step.program),
       counters_on_host_(counters_on_host),
       group_(step.program.ops.empty() ? 0 : step.program.ops.back().group) {}
+
+OptimizerOps::Values OptimizerOps::gradients(const std::vector<OptimizedTensor>& tensors) {
+  Values given;
+  const auto like_parameter = [&](const OptimizedTensor& t) {
+    const auto of = std::find_if(s_.parameters.begin(), s_.parameters.end(),
+                                 [&](const Parameter& p) { return p.value == t.parameter; });
+    return redistributed(s_, *of, t.gradient, s_.redistributes_for, ir::Phase::optimizer,
+                         Role::gradient);
+  };
+  for (const OptimizedTensor& t : tensors)
+    if (t.gradient != ir::no_id)
+      given.push_back(s_.redistributes_for < 0 ? t.gradient : like_parameter(t));
+  if (s_.redistributes_for >= 0 && !p_.ops.empty()) group_ = p_.ops.back().group;
+  return given;
+}
 
 ValueId OptimizerOps::state(const ir::Shape& shape, DType dtype, V parameter) {
   const V v = p_.make(shape, dtype, Role::optimizer_state, module_of(parameter));

@@ -61,15 +61,9 @@ using model::ModelSpec;
 bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
-/// The optimizer's step needs its gradients like its parameters, for its length.
+/// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  std::size_t i = 0;
-  for (const Parameter& parameter : step.parameters) {
-    if (!parameter.trained) continue;
-    ValueId& gradient = step.optimized[i++].gradient;
-    gradient = redistributed(step, parameter, gradient, config.layout.tp_rank, ir::Phase::optimizer,
-                             ir::Role::temporary);
-  }
+  step.redistributes_for = config.layout.tp_rank;
 }
 
 std::string tp_option(const StepConfig& c) { return "--tp " + std::to_string(c.layout.tp); }
@@ -139,11 +133,11 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && !c.layout.sequence_parallel;
      }},
-    {"--tp, --shard other than none or fsdp2",
+    {"--tp, --shard other than none, fsdp2 or hsdp:N",
      "PyTorch composes DTensor's tensor parallelism with fully_shard; others are not planned",
-     "use --shard fsdp2, or --shard none with a world of T",
+     "use --shard fsdp2 or hsdp:N, or --shard none with a world of T",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::fsdp2;
+       return parallel(c) && c.layout.shard != Sharding::none && !c.layout.gathers();
      },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --shard " + shard_option(c);
@@ -154,9 +148,6 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return parallel(c) && c.run.attention == Attention::eager;
      }},
-    {"--tp --no-sync", "gradients that wait in DTensor's own layout are not planned yet",
-     "leave --no-sync out",
-     [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.layout.no_sync; }},
     {"--tp, a loss other than ce", "only cross-entropy of whole logits knows of a split vocabulary",
      "use --loss ce",
      [](const ModelSpec&, const StepConfig& c) {
@@ -177,19 +168,19 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.memory.wide_output; }},
     {"--tp --lora", "adapters of split layers are not planned yet", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return parallel(c) && c.adapters.used(); }},
-    {"--tp, an optimizer other than adamw", "its temporaries of DTensors are not planned yet",
-     "use --optimizer adamw",
+    {"--tp, an optimizer other than adamw, adamw-foreach or sgd",
+     "its temporaries of DTensors are not planned yet", "use --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.optimizer.kind != Optimizer::adamw;
+       return parallel(c) && c.optimizer.kind != Optimizer::adamw &&
+              c.optimizer.kind != Optimizer::adamw_foreach && c.optimizer.kind != Optimizer::sgd;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --optimizer " + to_option(c.optimizer.kind);
      }},
-    {"--tp --clip-grad, --ema or --optimizer-in-backward",
-     "what they make of DTensors is not planned yet", "leave them out",
+    {"--tp --ema or --optimizer-in-backward", "what they make of DTensors is not planned yet",
+     "leave them out",
      [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) &&
-              (c.optimizer.clip_grad > 0 || c.optimizer.ema || c.optimizer.in_backward);
+       return parallel(c) && (c.optimizer.ema || c.optimizer.in_backward);
      }},
 };
 
@@ -199,7 +190,7 @@ extern const Pass tensor_parallel_pass;
 const Pass tensor_parallel_pass{
     "tp-gradients",
     Stage::step,
-    "tp: gradients as their parameters are split, for the optimizer's step",
+    "tp: the optimizer's ops get gradients as their parameters are split",
     applies,
     run,
     exclusions_of_tp,
