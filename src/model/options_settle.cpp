@@ -20,14 +20,15 @@ std::string world_text(const StepConfig& c) {
 std::string shard_text(const StepConfig& c) { return "--shard " + shard_option(c); }
 
 void check_hsdp(const StepConfig& c) {
-  const std::int64_t shards = c.layout.hsdp_shards, ranks = c.layout.data_ranks();
+  const std::int64_t shards = c.layout.hsdp_shards, ranks = c.layout.replica_ranks();
   if (ranks % shards == 0 && ranks / shards >= 2) return;
   std::int64_t best = 0;
   for (std::int64_t n = 2; n <= ranks / 2; ++n)
     if (ranks % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards))) best = n;
   const std::string divided =
       ranks == c.layout.world ? "the world"
-                              : "the " + std::to_string(ranks) + " ranks that see different data";
+                              : "the " + std::to_string(ranks) + " ranks that " +
+                                    (c.layout.cp > 1 ? "have the same parameters" : "see different data");
   throw UserError(shard_text(c) + " " + world_text(c) + ": N must divide " + divided +
                   " and leave two replicas or more; " +
                   (best == 0 ? std::string("no N does, so use --shard fsdp2")

@@ -1,5 +1,7 @@
 """The cases of cp_peaks.json: models of emulated_cases.py, and the planner's options; a case is one rank's step."""
 
+import sys
+
 from emulated_cases import EXPANDABLE, case, label
 
 MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "fp32"}
@@ -55,11 +57,36 @@ def whole_models():
         yield make("llama8b", 8, 6, ac, 1, 65536, world=64, **MIXED, **UNITS)
 
 
+def split_layers():
+    """--tp beside it: heads are split, too."""
+    for model in ("smollm17b_untied_4layers", "llama1b_4layers", "qwen3_06b_4layers", "mistral7b_4layers"):
+        for ac in ("none", "full", "selective"):
+            yield make(model, 2, 1, ac, world=4, tp=2)
+        yield make(model, 4, 2, "none", 1, 32768, world=8, tp=2)
+    for ac in ("none", "full", "selective"):
+        yield make("smollm17b_untied_4layers", 2, 0, ac, world=8, tp=4, attn="flash")
+        yield make("smollm17b_untied_4layers", 2, 0, ac, world=8, tp=2, **MIXED, **UNITS, clip_grad=1.0)
+        yield make("mistral7b_4layers", 4, 2, ac, 1, world=8, tp=2, **MIXED, **UNITS, clip_grad=1.0)
+    for ac in ("none", "full"):
+        yield make("smollm17b_untied_4layers", 2, 1, ac, world=4, tp=2, loss_parallel=False)
+        yield make("smollm17b_untied_4layers", 4, 2, ac, world=8, tp=2, cp_method="alltoall", hold_output=False)
+        yield make("llama1b_4layers", 2, 0, ac, world=8, tp=2, grad_accum=2)
+        yield make("llama1b_4layers", 2, 0, ac, world=16, tp=2, shard="hsdp:4", **MIXED, clip_grad=1.0)
+    yield make("llama8b", 8, 6, "selective", 1, 65536, world=64, tp=8, **MIXED, **UNITS, clip_grad=1.0)
+
+
+def replicas():
+    """HSDP: groups of shards, which ranks of one sequence share, beside replicas."""
+    for ac in ("none", "full", "selective"):
+        yield make("llama1b_4layers", 2, 1, ac, world=8, shard="hsdp:4")
+        yield make("smollm17b_untied_4layers", 2, 0, ac, world=8, shard="hsdp:2", **MIXED, **UNITS)
+
+
 def all_cases():
     seen = set()
     for cases in (every_mode("smollm17b_untied_4layers"), long_sequences("smollm17b_untied_4layers"),
                   long_sequences("mistral7b_4layers"), the_rest("smollm17b_untied_4layers"), families(),
-                  whole_models()):
+                  whole_models(), replicas()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))
@@ -67,10 +94,11 @@ def all_cases():
 
 
 def rank_of(entry):
-    """Of all ranks, the first that has this part of a sequence."""
-    return entry["cp_rank"]
+    """Of all ranks, the first that has this part of a sequence and the first part of a layer."""
+    return entry["cp_rank"] * entry.get("tp", 1)
 
 
 if __name__ == "__main__":
-    for world, rank in sorted({(entry["world"], rank_of(entry)) for entry in all_cases()}):
+    entries = split_layers() if sys.argv[1:] == ["--tp"] else all_cases()
+    for world, rank in sorted({(entry["world"], rank_of(entry)) for entry in entries}):
         print(world, rank)

@@ -13,9 +13,11 @@ import torch
 
 import cp_step
 import emulated_peaks
+import optimizer_peaks  # noqa: F401: its optimizers clip
+import tp_step
 from cp_cases import all_cases, rank_of
 
-DEFAULTS = {"cp_method": "allgather", "fsdp_unit": "block", "attn": "auto"}
+DEFAULTS = {"cp_method": "allgather", "fsdp_unit": "block", "attn": "auto", "loss_parallel": False}
 
 
 def steps(entry, marks, _):
@@ -30,7 +32,7 @@ def steps(entry, marks, _):
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []
-    with cp_step.attention(ring, entry["cp_method"]):
+    with cp_step.attention(ring, entry["cp_method"]), tp_step.losses(entry):
         for _ in range(2):
             marks.figures = {}
             emulated_peaks.run_step(entry, step, ids, labels, optimizer, marks.enter, kept)
@@ -41,6 +43,8 @@ def steps(entry, marks, _):
 
 
 def measure(entry):
+    if entry.get("tp", 1) > 1:
+        entry = {"loss_parallel": True} | entry
     return emulated_peaks.measure(DEFAULTS | entry, steps=steps)
 
 

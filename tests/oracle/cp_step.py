@@ -16,19 +16,24 @@ from torch.distributed.tensor.experimental import _attention
 from transformers import masking_utils
 
 import emulated_peaks
+import tp_step
 import training_step
 
 
 def meshes(entry):
-    """Parts of a sequence innermost, as TorchTitan has them; parameters are sharded over both."""
-    shards = entry["world"] // entry["cp"]
-    names, data = ("shard", "cp"), (shards, entry["cp"])
+    """Parts of a layer innermost, then parts of a sequence, as TorchTitan has them (parallel_dims.py); parameters are
+    sharded over all ranks that have the same part of a layer."""
+    tp, cp = entry.get("tp", 1), entry["cp"]
+    ranks = entry["world"] // tp
+    names, data = ("shard", "cp"), (ranks // cp, cp)
     if entry["shard"].startswith("hsdp:"):
         group = int(entry["shard"].removeprefix("hsdp:"))
-        names, data = ("replicate", "shard", "cp"), (entry["world"] // group, group // entry["cp"], entry["cp"])
+        names, data = ("replicate", "shard", "cp"), (ranks // group, group // cp, cp)
+    if tp > 1:
+        names, data = names + ("tp",), data + (tp,)
     mesh = dist.init_device_mesh("cuda", data, mesh_dim_names=names)
     flat = mesh["shard", "cp"]._flatten("shard_cp")
-    return mesh, mesh["replicate", "shard_cp"] if len(names) == 3 else flat
+    return mesh, mesh["replicate", "shard_cp"] if "replicate" in names else flat
 
 
 @contextlib.contextmanager
@@ -80,6 +85,8 @@ def build(entry, on_loss):
     model = emulated_peaks.model_of(entry)
     without_mask(model)
     mesh, sharded = meshes(entry)
+    if entry.get("tp", 1) > 1:
+        tp_step.parallelize(model, mesh["tp"], entry)
     blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     step = training_step.Step(model, "hf", on_loss)

@@ -64,7 +64,8 @@ def parallelize(model, mesh, entry):
     })
     if tied:
         model.lm_head.weight = model.model.embed_tokens.weight
-    whole_positions(model, entry["seq"])
+    if entry.get("cp", 1) == 1:  # a rank of a ring is given its positions
+        whole_positions(model, entry["seq"])
 
 
 def losses(entry):

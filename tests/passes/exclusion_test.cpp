@@ -1064,13 +1064,31 @@ const Case cases[] = {
        c.layout.cp_rank = 2;
      },
      "--cp 2 --cp-rank 2"},
-    {"--cp N --tp T or --pp P",
+    {"--cp N --tp T --seq S, S / N no multiple of T",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
        c.layout.tp = 2;
+       c.layout.world *= 2;
+       c.run.seq = 36;
+       c.layout.cp = 4;
+       c.layout.world = 8;
      },
-     "--cp 2 --tp 2"},
-    {"--cp N, --shard other than fsdp2",
+     "--cp 4 --tp 2 --seq 36"},
+    {"--cp N --pp P",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.pp = 2;
+     },
+     "--cp 2 --pp 2"},
+    {"--cp N --shard hsdp:M, M no multiple of N",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 3;
+       c.layout.world = 12;
+     },
+     "--cp 2 --shard hsdp:3"},
+    {"--cp N, --shard other than fsdp2 and hsdp:M",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
        c.layout.shard = Sharding::ddp;
@@ -2315,7 +2333,7 @@ const Case cases[] = {
        c.layout.sequence_parallel = false;
      },
      "leave --no-sp out"},
-    {"--tp, --shard other than none or fsdp2",
+    {"--tp, --shard other than none, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.layout.tp = 2;
        c.layout.world = 4;
@@ -2328,12 +2346,6 @@ const Case cases[] = {
        c.run.attention = Attention::eager;
      },
      "use --attn auto, flash or cudnn"},
-    {"--tp --no-sync",
-     [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
-       c.layout.no_sync = true;
-     },
-     "leave --no-sync out"},
     {"--tp, a loss other than ce",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -2366,16 +2378,16 @@ const Case cases[] = {
        c.adapters.targets = "all-linear";
      },
      "adapters of split layers"},
-    {"--tp, an optimizer other than adamw",
+    {"--tp, an optimizer other than adamw, adamw-foreach or sgd",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
-       c.optimizer.kind = Optimizer::sgd;
+       c.optimizer.kind = Optimizer::muon;
      },
-     "--tp 2 --optimizer sgd"},
-    {"--tp --clip-grad, --ema or --optimizer-in-backward",
+     "--tp 2 --optimizer muon"},
+    {"--tp --ema or --optimizer-in-backward",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
-       c.optimizer.clip_grad = 1.0;
+       c.optimizer.ema = true;
      },
      "what they make of DTensors"},
     {"--compile-unit model, --kernels other than compiled",
@@ -2575,6 +2587,21 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "leave --no-loss-parallel out"},
+    {"--tp --clip-grad, --no-sync, --shard hsdp:N or an optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.optimizer.clip_grad = 1.0;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "use --clip-grad 0"},
+    {"--cp --tp or --shard hsdp:N",
+     [](auto&, StepConfig& c) {
+       in_a_ring(c);
+       c.layout.tp = 2;
+       c.layout.world = 4;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--tp or --pp, dropout",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

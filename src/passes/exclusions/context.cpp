@@ -53,21 +53,35 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --cp-rank " + std::to_string(c.layout.cp_rank);
      }},
-    {"--cp N --tp T or --pp P", "a ring of split heads, or within stages, is not planned yet",
-     "leave one of them out",
+    {"--cp N --tp T --seq S, S / N no multiple of T",
+     "each rank of a layer has a part of its ring's part of every sequence",
+     "give a --seq that is a multiple of N times T",
      [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.layout.tp > 1 || c.layout.pp > 1);
+       return shared(c) && c.layout.tp > 1 && c.run.seq / c.layout.cp % c.layout.tp != 0;
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return cp_option(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
-                                              : " --pp " + std::to_string(c.layout.pp));
+       return cp_option(c) + " --tp " + std::to_string(c.layout.tp) + " --seq " +
+              std::to_string(c.run.seq);
      }},
-    {"--cp N, --shard other than fsdp2",
+    {"--cp N --pp P", "a ring within stages is not planned yet", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.layout.pp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --pp " + std::to_string(c.layout.pp);
+     }},
+    {"--cp N, --shard other than fsdp2 and hsdp:M",
      "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, "
      "over all ranks; other ways were not compared",
      "use --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return shared(c) && !c.layout.gathers(); },
      [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.layout.shard != Sharding::fsdp2;
+       return cp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--cp N --shard hsdp:M, M no multiple of N",
+     "TorchTitan shards over all ranks of a sequence (distributed/parallel_dims.py)",
+     "give an M that is a multiple of N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.layout.shard == Sharding::hsdp &&
+              c.layout.hsdp_shards % c.layout.cp != 0;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);

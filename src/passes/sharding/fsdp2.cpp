@@ -294,13 +294,13 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",
-     "N must divide the ranks that see different data and leave at least two replicas of at least "
-     "two shards",
+     "N must divide the ranks that have the same parameters and leave at least two replicas of at "
+     "least two shards",
      "choose another N, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        const std::int64_t n = c.layout.hsdp_shards;
        return c.layout.shard == Sharding::hsdp &&
-              (n < 2 || c.layout.data_ranks() % n != 0 || c.layout.data_ranks() / n < 2);
+              (n < 2 || c.layout.replica_ranks() % n != 0 || c.layout.replica_ranks() / n < 2);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--shard " + shard_option(c) + " --world " + std::to_string(c.layout.world);
