@@ -36,7 +36,7 @@ struct Setting {
     return c.run.batch * c.layout.data_ranks() * c.run.grad_accum;
   }
   [[nodiscard]] std::int64_t replicas() const {
-    return c.layout.shard == Sharding::hsdp ? c.layout.data_ranks() / c.layout.hsdp_shards : 1;
+    return c.layout.shard == Sharding::hsdp ? c.layout.replica_ranks() / c.layout.hsdp_shards : 1;
   }
   [[nodiscard]] bool gathers() const { return c.layout.gathers(); }
   [[nodiscard]] std::string ac() const { return "--ac " + ac_option(c); }

@@ -126,7 +126,8 @@ std::string parallelism(const Setting& s, ExportResult& out) {
       shards = s.c.layout.data_ranks();
       break;
     case Sharding::hsdp:
-      replicate = s.replicas(), shards = s.c.layout.hsdp_shards;
+      // It multiplies by context_parallel_degree itself (parallel_dims.py, the mesh "fsdp").
+      replicate = s.replicas(), shards = s.c.layout.hsdp_shards / s.c.layout.cp;
       break;
     default:
       s.refuse(s.shard(), "it has ddp, fsdp2 and hsdp:N; use one of these");

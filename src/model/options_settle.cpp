@@ -26,9 +26,10 @@ void check_hsdp(const StepConfig& c) {
   for (std::int64_t n = 2; n <= ranks / 2; ++n)
     if (ranks % n == 0 && (best == 0 || std::abs(n - shards) < std::abs(best - shards))) best = n;
   const std::string divided =
-      ranks == c.layout.world ? "the world"
-                              : "the " + std::to_string(ranks) + " ranks that " +
-                                    (c.layout.cp > 1 ? "have the same parameters" : "see different data");
+      ranks == c.layout.world
+          ? "the world"
+          : "the " + std::to_string(ranks) + " ranks that " +
+                (c.layout.cp > 1 ? "have the same parameters" : "see different data");
   throw UserError(shard_text(c) + " " + world_text(c) + ": N must divide " + divided +
                   " and leave two replicas or more; " +
                   (best == 0 ? std::string("no N does, so use --shard fsdp2")

@@ -1065,19 +1065,20 @@ const Case cases[] = {
      },
      "--cp 2 --cp-rank 2"},
     {"--cp N --tp T --seq S, S / N no multiple of T",
-     [](auto&, StepConfig& c) {
+     [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
-       c.layout.tp = 2;
-       c.layout.world *= 2;
-       c.run.seq = 36;
-       c.layout.cp = 4;
+       m.kv_heads = m.heads;
+       c.layout.tp = 4;
        c.layout.world = 8;
+       c.run.seq = 20;
      },
-     "--cp 4 --tp 2 --seq 36"},
+     "--cp 2 --tp 4 --seq 20"},
     {"--cp N --pp P",
-     [](auto&, StepConfig& c) {
-       in_a_ring(c);
-       c.layout.pp = 2;
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.world = 4;
+       c.layout.cp = 2;
+       c.layout.shard = Sharding::fsdp2;
      },
      "--cp 2 --pp 2"},
     {"--cp N --shard hsdp:M, M no multiple of N",
@@ -2326,7 +2327,7 @@ const Case cases[] = {
        c.layout.tp = c.layout.world = 2;
        m.window.assign(4, 16);
      },
-     "its mask under DTensor"},
+     "step ends with an error"},
     {"--tp --no-sp",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -2340,6 +2341,14 @@ const Case cases[] = {
        c.layout.shard = Sharding::ddp;
      },
      "--tp 2 --shard ddp"},
+    {"--tp --pp, --shard hsdp:N or an optimizer other than adamw",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.tp = 2;
+       c.layout.world = 4;
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "stages of split layers"},
     {"--tp --attn eager",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;

@@ -122,7 +122,10 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --seq " + std::to_string(c.run.seq);
      }},
-    {"--tp, a sliding window within --seq", "its mask under DTensor is not planned yet",
+    {"--tp, a sliding window within --seq",
+     "transformers makes its mask along the hidden states, of which each rank has a part: "
+     "PyTorch's "
+     "step ends with an error",
      "give a --seq below the window, or use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && short_window(m, c); },
      with_model},
@@ -141,6 +144,13 @@ constexpr Exclusion exclusions_of_tp[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--tp --pp, --shard hsdp:N or an optimizer other than adamw",
+     "stages of split layers were compared with fsdp2 and adamw alone",
+     "use --shard fsdp2 and --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return parallel(c) && c.layout.pp > 1 &&
+              (c.layout.shard == Sharding::hsdp || c.optimizer.kind != Optimizer::adamw);
      }},
     {"--tp --attn eager",
      "transformers makes its mask along the hidden states, of which each rank has a part",
