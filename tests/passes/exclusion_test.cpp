@@ -2341,7 +2341,7 @@ const Case cases[] = {
        c.layout.shard = Sharding::ddp;
      },
      "--tp 2 --shard ddp"},
-    {"--tp --pp, --shard hsdp:N or an optimizer other than adamw",
+    {"--tp --pp, --shard hsdp:N, --clip-grad or an optimizer other than adamw",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.layout.tp = 2;
