@@ -114,7 +114,10 @@ class Clip {
       ops_.kernel({each[i]}, {alike[i]});
     }
     V stacked = ops_.temporary({static_cast<std::int64_t>(each.size())}, dtype_);
-    ops_.op({&alike}, {stacked}, 1);
+    // aten/src/ATen/native/cuda/Shape.cu, CAT_ARRAY_BATCH_SIZE: what one kernel joins.
+    constexpr std::int32_t joined_at_once = 128;
+    const auto joined = static_cast<std::int32_t>(each.size());
+    ops_.op({&alike}, {stacked}, (joined + joined_at_once - 1) / joined_at_once);
     if (sharded_) stacked = over_ranks(stacked, OpKind::all_reduce);
     stacked = over_ranks(stacked, OpKind::tp_all_reduce);
     const V total = scalar();
