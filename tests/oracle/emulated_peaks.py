@@ -219,7 +219,6 @@ def measure(entry, build=build, steps=steps):
     entry = DEFAULTS | entry
     torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
     torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
-    torch.backends.cudnn.enabled = not entry.get("images", 0)  # the emulated device has none of its convolutions
     every = steps(entry, Marks(entry), build)
     first, last = every[0], every[-1]
     figures = {

@@ -86,8 +86,12 @@ void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   (tiny ? all.tiny_allocated : all.allocated)
       .add(p.memory.peak_allocated, entry.at("peak_allocated"), label);
   all.reserved.add(p.memory.peak_reserved, entry.at("peak_reserved"), label);
-  if (const std::int64_t second = entry.value("second_step_peak", std::int64_t{0}); second > 0)
-    all.second_steps.add(rebuilding_peak(model, config), second, label);
+  if (entry.contains("second_step_peak")) {
+    const bool in_first =
+        config.run.grad_accum > 1 && !config.layout.no_sync;  // its second reduction
+    all.second_steps.add(rebuilding_peak(model, config),
+                         entry.at(in_first ? "first_step_peak" : "second_step_peak"), label);
+  }
   for (const auto& [name, indices] : phases)
     if (entry.at("allocated").at(name) != 0)  // a stage without a loss
       all.phases.add(p.memory.peak_by_phase[indices.front()], entry.at("allocated").at(name),
@@ -134,9 +138,7 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.reserved.above(1.6) <= 3);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 0.001);
-  // A tiny LLaVA's convolution of patches, which cuDNN has not done here.
-  CHECK(all.launches.above(2) <= 2);
-  CHECK(all.launches.worst() <= 2.3);
+  CHECK(all.launches.worst() <= 1.2);
 }
 
 TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated device") {
@@ -149,6 +151,21 @@ TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated d
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 0.001);
   CHECK(all.launches.worst() <= 1.3);
+}
+
+TEST_CASE("plans of steps drawn from more options meet PyTorch's on the emulated device") {
+  const Compared all = compared("wide_peaks.json");
+  CHECK(all.allocated.count() + all.tiny_allocated.count() >= 240);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.worst() <= 0.07);  // gpt2's, by a block
+  CHECK(all.second_steps.worst() <= 6);  // where it is the first step's second micro-batch
+  CHECK(all.reserved.median() <= 0.0001);
+  CHECK(all.reserved.above(1) <= 2);
+  CHECK(all.reserved.worst() <= 1.8);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.above(1) <= 6);
+  CHECK(all.launches.worst() <= 2);
 }
 
 TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated device") {
@@ -183,14 +200,12 @@ TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated devic
   CHECK(all.allocated.worst() <= 0.001);
   CHECK(all.tiny_allocated.worst() <= 0.02);  // gpt2's scratch
   CHECK(all.reserved.above(0.02) <= 4);
-  CHECK(all.reserved.worst() <= 1.4);  // a block is found free or not
+  CHECK(all.reserved.worst() <= 0.4);  // a block is found free or not
   // With few ranks and checkpoints PyTorch's forward begins with its highest moment: the gradients
   // of the step before live until the root's forward has begun.
   CHECK(all.phases.above(0.03) <= 4);
   CHECK(all.phases.worst() <= 9.1);
-  CHECK(all.launches.median() <= 0.001);
-  CHECK(all.launches.above(1.4) <= 2);  // a mixture of experts, as without it
-  CHECK(all.launches.worst() <= 3.1);
+  CHECK(all.launches.worst() <= 0.07);
 }
 
 TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated device") {
