@@ -1,7 +1,10 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <pthread.h>
+
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 // NCCL's functions by their binary interface, as src/emulator/nccl/ defines them.
@@ -17,6 +20,7 @@ int ncclReduceScatter(const void*, void*, std::size_t, int type, int op, void* c
 int ncclGroupStart();
 int ncclGroupEnd();
 void ac_advisor_emulator_counts(std::uint64_t* out);
+void ac_advisor_emulator_hold_watchdog(int on);
 }
 
 namespace {
@@ -30,6 +34,25 @@ std::uint64_t kernels() {
 }
 
 }  // namespace
+
+TEST_CASE("while it is held, nothing that NCCL's watchdog asks for has ended") {
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreate(&event) == cudaSuccess);
+  REQUIRE(cudaEventRecord(event, nullptr) == cudaSuccess);
+  cudaError_t held = cudaSuccess, after = cudaErrorNotReady;
+  ac_advisor_emulator_hold_watchdog(1);
+  std::thread watchdog([&] {
+    pthread_setname_np(pthread_self(), "pt_nccl_watchdg");
+    held = cudaEventQuery(event);
+    ac_advisor_emulator_hold_watchdog(0);
+    after = cudaEventQuery(event);
+  });
+  CHECK(cudaEventQuery(event) == cudaSuccess);  // another thread's, held or not
+  watchdog.join();
+  CHECK(held == cudaErrorNotReady);
+  CHECK(after == cudaSuccess);
+  cudaEventDestroy(event);
+}
 
 TEST_CASE("small counts are reduced and gathered as if all ranks held the same") {
   void* comm = nullptr;

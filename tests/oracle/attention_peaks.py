@@ -55,23 +55,17 @@ def cases():
             yield shape("tiny_" + family, 2, 64, "full", attn="math")
 
 
-def steps(entry, marks, build):
-    """DDP's first buckets are there when the second step makes others, and gone in the third: as NCCL's watchdog has
-    it, so that a run in which they are not is to be made again (`--again --only`)."""
-    return emulated_peaks.steps(entry, marks, build, pause=lambda done: 1.0 if done == 2 else 0.0)
-
-
 def measure(entry):
     only = entry.get("attn") if entry.get("attn") in ("efficient", "math") else None
     torch.backends.cuda.enable_flash_sdp(only is None)
     torch.backends.cuda.enable_mem_efficient_sdp(only != "math")
     torch.backends.cuda.enable_math_sdp(only != "efficient")
     if only is None:
-        return emulated_peaks.measure(entry, steps=steps)
+        return emulated_peaks.measure(entry)
     cudnn = torch.backends.cuda.enable_cudnn_sdp
     torch.backends.cuda.enable_cudnn_sdp = lambda _: cudnn(False)
     try:
-        return emulated_peaks.measure(entry, steps=steps)
+        return emulated_peaks.measure(entry)
     finally:
         torch.backends.cuda.enable_cudnn_sdp = cudnn
 

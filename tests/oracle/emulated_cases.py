@@ -299,7 +299,8 @@ def other_families():
         yield case(model, 2, 2048, attn="flash")
         yield case(model, 2, 2048, "full", "chunked:1024")
         yield case(model, 2, 2048, "full", **EXPANDABLE)
-        yield case(model, 3, 1000, "full", **FSDP8)
+        if OTHER_VALUES[model]["model_type"] not in WITH_IMAGES:  # whose encoder is here in the root's unit
+            yield case(model, 3, 1000, "full", **FSDP8)
         yield case(model, 2, 2048, shard="ddp", world=8)
         if OTHER_VALUES[model]["model_type"] in MORE_MODES:
             yield case(model, 2, 2048, "every:2")

@@ -24,6 +24,7 @@ from torch.nn.parallel import DistributedDataParallel
 import training_step
 from ac_advisor_dryrun import emulator
 from emulated_cases import EAGER_ONLY, all_cases, config_of, label
+from first_bucket import FirstBucket
 from generate_peaks import auto_class
 
 PHASES = ("forward", "loss", "backward", "optimizer")
@@ -36,12 +37,14 @@ LAUNCHES = ("kernel", "memory_set", "copy_on_device")
 class Marks:
     """Peaks and launches between the marks that a step sets."""
 
-    def __init__(self):
+    def __init__(self, entry={}):
+        self.first_bucket = FirstBucket(entry)
         self.phase = None
         self.figures = {}
 
     def enter(self, phase):
         """None ends the step."""
+        self.first_bucket.enter(phase)
         counts = {a: n for a, (n, _) in emulator.counts().items()}
         if self.phase:
             kept = self.figures.setdefault(self.phase, {"allocated": 0, "reserved": 0, **dict.fromkeys(LAUNCHES, 0)})
@@ -186,8 +189,8 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
 
 
 def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
-    """Steps until they are alike, or `count` of them; every step's figures. DDP's second makes the buckets anew. `pause`:
-    seconds after so many steps, in which NCCL's watchdog lets go of what it has sent."""
+    """Steps until they are alike, or `count` of them; every step's figures. DDP's second makes the buckets anew
+    (first_bucket.py). `pause`: seconds after so many steps, in which NCCL's watchdog lets go of what it has sent."""
     step, trained = build(entry, lambda: marks.enter("loss"))
     optimizer = make_optimizer(entry, step)
     vocabulary = step.m.config.get_text_config().vocab_size
@@ -216,8 +219,7 @@ def measure(entry, build=build, steps=steps):
     entry = DEFAULTS | entry
     torch._C._accelerator_setAllocatorSettings(entry["alloc_conf"])
     torch.backends.cuda.enable_cudnn_sdp(entry["attn"] != "flash")
-    torch.backends.cudnn.enabled = not entry.get("images", 0)  # the emulated device has none of its convolutions
-    every = steps(entry, Marks(), build)
+    every = steps(entry, Marks(entry), build)
     first, last = every[0], every[-1]
     figures = {
         "peak_allocated": highest(last, "allocated"),
@@ -231,6 +233,7 @@ def measure(entry, build=build, steps=steps):
 
 
 def nothing_left():
+    emulator.hold_watchdog(False)  # of a case that did not fit
     if dist.is_initialized():  # a group keeps what it reduced last until it is next used
         dist.destroy_process_group()
         dist.init_process_group("nccl")

@@ -85,14 +85,13 @@ void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   const bool tiny = step.at("model").get<std::string>().starts_with("tiny_");
   (tiny ? all.tiny_allocated : all.allocated)
       .add(p.memory.peak_allocated, entry.at("peak_allocated"), label);
-  // Whether DDP's first bucket is still there when the second step's are made depends on how soon
-  // the process group's watchdog sees its reduction end; it is planned to be. Where it has gone,
-  // the second step is as the third, but for a block that is longer than what was asked for.
-  const std::int64_t second = entry.value("second_step_peak", std::int64_t{0});
-  const bool had_gone =
-      second > 0 && std::abs(second - entry.at("peak_allocated").get<std::int64_t>()) <= 1 << 20;
-  if (!had_gone) all.reserved.add(p.memory.peak_reserved, entry.at("peak_reserved"), label);
-  if (second > 0 && !had_gone) all.second_steps.add(rebuilding_peak(model, config), second, label);
+  all.reserved.add(p.memory.peak_reserved, entry.at("peak_reserved"), label);
+  if (entry.contains("second_step_peak")) {
+    const bool in_first =
+        config.run.grad_accum > 1 && !config.layout.no_sync;  // its second reduction
+    all.second_steps.add(rebuilding_peak(model, config),
+                         entry.at(in_first ? "first_step_peak" : "second_step_peak"), label);
+  }
   for (const auto& [name, indices] : phases)
     if (entry.at("allocated").at(name) != 0)  // a stage without a loss
       all.phases.add(p.memory.peak_by_phase[indices.front()], entry.at("allocated").at(name),
@@ -135,14 +134,11 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.second_steps.worst() <= 0.1);
   CHECK(all.tiny_allocated.worst() <= 0.1);  // of 80 MB: experts' scratch
   CHECK(all.reserved.median() <= 0.001);
-  // starcoder2 under DDP, whose first bucket goes when NCCL's watchdog looks; 2 MiB of a tiny one.
-  CHECK(all.reserved.worst() <= 10.5);
-  CHECK(all.reserved.above(3) <= 2);
+  CHECK(all.reserved.worst() <= 3.1);  // 2 MiB of 69, of tiny models
+  CHECK(all.reserved.above(1.6) <= 3);
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 0.001);
-  // A tiny LLaVA's convolution of patches, which cuDNN has not done here.
-  CHECK(all.launches.above(2) <= 2);
-  CHECK(all.launches.worst() <= 2.3);
+  CHECK(all.launches.worst() <= 1.2);
 }
 
 TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated device") {
@@ -155,6 +151,21 @@ TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated d
   CHECK(all.phases.worst() <= 1);
   CHECK(all.launches.median() <= 0.001);
   CHECK(all.launches.worst() <= 1.3);
+}
+
+TEST_CASE("plans of steps drawn from more options meet PyTorch's on the emulated device") {
+  const Compared all = compared("wide_peaks.json");
+  CHECK(all.allocated.count() + all.tiny_allocated.count() >= 240);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.worst() <= 0.07);  // gpt2's, by a block
+  CHECK(all.second_steps.worst() <= 6);  // where it is the first step's second micro-batch
+  CHECK(all.reserved.median() <= 0.0001);
+  CHECK(all.reserved.above(1) <= 2);
+  CHECK(all.reserved.worst() <= 1.8);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.above(1) <= 6);
+  CHECK(all.launches.worst() <= 2);
 }
 
 TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated device") {
@@ -189,14 +200,12 @@ TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated devic
   CHECK(all.allocated.worst() <= 0.001);
   CHECK(all.tiny_allocated.worst() <= 0.02);  // gpt2's scratch
   CHECK(all.reserved.above(0.02) <= 4);
-  CHECK(all.reserved.worst() <= 1.4);  // a block is found free or not
+  CHECK(all.reserved.worst() <= 0.4);  // a block is found free or not
   // With few ranks and checkpoints PyTorch's forward begins with its highest moment: the gradients
   // of the step before live until the root's forward has begun.
   CHECK(all.phases.above(0.03) <= 4);
   CHECK(all.phases.worst() <= 9.1);
-  CHECK(all.launches.median() <= 0.001);
-  CHECK(all.launches.above(1.4) <= 2);  // a mixture of experts, as without it
-  CHECK(all.launches.worst() <= 3.1);
+  CHECK(all.launches.worst() <= 0.07);
 }
 
 TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated device") {
@@ -214,11 +223,10 @@ TEST_CASE("shards on the host meet FSDP2's CPUOffloadPolicy on the emulated devi
 TEST_CASE("fp32 masters, and states on the host, meet PyTorch's on the emulated device") {
   const Compared all = compared("optimizer_peaks.json");
   CHECK(all.allocated.count() >= 95);
-  // A small model under ddp, by one bucket's block.
-  CHECK(all.allocated.worst() <= 0.15);
-  CHECK(all.allocated.above(0.01) <= 2);
-  CHECK(all.reserved.above(1) <= 2);
-  CHECK(all.reserved.worst() <= 4);
+  // A small model in fp32 with the optimizer on the host, by 1 MiB.
+  CHECK(all.allocated.worst() <= 0.12);
+  CHECK(all.allocated.above(0.01) <= 1);
+  CHECK(all.reserved.worst() <= 0.02);
   CHECK(all.phases.worst() <= 1);
   // Those of FusedAdam's kernels were not seen.
   CHECK(all.launches.median() <= 0.6);
@@ -272,8 +280,8 @@ TEST_CASE("compressed gradients meet PyTorch's hooks on the emulated device") {
   CHECK(all.allocated.count() >= 29);
   CHECK(all.allocated.worst() <= 0.3);
   // The largest elements' blocks, which are found free or not, and PowerSGD's of one model.
-  CHECK(all.reserved.above(3) <= 12);
-  CHECK(all.reserved.worst() <= 18);
+  CHECK(all.reserved.above(3) <= 13);
+  CHECK(all.reserved.worst() <= 11.5);
   // torch.topk's own passes are planned as one kernel and what sorts.
   CHECK(all.launches.above(2) <= 10);
   CHECK(all.launches.worst() <= 29);

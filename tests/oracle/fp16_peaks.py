@@ -9,7 +9,6 @@ As emulated_peaks.py; a case has its keys, and autocast, grad_scaler and clip_gr
 import contextlib
 import gc
 import sys
-import time
 
 import torch
 
@@ -38,8 +37,7 @@ def cases():
         yield shape(model, 1, 1024, grad_accum=3, clip_grad=1.0, **AUTOCAST)
         yield shape(model, 2, 1024, attn="flash", **AUTOCAST)
         yield shape(model, 2, 1024, hold_output=False, **AUTOCAST)
-        if model in REAL:  # a small one's first step ends before or after a tick of NCCL's watchdog
-            yield shape(model, 2, 1024, shard="ddp", world=8, **AUTOCAST)
+        yield shape(model, 2, 1024, shard="ddp", world=8, **AUTOCAST)
         for ac in ("none", "full", "selective"):
             yield shape(model, 2, 1024, **MIXED) | {"ac": ac}
         yield shape(model, 2, 1024, optimizer="adamw-foreach", clip_grad=1.0, **MIXED)
@@ -93,8 +91,6 @@ def steps(entry, marks, build):
         train(entry, trained, ids, labels, optimizer, scaler, marks.enter, kept)
         marks.enter(None)
         found.append(marks.figures)
-        if len(found) == 2:
-            time.sleep(0.3)  # NCCL's watchdog lets go of DDP's first buckets, ten times a second
     assert optimizer.state or entry["optimizer"] == "sgd", "the step was skipped"
     return found
 

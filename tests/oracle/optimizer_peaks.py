@@ -97,15 +97,10 @@ made = []
 plain, emulated_peaks.make_optimizer = emulated_peaks.make_optimizer, make_optimizer
 
 
-def steps(entry, marks, build):
-    """DDP's old buckets stay until NCCL's watchdog has seen their reductions end."""
-    return emulated_peaks.steps(entry, marks, build, pause=lambda done: 1.0)
-
-
 def measure(entry):
     """host_pinned: of a process's first case alone, as PyTorch keeps what it has pinned."""
     first = not torch.cuda.host_memory_stats().get("allocated_bytes.current", 0)
-    figures = emulated_peaks.measure(entry, steps=steps if entry.get("shard") == "ddp" else emulated_peaks.steps)
+    figures = emulated_peaks.measure(entry)
     while made:  # its hooks hold it, and it the parameters, in a cycle that Python does not see
         optimizer = made.pop()
         for held in ("param_d2h_map", "optim_dict", "d_opt", "d_param_groups"):

@@ -4,6 +4,7 @@
 #include "emulator/graph.hpp"
 #include "emulator/runtime/api.hpp"
 #include "emulator/stream.hpp"
+#include "emulator/watchdog.hpp"
 
 namespace emulator::runtime {
 namespace {
@@ -36,7 +37,9 @@ ANSWER cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t str
 ANSWER cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
   return cudaEventRecordWithFlags(handle, stream, 0);
 }
-ANSWER cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+ANSWER cudaError_t cudaEventQuery(cudaEvent_t) {
+  return sees_ends() ? cudaSuccess : cudaErrorNotReady;
+}
 ANSWER cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 ANSWER cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   if (from == nullptr || to == nullptr) return fail(cudaErrorInvalidResourceHandle);

@@ -60,6 +60,11 @@ def launch_times():
     return list(times)
 
 
+def hold_watchdog(on):
+    """While it is held, NCCL's watchdog sees nothing end."""
+    _library.ac_advisor_emulator_hold_watchdog(1 if on else 0)
+
+
 def line(**fields):
     """Into the record, as it is."""
     _library.ac_advisor_emulator_line(json.dumps(fields).encode())
