@@ -93,15 +93,17 @@ std::string unavailable_note(const advise::Sweep& sweep) {
 
 Grid layout_grid(const advise::Sweep& sweep) {
   const std::vector<advise::LayoutChoice> choices = advise::layouts(sweep);
-  const bool stages = std::any_of(choices.begin(), choices.end(),
-                                  [](const advise::LayoutChoice& c) { return c.pp > 1; });
-  const std::int64_t ring = sweep.base.layout.cp;
-  const std::string cp = ring > 1 ? fmt::format(" x {}", ring) : "";
-  Grid grid({fmt::format("tp{}{} x dp", ring > 1 ? " x cp" : "", stages ? " x pp" : ""),
+  const auto any = [&](bool (*is)(const advise::LayoutChoice&)) {
+    return std::any_of(choices.begin(), choices.end(), is);
+  };
+  const bool stages = any([](const advise::LayoutChoice& c) { return c.pp > 1; });
+  const bool rings = any([](const advise::LayoutChoice& c) { return c.cp > 1; });
+  Grid grid({fmt::format("tp{}{} x dp", rings ? " x cp" : "", stages ? " x pp" : ""),
              "its best configuration", "rank", "peak", "ms/step", "tokens/s"});
   for (const advise::LayoutChoice& choice : choices) {
     const advise::Row& row = sweep.rows[choice.row];
     const profile::Profile& p = row.profile;
+    const std::string cp = rings ? fmt::format(" x {}", choice.cp) : "";
     const std::string pp = stages ? fmt::format(" x {}", choice.pp) : "";
     grid.row({fmt::format("{}{}{} x {}", choice.tp, cp, pp, p.config.layout.data_ranks()),
               row.label, rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
@@ -120,10 +122,10 @@ std::string layout_note(const advise::Sweep& sweep) {
     parts.emplace_back("ppNvV: N ranks of V interleaved stages each");
   for (const advise::LayoutChoice& choice : advise::layouts(sweep))
     if (choice.row > 0)
-      parts.push_back(advise::split_words(choice.tp, choice.pp) + ": " + choice.why);
+      parts.push_back(advise::split_words(choice.tp, choice.cp, choice.pp) + ": " + choice.why);
   if (any([](const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }) &&
-      any([](const StepConfig& c) { return c.layout.tp * c.layout.pp > 1; }))
-    parts.emplace_back("with tp or pp blocks are planned eager alone, not compiled");
+      any([](const StepConfig& c) { return c.layout.tp * c.layout.cp * c.layout.pp > 1; }))
+    parts.emplace_back("with tp, cp or pp blocks are planned eager alone, not compiled");
   if (sweep.too_large > 0)
     parts.push_back(
         fmt::format("not simulated: {} layouts of which a rank's parameters, "

@@ -57,9 +57,9 @@ class BestFirst {
 
  private:
   enum class State : std::uint8_t { waits, chosen, simulated, left_out };
-  using Split = std::tuple<std::int64_t, std::int64_t>;
+  using Split = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
   [[nodiscard]] Split split_of(std::size_t i) const {
-    return {list_[i].layout.tp, list_[i].layout.pp};
+    return {list_[i].layout.tp, list_[i].layout.cp, list_[i].layout.pp};
   }
 
   std::vector<std::size_t> choose() {

@@ -15,12 +15,20 @@ namespace {
 
 using ir::Phase;
 
-/// One micro-batch on the ranks of a layer: neither stages nor shards.
+/// One micro-batch on the ranks of a layer or of a sequence: no stages, and no shards but those
+/// that a ring has, over its own ranks.
 StepConfig reference_of(StepConfig c, AcMode ac) {
   Layout alone;
   alone.world = alone.tp = c.layout.tp;
   alone.sequence_parallel = c.layout.sequence_parallel;
   alone.loss_parallel = c.layout.loss_parallel;
+  if (c.layout.cp > 1) {
+    alone.world = alone.cp = c.layout.cp;
+    alone.cp_method = c.layout.cp_method;
+    alone.cp_rank = c.layout.cp_rank;
+    alone.shard = c.layout.shard;
+    alone.fsdp_unit = c.layout.fsdp_unit;
+  }
   alone.node_size = c.layout.node_size;
   alone.network_gbps = c.layout.network_gbps;
   c.layout = alone;
@@ -102,12 +110,12 @@ LeastCosts costs_of(const model::ModelSpec& model, const StepConfig& reference,
 
 /// Whether the reference's ops are ops of the configuration's step, too.
 bool is_bounded(const model::ModelSpec& model, const StepConfig& c) {
-  return c.runtime.kind == Runtime::pytorch && !c.megatron() && c.layout.cp == 1 &&
-         c.layout.ep == 1 && passes::blocks_are_alike(model) && model.layers > 2 && !model.moe &&
-         !model.tower && model.graph == nullptr && !model.kv_sharing && !c.adapters.used() &&
-         c.memory.offload == Offload::none && c.memory.ac != AcMode::budget &&
-         c.memory.ac != AcMode::memory_budget && c.runtime.cuda_graph == CudaGraph::off &&
-         !simulate::find_device(c.device.gpu).measured;
+  return c.runtime.kind == Runtime::pytorch && !c.megatron() && c.layout.ep == 1 &&
+         (c.layout.cp == 1 || c.layout.tp * c.layout.pp == 1) && passes::blocks_are_alike(model) &&
+         model.layers > 2 && !model.moe && !model.tower && model.graph == nullptr &&
+         !model.kv_sharing && !c.adapters.used() && c.memory.offload == Offload::none &&
+         c.memory.ac != AcMode::budget && c.memory.ac != AcMode::memory_budget &&
+         c.runtime.cuda_graph == CudaGraph::off && !simulate::find_device(c.device.gpu).measured;
 }
 
 std::array<AcMode, 2> references_of(AcMode ac) {

@@ -44,7 +44,7 @@ std::vector<std::vector<std::size_t>> lighter_pipelines(const std::vector<StepCo
 
 std::vector<std::size_t> comparable_groups(const std::vector<StepConfig>& list) {
   std::vector<std::size_t> groups;
-  std::map<std::array<std::int64_t, 4>, std::vector<std::pair<StepConfig, std::size_t>>> known;
+  std::map<std::array<std::int64_t, 5>, std::vector<std::pair<StepConfig, std::size_t>>> known;
   std::size_t count = 0;
   for (const StepConfig& c : list) {
     StepConfig alike = common(c);
@@ -52,7 +52,7 @@ std::vector<std::size_t> comparable_groups(const std::vector<StepConfig>& list) 
       alike.layout.shard = Sharding::fsdp2;
       alike.layout.hsdp_shards = 0;
     }
-    auto& same = known[{c.layout.tp, c.layout.pp, c.layout.pp_chunks,
+    auto& same = known[{c.layout.tp, c.layout.cp, c.layout.pp, c.layout.pp_chunks,
                         static_cast<std::int64_t>(c.layout.pp_schedule)}];
     const auto found = std::find_if(same.begin(), same.end(),
                                     [&](const auto& group) { return group.first == alike; });

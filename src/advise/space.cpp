@@ -17,6 +17,9 @@
 namespace ac_advisor::advise {
 namespace {
 
+/// Tokens of a sequence that a rank has at least where `--cp` is swept: with fewer, a ring waits
+/// more than it computes. An estimate.
+constexpr std::int64_t least_tokens = 2048;
 /// K of every:K from which on nearly nothing is recomputed.
 constexpr std::int64_t most_every = 16;
 constexpr std::int64_t default_chunk_tokens = 1024;  // Liger's order of magnitude: an estimate
@@ -38,6 +41,14 @@ std::vector<std::int64_t> tensor_parallel_degrees(const StepConfig& base) {
   return degrees;
 }
 
+/// The divisors of the world that leave each rank two chunks of every sequence, and tokens enough.
+std::vector<std::int64_t> context_parallel_degrees(const StepConfig& base) {
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t cp = 1; cp <= base.layout.world && base.run.seq / cp >= least_tokens; ++cp)
+    if (base.layout.world % cp == 0 && base.run.seq % (2 * cp) == 0) degrees.push_back(cp);
+  return degrees;
+}
+
 /// The divisors of the world that leave each stage a block.
 std::vector<std::int64_t> pipeline_degrees(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<std::int64_t> degrees;
@@ -54,6 +65,12 @@ bool has(const model::ModelSpec& model, const StepConfig& base, const StepConfig
 bool has_tensor_parallelism(const model::ModelSpec& model, const StepConfig& base) {
   StepConfig split = base;
   split.layout.tp = 2;
+  return has(model, base, split);
+}
+bool has_context_parallelism(const model::ModelSpec& model, const StepConfig& base) {
+  StepConfig split = base;
+  split.layout.cp = 2;
+  split.layout.shard = Sharding::fsdp2;
   return has(model, base, split);
 }
 bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {
@@ -132,6 +149,7 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
     if (axis.option == "--tp") split *= std::stoll(axis.values[index[i]]) / base.layout.tp;
+    if (axis.option == "--cp") split *= std::stoll(axis.values[index[i]]) / base.layout.cp;
     if (axis.option == "--shard") shard = &axis.values[index[i]];
     if (axis.option == "--pp") {
       pp = std::stoll(axis.values[index[i]]);
@@ -186,17 +204,26 @@ bool is_row(const model::ModelSpec& model, const StepConfig& base, const Space& 
 std::size_t layout_axes(const Space& space) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < space.axes.size(); ++i)
-    for (const char* const option : {"--batch", "--tp", "--pp", "--pp-schedule", "--shard"})
+    for (const char* const option : {"--batch", "--tp", "--cp", "--pp", "--pp-schedule", "--shard"})
       if (space.axes[i].option == option) count = i + 1;
   return count;
 }
 
-/// A schedule without a pipeline, seen before options are read.
+/// A schedule without a pipeline, or a ring beside what no plan has beside one: seen before options
+/// are read.
 bool says_nothing(const Space& space, const std::vector<std::size_t>& index, std::size_t axis) {
-  if (space.axes[axis].option != "--pp-schedule" || index[axis] == 0) return false;
-  for (std::size_t i = 0; i < axis; ++i)
-    if (space.axes[i].option == "--pp") return space.axes[i].values[index[i]] == "1";
-  return false;
+  const std::string& option = space.axes[axis].option;
+  const auto chosen = [&](std::size_t i) { return space.axes[i].values[index[i]]; };
+  const auto splits = [&](const char* name) {
+    for (std::size_t i = 0; i < axis; ++i)
+      if (space.axes[i].option == name) return chosen(i) != "1";
+    return false;
+  };
+  if (option == "--pp-schedule") return index[axis] > 0 && !splits("--pp");
+  const bool ring = splits("--cp");
+  if (option == "--cp") return chosen(axis) != "1" && splits("--tp");
+  if (option == "--pp") return chosen(axis) != "1" && ring;
+  return option == "--shard" && ring && chosen(axis) != "fsdp2";
 }
 
 }  // namespace
@@ -220,14 +247,17 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
   // Tensor parallelism and pipelines go with fsdp2, eager kernels, ce.
   const bool whole = base.layout.tp == 1 && base.layout.pp == 1;
   const bool ranks = base.layout.world > 1 && base.runtime.kind == Runtime::pytorch;
-  std::vector<std::int64_t> degrees, stages;
+  std::vector<std::int64_t> degrees, rings, stages;
   if (base.layout.tp == 1 && ranks && has_tensor_parallelism(model, base))
     degrees = tensor_parallel_degrees(base);
+  if (whole && base.layout.cp == 1 && ranks && has_context_parallelism(model, base))
+    rings = context_parallel_degrees(base);
   if (base.layout.pp == 1 && ranks && has_pipelines(model, base))
     stages = pipeline_degrees(model, base);
   const bool many = space.available_alone;
   space.set("--batch", many ? all_micro_batches(base, degrees) : micro_batches(base, degrees));
   if (degrees.size() > 1) space.set("--tp", texts_of(degrees));
+  if (rings.size() > 1) space.set("--cp", texts_of(rings));
   if (stages.size() > 1) {
     space.set("--pp", texts_of(stages));
     if (many)
@@ -307,7 +337,8 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
       // TorchTitan's split layouts: what is refused with the first values of the axes that follow,
       // which ask for nothing, is refused with all.
       if (c && space.available_alone &&
-          c->layout.tp * c->layout.pp > base.layout.tp * base.layout.pp &&
+          c->layout.tp * c->layout.cp * c->layout.pp >
+              base.layout.tp * base.layout.cp * base.layout.pp &&
           passes::find_exclusion(model, *c) != nullptr)
         return;
     }

@@ -151,6 +151,12 @@ void tell_untried(Sweep& sweep, const Space& space) {
       tell_untried(sweep, "tensor parallelism", c,
                    [](const StepConfig& row) { return row.layout.tp > 1; });
     }
+    if (axis.option == "--cp" && axis.values.size() > 1) {
+      c.layout.cp = std::stoll(axis.values[1]);
+      c.layout.shard = Sharding::fsdp2;
+      tell_untried(sweep, "context parallelism", c,
+                   [](const StepConfig& row) { return row.layout.cp > 1; });
+    }
     if (axis.option == "--pp" && axis.values.size() > 1) {
       c.layout.pp = std::stoll(axis.values[1]);
       c.run.grad_accum = std::max(c.run.grad_accum, c.layout.pp);
@@ -173,7 +179,8 @@ std::string against(const Row& row, const Row& best) {
   const double behind =
       best.profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0;
   const Layout& layout = best.profile.config.layout;
-  return fmt::format("{:.1f} % slower than {}", 100.0 * behind, split_words(layout.tp, layout.pp));
+  return fmt::format("{:.1f} % slower than {}", 100.0 * behind,
+                     split_words(layout.tp, layout.cp, layout.pp));
 }
 
 /// What is simulated next: all that nothing lighter waits for. What allocates more than one that
@@ -226,8 +233,9 @@ std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig
 
 }  // namespace
 
-std::string split_words(std::int64_t tp, std::int64_t pp) {
-  return fmt::format("tp {}", tp) + (pp > 1 ? fmt::format(" pp {}", pp) : "");
+std::string split_words(std::int64_t tp, std::int64_t cp, std::int64_t pp) {
+  return fmt::format("tp {}", tp) + (cp > 1 ? fmt::format(" cp {}", cp) : "") +
+         (pp > 1 ? fmt::format(" pp {}", pp) : "");
 }
 
 std::vector<LayoutChoice> layouts(const Sweep& sweep) {
@@ -235,10 +243,11 @@ std::vector<LayoutChoice> layouts(const Sweep& sweep) {
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
     const Layout& layout = sweep.rows[i].profile.config.layout;
     const bool seen = std::any_of(choices.begin(), choices.end(), [&](const LayoutChoice& choice) {
-      return choice.tp == layout.tp && choice.pp == layout.pp;
+      return choice.tp == layout.tp && choice.cp == layout.cp && choice.pp == layout.pp;
     });
     if (!seen)
-      choices.push_back({layout.tp, layout.pp, i, against(sweep.rows[i], sweep.rows.front())});
+      choices.push_back(
+          {layout.tp, layout.cp, layout.pp, i, against(sweep.rows[i], sweep.rows.front())});
   }
   if (choices.size() < 2) choices.clear();
   return choices;

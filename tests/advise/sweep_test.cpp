@@ -595,7 +595,7 @@ TEST_CASE("a search of many layouts shows the rows that simulating all of them s
       if (!best.fits) continue;
       const auto choices = advise::layouts(few);
       const auto same = std::find_if(choices.begin(), choices.end(), [&](const auto& other) {
-        return other.tp == choice.tp && other.pp == choice.pp;
+        return other.tp == choice.tp && other.cp == choice.cp && other.pp == choice.pp;
       });
       REQUIRE(same != choices.end());
       CHECK(few.rows[same->row].label == best.label);
@@ -621,6 +621,35 @@ TEST_CASE("no simulated layout holds less, or takes less time, than its bounds")
     CHECK(advise::held_at_least(model, c, &references) <= p.memory.peak_allocated);
   }
   CHECK(bounded > list.size() / 14);
+}
+
+TEST_CASE("sequences are split over ranks that keep 2,048 tokens, with as many sequences a step") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList hand{{"--framework", "torchtitan"},
+                        {"--world", "64"},
+                        {"--batch", "1"},
+                        {"--seq", "32768"},
+                        {"--ac", "full"},
+                        {"--tp", "1"},
+                        {"--pp", "1"}};
+  const StepConfig base = resolve_options(hand);
+  std::set<std::int64_t> rings;
+  for (const StepConfig& c :
+       advise::combinations(model, base, advise::space_around(model, base, hand))) {
+    rings.insert(c.layout.cp);
+    CHECK(c.run.batch * c.run.grad_accum * c.layout.data_ranks() == 64);
+    // Gradients of parts of a sequence are added up by FSDP2 alone (docs/layouts.md).
+    if (c.layout.cp > 1) CHECK(c.layout.shard == Sharding::fsdp2);
+  }
+  CHECK((rings == std::set<std::int64_t>{1, 2, 4, 8, 16}));
+  // One that was given by hand is kept.
+  OptionList given = hand;
+  given.emplace_back("--cp", "4");
+  given.emplace_back("--shard", "fsdp2");
+  const StepConfig fixed = resolve_options(given);
+  for (const StepConfig& c :
+       advise::combinations(model, fixed, advise::space_around(model, fixed, given)))
+    CHECK(c.layout.cp == 4);
 }
 
 TEST_CASE("405B on 16,384 ranks has more than 20,000 layouts") {

@@ -53,9 +53,9 @@ struct NotPlanned {
   std::string why;  ///< what it contradicts, and the way out
 };
 
-/// The best row of all that split layers, and the model, over the same numbers of ranks.
+/// The best row of all that split layers, sequences and the model over the same numbers of ranks.
 struct LayoutChoice {
-  std::int64_t tp = 1, pp = 1;
+  std::int64_t tp = 1, cp = 1, pp = 1;
   std::size_t row = 0;  ///< index into Sweep::rows
   std::string why;      ///< against the first row: a sentence
 };
@@ -140,8 +140,8 @@ struct Advice {
 [[nodiscard]] Advice advise_any(const model::ModelSpec& model, const Resolved& resolved,
                                 const std::function<Space(const Resolved&)>& space);
 
-/// "tp 4 pp 8": over how many ranks layers, and the model, are split.
-[[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t pp);
+/// "tp 4 cp 2 pp 8": over how many ranks layers, sequences and the model are split.
+[[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t cp, std::int64_t pp);
 /// " tp2 cp2 pp4v2", how ranks share the model in a row's name; empty: they do not.
 [[nodiscard]] std::string split_label(const Layout& layout);
 /// Each layout's best row, the best layout first; empty where all rows have the same layout.
