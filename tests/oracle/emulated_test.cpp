@@ -183,6 +183,12 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.launches.worst() <= 0.5);
 }
 
+TEST_CASE("compiled blocks of torchao's layers meet torchao's own on the emulated device") {
+  const Compared all = compared("float8_compile_peaks.json");
+  CHECK(all.allocated.count() >= 40);
+  CHECK(all.allocated.median() <= 0.001);
+}
+
 TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated device") {
   const Compared all = compared("fsdp1_peaks.json");
   CHECK(all.allocated.count() >= 78);
