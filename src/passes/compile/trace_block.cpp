@@ -35,6 +35,7 @@ class Trace {
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
+    tracer_.misplace_parameters(options_.checkpointed);
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
     for (OpId id = first_; id < end_; ++id) trace(id);

@@ -100,6 +100,8 @@ class Tracer {
   // torchao's linear layers (tracer_float8.cpp).
   Tensor float8_linear(Tensor x, Tensor weight, const Tensor* scale, bool rowwise, bool keep,
                        bool keep_amax);
+  /// What is free to save where weights are given in fp8; after all placeholders.
+  void misplace_parameters(bool checkpointed);
 
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);

@@ -1,6 +1,10 @@
 // torchao 0.18's Float8Linear (float8/float8_linear.py, float8_utils.py, float8_ops.py), as
 // AOTAutograd traces it: what eager PyTorch makes and drops are nodes like others here, equal ones
 // one, so a weight is scaled once for both products and for all that reads it.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 #include "tracer.hpp"
 
 namespace ac_advisor::passes::compile {
@@ -17,6 +21,33 @@ constexpr DType wide = DType::i64;
 Shape matrix_of(const Shape& shape) { return {shape.numel() / shape.back(), shape.back()}; }
 
 }  // namespace
+
+/// AOTAutograd unpacks a weight that was gathered in fp8 into its elements and its scale
+/// (torch/_functorch/_aot_autograd/subclass_utils.py, v2.11), and goes on to take the numbers of
+/// the arguments that are parameters (fw_metadata.static_input_indices) for those of what it has
+/// unpacked: which weights are free to save is off by the scales before them. Of a checkpoint's
+/// arguments the parameters come last.
+void Tracer::misplace_parameters(bool checkpointed) {
+  const auto is_scale = [&](Tensor t) { return node(t.node).shape.rank() == 0; };
+  const auto is_parameter = [&](Tensor t) { return node(t.node).parameter; };
+  std::vector<Tensor> arguments;
+  std::copy_if(placeholders_.begin(), placeholders_.end(), std::back_inserter(arguments),
+               [&](Tensor t) { return !is_scale(t); });
+  if (std::none_of(arguments.begin(), arguments.end(),
+                   [&](Tensor t) { return node(t.node).dtype == DType::f8; }))
+    return;
+  if (checkpointed)
+    std::stable_partition(arguments.begin(), arguments.end(),
+                          [&](Tensor t) { return !is_parameter(t); });
+  std::vector<bool> free_to_save;
+  for (Tensor t : arguments) free_to_save.push_back(is_parameter(t));
+  free_to_save.resize(2 * arguments.size(), false);
+  std::size_t at = 0;
+  for (Tensor t : arguments) {
+    graph_.node(t.node).parameter = free_to_save[at];
+    at += node(t.node).dtype == DType::f8 ? 2 : 1;
+  }
+}
 
 /// hp_tensor_to_float8_dynamic: amax_to_scale in fp64, to_fp8_saturated in fp32.
 Tracer::Float8Node Tracer::float8_node(NodeId x, Float8Scale by, bool gradient, bool keep) {

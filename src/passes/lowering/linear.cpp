@@ -160,7 +160,11 @@ void Lowering::gathered_in_fp8(Linear& l) {
     s_.buffers.push_back(float8_scales_);
   }
   p_.value(l.weight).dtype = DType::f8;
-  l.scales = p_.narrow(float8_scales_, 0, float8_weights_++, 1);
+  const std::int64_t at = float8_weights_++;
+  // A compiled block is given each scale by itself.
+  l.scales = config_.memory.kernels == Kernels::compiled
+                 ? p_.on_storage_of(float8_scales_, {}, DType::f32, false)
+                 : p_.narrow(float8_scales_, 0, at, 1);
 }
 
 /// What its casts and its product are, the compiler's tracer writes (compile/tracer_float8.cpp).
