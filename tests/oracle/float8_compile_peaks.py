@@ -18,6 +18,8 @@ from float8_peaks import BLOCKS, FSDP, GATHERED, MIXED, config_of, converted, po
 
 COMPILED = {"kernels": "compiled"}
 FAMILIES = ("qwen2_05b_4layers", "qwen3_06b_4layers", "mistral7b_4layers", "smollm3_3b_4layers", "granite31_8b_4layers")
+OTHERS = ("phi3_mini_4layers", "olmo2_7b_4layers", "gemma_7b_4layers", "ministral3_8b_4layers", "minicpm_2b_4layers",
+          "internlm25_7b_4layers", "glm4_9b_4layers")
 
 
 def cases():
@@ -39,6 +41,18 @@ def cases():
         for ac in ("none", "selective"):
             yield shape(model, 2, 2048, ac, **MIXED, **COMPILED)
             yield shape(model, 2, 2048, ac, **MIXED, **GATHERED, **COMPILED)
+    for model in ("llama1b_4layers", BLOCKS):
+        for ac in ("none", "full", "selective"):
+            yield shape(model, 2, 2048, ac, "rowwise", **COMPILED)
+        yield shape(model, 2, 2048, "selective", "rowwise", **MIXED, **COMPILED)
+    for model in ("qwen3_06b_4layers", "mistral7b_4layers"):
+        yield shape(model, 2, 2048, "none", "rowwise", **COMPILED)
+    for budget in (0.7, 0.5, 0.2):
+        yield shape("llama1b_4layers", 2, 2048, f"memory-budget:{budget}", attn="cudnn", **COMPILED)
+        yield shape(BLOCKS, 2, 2048, f"memory-budget:{budget}", "rowwise", attn="cudnn", **COMPILED)
+    for model in OTHERS:
+        yield shape(model, 2, 2048, **COMPILED)
+        yield shape(model, 2, 2048, "full", **COMPILED)
     for more in ({}, GATHERED):  # TorchTitan's units
         yield shape(BLOCKS, 2, 2048, "selective", fsdp_unit="torchtitan", hold_output=False, **MIXED, **more, **COMPILED)
 

@@ -147,6 +147,8 @@ class Tracer {
   NodeId summed_to(NodeId gradient, ir::Shape shape);
   /// A gradient in its tensor's shape and dtype (engine.cpp: validate_outputs).
   NodeId settled(Tensor to, NodeId gradient) {
+    // A weight that was gathered in fp8 passes for one of its own dtype.
+    if (dtype(to) == DType::f8) return gradient;
     return convert_node(summed_to(gradient, shape(to)), dtype(to));
   }
   Float8Node float8_node(NodeId x, Float8Scale by, bool gradient, bool keep);

@@ -23,8 +23,9 @@ constexpr std::string_view families[] = {
     "glm",      "glm4",    "ministral3", "internlm2", "minicpm"};
 
 /// Whose compiled blocks were (tests/oracle/float8_compile_peaks.json).
-constexpr std::string_view compiled_families[] = {"llama", "mistral", "qwen2",
-                                                  "qwen3", "smollm3", "granite"};
+constexpr std::string_view compiled_families[] = {
+    "llama", "mistral", "qwen2", "qwen3",      "smollm3", "granite",  "phi3",
+    "olmo2", "gemma",   "glm4",  "ministral3", "minicpm", "internlm2"};
 
 bool in_compiled_blocks(const StepConfig& c) {
   return used(c) && c.memory.kernels == Kernels::compiled;
@@ -90,7 +91,7 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels compiled"; }},
     {"--fp8 RECIPE --kernels compiled of another family",
      "its compiled layers in fp8 were not compared",
-     "use --kernels eager, or a llama, mistral, qwen2, qwen3, smollm3 or granite",
+     "use --kernels eager, or a llama, mistral, qwen, phi3, olmo2, granite, gemma or glm4",
      [](const ModelSpec& m, const StepConfig& c) {
        return in_compiled_blocks(c) &&
               std::find(std::begin(compiled_families), std::end(compiled_families), m.family) ==
@@ -119,11 +120,10 @@ constexpr Exclusion of_float8[] = {
      "use --shard fsdp2, hsdp:N or ddp",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --shard " + shard_option(c); }},
-    {"--fp8 RECIPE --ac attention, budget:SIZE or memory-budget:F",
-     "these regions were not compared", "use --ac none, full or selective",
+    {"--fp8 RECIPE --ac attention or budget:SIZE", "these regions were not compared",
+     "use --ac none, full or selective",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget ||
-                          c.memory.ac == AcMode::memory_budget);
+       return used(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget);
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --ac " + ac_option(c); }},
     {"--fp8 RECIPE --ac-scope submodule", "checkpoints within blocks were not compared",
