@@ -202,9 +202,12 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   }
   if (c.precision.float8())
     notes.push_back(
-        "--fp8 is torchao 0.18's in eager PyTorch: its casts run kernel by kernel; products in FP8 "
-        "are timed at the device's FP8 peak by the efficiency of its bf16 products, as none in FP8 "
-        "was measured");
+        std::string("--fp8 is torchao 0.18's ") +
+        (c.memory.kernels == Kernels::compiled
+             ? "in compiled blocks: its casts are parts of their kernels"
+             : "in eager PyTorch: its casts run kernel by kernel") +
+        "; products in FP8 are timed at the device's FP8 peak by the efficiency of its bf16 "
+        "products, as none in FP8 was measured");
   if (c.optimizer.kind == Optimizer::paged_adamw || c.optimizer.kind == Optimizer::paged_adamw_8bit)
     notes.push_back(
         "paged states (of parameters of 100,000 elements and more) are in managed memory, which "

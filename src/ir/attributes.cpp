@@ -62,8 +62,8 @@ std::string text(const SwiGlu& a) {
   return fmt::format("gate={}", a.gate == Gate::silu ? "silu" : "gelu_tanh");
 }
 std::string text(const Float8& a) {
-  return fmt::format("scaling={}{}", a.rowwise ? "rowwise" : "tensorwise",
-                     a.transposed ? " transposed=true" : "");
+  return fmt::format("scaling={}{}{}", a.rowwise ? "rowwise" : "tensorwise",
+                     a.transposed ? " transposed=true" : "", a.whole ? " whole=true" : "");
 }
 std::string text(const Foreach& a) {
   return fmt::format("stage={}", a.stage) +

@@ -369,6 +369,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {fp8_amax, "amax", nullptr, C::reduction, 1, 1, 1, 1, 0, shared_amax, Float8{}},
   {fp8_scale, "amax_to_scale", nullptr, C::pointwise, 5, 1, 5, 5, 0, nullptr, Float8{}},
   {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
+  {fp8_product, "_scaled_mm", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
   {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
   {log_sigmoid, "log_sigmoid_forward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},

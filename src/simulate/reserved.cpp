@@ -45,7 +45,8 @@ bool runs_cublas(const ir::Op& op) {
   if (op.kind == ir::OpKind::mm_quantized)
     return ir::attributes<ir::QuantizedProduct>(op).inner > 0;
   return op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm || op.kind == ir::OpKind::bmm ||
-         op.kind == ir::OpKind::baddbmm || op.kind == ir::OpKind::scaled_mm;
+         op.kind == ir::OpKind::baddbmm || op.kind == ir::OpKind::scaled_mm ||
+         op.kind == ir::OpKind::fp8_product;
 }
 
 /// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's.
@@ -379,7 +380,8 @@ class Steps {
       } else if (m_.target.engine && op.kind == ir::OpKind::grouped_mm) {
         use_grouped_engine();
       } else if (!m_.target.trainer) {
-        if (has_bias(op) || op.kind == ir::OpKind::scaled_mm) use_cublaslt(thread);
+        if (has_bias(op) || op.kind == ir::OpKind::scaled_mm || op.kind == ir::OpKind::fp8_product)
+          use_cublaslt(thread);
         if (runs_cublas(op)) use_cublas(thread);
         if (op.kind == ir::OpKind::orthogonalize) use_pooled_streams();
       }

@@ -194,6 +194,20 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.launches.worst() <= 0.5);
 }
 
+TEST_CASE("compiled blocks of torchao's layers meet torchao's own on the emulated device") {
+  const Compared all = compared("float8_compile_peaks.json");
+  CHECK(all.allocated.count() >= 76);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.above(0.02) <= 2);  // a small model, and Mistral with full checkpoints
+  CHECK(all.allocated.worst() <= 0.51);
+  // A small model; phi3's and InternLM 2's fused projections with full checkpoints, as in bf16.
+  CHECK(all.reserved.above(1.9) <= 3);
+  CHECK(all.reserved.worst() <= 12);
+  CHECK(all.phases.worst() <= 0.51);
+  CHECK(all.launches.median() <= 0.001);
+  CHECK(all.launches.worst() <= 2.2);
+}
+
 TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated device") {
   const Compared all = compared("fsdp1_peaks.json");
   CHECK(all.allocated.count() >= 78);

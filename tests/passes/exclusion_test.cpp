@@ -577,12 +577,28 @@ const Case cases[] = {
        c.adapters.targets = "q_proj";
      },
      "adapters beside"},
-    {"--fp8 RECIPE --kernels compiled",
+    {"--fp8 RECIPE --compile-unit model",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
        c.memory.kernels = Kernels::compiled;
+       c.memory.compile_unit = CompileUnit::model;
      },
-     "Inductor"},
+     "graph of the whole model"},
+    {"--fp8 RECIPE --kernels compiled --autocast or --shard ddp",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.kernels = Kernels::compiled;
+       c.layout.shard = Sharding::ddp;
+       c.layout.world = 8;
+     },
+     "without either"},
+    {"--fp8 RECIPE --kernels compiled of another family",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.family = "stablelm";
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "compiled layers"},
     {"--fp8 RECIPE --kernels fused",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
@@ -610,7 +626,7 @@ const Case cases[] = {
        sharded(c, Sharding::zero1);
      },
      "--shard zero1"},
-    {"--fp8 RECIPE --ac attention, budget:SIZE or memory-budget:F",
+    {"--fp8 RECIPE --ac attention or budget:SIZE",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
        c.memory.ac = AcMode::attention;

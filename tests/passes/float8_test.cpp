@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/ir/op_table.hpp"
@@ -49,6 +50,25 @@ TEST_CASE("a block's seven linear layers are products in fp8, the head is not") 
     CHECK(count(p, OpKind::fp8_amax, Phase::backward) == 4 * 7 * 4);
     CHECK(count(p, OpKind::mm, Phase::forward) == 1);
     CHECK(count(p, OpKind::mm, Phase::backward) == 2);
+  }
+}
+
+TEST_CASE(
+    "compiled blocks have the same products, and copy queries', keys' and values' input for each") {
+  for (const Fp8Recipe recipe : {Fp8Recipe::tensorwise, Fp8Recipe::rowwise}) {
+    StepConfig config = with_fp8(recipe);
+    config.memory.kernels = Kernels::compiled;
+    const ir::Program p = passes::build_step(small_model(), config).program;
+    CHECK(count(p, OpKind::fp8_product, Phase::forward) == 4 * 7);
+    CHECK(count(p, OpKind::fp8_product, Phase::backward) == 4 * 7 * 2);
+    CHECK(count(p, OpKind::scaled_mm, Phase::forward) == 0);
+    CHECK(count(p, OpKind::mm, Phase::forward) == 1);
+    std::set<ir::ValueId> inputs;
+    for (const ir::Op& op : p.ops)
+      if (op.kind == OpKind::fp8_product && op.phase == Phase::forward && op.module.block == 0)
+        inputs.insert(p.input(op, 0));
+    // Gate's and up's is of more operands, and is stored once (config.py: realize_reads_threshold).
+    CHECK(inputs.size() == 3 + 1 + 1 + 1);
   }
 }
 

@@ -34,6 +34,7 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              fp8_amax,
                              fp8_scale,
                              scaled_mm,
+                             fp8_product,
                              float8_linear,
                              captured,
                              random,

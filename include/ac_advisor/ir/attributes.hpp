@@ -113,6 +113,7 @@ struct QuantizedProduct {
 struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear
   bool rowwise = false;     ///< a scale for each row or column, else one for all
   bool transposed = false;  ///< fp8_amax: the operand is a transposed view
+  bool whole = false;       ///< float8_linear: with its casts and its product, for a compiler
 };
 struct TiledHead {
   std::int32_t tokens = 0, words = 0;  ///< of the largest tile of logits

@@ -161,9 +161,10 @@ enum class OpKind : std::uint8_t {
                       ///< was given and what it makes to its end
   copy_to_host,       ///< into pinned memory, on a stream of its own: launches no kernel
   copy_from_host,     ///< and back, into what it makes
-  fp8_amax,       ///< the largest of an operand's magnitudes, or of each row's or column's of it
-  fp8_scale,      ///< what it is multiplied by, in fp32
-  scaled_mm,      ///< of operands in fp8 with their scales
+  fp8_amax,     ///< the largest of an operand's magnitudes, or of each row's or column's of it
+  fp8_scale,    ///< what it is multiplied by, in fp32
+  scaled_mm,    ///< of operands in fp8 with their scales
+  fp8_product,  ///< as scaled_mm, of the inverses of their scales, which a compiled kernel has made
   float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
   vector_norm,    ///< the length of each row: (rows, 1)
   log_sigmoid,

@@ -73,6 +73,14 @@ enum class Target : std::uint8_t {
   sigmoid,
   fma,
   bitwise_not,
+  abs,
+  clamp_min,
+  clamp_max,
+  log2,
+  exp2,
+  max,        ///< of all elements
+  scaled_mm,  ///< of operands in fp8 with the inverses of their scales
+  copy,       ///< of a library's operand (ir.py: ExternKernel.copy_input)
   count_
 };
 

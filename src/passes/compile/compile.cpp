@@ -179,6 +179,7 @@ class BlockCompiler {
     compile::TraceOptions options = compile::trace_options(spec_);
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
+    options.keeps_amax = options.checkpointed && config_.memory.ac == AcMode::selective;
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),
         memory_budget_of(block), /*recorded=*/false,

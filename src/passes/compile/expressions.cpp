@@ -21,6 +21,7 @@ std::int64_t ops_of(const Node& node) {
     case Target::amax:
       return node.index - 1;  // of a group's heads, unrolled
     case Target::clone:
+    case Target::copy:
       return 0;
     case Target::pow:  // pow_recursive
       return node.number == 1 ? 0 : node.number == 3 ? 2 : 1;
@@ -36,6 +37,8 @@ bool has_number(const Node& node) {
     case Target::sub:
     case Target::mul:
     case Target::div:
+    case Target::clamp_min:
+    case Target::clamp_max:
       return node.inputs.size() == 1;
     case Target::compare:
     case Target::greater:

@@ -34,7 +34,7 @@ struct Fused {
   /// Bytes and elements (buffer_reuse_key) of what it alone reads, each once.
   std::vector<std::pair<std::int64_t, std::int64_t>> single_user_inputs;
   std::int64_t space = 0, rows = 0, columns = 0;  ///< rows, columns: of its reductions
-  bool library = false, copies = false, row_sums = false, column_sums = false;
+  bool library = false, copies = false, maxima = false, row_sums = false, column_sums = false;
 
   [[nodiscard]] std::int32_t min_order() const { return nodes.front(); }
   [[nodiscard]] std::int32_t max_order() const { return nodes.back(); }
@@ -87,6 +87,7 @@ class Fusion {
       one.space = node.space;
       one.library = node.sort == Sort::library;
       one.copies = node.copies;
+      one.maxima = node.maxima;
       one.row_sums = node.sort == Sort::row_sum;
       one.column_sums = node.sort == Sort::column_sum;
       if (one.row_sums) one.rows = node.rows;
@@ -154,6 +155,7 @@ class Fusion {
     if (!a.reduces() || !b.reduces() || a.mixed() || b.mixed() || a.row_sums == b.row_sums)
       return false;
     const Fused &rows = a.row_sums ? a : b, &columns = a.row_sums ? b : a;
+    if (columns.maxima) return false;  // sums and products alone
     if (rows.space != columns.space || rows.rows * columns.columns != rows.space) return false;
     if (!mixes_orders(rows.rows, columns.columns)) return false;
     const bool full = std::any_of(rows.reads.begin(), rows.reads.end(), [&](NodeId buffer) {
@@ -249,6 +251,7 @@ class Fusion {
     a.columns = std::max(a.columns, b.columns);
     a.row_sums = a.row_sums || b.row_sums;
     a.column_sums = a.column_sums || b.column_sums;
+    a.maxima = a.maxima || b.maxima;
     find_single_user_inputs(a);
     reach_->join(into, from);
     b = {};

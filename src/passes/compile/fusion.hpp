@@ -22,6 +22,7 @@ struct SchedulerNode {
   /// Of those, how often the places that it walks over go over the buffer, where it is not once: a
   /// part of a row that a whole row is walked over for.
   std::map<NodeId, double> walks;
+  bool maxima = false;  ///< a reduction that is no sum
   bool copies = false;  ///< what a library's call wants in memory: loops as nobody's else
 };
 

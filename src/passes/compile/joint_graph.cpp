@@ -78,6 +78,14 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {sigmoid, "aten.sigmoid.default", no, yes, no},
     {fma, "prims.fma.default", no, yes, no},
     {bitwise_not, "aten.bitwise_not.default", no, yes, no},
+    {abs, "aten.abs.default", no, yes, no},
+    {clamp_min, "aten.clamp_min.default", no, yes, no},
+    {clamp_max, "aten.clamp_max.default", no, yes, no},
+    {log2, "aten.log2.default", no, yes, no},
+    {exp2, "aten.exp2.default", no, yes, no},
+    {max, "aten.max.default", no, yes, no},
+    {scaled_mm, "aten._scaled_mm.default", no, no, yes},
+    {copy, "copy", no, yes, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)

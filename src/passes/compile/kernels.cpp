@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "float8_forms.hpp"
 #include "fusion.hpp"
 #include "layouts.hpp"
 #include "memory_order.hpp"
@@ -25,33 +26,6 @@ using ir::OpKind;
 /// MixOrderReduction's rsplit.
 constexpr std::int64_t rows_a_partial_sum = 16;
 
-/// In how many parts a column's sum over so many rows is made by itself; 1: in one (ir.py:
-/// num_splits; choices.py: reduction_split_factor, of an H100's multiprocessors).
-std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t multiprocessors = 132, threads = 2048, of_block = 256, of_thread = 4;
-  constexpr std::int64_t least = 32, most = 512, columns_a_block = 128;
-  if (rows <= least || columns >= multiprocessors * 2 * 32) return 1;
-  const auto quotient = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const auto nearest_divisor = [&](std::int64_t to) {
-    std::int64_t best = 1;
-    for (std::int64_t d = 1; d <= rows; ++d)
-      if (rows % d == 0 && std::abs(d - to) < std::abs(best - to)) best = d;
-    return best;
-  };
-  const std::int64_t device = multiprocessors * threads;
-  std::int64_t split = most;
-  if (rows * columns < least * device) {
-    split = least;
-  } else if (rows * columns < most * device) {
-    const std::int64_t blocks = quotient(device / of_block, quotient(columns, columns_a_block));
-    split = quotient(rows, of_thread * blocks);
-    const std::int64_t even = nearest_divisor(split);
-    if (std::abs(split - even) < 20) split = std::max(even, least);
-  } else if (const std::int64_t even = nearest_divisor(most); std::abs(even - most) < 50) {
-    split = even;
-  }
-  return quotient(rows, of_thread * split);
-}
 /// choices.py: reduction_split_factor.
 constexpr std::int64_t most_unsplit = 8192;
 
@@ -189,6 +163,7 @@ class Writer {
     SchedulerNode made;
     made.sort = sort_of(n);
     made.space = space_of(n);
+    made.maxima = node(n).target == Target::amax || node(n).target == Target::max;
     made.rows = node(n).has_tensor ? node(n).shape.numel() : 0;
     made.copies = node(n).target == Target::clone && node(node(n).inputs[0]).target == Target::view;
     if (made.sort == Sort::library)
@@ -346,11 +321,17 @@ class Writer {
 
   void free(NodeId n) {
     if (is_given(n) || is_result(n) || overwritten_[static_cast<std::size_t>(n)]) return;
-    pool_.free(number_[static_cast<std::size_t>(n)], node(n).dtype, node(n).bytes(), step_);
+    pool_.free(number_[static_cast<std::size_t>(n)], key_of(n), node(n).bytes(), step_);
+  }
+  /// float8_e5m2, which a gradient is cast to, and float8_e4m3fn do not take each other's memory.
+  [[nodiscard]] DType key_of(NodeId n) const {
+    if (node(n).dtype != DType::f8) return node(n).dtype;
+    while (!is_given(n) && node(n).target != Target::convert) n = node(n).inputs[0];
+    return node(n).index > 0 ? DType::u8 : DType::f8;
   }
   /// In memory that is free, or new.
   std::int32_t allocate(NodeId n) {
-    return make(n, pool_.allocate(node(n).dtype, node(n).bytes(), step_));
+    return make(n, pool_.allocate(key_of(n), node(n).bytes(), step_));
   }
 
   [[nodiscard]] std::vector<std::int32_t> numbers(const NodeSet& nodes) const {
@@ -397,6 +378,13 @@ class Writer {
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
       }
+      case Target::scaled_mm:
+        launch.kind = OpKind::fp8_product;
+        launch.attributes =
+            ir::Product{static_cast<std::int32_t>(node(made.inputs[0]).shape.back()), ir::Form::nt};
+        number(n, allocate(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
       case Target::seeds:
         launch.kind = OpKind::random;
         number(n, allocate(n));
@@ -657,6 +645,11 @@ ir::CompiledGraph write_kernels(const JointGraph& graph, std::span<const NodeId>
     return Writer(of, from, donated, to, runner, std::move(realized), std::move(swapped)).run();
   };
   Realized realized(graph, given, results);
+  if (const auto with = with_float8_forms(graph, given, results, realized); with) {
+    Realized again(with->graph, with->given, with->results);
+    std::vector<bool> swapped = swapped_in_memory(with->graph, again);
+    return written(with->graph, with->given, with->results, std::move(again), std::move(swapped));
+  }
   if (runner == Runner::trainer)
     return written(graph, given, results, std::move(realized), swapped_as_traced(graph));
   std::vector<bool> swapped = swapped_in_memory(graph, realized);

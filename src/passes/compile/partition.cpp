@@ -269,6 +269,7 @@ double estimate_runtime(const JointGraph& graph, const Node& node) {
   const auto shape = [&](std::size_t i) { return graph.node(node.inputs[i]).shape; };
   switch (node.target) {
     case Target::mm:
+    case Target::scaled_mm:
       return 2.0 * static_cast<double>(node.shape.numel() * shape(0).back());
     case Target::addmm:
       return 2.0 * static_cast<double>(node.shape.numel() * shape(1).back());

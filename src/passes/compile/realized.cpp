@@ -39,9 +39,9 @@ bool Realized::is_generated_sort(NodeId n) const {
 bool Realized::is_library(NodeId n) const {
   if (is_generated_sort(n)) return false;
   const Target t = node(n).target;
-  return t == Target::mm || t == Target::addmm || t == Target::seeds || is_attention(t) ||
-         t == Target::topk || t == Target::sort || t == Target::histc || t == Target::grouped_mm ||
-         t == Target::empty;
+  return t == Target::mm || t == Target::addmm || t == Target::scaled_mm || t == Target::seeds ||
+         is_attention(t) || t == Target::topk || t == Target::sort || t == Target::histc ||
+         t == Target::grouped_mm || t == Target::empty;
 }
 
 bool Realized::is_moment(NodeId n) const {
@@ -59,15 +59,27 @@ NodeId Realized::buffer(NodeId n) const {
   return n;
 }
 
+bool Realized::is_of_columns(NodeId n) const {
+  const Node& made = node(n);
+  if (made.shape.rank() != 2) return false;
+  NodeId in = made.inputs[0];
+  if (node(in).target == Target::abs) in = node(in).inputs[0];
+  const bool transposed = !is_given(in) && node(in).target == Target::permute;
+  const bool across = made.shape[0] == 1 && made.shape[1] > 1;
+  const bool of_rows = made.shape[1] == 1 && made.shape[0] > 1;
+  return transposed ? of_rows : across;
+}
+
 Sort Realized::sort_of(NodeId n) const {
   const Node& made = node(n);
   if (is_library(n)) return Sort::library;
+  if (made.target == Target::max) return Sort::row_sum;
   if (made.target == Target::mean || made.target == Target::cumsum || is_moment(n))
     return Sort::row_sum;
   if (made.target != Target::sum && made.target != Target::amax) return Sort::pointwise;
   if (made.index > 0)  // of a group's heads, of a token's experts, of few columns
     return made.index < least_reduction ? Sort::pointwise : Sort::row_sum;
-  if (made.target == Target::amax) return Sort::row_sum;
+  if (made.target == Target::amax) return is_of_columns(n) ? Sort::column_sum : Sort::row_sum;
   return made.shape.rank() == 0 || made.shape.back() == 1 ? Sort::row_sum : Sort::column_sum;
 }
 
@@ -80,6 +92,12 @@ void Realized::find_needed(std::span<const NodeId> results) {
   }
 }
 
+/// lowering.py: constrain_to_fx_strides. What is not in memory is copied for each call, so only the
+/// copies (with_float8_forms) and scales are asked for.
+bool Realized::is_asked_of_float8(NodeId n) const {
+  return node(n).dtype != DType::f8 || node(n).target == Target::copy;
+}
+
 void Realized::realize(std::span<const NodeId> results) {
   const auto mark = [&](NodeId n) {
     if (!is_given(n)) realized_[at(n)] = true;
@@ -90,7 +108,8 @@ void Realized::realize(std::span<const NodeId> results) {
     if (!needed_[at(n)] || is_given(n)) continue;
     const Sort sort = sort_of(n);
     if (sort == Sort::library)
-      for (NodeId in : node(n).inputs) mark(buffer(in));
+      for (NodeId in : node(n).inputs)
+        if (node(n).target != Target::scaled_mm || is_asked_of_float8(in)) mark(buffer(in));
     if (adds_into(node(n).target)) {  // a buffer that is there
       mark(buffer(node(n).inputs[0]));
       mark(n);

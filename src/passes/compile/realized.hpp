@@ -36,11 +36,14 @@ class Realized {
   [[nodiscard]] bool is_output(NodeId n) const;
   /// The buffer that a node is, or is a view of.
   [[nodiscard]] NodeId buffer(NodeId n) const;
+  /// Whether an amax goes along what is a column in memory.
+  [[nodiscard]] bool is_of_columns(NodeId n) const;
   [[nodiscard]] Sort sort_of(NodeId n) const;
 
  private:
   static std::size_t at(NodeId n) { return static_cast<std::size_t>(n); }
   [[nodiscard]] const Node& node(NodeId n) const { return g_.node(n); }
+  [[nodiscard]] bool is_asked_of_float8(NodeId n) const;
   void find_needed(std::span<const NodeId> results);
   void realize(std::span<const NodeId> results);
   void realize_before_broadcast(NodeId n, Expressions& expressions);

@@ -35,6 +35,7 @@ class Trace {
     for (OpId id = first_; id < end_; ++id)
       if (p_.op(id).kind != OpKind::hold)
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
+    tracer_.misplace_parameters(options_.checkpointed);
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
     for (OpId id = first_; id < end_; ++id) trace(id);
@@ -178,6 +179,7 @@ class Trace {
     // A dropout's mask, which is made with its numbers.
     if (op.kind == OpKind::empty && p_.value(result).dtype == DType::u8) return;
     if (op.kind == OpKind::sdpa) return set(result, attention(op));
+    if (op.kind == OpKind::float8_linear) return set(result, float8_linear(op));
     if (!whole_ && op.kind == OpKind::fill) return;  // a mask's two numbers
     if (op.kind == OpKind::masked_fill)
       return set(result, tracer_.additive(of(p_.input(op, 0)), p_.value(result).dtype,
@@ -257,6 +259,15 @@ class Trace {
     if (!biased) return tracer_.linear(x, w, nullptr, input_first, op.kept);
     const Tensor bias = of(p_.input(op, 0));
     return tracer_.linear(x, w, &bias, input_first, op.kept);
+  }
+
+  Tensor float8_linear(const Op& op) {
+    const Tensor x = of(p_.input(op, 0)), w = of(p_.input(op, 1));
+    const bool gathered = op.inputs > 2;
+    const Tensor scale = gathered ? of(p_.input(op, 2)) : Tensor{};
+    const bool rowwise = ir::attributes<ir::Float8>(op).rowwise;
+    return tracer_.float8_linear(x, w, gathered ? &scale : nullptr, rowwise, op.kept,
+                                 options_.keeps_amax);
   }
 
   Tensor layer_norm(const Op& op) {

@@ -13,6 +13,7 @@ struct TraceOptions {
   bool checkpointed = false;  ///< its ops are marked to be recomputed, but for those that are kept
   bool neighbours = false;    ///< a rotation's halves are every second element
   bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
+  bool keeps_amax = false;      ///< --ac selective: of what is cast to fp8 with one scale
   bool flat_mlp = false;        ///< the second norm and the MLP see a matrix of all tokens
 };
 

@@ -97,6 +97,12 @@ class Tracer {
   Tensor bitwise_not(Tensor x);
   Tensor masked_fill(Tensor x, Tensor mask, double number);
 
+  // torchao's linear layers (tracer_float8.cpp).
+  Tensor float8_linear(Tensor x, Tensor weight, const Tensor* scale, bool rowwise, bool keep,
+                       bool keep_amax);
+  /// What is free to save where weights are given in fp8; after all placeholders.
+  void misplace_parameters(bool checkpointed);
+
   // Of a graph of the whole model (tracer_model.cpp).
   Tensor embedding(Tensor weight, Tensor ids);
   Tensor iota(std::int64_t count);
@@ -116,6 +122,11 @@ class Tracer {
 
  private:
   using Rule = std::function<void(NodeId gradient)>;
+  /// A tensor in fp8, and what it was multiplied by: one number, or one of each row or column.
+  struct Float8Node {
+    NodeId data = -1, scale = -1;
+  };
+  enum class Float8Scale : std::uint8_t { of_all, of_rows, of_columns };
 
   // Shapes by value, since a node's own moves when another is made; so what is an argument beside
   // one is made before the call.
@@ -136,8 +147,13 @@ class Tracer {
   NodeId summed_to(NodeId gradient, ir::Shape shape);
   /// A gradient in its tensor's shape and dtype (engine.cpp: validate_outputs).
   NodeId settled(Tensor to, NodeId gradient) {
+    // A weight that was gathered in fp8 passes for one of its own dtype.
+    if (dtype(to) == DType::f8) return gradient;
     return convert_node(summed_to(gradient, shape(to)), dtype(to));
   }
+  Float8Node float8_node(NodeId x, Float8Scale by, bool gradient, bool keep);
+  NodeId float8_product(const Float8Node& a, const Float8Node& b, bool fast, bool keep);
+  NodeId turned_copy(NodeId x);
   NodeId row_sum_node(NodeId x);
   NodeId zeros_node(const ir::Shape& shape, DType dtype);
   NodeId slice_node(NodeId x, std::int64_t start, std::int64_t size);

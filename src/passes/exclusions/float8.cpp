@@ -22,6 +22,15 @@ constexpr std::string_view families[] = {
     "gpt_neox", "phi",     "stablelm",   "nemotron",  "cohere",      "cohere2",
     "glm",      "glm4",    "ministral3", "internlm2", "minicpm"};
 
+/// Whose compiled blocks were (tests/oracle/float8_compile_peaks.json).
+constexpr std::string_view compiled_families[] = {
+    "llama", "mistral", "qwen2", "qwen3",      "smollm3", "granite",  "phi3",
+    "olmo2", "gemma",   "glm4",  "ministral3", "minicpm", "internlm2"};
+
+bool in_compiled_blocks(const StepConfig& c) {
+  return used(c) && c.memory.kernels == Kernels::compiled;
+}
+
 constexpr Exclusion of_float8[] = {
     {"--fp8 delayed", "torchao 0.18 has no delayed scaling any more",
      "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself",
@@ -68,13 +77,29 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return fp8(c) + " --lora " + std::to_string(c.adapters.rank);
      }},
-    {"--fp8 RECIPE --kernels compiled",
-     "what the partitioner saves and Inductor fuses of the casts is not planned yet",
-     "use --kernels eager",
+    {"--fp8 RECIPE --compile-unit model",
+     "such layers in a graph of the whole model were not compared", "use --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.kernels == Kernels::compiled;
+       return in_compiled_blocks(c) && c.memory.compile_unit == CompileUnit::model;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --compile-unit model"; }},
+    {"--fp8 RECIPE --kernels compiled --autocast or --shard ddp",
+     "compiled layers in fp8 were compared without either", "use --shard fsdp2, or --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return in_compiled_blocks(c) && (c.precision.autocast || c.layout.shard == Sharding::ddp);
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels compiled"; }},
+    {"--fp8 RECIPE --kernels compiled of another family",
+     "its compiled layers in fp8 were not compared",
+     "use --kernels eager, or a llama, mistral, qwen, phi3, olmo2, granite, gemma or glm4",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return in_compiled_blocks(c) &&
+              std::find(std::begin(compiled_families), std::end(compiled_families), m.family) ==
+                  std::end(compiled_families);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return fp8(c) + " --kernels compiled of " + m.family;
+     }},
     {"--fp8 RECIPE --kernels fused", "fused kernels beside such layers were not compared",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
@@ -95,11 +120,10 @@ constexpr Exclusion of_float8[] = {
      "use --shard fsdp2, hsdp:N or ddp",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --shard " + shard_option(c); }},
-    {"--fp8 RECIPE --ac attention, budget:SIZE or memory-budget:F",
-     "these regions were not compared", "use --ac none, full or selective",
+    {"--fp8 RECIPE --ac attention or budget:SIZE", "these regions were not compared",
+     "use --ac none, full or selective",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget ||
-                          c.memory.ac == AcMode::memory_budget);
+       return used(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget);
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --ac " + ac_option(c); }},
     {"--fp8 RECIPE --ac-scope submodule", "checkpoints within blocks were not compared",

@@ -160,7 +160,22 @@ void Lowering::gathered_in_fp8(Linear& l) {
     s_.buffers.push_back(float8_scales_);
   }
   p_.value(l.weight).dtype = DType::f8;
-  l.scales = p_.narrow(float8_scales_, 0, float8_weights_++, 1);
+  const std::int64_t at = float8_weights_++;
+  // A compiled block is given each scale by itself.
+  l.scales = config_.memory.kernels == Kernels::compiled
+                 ? p_.on_storage_of(float8_scales_, {}, DType::f32, false)
+                 : p_.narrow(float8_scales_, 0, at, 1);
+}
+
+/// What its casts and its product are, the compiler's tracer writes (compile/tracer_float8.cpp).
+ir::ValueId Lowering::float8_linear_as_one(V x, const Linear& l, bool rowwise) {
+  const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x) || grad(l.weight));
+  const ir::Float8 whole{rowwise, false, true};
+  if (l.scales != ir::no_id)
+    emit(OpKind::float8_linear, {x, l.weight, l.scales}, {y}, whole);
+  else
+    emit(OpKind::float8_linear, {x, l.weight}, {y}, whole);
+  return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
 }
 
 /// torchao 0.18, float8/float8_linear.py: Float8Linear.forward. Its function saves what it is given
@@ -170,6 +185,7 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   const V given = x;  // under autocast it is cast here, for this layer alone
   if (config_.precision.autocast) x = cast(x, config_.precision.compute_dtype);
   const bool rowwise = config_.precision.fp8 == Fp8Recipe::rowwise;
+  if (config_.memory.kernels == Kernels::compiled) return float8_linear_as_one(x, l, rowwise);
   Float8Writer f(p_, phase_, at(leaf_), rowwise);
   const bool gathered = l.scales != ir::no_id;
   const ir::Float8Operand a = f.cast(x, false, Float8Writer::Along::rows),

@@ -153,6 +153,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {fp8_amax, nullptr},  // the trainer refuses --fp8
     {fp8_scale, nullptr},
     {scaled_mm, nullptr},
+    {fp8_product, nullptr},
     {float8_linear, nullptr},
     {vector_norm, nullptr},  // the trainer refuses such an LM head
     {log_sigmoid, aten::log_sigmoid},
