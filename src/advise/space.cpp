@@ -142,6 +142,7 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
   OptionList values;
   const std::string *micro = nullptr, *shard = nullptr;
   std::int64_t split = 1;  // ranks that see the same data, for each of the base's
+  std::int64_t ring = 1;   // ranks that see parts of it, likewise
   std::int64_t pp = base.layout.pp;
   bool accum = space.vary_global_batch;
   for (std::size_t i = 0; i < space.axes.size(); ++i) {
@@ -149,7 +150,7 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
     values.emplace_back(axis.option, axis.values[index[i]]);
     if (axis.option == "--batch") micro = &axis.values[index[i]];
     if (axis.option == "--tp") split *= std::stoll(axis.values[index[i]]) / base.layout.tp;
-    if (axis.option == "--cp") split *= std::stoll(axis.values[index[i]]) / base.layout.cp;
+    if (axis.option == "--cp") ring = std::stoll(axis.values[index[i]]) / base.layout.cp;
     if (axis.option == "--shard") shard = &axis.values[index[i]];
     if (axis.option == "--pp") {
       pp = std::stoll(axis.values[index[i]]);
@@ -166,7 +167,7 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
     return std::nullopt;
   if (micro != nullptr && !accum) {
     // What is kept are the sequences of a step, over the ranks that see data of their own.
-    const std::int64_t sequences = base.run.batch * base.run.grad_accum * split,
+    const std::int64_t sequences = base.run.batch * base.run.grad_accum * split * ring,
                        n = std::stoll(*micro);
     if (sequences % n != 0) return std::nullopt;
     if (pp > 1 && sequences / n < pp) return std::nullopt;  // --pp N --grad-accum M, M below N
@@ -209,8 +210,8 @@ std::size_t layout_axes(const Space& space) {
   return count;
 }
 
-/// A schedule without a pipeline, or a ring beside what no plan has beside one: seen before options
-/// are read.
+/// A schedule without a pipeline; a ring beside layers in parts, stages or replicas, which a sweep
+/// leaves to `--cp N` given by hand. Seen before options are read.
 bool says_nothing(const Space& space, const std::vector<std::size_t>& index, std::size_t axis) {
   const std::string& option = space.axes[axis].option;
   const auto chosen = [&](std::size_t i) { return space.axes[i].values[index[i]]; };
@@ -220,10 +221,10 @@ bool says_nothing(const Space& space, const std::vector<std::size_t>& index, std
     return false;
   };
   if (option == "--pp-schedule") return index[axis] > 0 && !splits("--pp");
-  const bool ring = splits("--cp");
   if (option == "--cp") return chosen(axis) != "1" && splits("--tp");
-  if (option == "--pp") return chosen(axis) != "1" && ring;
-  return option == "--shard" && ring && chosen(axis) != "fsdp2";
+  if (!splits("--cp")) return false;
+  return (option == "--pp" && chosen(axis) != "1") ||
+         (option == "--shard" && chosen(axis) != "fsdp2");
 }
 
 }  // namespace

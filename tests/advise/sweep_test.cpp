@@ -638,7 +638,7 @@ TEST_CASE("sequences are split over ranks that keep 2,048 tokens, with as many s
        advise::combinations(model, base, advise::space_around(model, base, hand))) {
     rings.insert(c.layout.cp);
     CHECK(c.run.batch * c.run.grad_accum * c.layout.data_ranks() == 64);
-    // Gradients of parts of a sequence are added up by FSDP2 alone (docs/layouts.md).
+    // Rings are swept with FSDP2 over whole layers (docs/layouts.md).
     if (c.layout.cp > 1) CHECK(c.layout.shard == Sharding::fsdp2);
   }
   CHECK((rings == std::set<std::int64_t>{1, 2, 4, 8, 16}));
