@@ -32,7 +32,9 @@ std::string text(const Sdpa& a) {
 std::string text(const Slice& a) {
   return fmt::format("start={}", a.start) + (a.dim < 0 ? "" : fmt::format(" dim={}", a.dim));
 }
-std::string text(const Add& a) { return fmt::format("alpha={}", a.alpha); }
+std::string text(const Add& a) {
+  return fmt::format("alpha={}{}", a.alpha, a.transposed ? " transposed" : "");
+}
 std::string text(const Number& a) { return fmt::format("value={}", a.value); }
 std::string text(const Clamp& a) { return fmt::format("low={} high={}", a.low, a.high); }
 std::string text(const Power& a) { return fmt::format("exponent={}", a.exponent); }

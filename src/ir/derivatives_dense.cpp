@@ -48,14 +48,20 @@ void addmm(Derivation& d) {
 }
 
 void mm_quantized(Derivation& d) {
-  // inputs: x [.., K], what its product is made of, codes, scales; bitsandbytes v0.50,
-  // autograd/_functions.py: the weight [N, K] once more in the gradient's dtype, then the product.
-  const std::size_t codes = d.op().inputs - 2U;
+  // inputs: x [.., K], what its product is made of, codes, scales, and of scales in 8 bits theirs
+  // and their offset; bitsandbytes v0.50, autograd/_functions.py: the weight [N, K] once more in
+  // the gradient's dtype, then the product.
+  constexpr std::size_t codes = 2;
   if (!d.needs(0)) return;
   const ValueId x = d.in(0), g = d.grad();
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  const ValueId w = d.emit(OpKind::dequantize, {d.in(codes), d.in(codes + 1)},
-                           {columns, last(d, x)}, d.dtype(x), d.attributes<QuantizedProduct>().of);
+  const Dequantize of = d.attributes<QuantizedProduct>().of;
+  const Shape whole{columns, last(d, x)};
+  const ValueId bytes = d.in(codes), scales = d.in(codes + 1);
+  const ValueId w =
+      of.nested ? d.emit(OpKind::dequantize, {bytes, scales, d.in(codes + 2), d.in(codes + 3)},
+                         whole, d.dtype(x), of)
+                : d.emit(OpKind::dequantize, {bytes, scales}, whole, d.dtype(x), of);
   d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
 }
 

@@ -75,15 +75,16 @@ std::int64_t gathered_partitions(const Program& p, const Op& op, const Workspace
 
 // bitsandbytes v0.50, functional.dequantize_4bit: nested scales in fp32, gone before the product.
 // The forward of gemm_4bit keeps its own to its end, so there they are values.
-std::int64_t widened_scales(const Program& p, const Op& op, const WorkspaceTarget&) {
+std::int64_t widened_scales(const Program& p, const Op& op, const WorkspaceTarget& target) {
   const auto& a = ir::attributes<Dequantize>(op);
-  if (!a.nested) return 0;
+  if (!a.nested || target.trainer || !target.cuda) return 0;
   return scratch_of({p.value(p.output(op, 0)).shape.numel() / a.block * 4});
 }
 
 // bitsandbytes v0.50, backends/cuda/ops.py, int8_vectorwise_quant: |A| in 16 bits, and where it is
 // beyond the threshold; without outliers what follows of them is empty.
-std::int64_t row_outliers(const Program& p, const Op& op, const WorkspaceTarget&) {
+std::int64_t row_outliers(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (target.trainer || !target.cuda) return 0;
   const std::int64_t elements = p.value(p.input(op, 0)).shape.numel();
   return scratch_of({2 * elements, elements});
 }
@@ -375,6 +376,8 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {log_sigmoid, "log_sigmoid_forward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {cp_all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {ring_attention, "ring_attention", derive::ring_attention, C::none, 0, 0, 0, 0, 0, nullptr, RingAttention{}},
+  {eye, "eye", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
+  {mm_dequant, "int8_mm_dequant", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

@@ -20,8 +20,8 @@ std::map<std::string, std::string> description(const Built& built) {
   const StepConfig& c = built.config;
   std::string model = built.spec.name;
   if (c.adapters.used())
-    model += fmt::format(" with --lora {} --quantize {}", c.adapters.rank,
-                         to_option(c.adapters.quantize));
+    model += fmt::format(" with --lora {} --quantize {}{}", c.adapters.rank,
+                         to_option(c.adapters.quantize), c.adapters.dora ? " --dora" : "");
   if (c.compression.used()) model += " with --grad-compression " + compression_option(c);
   std::string layout = shard_option(c);
   if (c.layout.tp > 1) layout += fmt::format(" --tp {}", c.layout.tp);

@@ -8,7 +8,10 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "advise/budget.hpp"
+#include "passes/optimizer/ops.hpp"
 #include "trainer/kernels/counter_rng.hpp"
+#include "trainer/kernels/dynamic_map.hpp"
+#include "trainer/kernels/int8.hpp"
 #include "trainer/kernels/nf4.hpp"
 #include "trainer/nvtx/nvtx.hpp"
 #include "trainer/weights/initial.hpp"
@@ -93,6 +96,7 @@ Rank::Rank(const Built& built, Collectives& collectives, const Data& data, std::
   executor_.allocate_residents();
   fill_buffers();
   fill_factors();
+  fill_maps();
   executor_.set_before_optimizer([this] { copy_gradients(); });
 }
 
@@ -129,12 +133,32 @@ void Rank::fill_factors() {
   }
 }
 
+/// What the bytes of an optimizer's moments stand for: the last but one of an op's inputs is the
+/// first moment's map, or the fifth (kernels/cpu/adamw_8bit.cpp).
+void Rank::fill_maps() {
+  const Optimizer kind = built_.config.optimizer.kind;
+  if (kind != Optimizer::adamw_8bit && kind != Optimizer::adamw_8bit_torchao) return;
+  const ir::Program& p = built_.step.program;
+  const auto fill = [&](ir::ValueId v, const dynamic_map::Map& map) {
+    std::copy(map.begin(), map.end(), executor_.tensor(v).mutable_data_ptr<float>());
+  };
+  for (const ir::Op& op : p.ops) {
+    if (op.phase != ir::Phase::optimizer || op.kind != ir::OpKind::foreach || op.inputs != 8 ||
+        ir::attributes<ir::Foreach>(op).stage >= passes::clip_stages)
+      continue;
+    fill(p.input(op, kind == Optimizer::adamw_8bit ? 6 : 4), dynamic_map::signed_map());
+    fill(p.input(op, 7), dynamic_map::unsigned_map());
+  }
+}
+
 /// Elements [begin, end) of parameter `index`, from the file or the seed, in the dtype of `to`.
 void Rank::read_parameter(const Weights* file, std::size_t index, std::int64_t begin,
-                          std::int64_t end, const at::Tensor& to) const {
+                          std::int64_t end, const at::Tensor& to) {
   const NamedParameter& parameter = built_.parameters[index];
   const at::Tensor flat = to.view({-1}).narrow(0, 0, end - begin);
-  if (file != nullptr && !without_file(*file, parameter)) {
+  if (parameter.holds == Holds::magnitude && (file == nullptr || without_file(*file, parameter))) {
+    initial_magnitude(file, index, begin, end, flat);
+  } else if (file != nullptr && !without_file(*file, parameter)) {
     file->read(parameter.name, begin, end, flat);
   } else if (flat.is_cpu()) {
     initial_parameter(built_.spec, parameter, seed_, begin, end, flat);
@@ -147,7 +171,7 @@ void Rank::read_parameter(const Weights* file, std::size_t index, std::int64_t b
 
 /// The same of elements [begin, end) of this rank's part of the parameter.
 void Rank::read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
-                    const at::Tensor& to) const {
+                    const at::Tensor& to) {
   const NamedParameter& parameter = built_.parameters[index];
   if (parameter.split < 0) return read_parameter(file, index, begin, end, to);
   const std::int64_t tp = built_.config.layout.tp, own = mesh().tp_rank();
@@ -173,9 +197,68 @@ void Rank::load_quantized(const Weights* file, std::size_t index) {
   const auto stored = [&](std::size_t i) {
     return executor_.tensor(built_.step.parameters[i].stored);
   };
-  nf4::quantize(whole, stored(index), stored(index + 2));
+  if (built_.config.adapters.quantize == Quantization::int8) {
+    int8::quantize(whole.to(at::kHalf), stored(index), stored(index + 1));
+    return;
+  }
+  if (built_.config.adapters.quantize == Quantization::nf4_double) {
+    const at::Tensor scales = at::empty(stored(index + 2).sizes(), at::kFloat);
+    nf4::quantize(whole, stored(index), scales);
+    nf4::quantize_scales(scales, stored(index + 2), stored(index + 3), stored(index + 4));
+  } else {
+    nf4::quantize(whole, stored(index), stored(index + 2));
+  }
   const at::Tensor book = stored(index + 1);
   std::copy(nf4::code_book.begin(), nf4::code_book.end(), book.mutable_data_ptr<float>());
+}
+
+/// The parameters of one layer that an adapter's magnitude stands after.
+struct Rank::Adapted {
+  std::size_t base = 0, a = 0, b = 0;
+};
+
+Rank::Adapted Rank::adapted_by(std::size_t magnitude) const {
+  Adapted found;
+  const ir::ModulePath module = built_.step.parameters[magnitude].module;
+  for (std::size_t i = 0; i < magnitude; ++i) {
+    if (built_.step.parameters[i].module != module) continue;
+    const NamedParameter& p = built_.parameters[i];
+    if (p.holds == Holds::adapter_a) found.a = i;
+    if (p.holds == Holds::adapter_b) found.b = i;
+    if (p.holds == Holds::codes || (p.holds == Holds::weight && p.shape.size() == 2))
+      found.base = i;
+  }
+  return found;
+}
+
+/// The lengths of rows [begin, end) of the weight with its adapters, as PEFT's DoraLinearLayer
+/// begins (update_layer).
+void Rank::initial_magnitude(const Weights* file, std::size_t index, std::int64_t begin,
+                             std::int64_t end, const at::Tensor& to) {
+  const Adapted layer = adapted_by(index);
+  const NamedParameter& base = built_.parameters[layer.base];
+  const std::int64_t in = base.shape[1], rank = built_.config.adapters.rank;
+  const auto read = [&](std::size_t i, std::int64_t row, std::int64_t first, std::int64_t last,
+                        DType dtype) {
+    const at::Tensor rows = at::empty({last - first, row}, scalar_type(dtype));
+    read_parameter(file, i, first * row, last * row, rows);
+    return rows;
+  };
+  at::Tensor weight;
+  if (base.holds == Holds::codes) {
+    const at::Tensor codes = executor_.tensor(built_.step.parameters[layer.base].stored),
+                     scales = executor_.tensor(built_.step.parameters[layer.base + 2].stored);
+    const at::Tensor whole =
+        at::empty(base.shape, scalar_type(built_.config.precision.param_dtype));
+    nf4::dequantize(codes, {scales}, whole);
+    weight = whole.narrow(0, begin, end - begin);
+  } else {
+    weight = read(layer.base, in, begin, end, built_.config.precision.param_dtype);
+  }
+  const at::Tensor a = read(layer.a, in, 0, rank, built_.config.adapters.dtype),
+                   b = read(layer.b, rank, begin, end, built_.config.adapters.dtype);
+  // alpha is twice the rank
+  to.copy_(at::linalg_vector_norm(weight + 2 * at::mm(b, a), 2, at::IntArrayRef{1}));
 }
 
 void Rank::load_weights(const Weights* file) {
@@ -185,7 +268,7 @@ void Rank::load_weights(const Weights* file) {
     const passes::Parameter& parameter = built_.step.parameters[i];
     const Holds holds = built_.parameters[i].holds;
     if (holds == Holds::codes) load_quantized(file, i);
-    if (holds == Holds::codes || holds == Holds::code_book || holds == Holds::scales) continue;
+    if (is_quantized(holds)) continue;
     const ir::Shape& shape = built_.step.program.value(parameter.value).shape;
     const at::Tensor stored = executor_.tensor(parameter.stored);
     if (!c.layout.gathers()) {
@@ -343,6 +426,12 @@ std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
          {std::pair("error", kept.error), std::pair("p", kept.p), std::pair("q", kept.q)})
       if (value != ir::no_id)
         out.emplace_back(fmt::format("compression.{}.{}", b, name), executor_.tensor(value));
+  }
+  if (const Optimizer kind = built_.config.optimizer.kind;
+      kind == Optimizer::adamw_8bit || kind == Optimizer::adamw_8bit_torchao) {
+    for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
+      out.emplace_back(fmt::format("optimizer.{}", i), executor_.tensor(step.optimizer_states[i]));
+    return out;
   }
   static constexpr const char* kinds[] = {"step.", "exp_avg.", "exp_avg_sq."};
   for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)

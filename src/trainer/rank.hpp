@@ -69,11 +69,16 @@ class Rank {
   void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
   void fill_buffers();
   void fill_factors();
+  void fill_maps();
   void read_parameter(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
-                      const at::Tensor& to) const;
+                      const at::Tensor& to);
   void read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
-                const at::Tensor& to) const;
+                const at::Tensor& to);
   void load_quantized(const Weights* file, std::size_t index);
+  struct Adapted;
+  [[nodiscard]] Adapted adapted_by(std::size_t magnitude) const;
+  void initial_magnitude(const Weights* file, std::size_t index, std::int64_t begin,
+                         std::int64_t end, const at::Tensor& to);
   at::Tensor whole(std::size_t index, const at::Tensor& stored);
   void copy_gradients();
 

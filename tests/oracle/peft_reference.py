@@ -23,32 +23,76 @@ HERE = pathlib.Path(__file__).resolve().parent
 # bitsandbytes' CPU kernel takes a block of 64 weights to lie in one row: rows of 32 come out wrong.
 FAMILIES["wide"] = ("Llama", dict(tie_word_embeddings=True, vocab_size=96, hidden_size=64, intermediate_size=64))
 CASES = {
-    "llama": ("llama", 4, None, False),
-    "qwen3": ("qwen3", 8, "all-linear", False),
-    "phi3": ("phi3", 4, ["qkv_proj", "down_proj"], False),
-    "wide_nf4_qv": ("wide", 4, None, True),
-    "wide_nf4": ("wide", 8, "all-linear", True),
+    "llama": ("llama", 4, None, None, False),
+    "qwen3": ("qwen3", 8, "all-linear", None, False),
+    "phi3": ("phi3", 4, ["qkv_proj", "down_proj"], None, False),
+    "llama_dora": ("llama", 4, None, None, True),
+    "qwen3_dora": ("qwen3", 8, "all-linear", None, True),
+    "wide_nf4_qv": ("wide", 4, None, "nf4", False),
+    "wide_nf4": ("wide", 8, "all-linear", "nf4", False),
+    "wide_nf4_dora": ("wide", 4, "all-linear", "nf4", True),
+    "wide_nf4_double": ("wide", 8, "all-linear", "nf4-double", False),
+    "wide_int8": ("wide", 8, "all-linear", "int8", False),
 }
 
 
-def quantize(model):
-    """Each linear layer of the blocks becomes bitsandbytes' Linear4bit of its fp32 weight."""
+class RowsIn8Bits(torch.nn.Linear):
+    """A linear layer as bitsandbytes runs it on a GPU, without outliers; on a CPU its own Linear8bitLt takes the
+    product of the dequantized weight instead (MatMul8bitFp)."""
+
+    def __init__(self, weight):
+        super().__init__(weight.shape[1], weight.shape[0], bias=False)
+        codes, scales, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.half())
+        self.state = bitsandbytes.MatmulLtState()
+        self.state.CB, self.state.SCB, self.state.has_fp16_weights, self.state.threshold = codes, scales, False, 0.0
+        self.weight = torch.nn.Parameter(codes, requires_grad=False)
+
+    def forward(self, x):
+        # The product of a GPU is in fp16 before it is in the input's dtype.
+        class Rounded(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, y):
+                return y.half().to(y.dtype)
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient
+
+        return Rounded.apply(bitsandbytes.autograd._functions.MatMul8bitLt.apply(x, self.weight, None, None,
+                                                                                 self.state))
+
+
+def quantize(model, how):
+    """Each linear layer of the blocks becomes bitsandbytes' of its fp32 weight."""
     kept = {}
     for path, module in list(model.model.layers.named_modules()):
         for name, linear in list(module.named_children()):
             if type(linear) is not torch.nn.Linear:
                 continue
-            made = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=False,
-                                              compute_dtype=torch.bfloat16, compress_statistics=False, quant_type="nf4")
-            packed, state = bitsandbytes.functional.quantize_4bit(linear.weight.detach(), quant_type="nf4")
-            made.weight = bitsandbytes.nn.Params4bit(packed, requires_grad=False, quant_state=state, bnb_quantized=True,
-                                                     quant_type="nf4", compress_statistics=False)
-            made.quant_state = state
             full = "model.layers." + (path + "." if path else "") + name
+            if how == "int8":
+                made = RowsIn8Bits(linear.weight.detach())
+                kept[full + ".codes"] = made.state.CB.view(torch.uint8).clone()
+                kept[full + ".absmax"] = made.state.SCB.clone()
+                setattr(module, name, made)
+                continue
+            double = how == "nf4-double"
+            made = bitsandbytes.nn.Linear4bit(linear.in_features, linear.out_features, bias=False,
+                                              compute_dtype=torch.bfloat16, compress_statistics=double,
+                                              quant_type="nf4")
+            packed, state = bitsandbytes.functional.quantize_4bit(linear.weight.detach(), quant_type="nf4",
+                                                                  compress_statistics=double)
+            made.weight = bitsandbytes.nn.Params4bit(packed, requires_grad=False, quant_state=state, bnb_quantized=True,
+                                                     quant_type="nf4", compress_statistics=double)
+            made.quant_state = state
             kept[full + ".codes"] = packed.flatten().clone()
             kept[full + ".absmax"] = state.absmax.clone()
+            if double:
+                kept[full + ".nested"] = state.state2.absmax.clone()
+                kept[full + ".offset"] = state.offset.clone()
+                kept["map"] = state.state2.code.clone()
             setattr(module, name, made)
-    model.is_loaded_in_4bit = True
+    model.is_loaded_in_4bit = how != "int8"
     return kept
 
 
@@ -62,25 +106,27 @@ def write_base(config, model, folder):
 
 
 def reference(name):
-    family, rank, targets, quantized = CASES[name]
+    family, rank, targets, quantized, dora = CASES[name]
     config, model = build(family)
     if quantized:
         write_base(config, model, HERE / "models" / family)
-    codes = quantize(model) if quantized else {}
-    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, task_type="CAUSAL_LM")
+    codes = quantize(model, quantized) if quantized else {}
+    lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, use_dora=dora, task_type="CAUSAL_LM")
     net = get_peft_model(model, lora)
     net.train()
     generator = torch.Generator().manual_seed(5)
     trained = {n: p for n, p in net.named_parameters() if p.requires_grad}
     with torch.no_grad():
-        for parameter in trained.values():  # B, too: with B = 0 no gradient reaches A
-            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator))
+        for key, parameter in trained.items():  # B, too: with B = 0 no gradient reaches A
+            drawn = torch.randn(parameter.shape, generator=generator)
+            # Magnitudes stay near the lengths that they begin as.
+            parameter.copy_(parameter * (1 + 0.1 * drawn) if "magnitude" in key else 0.1 * drawn)
     ids = torch.randint(0, config.vocab_size, (BATCH, SEQ), generator=torch.Generator().manual_seed(11))
     loss = net(input_ids=ids, labels=ids).loss
     loss.backward()
     adapters = {n: p.detach().clone().contiguous() for n, p in get_peft_model_state_dict(net).items()}
     expected = {"ids": ids, "loss": loss.detach()} | codes
-    expected |= {"grad." + n.replace(".default", ""): p.grad.clone().contiguous() for n, p in trained.items()}
+    expected |= {"grad." + n.replace(".default", "").replace("_vector.weight", "_vector"): p.grad.clone().contiguous() for n, p in trained.items()}
     return lora, adapters, expected
 
 

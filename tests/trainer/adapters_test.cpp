@@ -10,6 +10,8 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "trainer/kernels/dynamic_map.hpp"
+#include "trainer/kernels/int8.hpp"
 #include "trainer/kernels/nf4.hpp"
 #include "trainer/run_step.hpp"
 #include "trainer/weights/safetensors.hpp"
@@ -40,7 +42,7 @@ struct Folder {
 struct Case {
   const char *name, *family;
   OptionList options;
-  double bound;  ///< of ‖Δ‖/‖g‖: fp32; with 4 bits the base's products are rounded to bf16
+  double bound;  ///< of ‖Δ‖/‖g‖: fp32; of a packed base products are rounded to bf16 or fp16
 };
 
 const std::vector<Case>& cases() {
@@ -48,11 +50,30 @@ const std::vector<Case>& cases() {
       {"llama", "llama", {{"--lora", "4"}}, 1e-5},
       {"qwen3", "qwen3", {{"--lora", "8"}, {"--lora-targets", "all-linear"}}, 1e-5},
       {"phi3", "phi3", {{"--lora", "4"}, {"--lora-targets", "qkv_proj,down_proj"}}, 1e-5},
+      {"llama_dora", "llama", {{"--lora", "4"}, {"--dora", ""}}, 1e-5},
+      {"qwen3_dora",
+       "qwen3",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--dora", ""}},
+       1e-5},
       {"wide_nf4_qv", "wide", {{"--lora", "4"}, {"--quantize", "nf4"}}, 2e-2},
       {"wide_nf4",
        "wide",
        {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "nf4"}},
-       2e-2}};
+       2e-2},
+      {"wide_nf4_dora",
+       "wide",
+       {{"--lora", "4"}, {"--lora-targets", "all-linear"}, {"--quantize", "nf4"}, {"--dora", ""}},
+       2e-2},
+      {"wide_nf4_double",
+       "wide",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "nf4-double"}},
+       2e-2},
+      {"wide_int8",
+       "wide",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "int8"}},
+       // Activations are rounded to codes of 1/127 of their row's largest: what differs in bf16's
+       // last bit (2^-8 of a value near it) goes to the next code every other time.
+       5e-2}};
   return all;
 }
 
@@ -71,7 +92,8 @@ void compare(const Case& c, const OptionList& options) {
   rank.load_weights(&weights);
   std::vector<at::Tensor> gradients;
   rank.capture_gradients(&gradients);
-  CAPTURE(c.name);
+  const std::string case_name = c.name;
+  CAPTURE(case_name);
   CHECK(rank.step().loss ==
         doctest::Approx(test::read_all(expected, "loss").item<double>()).epsilon(c.bound / 10));
   std::size_t adapters = 0;
@@ -88,7 +110,8 @@ void compare(const Case& c, const OptionList& options) {
 
 }  // namespace
 
-TEST_CASE("PEFT's loss and the gradients of its adapters are met, a base in 4 bits included") {
+TEST_CASE(
+    "PEFT's loss and the gradients of its adapters are met, a packed base and DoRA included") {
   for (const Case& c : cases()) {
     compare(c, {});
     compare(c, {{"--ac", "full"}, {"--kernels", "fused"}});
@@ -112,7 +135,7 @@ TEST_CASE("NF4 codes and scales are bitsandbytes' to the bit") {
       CHECK(at::equal(made, codes));
       CHECK(at::equal(made_scales, scales));
       const at::Tensor back = at::empty_like(weight);
-      trainer::nf4::dequantize(codes, scales, back);
+      trainer::nf4::dequantize(codes, {scales}, back);
       // No weight is farther off than half the widest gap of the code book, of its block's largest.
       const double widest = (1.0 - 0.6961928009986877) / 2;
       CHECK((back - weight).abs().max().item<double>() <=
@@ -123,21 +146,79 @@ TEST_CASE("NF4 codes and scales are bitsandbytes' to the bit") {
   }
 }
 
+TEST_CASE("NF4's scales in 8 bits, and rows in 8 bits, are bitsandbytes' to the bit") {
+  const trainer::SafetensorsFile base(test::source_folder() +
+                                      "/tests/oracle/models/wide/model.safetensors");
+  const auto layers = [&](const char* name, auto check) {
+    const trainer::SafetensorsFile expected(adapters_of(name) + "/expected.safetensors");
+    int compared = 0;
+    for (const auto& [key, entry] : expected.entries()) {
+      if (!key.ends_with(".codes")) continue;
+      const std::string layer = key.substr(0, key.size() - 6);
+      CAPTURE(layer);
+      check(expected, layer, test::read_all(base, layer + ".weight"));
+      ++compared;
+    }
+    CHECK(compared == 14);
+    return test::read_all(expected, expected.has("map") ? "map" : "loss");
+  };
+  const at::Tensor map = layers(
+      "wide_nf4_double", [](const auto& file, const std::string& layer, const at::Tensor& weight) {
+        const auto expected = [&](const char* what) { return test::read_all(file, layer + what); };
+        const at::Tensor codes = at::empty_like(expected(".codes")),
+                         bytes = at::empty_like(expected(".absmax")),
+                         nested = at::empty_like(expected(".nested")),
+                         offset = at::empty_like(expected(".offset")),
+                         scales = at::empty(bytes.sizes(), at::kFloat);
+        trainer::nf4::quantize(weight, codes, scales);
+        trainer::nf4::quantize_scales(scales, bytes, nested, offset);
+        CHECK(at::equal(codes, expected(".codes")));
+        CHECK(at::equal(bytes, expected(".absmax")));
+        CHECK(at::equal(nested, expected(".nested")));
+        CHECK(at::equal(offset, expected(".offset")));
+        // Both ways back are one: widened scales first, or a scale at a time.
+        at::Tensor widened = at::empty_like(scales);
+        trainer::nf4::dequantize_scales(bytes, nested, widened);
+        widened += offset;
+        const at::Tensor first = at::empty_like(weight), second = at::empty_like(weight);
+        trainer::nf4::dequantize(codes, {widened}, first);
+        trainer::nf4::dequantize(codes, {bytes, nested, offset}, second);
+        CHECK(at::equal(first, second));
+        CHECK((first - weight).norm().item<double>() < 0.15 * weight.norm().item<double>());
+      });
+  const auto& signed_map = trainer::dynamic_map::signed_map();
+  CHECK(std::equal(signed_map.begin(), signed_map.end(), map.const_data_ptr<float>()));
+  static_cast<void>(
+      layers("wide_int8", [](const auto& file, const std::string& layer, const at::Tensor& weight) {
+        const at::Tensor codes = at::empty(weight.sizes(), at::kByte),
+                         scales = at::empty({weight.size(0)}, at::kFloat),
+                         back = at::empty_like(weight);
+        trainer::int8::quantize(weight.to(at::kHalf), codes, scales);
+        CHECK(at::equal(codes, test::read_all(file, layer + ".codes")));
+        CHECK(at::equal(scales, test::read_all(file, layer + ".absmax")));
+        trainer::int8::dequantize(codes, scales, back);
+        CHECK((back - weight).norm().item<double>() < 0.01 * weight.norm().item<double>());
+      }));
+}
+
 TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kernel and sharding") {
   const model::ModelSpec model = model::load_model("tiny-llama");
   const char* modes[] = {"none", "full", "selective", "attention", "grouped:2", "every:2"};
   const char* losses[] = {"ce", "lc-ce", "chunked:24"};
   const char* shards[] = {"none", "ddp", "fsdp2", "hsdp:2"};
   int index = 0, compared = 0;
-  for (const char* quantize : {"none", "nf4"})
+  for (const char* base : {"none", "nf4", "nf4-double", "int8", "none --dora", "nf4 --dora"})
     for (const char* shard : shards)
       for (const char* mode : modes) {
         ++index;
+        const bool dora = std::string_view(base).ends_with("--dora");
+        const std::string quantize =
+            dora ? std::string(base, std::string_view(base).find(' ')) : std::string(base);
         OptionList options{{"--seq", "24"},
                            {"--lora", "4"},
                            {"--lora-targets", index % 2 == 0 ? "all-linear" : "q_proj,v_proj"},
                            {"--quantize", quantize},
-                           {"--lora-dropout", index % 5 < 2 ? "0.1" : "0"},
+                           {"--lora-dropout", index % 5 < 2 && !dora ? "0.1" : "0"},
                            {"--ac", mode},
                            {"--loss", losses[index % 3]},
                            {"--kernels", index % 4 < 2 ? "eager" : "fused"},
@@ -145,6 +226,7 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
                            {"--grad-accum", index % 3 == 0 ? "2" : "1"},
                            {"--shard", shard}};
         if (std::string_view(shard) != "none") options.emplace_back("--world", "4");
+        if (dora) options.emplace_back("--dora", "");
         StepConfig config;
         try {
           config = test::trainer_config(options);
@@ -153,19 +235,18 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
           continue;  // what the planner refuses
         }
         const std::string label =
-            fmt::format("{} {} {} {} {}", quantize, shard, mode, loss_option(config),
+            fmt::format("{} {} {} {} {}", base, shard, mode, loss_option(config),
                         to_option(config.memory.kernels));
         CAPTURE(label);
         const profile::Memory predicted = advise::plan(model, config).memory;
         const test::Outcome run =
             test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
         // A base in 4 bits computes in bf16, where oneDNN has scratch of its own.
-        if (config.adapters.quantize == Quantization::none)
-          CHECK(run.peak == predicted.peak_allocated);
+        if (!config.adapters.four_bit()) CHECK(run.peak == predicted.peak_allocated);
         CHECK(run.declared_peak == predicted.peak_excluding_workspace);
         ++compared;
       }
-  CHECK(compared >= 30);
+  CHECK(compared >= 84);
 }
 
 TEST_CASE("adapters: what dropout leaves is the same when it is recomputed, and is not all") {

@@ -54,7 +54,7 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              solve_triangular,
                              depthwise_conv,
                              depthwise_conv_backward,
-                             vector_norm})
+                             mm_dequant})
     if (kind == refused) return true;
   return false;
 }

@@ -57,7 +57,8 @@ struct Slice {
   std::int32_t dim = -1;   ///< -1: the last; where the output lacks it, one entry is selected
 };
 struct Add {
-  double alpha = 1;  ///< what the second operand is multiplied by
+  double alpha = 1;         ///< what the second operand is multiplied by
+  bool transposed = false;  ///< which is a matrix that lies the other way round
 };
 struct Number {  ///< add_scalar, mul_scalar, div by a number, fill
   double value = 0;

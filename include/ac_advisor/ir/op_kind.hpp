@@ -170,6 +170,8 @@ enum class OpKind : std::uint8_t {
   log_sigmoid,
   cp_all_gather,   ///< keys and values of all ranks that share a sequence, into a new tensor
   ring_attention,  ///< launches nothing: the node of attention over such a sequence
+  eye,             ///< ones on the diagonal of a square
+  mm_dequant,      ///< a product of 8-bit rows by the scales of both, in fp16
   captured,        ///< an op of an imported graph that has no row of its own
   count_           // number of kinds
 };

@@ -32,6 +32,8 @@ struct LinearValues {
   ir::ValueId weight = ir::no_id;  ///< [out, in]; of a quantized one its codes
   ir::ValueId bias = ir::no_id;
   ir::ValueId scales = ir::no_id;     ///< of a quantized weight: one a block, or one a row
+  ir::ValueId nested = ir::no_id;     ///< scales in 8 bits: their own, one a block
+  ir::ValueId offset = ir::no_id;     ///< and what is added to them
   ir::ValueId lora_a = ir::no_id;     ///< [rank, in]
   ir::ValueId lora_b = ir::no_id;     ///< [out, rank]
   ir::ValueId magnitude = ir::no_id;  ///< DoRA: [out]

@@ -155,21 +155,11 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
      "leave --optimizer-in-backward out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
-    {"--dora, --kbit-prepare, ac-trainer", "planned for PyTorch, not run by the trainer",
-     "leave them out",
+    {"--kbit-prepare, ac-trainer", "planned for PyTorch, not run by the trainer", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
-       return trained_here(c) && (c.adapters.dora || c.adapters.kbit_prepare);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.adapters.dora ? std::string("--dora") : std::string("--kbit-prepare");
+       return trained_here(c) && c.adapters.kbit_prepare;
      }},
-    {"--quantize nf4-double, --quantize int8, ac-trainer",
-     "planned for bitsandbytes, not run by the trainer", "use --quantize nf4",
-     [](const ModelSpec&, const StepConfig& c) {
-       return trained_here(c) && quantized(c) && c.adapters.quantize != Quantization::nf4;
-     },
-     [](const ModelSpec&, const StepConfig& c) { return quantize_option(c); }},
-    {"--quantize nf4, ac-trainer on a GPU", "the trainer's 4-bit weights are the CPU's alone",
+    {"--quantize HOW, ac-trainer on a GPU", "the trainer's packed weights are the CPU's alone",
      "use --gpu cpu",
      [](const ModelSpec&, const StepConfig& c) {
        return trained_here(c) && quantized(c) && c.device.gpu != "cpu";
@@ -177,7 +167,7 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return quantize_option(c) + " --gpu " + c.device.gpu;
      }},
-    {"--quantize nf4, a linear layer with a bias, ac-trainer", "the trainer's has none",
+    {"--quantize HOW, a linear layer with a bias, ac-trainer", "the trainer's has none",
      "plan it instead, or use --quantize none",
      [](const ModelSpec& m, const StepConfig& c) {
        return trained_here(c) && quantized(c) && (m.qkv_bias || m.output_bias || m.mlp_bias);

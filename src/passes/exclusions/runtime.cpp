@@ -25,6 +25,10 @@ constexpr Exclusion of_cuda_graph[] = {
 };
 
 bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
+bool in_8_bits(const StepConfig& c) {
+  return c.optimizer.kind == Optimizer::adamw_8bit ||
+         c.optimizer.kind == Optimizer::adamw_8bit_torchao;
+}
 bool eager(const ModelSpec& m, const StepConfig& c) {
   return c.run.attention == Attention::eager ||
          (c.run.attention == Attention::automatic && m.eager_attention_only);
@@ -93,11 +97,20 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && (c.optimizer.ema || c.optimizer.in_backward);
      }},
-    {"--optimizer other than adamw, adamw-foreach and sgd",
-     "planned for PyTorch, not run by the trainer", "use one of these three",
+    {"--optimizer other than adamw, adamw-foreach, sgd, adamw-8bit and adamw-8bit-torchao",
+     "planned for PyTorch, not run by the trainer", "use one of these five",
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.optimizer.kind != Optimizer::adamw &&
-              c.optimizer.kind != Optimizer::adamw_foreach && c.optimizer.kind != Optimizer::sgd;
+              c.optimizer.kind != Optimizer::adamw_foreach && c.optimizer.kind != Optimizer::sgd &&
+              !in_8_bits(c);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--optimizer ") + to_option(c.optimizer.kind);
+     }},
+    {"--optimizer adamw-8bit or adamw-8bit-torchao, on a GPU",
+     "the trainer's states in 8 bits are the CPU's alone", "use --gpu cpu, or --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained(c) && in_8_bits(c) && c.device.gpu != "cpu";
      },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--optimizer ") + to_option(c.optimizer.kind);

@@ -55,8 +55,8 @@ void Lowering::quantized(Linear& l, Module leaf) {
     return;
   }
   l.scales = state({blocks}, DType::u8);
-  state({(blocks + nested_block - 1) / nested_block}, DType::f32);
-  state({}, DType::f32);
+  l.nested = state({(blocks + nested_block - 1) / nested_block}, DType::f32);
+  l.offset = state({}, DType::f32);
 }
 
 Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, bool bias,

@@ -32,7 +32,7 @@ std::array<ir::ValueId, 3> Lowering::adapters_product(const Linear& l) {
     return std::pair{in, y};
   };
   const V identity = out({l.in, l.in}, dtype(l.lora_a), false);
-  emit(OpKind::fill, {}, {identity}, ir::Number{1.0});
+  emit(OpKind::eye, {}, {identity});
   const auto [given, down] = product(identity, l.lora_a, config_.adapters.rank);
   const V up = product(down, l.lora_b, l.out).second;
   if (given != identity || drops_saved()) hold({identity});  // get_lora_weight's local
@@ -45,11 +45,11 @@ ir::ValueId Lowering::dora(V in, V base, const Linear& l) {
   const DType type = dtype(in);
   const auto [identity, down, product] = adapters_product(l);
   const V adapters = cast(product, type), weight = whole_weight(l, type);
-  const V scaled = out({l.out, l.in}, type, false), merged = out({l.out, l.in}, type, false);
+  const V scaled = out({l.in, l.out}, type, false), merged = out({l.out, l.in}, type, false);
   emit(OpKind::mul_scalar, {adapters}, {scaled}, ir::Number{2.0});
-  emit(OpKind::add, {weight, scaled}, {merged});
+  emit(OpKind::add, {weight, scaled}, {merged}, ir::Add{1.0, true});
   const V norm = out({l.out}, type, false);
-  emit(OpKind::mean, {merged}, {norm});  // linalg.norm: a reduction of each row
+  emit(OpKind::vector_norm, {merged}, {norm});
   const V scale = binary(OpKind::div, l.magnitude, norm);
   const V up = base_linear(base_linear(in, {l.lora_a}), {l.lora_b});
   if (l.bias != ir::no_id) base = binary(OpKind::add, base, l.bias, ir::Add{-1.0});

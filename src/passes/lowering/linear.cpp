@@ -102,20 +102,24 @@ ir::ValueId Lowering::adapted_quantized(V x, const Linear& l) {
 ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
   const V x = cast(given, four_bit_compute);
   const bool nested = config_.adapters.quantize == Quantization::nf4_double;
-  V scales = l.scales, offset = ir::no_id;
+  V scales = l.scales, without_offset = ir::no_id;
   if (nested) {
     const Shape blocks = shape(l.scales);
     scales = out(blocks, DType::f32, false);
-    emit(OpKind::dequantize, {l.scales}, {scales}, ir::Dequantize{256, false});
-    offset = scales;
-    scales = unary(OpKind::add_scalar, scales);
+    emit(OpKind::dequantize, {l.scales, l.nested}, {scales}, ir::Dequantize{256, false});
+    without_offset = scales;
+    scales = binary(OpKind::add, scales, l.offset);
   }
   const V weight = out({l.out, l.in}, dtype(x), false);
   emit(OpKind::dequantize, {l.weight, scales}, {weight});
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
-  emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales}, {y},
-       ir::QuantizedProduct{columns(shape(x)), {64, nested}});
-  if (nested) hold({offset, scales});
+  const ir::QuantizedProduct product{columns(shape(x)), {64, nested}};
+  if (nested) {
+    emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales, l.nested, l.offset}, {y}, product);
+    hold({without_offset, scales});
+  } else {
+    emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales}, {y}, product);
+  }
   const V back = cast(y, dtype(given));
   hold({given, x});  // the caller's argument, and `x`, bound anew
   return back;
@@ -126,15 +130,15 @@ ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
 /// tensor: it lives as long as the graph, whatever is checkpointed.
 ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
   const std::int64_t rows = shape(x).numel() / l.in;
-  const V half = out({rows, l.in}, DType::bf16, false);  // fp16, of the same size
+  const V half = out({rows, l.in}, DType::f16, false);
   emit(OpKind::cast, {x}, {half});
   const V row_codes = out({rows, l.in}, DType::u8, false),
           row_scales = out({rows}, DType::f32, false);
   emit(OpKind::quantize_rows, {half}, {row_scales, row_codes});
   const V product = out({rows, l.out}, DType::i32, false);
   emit(OpKind::mm_int8, {row_codes, l.weight}, {product}, ir::Product{columns(shape(x))});
-  const V scaled = out({rows, l.out}, DType::bf16, false);  // fp16
-  emit(OpKind::mul, {product, row_scales}, {scaled});
+  const V scaled = out({rows, l.out}, DType::f16, false);
+  emit(OpKind::mm_dequant, {product, row_scales, l.scales}, {scaled});
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
   emit(OpKind::mm_quantized, {x, scaled, l.weight, l.scales}, {y},
        ir::QuantizedProduct{0, {1, false}});

@@ -50,6 +50,7 @@ void append_bitsandbytes(OptimizerOps& ops, const OptimizerChoice& choice) {
       for (int i = 0; i < kind.states; ++i)  // absmax of each block
         reads.push_back(
             ops.state({(n + block_elements - 1) / block_elements}, DType::f32, t.parameter));
+    if (narrow) reads.insert(reads.end(), maps.begin(), maps.end());
     ops.kernel(reads, {});
   }
 }

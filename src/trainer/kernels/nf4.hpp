@@ -32,7 +32,20 @@ inline constexpr std::int64_t block = 64;
 /// ([ceil(n / 2)] u8), and scales ([ceil(n / 64)] fp32): bitsandbytes v0.50, quantize_4bit.
 void quantize(const at::Tensor& weights, const at::Tensor& codes, const at::Tensor& scales);
 
+/// Scales as bytes of the signed dynamic map with scales of their own, each of 256 of them, around
+/// their mean: bitsandbytes v0.50, quantize_4bit with compress_statistics.
+void quantize_scales(const at::Tensor& scales, const at::Tensor& bytes, const at::Tensor& nested,
+                     const at::Tensor& offset);
+/// And back, without the offset.
+void dequantize_scales(const at::Tensor& bytes, const at::Tensor& nested, const at::Tensor& scales);
+
+/// The scale of a block of weights: one of `scales`, or of bytes with `nested` scales and an
+/// offset.
+struct Scales {
+  at::Tensor scales, nested = {}, offset = {};
+};
+
 /// `weights` (contiguous; fp32, bf16 or fp16) from codes and scales.
-void dequantize(const at::Tensor& codes, const at::Tensor& scales, const at::Tensor& weights);
+void dequantize(const at::Tensor& codes, const Scales& scales, const at::Tensor& weights);
 
 }  // namespace ac_advisor::trainer::nf4

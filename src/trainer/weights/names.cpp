@@ -67,7 +67,8 @@ bool is_norm(ir::Module leaf) {
 const passes::LinearValues* layer_of(const passes::BlockValues& block, ir::ValueId parameter) {
   for (const passes::LinearValues* layer : {&block.q, &block.k, &block.v, &block.o, &block.qkv,
                                             &block.gate, &block.up, &block.gate_up, &block.down})
-    for (const ir::ValueId value : {layer->weight, layer->scales, layer->lora_a, layer->lora_b})
+    for (const ir::ValueId value : {layer->weight, layer->scales, layer->nested, layer->offset,
+                                    layer->lora_a, layer->lora_b, layer->magnitude})
       if (value == parameter) return layer;
   return nullptr;
 }
@@ -110,9 +111,18 @@ class Names {
       const bool a = v == layer->lora_a;
       named.holds = a ? Holds::adapter_a : Holds::adapter_b;
       named.name = fmt::format("base_model.model.{}.lora_{}.weight", path, a ? "A" : "B");
+    } else if (layer != nullptr && v == layer->magnitude) {
+      named.holds = Holds::magnitude;
+      named.name = fmt::format("base_model.model.{}.lora_magnitude_vector", path);
     } else if (layer != nullptr && v == layer->scales) {
       named.holds = Holds::scales;
       named.name = path + ".weight.absmax";
+    } else if (layer != nullptr && v == layer->nested) {
+      named.holds = Holds::nested;
+      named.name = path + ".weight.nested_absmax";
+    } else if (layer != nullptr && v == layer->offset) {
+      named.holds = Holds::offset;
+      named.name = path + ".weight.nested_offset";
     } else if (layer != nullptr && layer->scales != ir::no_id) {
       named.holds = Holds::codes;
       named.name = path + ".weight";

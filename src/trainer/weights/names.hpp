@@ -10,8 +10,24 @@
 namespace ac_advisor::trainer {
 
 /// What a parameter of the step holds. A weight in 4 bits is three: its codes, the code book and a
-/// scale for each block (bitsandbytes' QuantState).
-enum class Holds { weight, adapter_a, adapter_b, codes, code_book, scales };
+/// scale for each block (bitsandbytes' QuantState), or five, where scales are bytes with scales of
+/// their own and an offset; one in 8 bits is its codes and a scale for each row.
+enum class Holds {
+  weight,
+  adapter_a,
+  adapter_b,
+  magnitude,  ///< DoRA's, one a row of the weight
+  codes,
+  code_book,
+  scales,
+  nested,
+  offset
+};
+/// What is made from a weight of the file when it is quantized.
+[[nodiscard]] inline bool is_quantized(Holds holds) { return holds >= Holds::codes; }
+[[nodiscard]] inline bool is_adapter(Holds holds) {
+  return holds >= Holds::adapter_a && holds <= Holds::magnitude;
+}
 
 struct NamedParameter {
   /// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"), of an adapter that of PEFT's

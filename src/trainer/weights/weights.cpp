@@ -60,7 +60,7 @@ void check_adapter_config(const fs::path& path) {
         fmt::format("\"lora_alpha\" is {} with \"r\" {}; the trainer's adapters have twice the "
                     "rank: {}",
                     alpha, rank, 2 * rank));
-  for (const char* field : {"use_dora", "use_rslora", "fan_in_fan_out"})
+  for (const char* field : {"use_rslora", "fan_in_fan_out"})
     if (json.contains(field) && json[field] != false)
       refuse(fmt::format("\"{}\" is {}; the trainer has it not: false", field,
                          json[field].dump(-1, ' ', true)));
@@ -134,10 +134,6 @@ void Weights::read(const std::string& name, std::int64_t begin, std::int64_t end
 
 namespace {
 
-bool is_adapter(const NamedParameter& parameter) {
-  return parameter.holds == Holds::adapter_a || parameter.holds == Holds::adapter_b;
-}
-
 void check(const Weights& weights, const NamedParameter& parameter) {
   const SafetensorsFile::Entry* found = weights.find(parameter.name);
   if (found == nullptr)
@@ -156,19 +152,22 @@ void check(const Weights& weights, const NamedParameter& parameter) {
 }  // namespace
 
 bool without_file(const Weights& weights, const NamedParameter& parameter) {
-  return is_adapter(parameter) && weights.find(parameter.name) == nullptr;
+  return is_adapter(parameter.holds) && weights.find(parameter.name) == nullptr;
 }
 
 void Weights::check_adapters(const std::vector<NamedParameter>& parameters) const {
   if (!adapters_) return;
   for (const auto& [name, entry] : adapters_->entries()) {
     const auto same = [&n = name](const NamedParameter& p) { return p.name == n; };
-    if (std::none_of(parameters.begin(), parameters.end(), same))
-      throw UserError(
-          fmt::format("{}: tensor \"{}\" is of no adapter of this run; give --lora {} and "
-                      "the --lora-targets that it was trained with",
-                      adapters_->path(), name,
-                      entry.shape.empty() ? 1 : std::min(entry.shape.front(), entry.shape.back())));
+    if (std::any_of(parameters.begin(), parameters.end(), same)) continue;
+    if (name.ends_with("lora_magnitude_vector"))
+      throw UserError(adapters_->path() + ": tensor \"" + name +
+                      "\" is a magnitude of DoRA's; give --dora");
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" is of no adapter of this run; give --lora {} and "
+                    "the --lora-targets that it was trained with",
+                    adapters_->path(), name,
+                    entry.shape.empty() ? 1 : std::min(entry.shape.front(), entry.shape.back())));
   }
 }
 
@@ -176,10 +175,10 @@ void check_weights(const Weights& weights, const std::vector<NamedParameter>& pa
   weights.check_adapters(parameters);
   bool adapters = false;
   for (const NamedParameter& parameter : parameters)
-    adapters = adapters || (is_adapter(parameter) && !without_file(weights, parameter));
+    adapters = adapters || (is_adapter(parameter.holds) && !without_file(weights, parameter));
   for (const NamedParameter& parameter : parameters) {
-    if (parameter.holds == Holds::code_book || parameter.holds == Holds::scales) continue;
-    if (!is_adapter(parameter) || adapters) check(weights, parameter);
+    if (is_quantized(parameter.holds) && parameter.holds != Holds::codes) continue;
+    if (!is_adapter(parameter.holds) || adapters) check(weights, parameter);
   }
 }
 

@@ -37,6 +37,7 @@ void sigmoid(const Call& c);
 void log_sigmoid(const Call& c);
 void tanh_backward(const Call& c);
 void fill(const Call& c);
+void eye(const Call& c);
 void copy(const Call& c);
 void accumulate(const Call& c);
 void accumulate_inplace(const Call& c);
@@ -66,6 +67,7 @@ void cat(const Call& c);
 
 // reductions.cpp
 void mean(const Call& c);
+void vector_norm(const Call& c);
 void sum(const Call& c);
 void softmax(const Call& c);
 void softmax_backward(const Call& c);

@@ -14,7 +14,11 @@ at::Tensor number(double value, const at::Tensor& like) {
   return scalar;
 }
 
-void cast(const Call& c) { c.out().copy_(c.in(0)); }
+/// The output may have the input's tokens as rows.
+void cast(const Call& c) {
+  const at::Tensor x = c.in(0), y = c.out();
+  y.copy_(x.dim() == y.dim() ? x : x.view(y.sizes()));
+}
 /// Also the gradient of a sum over k rows each, [tokens, H], back to [tokens x k, H].
 void clone(const Call& c) {
   const at::Tensor x = c.in(0), y = c.out();
@@ -29,9 +33,9 @@ void clone(const Call& c) {
 
 void add(const Call& c) {
   at::Tensor y = c.out();
-  const double alpha = c.attributes<ir::Add>().alpha;
+  const auto [alpha, transposed] = c.attributes<ir::Add>();
   at::add_out(
-      y, c.in(0), c.in(1),
+      y, c.in(0), transposed ? c.in(1).t() : c.in(1),
       y.is_floating_point() ? at::Scalar(alpha) : at::Scalar(static_cast<std::int64_t>(alpha)));
 }
 
@@ -136,6 +140,12 @@ void tanh_backward(const Call& c) {
 }
 
 void fill(const Call& c) { c.out().fill_(c.attributes<ir::Number>().value); }
+
+void eye(const Call& c) {
+  const at::Tensor y = c.out();
+  y.zero_();
+  y.diagonal().fill_(1);
+}
 
 void copy(const Call& c) {
   c.in(0).copy_(c.in(1));

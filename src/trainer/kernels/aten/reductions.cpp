@@ -10,6 +10,13 @@ void mean(const Call& c) {
   at::div_out(y, y, number(static_cast<double>(x.size(-1)), y));
 }
 
+/// Of each row.
+void vector_norm(const Call& c) {
+  at::Tensor y = c.out();
+  const at::Tensor x = c.in(0);
+  at::linalg_vector_norm_out(y, x, 2, at::IntArrayRef{-1}, /*keepdim=*/y.dim() == x.dim());
+}
+
 /// To the output's shape, whose sizes are the input's or 1, or as SumOver says.
 void sum(const Call& c) {
   at::Tensor x = c.in(0), y = c.out();

@@ -73,7 +73,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {swiglu, nullptr},
     {linear_cross_entropy, nullptr},
     {dequantize, nullptr},
-    {quantize_rows, nullptr},  // the trainer refuses layers in 8 bits
+    {quantize_rows, nullptr},  // layers in 8 bits are the CPU's alone
     {mm_int8, nullptr},
     {mm_quantized, aten::mm_quantized},
     {precomputed_grad, aten::precomputed_grad},
@@ -155,10 +155,12 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {scaled_mm, nullptr},
     {fp8_product, nullptr},
     {float8_linear, nullptr},
-    {vector_norm, nullptr},  // the trainer refuses such an LM head
+    {vector_norm, aten::vector_norm},
     {log_sigmoid, aten::log_sigmoid},
     {cp_all_gather, aten::cp_all_gather},
     {ring_attention, aten::nothing},
+    {ir::OpKind::eye, aten::eye},
+    {mm_dequant, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 

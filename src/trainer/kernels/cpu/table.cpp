@@ -4,9 +4,12 @@
 namespace ac_advisor::trainer::cpu {
 namespace {
 
-constexpr KernelRow own[] = {AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW) AC_ADVISOR_KERNEL_ROW(
-    dequantize) AC_ADVISOR_KERNEL_ROW(orthogonalize) AC_ADVISOR_KERNEL_ROW(index_fill)
-                                 AC_ADVISOR_KERNEL_ROW(index_add) AC_ADVISOR_KERNEL_ROW(generated)};
+constexpr KernelRow own[] = {
+    AC_ADVISOR_OWN_KERNELS(AC_ADVISOR_KERNEL_ROW) AC_ADVISOR_KERNEL_ROW(dequantize)
+        AC_ADVISOR_KERNEL_ROW(quantize_rows) AC_ADVISOR_KERNEL_ROW(mm_int8)
+            AC_ADVISOR_KERNEL_ROW(mm_dequant) AC_ADVISOR_KERNEL_ROW(orthogonalize)
+                AC_ADVISOR_KERNEL_ROW(index_fill) AC_ADVISOR_KERNEL_ROW(index_add)
+                    AC_ADVISOR_KERNEL_ROW(generated) AC_ADVISOR_KERNEL_ROW(foreach)};
 
 }  // namespace
 
