@@ -194,11 +194,10 @@ struct StepProgram {
   std::vector<ir::ValueId> leaves;         ///< activations that are made to require a gradient
   std::vector<ir::ValueId> graph_held;     ///< of this micro-batch: what lives as long as its graph
   std::vector<ir::ValueId> outputs;        ///< what the training loop may hold: design, section 9
-  std::vector<OptimizedTensor> optimized;  ///< in the order of trained parameters, unless
+  std::vector<OptimizedTensor> optimized;  ///< as trained parameters, unless partitioned
   /// Tensor parallelism: of this rank, whose optimizer is given gradients that are not like their
   /// parameters, and makes them so for each op; -1: they are.
   std::int64_t redistributes_for = -1;
-  ///< partitioned
   std::vector<FlatParameter> flat;  ///< of fsdp1: of each block, then the root's
   /// Of --offload optimizer: of them, those that the host steps, in the order in which this
   /// micro-batch completed their gradients.

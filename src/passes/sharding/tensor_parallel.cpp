@@ -61,9 +61,20 @@ using model::ModelSpec;
 bool parallel(const StepConfig& c) { return c.layout.tp > 1; }
 bool applies(const StepConfig& c) { return parallel(c) && !c.layout.gathers(); }
 
-/// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients.
+/// The optimizer's ops need gradients like their parameters: OptimizerOps::gradients. The trainer's
+/// optimizers read each gradient once; it makes them so once, and they are what ranks compare.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  step.redistributes_for = config.layout.tp_rank;
+  if (config.runtime.kind != Runtime::ac_trainer) {
+    step.redistributes_for = config.layout.tp_rank;
+    return;
+  }
+  std::size_t i = 0;
+  for (const Parameter& parameter : step.parameters) {
+    if (!parameter.trained) continue;
+    ValueId& gradient = step.optimized[i++].gradient;
+    gradient = redistributed(step, parameter, gradient, config.layout.tp_rank, ir::Phase::optimizer,
+                             ir::Role::temporary);
+  }
 }
 
 std::string tp_option(const StepConfig& c) { return "--tp " + std::to_string(c.layout.tp); }
