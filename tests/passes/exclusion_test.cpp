@@ -1819,12 +1819,19 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "not run by the trainer"},
-    {"--optimizer other than adamw, adamw-foreach and sgd",
+    {"--optimizer other than adamw, adamw-foreach, sgd, adamw-8bit and adamw-8bit-torchao",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
        c.optimizer.kind = Optimizer::sgd_momentum;
      },
      "not run by the trainer"},
+    {"--optimizer adamw-8bit or adamw-8bit-torchao, on a GPU",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.optimizer.kind = Optimizer::adamw_8bit;
+       c.device.gpu = "h100-80gb";
+     },
+     "the CPU's alone"},
     {"--seq 1",
      [](auto&, StepConfig& c) {
        c.runtime.kind = Runtime::ac_trainer;
@@ -2089,23 +2096,15 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "frozen base"},
-    {"--dora, --kbit-prepare, ac-trainer",
+    {"--kbit-prepare, ac-trainer",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.dora = true;
+       c.adapters.kbit_prepare = true;
      },
-     "--dora: planned"},
-    {"--quantize nf4-double, --quantize int8, ac-trainer",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.quantize = Quantization::int8;
-     },
-     "--quantize int8: planned"},
-    {"--quantize nf4, ac-trainer on a GPU",
+     "not run by the trainer"},
+    {"--quantize HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
@@ -2114,7 +2113,7 @@ const Case cases[] = {
        c.device.gpu = "h100-80gb";
      },
      "the CPU's alone"},
-    {"--quantize nf4, a linear layer with a bias, ac-trainer",
+    {"--quantize HOW, a linear layer with a bias, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
