@@ -48,11 +48,12 @@ class RowsIn8Bits(torch.nn.Linear):
         self.weight = torch.nn.Parameter(codes, requires_grad=False)
 
     def forward(self, x):
-        # The product of a GPU is in fp16 before it is in the input's dtype.
+        # The product of a GPU is in fp16 before it is in the input's dtype, and is divided by 127 squared: the CPU's
+        # has 6.200124e-05 for 6.2000124e-05, and what that moves by an fp16 step moves codes of the next layer.
         class Rounded(torch.autograd.Function):
             @staticmethod
             def forward(ctx, y):
-                return y.half().to(y.dtype)
+                return (y * (1 / (127 * 127) / 6.200124e-05)).half().to(y.dtype)
 
             @staticmethod
             def backward(ctx, gradient):
