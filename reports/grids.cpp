@@ -122,7 +122,8 @@ std::string layout_note(const advise::Sweep& sweep) {
     parts.emplace_back("ppNvV: N ranks of V interleaved stages each");
   for (const advise::LayoutChoice& choice : advise::layouts(sweep))
     if (choice.row > 0)
-      parts.push_back(advise::split_words(choice.tp, choice.cp, choice.pp) + ": " + choice.why);
+      parts.push_back(advise::split_words(sweep.rows[choice.row].profile.config.layout) + ": " +
+                      choice.why);
   if (any([](const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }) &&
       any([](const StepConfig& c) { return c.layout.tp * c.layout.cp * c.layout.pp > 1; }))
     parts.emplace_back("with tp, cp or pp blocks are planned eager alone, not compiled");

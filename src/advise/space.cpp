@@ -161,9 +161,9 @@ std::optional<StepConfig> at(const Variants& variants, const StepConfig& base, c
   // Before options are read, as most of a large space is: HSDP's shards divide the ranks that have
   // the same parameters.
   constexpr std::string_view hsdp = "hsdp:";
-  const std::int64_t data_ranks = base.layout.replica_ranks() / split;
+  const std::int64_t replicas = base.layout.replica_ranks() / split;
   if (shard != nullptr && shard->starts_with(hsdp) && space.available_alone &&
-      (data_ranks == 0 || data_ranks % std::stoll(shard->substr(hsdp.size())) != 0))
+      (replicas == 0 || replicas % std::stoll(shard->substr(hsdp.size())) != 0))
     return std::nullopt;
   if (micro != nullptr && !accum) {
     // What is kept are the sequences of a step, over the ranks that see data of their own.

@@ -178,9 +178,8 @@ std::string against(const Row& row, const Row& best) {
   if (!row.fits || !row.unavailable.empty()) return row.why;
   const double behind =
       best.profile.time.tokens_per_second / row.profile.time.tokens_per_second - 1.0;
-  const Layout& layout = best.profile.config.layout;
   return fmt::format("{:.1f} % slower than {}", 100.0 * behind,
-                     split_words(layout.tp, layout.cp, layout.pp));
+                     split_words(best.profile.config.layout));
 }
 
 /// What is simulated next: all that nothing lighter waits for. What allocates more than one that
@@ -233,9 +232,9 @@ std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig
 
 }  // namespace
 
-std::string split_words(std::int64_t tp, std::int64_t cp, std::int64_t pp) {
-  return fmt::format("tp {}", tp) + (cp > 1 ? fmt::format(" cp {}", cp) : "") +
-         (pp > 1 ? fmt::format(" pp {}", pp) : "");
+std::string split_words(const Layout& layout) {
+  return fmt::format("tp {}", layout.tp) + (layout.cp > 1 ? fmt::format(" cp {}", layout.cp) : "") +
+         (layout.pp > 1 ? fmt::format(" pp {}", layout.pp) : "");
 }
 
 std::vector<LayoutChoice> layouts(const Sweep& sweep) {

@@ -9,6 +9,7 @@
 #include "ac_advisor/passes/passes.hpp"
 #include "advise/budget.hpp"
 #include "passes/optimizer/ops.hpp"
+#include "trainer/kernels/adamw_8bit.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/dynamic_map.hpp"
 #include "trainer/kernels/int8.hpp"
@@ -133,21 +134,21 @@ void Rank::fill_factors() {
   }
 }
 
-/// What the bytes of an optimizer's moments stand for: the last but one of an op's inputs is the
-/// first moment's map, or the fifth (kernels/cpu/adamw_8bit.cpp).
+/// What the bytes of an optimizer's moments stand for.
 void Rank::fill_maps() {
-  const Optimizer kind = built_.config.optimizer.kind;
-  if (kind != Optimizer::adamw_8bit && kind != Optimizer::adamw_8bit_torchao) return;
+  const adamw_8bit::Operands* operands = adamw_8bit::operands_of(built_.config.optimizer.kind);
+  if (operands == nullptr) return;
   const ir::Program& p = built_.step.program;
   const auto fill = [&](ir::ValueId v, const dynamic_map::Map& map) {
     std::copy(map.begin(), map.end(), executor_.tensor(v).mutable_data_ptr<float>());
   };
   for (const ir::Op& op : p.ops) {
-    if (op.phase != ir::Phase::optimizer || op.kind != ir::OpKind::foreach || op.inputs != 8 ||
+    if (op.phase != ir::Phase::optimizer || op.kind != ir::OpKind::foreach ||
+        op.inputs != adamw_8bit::operands_of_bytes ||
         ir::attributes<ir::Foreach>(op).stage >= passes::clip_stages)
       continue;
-    fill(p.input(op, kind == Optimizer::adamw_8bit ? 6 : 4), dynamic_map::signed_map());
-    fill(p.input(op, 7), dynamic_map::unsigned_map());
+    fill(p.input(op, operands->average.map), dynamic_map::signed_map());
+    fill(p.input(op, operands->squares.map), dynamic_map::unsigned_map());
   }
 }
 
@@ -427,8 +428,7 @@ std::vector<std::pair<std::string, at::Tensor>> Rank::state() {
       if (value != ir::no_id)
         out.emplace_back(fmt::format("compression.{}.{}", b, name), executor_.tensor(value));
   }
-  if (const Optimizer kind = built_.config.optimizer.kind;
-      kind == Optimizer::adamw_8bit || kind == Optimizer::adamw_8bit_torchao) {
+  if (adamw_8bit::operands_of(built_.config.optimizer.kind) != nullptr) {
     for (std::size_t i = 0; i < step.optimizer_states.size(); ++i)
       out.emplace_back(fmt::format("optimizer.{}", i), executor_.tensor(step.optimizer_states[i]));
     return out;

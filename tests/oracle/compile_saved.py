@@ -92,6 +92,15 @@ def measure(model, batch, seq, joint):
     return recorder.saved
 
 
+def write(output, models, cases):
+    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
+    with open(output + ".part", "w") as file:
+        file.write('{"source": ' + json.dumps(source) + ', "models": {\n')
+        file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in models.items()))
+        file.write('\n}, "cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
+    os.replace(output + ".part", output)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
@@ -115,12 +124,7 @@ def main():
             if have:
                 cases += have
                 models[model] = config_of(model)
-    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
-    with open(options.output + ".part", "w") as file:
-        file.write('{"source": ' + json.dumps(source) + ', "models": {\n')
-        file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in models.items()))
-        file.write('\n}, "cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
-    os.replace(options.output + ".part", options.output)
+    write(options.output, models, cases)
     return 0
 
 

@@ -13,7 +13,7 @@ SIZES = ((1, 512), (1, 1024), (1, 1777), (1, 2048), (1, 3000), (1, 4096), (2, 64
          (3, 777), (3, 1024), (4, 512), (4, 1024), (5, 333), (6, 600), (8, 256))
 MODES = ("none", "none", "full", "full", "selective", "every:2", "grouped:2")
 LOSSES = ("ce", "ce", "ce", "chunked:512", "chunked:1024")
-# Not ddp: its first bucket goes when NCCL's watchdog looks, so what is measured is not the same twice.
+# Not ddp, which wide_cases.py draws.
 LAYOUTS = (
     {}, {}, {}, {}, {"shard": "fsdp2", "world": 8}, {"shard": "fsdp2", "world": 8}, {"shard": "fsdp2", "world": 3},
     {"shard": "hsdp:4", "world": 8})
@@ -69,15 +69,19 @@ def draw(random, model):
     return entry
 
 
-def drawn_cases():
-    """Each model about as often as any other."""
-    generator = random.Random(SEED)
+def distinct(seed, count, of_models, draw_one, accepts):
+    """Steps that are accepted, each once, each model about as often as any other."""
+    generator = random.Random(seed)
     names, seen = [], set()
-    while len(seen) < COUNT:
+    while len(seen) < count:
         if not names:
-            names = models()
+            names = list(of_models)
             generator.shuffle(names)
-        entry = draw(generator, names.pop())
-        if is_planned(entry) and label(entry) not in seen:
+        entry = draw_one(generator, names.pop())
+        if accepts(entry) and label(entry) not in seen:
             seen.add(label(entry))
             yield entry
+
+
+def drawn_cases():
+    return distinct(SEED, COUNT, models(), draw, is_planned)

@@ -6,12 +6,9 @@ As compile_saved.py, of the layers that float8_peaks.py converts; a case has `fp
 """
 
 import argparse
-import json
-import os
 import sys
 
 import torch
-import transformers
 from torchao.float8 import convert_to_float8_training
 
 import compile_saved
@@ -52,12 +49,7 @@ def main():
                 saved = measure(model, batch, seq, recipe, options.joint)
                 cases.append({"model": model, "batch": batch, "seq": seq, "fp8": recipe, "saved": saved})
                 print(model, recipe, batch, seq, {b: len(s) for b, s in saved.items()}, flush=True)
-    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
-    with open(options.output + ".part", "w") as file:
-        file.write('{"source": ' + json.dumps(source) + ', "models": {\n')
-        file.write(",\n".join(f"{json.dumps(name)}: {json.dumps(config)}" for name, config in models.items()))
-        file.write('\n}, "cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
-    os.replace(options.output + ".part", options.output)
+    compile_saved.write(options.output, models, cases)
     return 0
 
 

@@ -3,12 +3,11 @@ autocast, clipping, every attention kernel, rows whose length no power of two di
 """
 
 import functools
-import random
 
 import transformers
 
-from drawn_cases import MIXED, is_planned, models
-from emulated_cases import EAGER_ONLY, EXPANDABLE, FAMILIES, MASKED, UNEQUAL_HEADS, VALUES, case, config_of, label
+from drawn_cases import MIXED, distinct, is_planned, models
+from emulated_cases import EAGER_ONLY, EXPANDABLE, FAMILIES, MASKED, UNEQUAL_HEADS, VALUES, case, config_of
 
 SEED, COUNT = 2611, 240
 SIZES = ((1, 257), (1, 1023), (1, 1500), (1, 2048), (1, 2731), (1, 4099), (2, 509), (2, 1024), (2, 1999), (3, 341),
@@ -94,14 +93,4 @@ def draw(random, model):
 
 
 def wide_cases():
-    """Each model about as often as any other."""
-    generator = random.Random(SEED)
-    names, seen = [], set()
-    while len(seen) < COUNT:
-        if not names:
-            names = [*models(), *SMALL]
-            generator.shuffle(names)
-        entry = draw(generator, names.pop())
-        if is_one_of_these(entry) and label(entry) not in seen:
-            seen.add(label(entry))
-            yield entry
+    return distinct(SEED, COUNT, [*models(), *SMALL], draw, is_one_of_these)

@@ -141,7 +141,7 @@ struct Advice {
                                 const std::function<Space(const Resolved&)>& space);
 
 /// "tp 4 cp 2 pp 8": over how many ranks layers, sequences and the model are split.
-[[nodiscard]] std::string split_words(std::int64_t tp, std::int64_t cp, std::int64_t pp);
+[[nodiscard]] std::string split_words(const Layout& layout);
 /// " tp2 cp2 pp4v2", how ranks share the model in a row's name; empty: they do not.
 [[nodiscard]] std::string split_label(const Layout& layout);
 /// Each layout's best row, the best layout first; empty where all rows have the same layout.

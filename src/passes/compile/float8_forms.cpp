@@ -1,30 +1,13 @@
 #include "float8_forms.hpp"
 
 #include <algorithm>
-#include <cstdlib>
+
+#include "reduction_splits.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
 
 using ir::Shape;
-
-constexpr std::int64_t multiprocessors = 132, threads = 2048;
-/// What a thread adds at least and at most, and what is not split at all.
-constexpr std::int64_t least = 32, most = 512, unsplit = 8192;
-
-std::int64_t quotient(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-std::int64_t nearest_divisor(std::int64_t of, std::int64_t to) {
-  std::int64_t best = 1;
-  for (std::int64_t d = 1; d * d <= of; ++d) {
-    if (of % d != 0) continue;
-    for (const std::int64_t one : {d, of / d})
-      if (std::abs(one - to) < std::abs(best - to) ||
-          (std::abs(one - to) == std::abs(best - to) && one < best))
-        best = one;
-  }
-  return best;
-}
 
 class Forms {
  public:
@@ -78,13 +61,26 @@ class Forms {
     if (splits == 1) return in;
     if (const Shape rows = rows_of_operands(whole); rows.rank() > 0)
       return partial(in, old_.node(n), rows);
-    const std::int64_t each = quotient(elements, splits);
-    NodeId from = in;
-    if (splits < multiprocessors * 2 * 32 && each > least && lies_apart(whole, each)) {
-      const std::int64_t again = outer_reduction_splits(each, splits);
-      if (again > 1) from = partial(from, old_.node(n), {splits, again});
-    }
+    const std::int64_t each = (elements + splits - 1) / splits;
+    const std::int64_t again = lies_apart(whole, each) ? outer_reduction_splits(each, splits) : 1;
+    const NodeId from = again > 1 ? partial(in, old_.node(n), {splits, again}) : in;
     return partial(from, old_.node(n), {splits});
+  }
+
+  /// Visits what `from` is made of, each node once, and what one is made of where `visit` says so.
+  template <class Visit>
+  void walk_back(NodeId from, Visit visit) const {
+    std::vector<bool> seen(old_.nodes.size(), false);
+    std::vector<NodeId> rest{from};
+    while (!rest.empty()) {
+      const NodeId n = rest.back();
+      rest.pop_back();
+      if (seen[at(n)]) continue;
+      seen[at(n)] = true;
+      if (!visit(n)) continue;
+      const auto& inputs = old_.node(n).inputs;
+      rest.insert(rest.end(), inputs.begin(), inputs.end());
+    }
   }
 
   /// extract_input_node_reduction_ranges (dependencies.py): the rows of which one that the operand
@@ -92,26 +88,17 @@ class Forms {
   [[nodiscard]] Shape rows_of_operands(NodeId whole) const {
     Shape found{};
     bool differ = false;
-    std::vector<bool> seen(old_.nodes.size(), false);
-    std::vector<NodeId> rest{whole};
-    while (!rest.empty()) {
-      const NodeId n = rest.back();
-      rest.pop_back();
-      if (seen[at(n)]) continue;
-      seen[at(n)] = true;
-      if (realized_.is_given(n) || realized_.is_output(n)) continue;
-      const Node& node = old_.node(n);
+    walk_back(whole, [&](NodeId n) {
+      if (realized_.is_given(n) || realized_.is_output(n)) return false;
       const Sort sort = realized_.sort_of(n);
-      if (sort == Sort::library) continue;
-      if (sort != Sort::pointwise) {
-        if (node.target == Target::max) continue;
-        const bool all = old_.node(node.inputs[0]).shape.numel() == old_.node(whole).shape.numel();
-        differ = differ || !all || (found.rank() > 0 && found != node.shape);
-        found = node.shape;
-        continue;
-      }
-      rest.insert(rest.end(), node.inputs.begin(), node.inputs.end());
-    }
+      if (sort == Sort::pointwise) return true;
+      const Node& node = old_.node(n);
+      if (sort == Sort::library || node.target == Target::max) return false;
+      const bool all = old_.node(node.inputs[0]).shape.numel() == old_.node(whole).shape.numel();
+      differ = differ || !all || (found.rank() > 0 && found != node.shape);
+      found = node.shape;
+      return false;
+    });
     return differ ? Shape{} : found;
   }
 
@@ -120,24 +107,16 @@ class Forms {
   [[nodiscard]] bool lies_apart(NodeId whole, std::int64_t each) const {
     const std::int64_t elements = old_.node(whole).shape.numel();
     std::int64_t inner = 0, outer = 0;
-    std::vector<bool> seen(old_.nodes.size(), false);
-    std::vector<NodeId> rest{whole};
-    while (!rest.empty()) {
-      const NodeId n = rest.back();
-      rest.pop_back();
-      if (seen[at(n)]) continue;
-      seen[at(n)] = true;
+    walk_back(whole, [&](NodeId n) {
+      if (!realized_.is_given(n) && !realized_.realized(n)) return true;
       const Node& node = old_.node(n);
-      if (!realized_.is_given(n) && !realized_.realized(n)) {
-        rest.insert(rest.end(), node.inputs.begin(), node.inputs.end());
-        continue;
-      }
       const std::int64_t size = node.shape.numel();
-      if (size == 1) continue;
+      if (size == 1) return false;
       const bool one_column = node.shape.back() == 1;
-      if (size < elements && !one_column && each % size == 0) continue;  // the same for each part
-      ++(one_column ? outer : inner);
-    }
+      const bool same_for_each_part = size < elements && !one_column && each % size == 0;
+      if (!same_for_each_part) ++(one_column ? outer : inner);
+      return false;
+    });
     return inner + outer > 0 && inner <= outer;
   }
 
@@ -156,43 +135,6 @@ std::optional<OwnGraph> with_float8_forms(const JointGraph& graph, std::span<con
                                [](const Node& node) { return node.target == Target::scaled_mm; });
   if (!any) return std::nullopt;
   return Forms(graph, realized).run(given, results);
-}
-
-std::int64_t inner_reduction_splits(std::int64_t elements, std::int64_t outputs) {
-  constexpr std::int64_t of_block = 256;
-  if (outputs >= 2 * multiprocessors || elements <= unsplit) return 1;
-  const std::int64_t all = elements * outputs, device = multiprocessors * threads;
-  std::int64_t split = most;
-  if (all <= least * device) {
-    split = least;
-  } else if (all < most * device) {
-    const std::int64_t blocks = quotient(device / (2 * of_block), outputs);
-    split = quotient(elements, of_block * blocks);
-    const std::int64_t even = nearest_divisor(elements, split);
-    if (std::abs(even - split) < 30) split = std::max(even, least);
-  } else if (const std::int64_t even = nearest_divisor(elements, most);
-             std::abs(even - most) < 50) {
-    split = even;
-  }
-  return quotient(elements, split * of_block);
-}
-
-std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t of_block = 256, of_thread = 4, columns_a_block = 128;
-  if (rows <= least || columns >= multiprocessors * 2 * 32) return 1;
-  const std::int64_t device = multiprocessors * threads;
-  std::int64_t split = most;
-  if (rows * columns < least * device) {
-    split = least;
-  } else if (rows * columns < most * device) {
-    const std::int64_t blocks = quotient(device / of_block, quotient(columns, columns_a_block));
-    split = quotient(rows, of_thread * blocks);
-    const std::int64_t even = nearest_divisor(rows, split);
-    if (std::abs(split - even) < 20) split = std::max(even, least);
-  } else if (const std::int64_t even = nearest_divisor(rows, most); std::abs(even - most) < 50) {
-    split = even;
-  }
-  return quotient(rows, of_thread * split);
 }
 
 }  // namespace ac_advisor::passes::compile

@@ -17,10 +17,4 @@ namespace ac_advisor::passes::compile {
                                                         std::span<const NodeId> results,
                                                         const Realized& realized);
 
-/// In how many parts the sums of `columns` outputs over so many rows are made; 1: in one
-/// (choices.py: reduction_split_factor, of an H100's multiprocessors, where neighbours are added).
-[[nodiscard]] std::int64_t inner_reduction_splits(std::int64_t elements, std::int64_t outputs);
-/// The same where what is added lies apart; 1 also where num_splits asks for none.
-[[nodiscard]] std::int64_t outer_reduction_splits(std::int64_t rows, std::int64_t columns);
-
 }  // namespace ac_advisor::passes::compile

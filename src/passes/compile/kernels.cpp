@@ -15,6 +15,7 @@
 #include "memory_order.hpp"
 #include "product_copies.hpp"
 #include "realized.hpp"
+#include "reduction_splits.hpp"
 
 namespace ac_advisor::passes::compile {
 namespace {
@@ -25,9 +26,6 @@ using ir::OpKind;
 /// Rows of a persistent reduction that share one partial sum of a column: codegen/triton.py,
 /// MixOrderReduction's rsplit.
 constexpr std::int64_t rows_a_partial_sum = 16;
-
-/// choices.py: reduction_split_factor.
-constexpr std::int64_t most_unsplit = 8192;
 
 struct Kernel {
   Sort sort = Sort::pointwise;

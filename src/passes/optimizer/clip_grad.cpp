@@ -9,6 +9,17 @@
 
 namespace ac_advisor::passes {
 
+OptimizerOps::Values append_clip_factors(OptimizerOps& ops, OptimizerOps::V total) {
+  const auto scalar = [&] { return ops.temporary({}, ops.dtype(total)); };
+  const OptimizerOps::V shifted = scalar(), inverse = scalar(), coefficient = scalar(),
+                        clamped = scalar();
+  ops.kernel({total}, {shifted});
+  ops.kernel({shifted}, {inverse});  // a reciprocal and a product
+  ops.kernel({inverse}, {coefficient});
+  ops.kernel({coefficient}, {clamped});
+  return {clamped, coefficient};
+}
+
 void append_clip_grad(OptimizerOps& ops, bool sharded) {
   constexpr std::int64_t chunk_elements = 65536;
   OptimizerOps::Values gradients, norms;
@@ -39,14 +50,8 @@ void append_clip_grad(OptimizerOps& ops, bool sharded) {
     ops.op({&whole}, {}, 0, ir::OpKind::all_reduce);
     total = whole.front();
   }
-  const OptimizerOps::V shifted = scalar(), inverse = scalar(), coefficient = scalar(),
-                        clamped = scalar();
-  ops.kernel({total}, {shifted});
-  ops.kernel({shifted}, {inverse});  // max_norm / (total + eps): reciprocal, mul
-  ops.kernel({inverse}, {coefficient});
-  ops.kernel({coefficient}, {clamped});
-  const OptimizerOps::Values clamp{clamped, coefficient};
-  ops.stage({&gradients, &clamp}, {}, 1);
+  const OptimizerOps::Values by = append_clip_factors(ops, total);
+  ops.stage({&gradients, &by}, {}, 1);
   ops.hold({total});
 }
 

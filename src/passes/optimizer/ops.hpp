@@ -103,5 +103,7 @@ void step_on_host(OptimizerOps& ops, const OptimizedTensor& tensor, const Optimi
 /// torch.nn.utils.clip_grad_norm_ on the gradients of the optimized tensors, before the optimizer.
 /// `sharded`: they are parts of DTensors.
 void append_clip_grad(OptimizerOps& ops, bool sharded);
+/// What gradients of this norm are multiplied by, clamped and as it is: max_norm / (total + eps).
+[[nodiscard]] OptimizerOps::Values append_clip_factors(OptimizerOps& ops, OptimizerOps::V total);
 
 }  // namespace ac_advisor::passes

@@ -23,9 +23,10 @@ OptimizerOps::OptimizerOps(StepProgram& step, bool counters_on_host)
 
 OptimizerOps::Values OptimizerOps::gradients(const std::vector<OptimizedTensor>& tensors) {
   Values given;
+  auto of = s_.parameters.begin();  // which are in the order of what is optimized
   const auto like_parameter = [&](const OptimizedTensor& t) {
-    const auto of = std::find_if(s_.parameters.begin(), s_.parameters.end(),
-                                 [&](const Parameter& p) { return p.value == t.parameter; });
+    of = std::find_if(of, s_.parameters.end(),
+                      [&](const Parameter& p) { return p.value == t.parameter; });
     return redistributed(s_, *of, t.gradient, s_.redistributes_for, ir::Phase::optimizer,
                          Role::gradient);
   };

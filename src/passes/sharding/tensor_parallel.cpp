@@ -135,8 +135,7 @@ constexpr Exclusion exclusions_of_tp[] = {
      }},
     {"--tp, a sliding window within --seq",
      "transformers makes its mask along the hidden states, of which each rank has a part: "
-     "PyTorch's "
-     "step ends with an error",
+     "PyTorch's step ends with an error",
      "give a --seq below the window, or use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) { return parallel(c) && short_window(m, c); },
      with_model},

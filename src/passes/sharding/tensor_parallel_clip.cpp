@@ -34,12 +34,7 @@ class Clip {
     if (gradients_.empty()) return;
     ops_.begin_stages(clip_stages);
     const V total = norm_of_all();
-    const V shifted = scalar(), inverse = scalar(), coefficient = scalar(), clamped = scalar();
-    ops_.kernel({total}, {shifted});
-    ops_.kernel({shifted}, {inverse});  // max_norm / (total + eps): reciprocal, mul
-    ops_.kernel({inverse}, {coefficient});
-    ops_.kernel({coefficient}, {clamped});
-    const Values multiplied = reduced(), by{clamped, coefficient};
+    const Values by = append_clip_factors(ops_, total), multiplied = reduced();
     ops_.stage({&multiplied, &by}, {}, 1);
     ops_.hold({total});
   }

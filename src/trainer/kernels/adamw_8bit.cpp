@@ -36,11 +36,22 @@ class Rule {
   float beta1_, beta2_, one_less_beta1_, one_less_beta2_, root_, epsilon_, decay_, rate_;
 };
 
+constexpr Operands operands[] = {
+    {Optimizer::adamw_8bit, {2, 4, 6}, {3, 5, 7}, dynamic_map::Ties::down},
+    {Optimizer::adamw_8bit_torchao, {2, 3, 4}, {5, 6, 7}, dynamic_map::Ties::up},
+};
+
 std::span<const float, 256> map_of(const Bytes& bytes) {
   return std::span<const float, 256>(bytes.map.const_data_ptr<float>(), 256);
 }
 
 }  // namespace
+
+const Operands* operands_of(Optimizer kind) {
+  for (const Operands& one : operands)
+    if (one.kind == kind) return &one;
+  return nullptr;
+}
 
 void update(const at::Tensor& parameter, const at::Tensor& gradient, const Bytes& average,
             const Bytes& squares, std::int64_t step, const OptimizerSettings& settings,

@@ -15,6 +15,21 @@ struct Bytes {
   at::Tensor codes, scales, map;
 };
 
+/// Where an optimizer's op has a moment's codes, scales and map, after the parameter and its
+/// gradient (passes/optimizer/bitsandbytes.cpp, torchao.cpp).
+struct Places {
+  std::size_t codes, scales, map;
+};
+struct Operands {
+  Optimizer kind;
+  Places average, squares;
+  dynamic_map::Ties ties;
+};
+/// How many inputs an op has whose moments are bytes.
+inline constexpr std::size_t operands_of_bytes = 8;
+/// Null where the optimizer's moments are none.
+[[nodiscard]] const Operands* operands_of(Optimizer kind);
+
 /// `step` counts this one, from 1. Tensors are flat; the parameter fp32 or bf16.
 void update(const at::Tensor& parameter, const at::Tensor& gradient, const Bytes& average,
             const Bytes& squares, std::int64_t step, const OptimizerSettings& settings,
