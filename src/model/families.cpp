@@ -16,7 +16,7 @@ constexpr Family table[] = {
      .fields = {.kv_heads = {}},
      .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23",
      .fused_qkv = true,
-     .qkv_layout = QkvLayout::stacked, .own_layer_names = true,
+     .qkv_layout = QkvLayout::stacked,
      .plain_head_vocab = 64000, .normalized_head = true, .alibi_in_larger = true},
     {.name = "bloom",
      .vocab = 250880, .hidden = 64, .layers = 2,
@@ -34,8 +34,7 @@ constexpr Family table[] = {
      .eager_attention_only = true,  // without _supports_sdpa
      .norm = Norm::layer,
      .plain_mlp = true,
-     .qkv_layout = QkvLayout::by_head_apart,
-     .own_layer_names = true, .no_packed_check = true,
+     .qkv_layout = QkvLayout::by_head_apart, .no_packed_check = true,
      .embedding_norm = true, .alibi = true, .residual_inside = true,
      .keeps_block_outputs = true,
      .unused_fields = "n_inner"},
@@ -75,7 +74,6 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .moe = ExpertRule::late_blocks,
      .wide_routing_weights = true,
-     .own_layer_names = true,
      .rotation = Rotation::complex, .latent_attention = true, .wide_scores = true,
      .dense_blocks = 0, .shared_experts = 2,
      .unused_fields = "scoring_func moe_layer_freq n_group topk_group norm_topk_prob"},
@@ -87,7 +85,6 @@ constexpr Family table[] = {
      .moe = ExpertRule::late_blocks,
      .wide_routing_weights = true,
      .sigmoid_scores = true,
-     .own_layer_names = true,
      .rotation = Rotation::pairs_apart, .latent_attention = true,
      .dense_blocks = 3, .shared_experts = 1, .expert_groups = 8, .top_groups = 4,
      .routed_scaling = 2.5,
@@ -104,8 +101,7 @@ constexpr Family table[] = {
                 .epsilon = "layer_norm_epsilon", .older_hidden = "n_embed"},
      .fused_qkv = true,
      .norm = Norm::layer,
-     .plain_mlp = true,
-     .own_layer_names = true, .no_packed_check = true,
+     .plain_mlp = true, .no_packed_check = true,
      .always_masked = true, .norms_together = true, .adds_in_place = true,
      .decoder_architecture = true,
      .unused_fields = "apply_residual_connection_post_layernorm"},
@@ -118,7 +114,7 @@ constexpr Family table[] = {
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .gelu_is_tanh = true,
      .unit_offset_norm = true, .scaled_embedding = true,
-     .unused_fields = "hidden_activation", .default_adapters = true},
+     .unused_fields = "hidden_activation"},
     {.name = "gemma2",
      .vocab = 256000, .hidden = 2304, .intermediate = 9216, .layers = 26,
      .heads = 8, .kv_heads = 4, .head_dim = 256,
@@ -133,7 +129,7 @@ constexpr Family table[] = {
      .attention_softcap_field = true, .final_softcap_field = true,
      .query_scalar_field = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .eager_attention_only = true, .unused_fields = "hidden_act sliding_window_size", .default_adapters = true},  // _supports_sdpa = False: "sdpa does not support softcapping"
+     .eager_attention_only = true, .unused_fields = "hidden_act sliding_window_size"},  // _supports_sdpa = False: "sdpa does not support softcapping"
     {.name = "gemma3_text",
      .wrapper = "gemma3",
      .vocab = 262208, .hidden = 2304, .intermediate = 9216, .layers = 26,
@@ -151,7 +147,7 @@ constexpr Family table[] = {
      .rotary_table_per_window = true,
      .qk_norm = true,
      .sandwich_norms = true, .unit_offset_norm = true, .scaled_embedding = true,
-     .unused_fields = "hidden_act attn_logit_softcapping", .default_adapters = true},
+     .unused_fields = "hidden_act attn_logit_softcapping"},
     {.name = "glm",
      .vocab = 151552, .hidden = 4096, .intermediate = 13696, .layers = 40,
      .heads = 32, .kv_heads = 2, .head_dim = 128,
@@ -206,8 +202,7 @@ constexpr Family table[] = {
      .fused_qkv = true,
      .norm = Norm::layer,
      .plain_mlp = true, .keeps_attention_out = true, .norms_first = true,
-     .qkv_layout = QkvLayout::split, .input_first = true,
-     .own_layer_names = true, .learned_positions = true,
+     .qkv_layout = QkvLayout::split, .input_first = true, .learned_positions = true,
      .narrow_softmax = true},
     {.name = "gpt_neox",
      .vocab = 50432, .hidden = 6144, .intermediate = 24576, .layers = 44,
@@ -227,7 +222,7 @@ constexpr Family table[] = {
      .norm = Norm::layer,
      .plain_mlp = true, .side_by_side = true, .side_by_side_field = true, .branches_first = true,
      .dropout_in_block = true, .turned_first = true, .norms_first = true,
-     .qkv_layout = QkvLayout::by_head, .own_layer_names = true},
+     .qkv_layout = QkvLayout::by_head},
     {.name = "gpt_oss",
      .vocab = 201088, .hidden = 2880, .intermediate = 2880, .layers = 36,
      .heads = 64, .kv_heads = 8, .head_dim = 64,
@@ -261,8 +256,7 @@ constexpr Family table[] = {
      .eager_attention_only = true,  // without _supports_sdpa
      .norm = Norm::layer,
      .plain_mlp = true, .side_by_side = true, .shared_norm = true, .branches_first = true,
-     .norms_first = true, .head_bias = true,
-     .own_layer_names = true, .rotation = Rotation::table,
+     .norms_first = true, .head_bias = true, .rotation = Rotation::table,
      .fp32_scores = true, .keeps_block_outputs = true},
     {.name = "granite",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
@@ -279,13 +273,13 @@ constexpr Family table[] = {
      .fields = {.bias = "bias"},
      .own_code = "as its own code computes, in the blocks and with the loss of transformers 5.23",
      .fused_qkv = true,
-     .qkv_layout = QkvLayout::grouped, .own_layer_names = true},
+     .qkv_layout = QkvLayout::grouped},
     {.name = "llama",
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
      .heads_divide_hidden = true,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
-     .mlp_bias_field = true, .default_adapters = true},
+     .mlp_bias_field = true},
     {.name = "llama4_text",
      .wrapper = "llama4",
      .vocab = 202048, .hidden = 5120, .intermediate = 16384, .layers = 48,
@@ -303,8 +297,7 @@ constexpr Family table[] = {
      .keeps_attention_out = true,
      .rotation = Rotation::complex_together,
      .unweighted_qk_norm_field = true, .tuned_temperature_field = true,
-     .narrow_softmax = true, .every_expert = true,
-     .default_adapters = true},
+     .narrow_softmax = true, .every_expert = true},
     {.name = "minicpm",  // configuration_minicpm.py of MiniCPM-2B
      .vocab = 32000, .hidden = 4096, .intermediate = 11008, .layers = 32,
      .heads = 32,
@@ -325,7 +318,7 @@ constexpr Family table[] = {
      .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
      .heads = 32, .kv_heads = 8,
      .sliding_window = 4096,
-     .windows = WindowRule::every_block, .default_adapters = true},
+     .windows = WindowRule::every_block},
     {.name = "mixtral",
      .vocab = 32000, .hidden = 4096, .intermediate = 14336, .layers = 32,
      .heads = 32, .kv_heads = 8,
@@ -334,7 +327,7 @@ constexpr Family table[] = {
      .experts = 8, .top_k = 2,
      .windows = WindowRule::every_block,
      .moe = ExpertRule::every_block,
-     .wide_routing_weights = true, .default_adapters = true},
+     .wide_routing_weights = true},
     {.name = "nemotron",
      .vocab = 256000, .hidden = 6144, .intermediate = 24576, .layers = 32,
      .heads = 48,
@@ -394,8 +387,7 @@ constexpr Family table[] = {
                 .residual_dropout = "dropout", .bias = "enable_bias"},
      .norm = Norm::layer,
      .plain_mlp = true, .dropout_in_block = true,
-     .scaled_queries = true, .masked_positions = true, .flat_mlp = true,
-     .own_layer_names = true, .learned_positions = true, .position_offset = 2,
+     .scaled_queries = true, .masked_positions = true, .flat_mlp = true, .learned_positions = true, .position_offset = 2,
      .undivided_embedding = true},
     {.name = "phi",
      .vocab = 51200, .hidden = 2048, .intermediate = 8192, .layers = 24,
@@ -412,7 +404,7 @@ constexpr Family table[] = {
      .norm = Norm::layer,
      .plain_mlp = true, .side_by_side = true, .shared_norm = true, .branches_first = true,
      .keeps_attention_out = true, .dropout_in_block = true, .turned_first = true,
-     .head_bias = true, .own_layer_names = true},
+     .head_bias = true},
     {.name = "phi3",
      .vocab = 32064, .hidden = 3072, .intermediate = 8192, .layers = 32,
      .heads = 32,
@@ -438,7 +430,7 @@ constexpr Family table[] = {
      .heads = 32, .kv_heads = 32,
      .sliding_window = 4096, .max_window_layers = 28,
      .qkv_bias = BiasRule::always,
-     .windows = WindowRule::late_blocks_if_used, .default_adapters = true},
+     .windows = WindowRule::late_blocks_if_used},
     {.name = "qwen2_5_vl_text",
      .wrapper = "qwen2_5_vl",
      .vocab = 152064, .hidden = 8192, .intermediate = 29568, .layers = 80,
@@ -465,7 +457,7 @@ constexpr Family table[] = {
      .sliding_window = 4096, .max_window_layers = 28,
      .qkv_bias = BiasRule::configured, .output_bias = BiasRule::configured,
      .windows = WindowRule::late_blocks_if_used,
-     .qk_norm = true, .default_adapters = true},
+     .qk_norm = true},
     {.name = "qwen3_moe",
      .vocab = 151936, .hidden = 2048, .intermediate = 6144, .layers = 24,
      .heads = 32, .kv_heads = 4,
@@ -486,8 +478,7 @@ constexpr Family table[] = {
      .moe = ExpertRule::some_blocks,
      .qk_norm = true, .joined_rotary_part = true, .normalized_top_k = true,
      .unit_offset_norm = true,
-     .turned_first = true,
-     .own_layer_names = true, .gated_attention = true, .delta_net = true,
+     .turned_first = true, .gated_attention = true, .delta_net = true,
      .unused_fields = "use_sliding_window sliding_window num_nextn_predict_layers"},
     {.name = "qwen3_vl_text",
      .wrapper = "qwen3_vl",
@@ -519,8 +510,7 @@ constexpr Family table[] = {
      .joined_rotary_part = true,
      .norm = Norm::layer,
      .side_by_side_field = true, .shared_norm = true, .keeps_attention_out = true,
-     .turned_first = true,
-     .default_adapters = true},
+     .turned_first = true},
     {.name = "starcoder2",
      .vocab = 49152, .hidden = 3072, .intermediate = 12288, .layers = 30,
      .heads = 24, .kv_heads = 2,
@@ -534,7 +524,7 @@ constexpr Family table[] = {
                 .embedding_dropout = "embedding_dropout", .bias = "use_bias"},
      .windows = WindowRule::every_block,
      .norm = Norm::layer,
-     .plain_mlp = true, .own_layer_names = true,
+     .plain_mlp = true,
      .unused_fields = "mlp_type norm_type"},
 };
 // clang-format on
@@ -557,7 +547,6 @@ void set_family_facts(ModelSpec& spec) {
   spec.post_norms_only = family != nullptr && family->post_norms_only;
   spec.wide_norm_scale = family != nullptr && family->wide_norm_scale;
   spec.wide_rotary = family != nullptr && family->wide_rotary;
-  spec.default_adapters = family != nullptr && family->default_adapters;
   if (family != nullptr) {
     spec.norm = family->norm;
     spec.plain_mlp = family->plain_mlp;
@@ -580,7 +569,6 @@ void set_family_facts(ModelSpec& spec) {
     spec.interleaved_rotary = family->interleaved_rotary;
     spec.rotary_in_block = family->rotary_in_block;
     spec.widened_rotary = family->widened_rotary;
-    spec.own_layer_names = family->own_layer_names;
     spec.rotation = family->rotation;
     spec.position_grids = family->position_grids;
     spec.position_scaled_queries = family->position_scaled_queries;

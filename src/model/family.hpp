@@ -146,7 +146,6 @@ struct Family {
   bool interleaved_rotary = false;
   bool rotary_in_block = false;
   bool widened_rotary = false;
-  bool own_layer_names = false;
   bool learned_positions = false;
   std::int64_t position_offset = 0;   ///< rows before the first position (opt)
   bool windows_alone_rotate = false;  ///< blocks without a window have no rotary embeddings
@@ -189,7 +188,6 @@ struct Family {
   bool undivided_embedding = false;  ///< "word_embed_proj_dim" must be the hidden size (opt)
   /// Fields that the configuration class stores and the modelling code applies nowhere.
   std::string_view unused_fields = {};
-  bool default_adapters = false;  ///< as in ModelSpec
 };
 
 /// All families in alphabetical order.

@@ -121,7 +121,6 @@ ModelSpec parse_megatron(const JsonValue::Object& root, const std::string& origi
   spec.residual_dropout = fields.maybe_number("hidden_dropout", 0.0, 0.99).value_or(0.1);
   spec.embedding_dropout = spec.residual_dropout;
   spec.window.assign(static_cast<std::size_t>(spec.layers), 0);
-  spec.own_layer_names = true;
   if (fields.flag("fp16", false)) spec.reading.dtype = "float16";
   if (fields.flag("bf16", false)) spec.reading.dtype = "bfloat16";
   list_unread_fields(fields, spec);

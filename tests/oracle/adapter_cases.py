@@ -1,5 +1,6 @@
 """The cases of adapter_peaks.json: (label, config.json, options)."""
 
+from emulated_cases import EAGER_ONLY, MASKED, OTHERS
 from generate_peaks import sizes
 
 
@@ -106,7 +107,36 @@ WITH_DORA = (
 )
 
 
+# Families whose linear layers are called otherwise: c_attn, dense_h_to_4h, fc1. The last is what some layers are named.
+OWN_NAMES = {
+    "gpt2_12layers": ("gpt2", "c_proj"), "pythia_14b_4layers": ("gpt_neox", "dense,dense_4h_to_h"),
+    "neox_in_turn_4layers": ("gpt_neox", "query_key_value,dense"), "phi2_4layers": ("phi", "k_proj,dense"),
+    "opt_13b_4layers": ("opt", "out_proj,fc2"), "gptj_6b_4layers": ("gptj", "fc_in,fc_out"),
+    "falcon_7b_4layers": ("falcon", "dense"), "falcon_11b_2layers": ("falcon", "dense_h_to_4h"),
+    "bloom_7b1_4layers": ("bloom", "dense,dense_4h_to_h"), "starcoder2_3b_4layers": ("starcoder2", "c_fc,c_proj"),
+    "stablelm2_16b_4layers": ("stablelm", "o_proj,up_proj"),
+}
+WITHOUT_DEFAULTS = ("starcoder2",)
+
+
+def with_own_names():
+    for model, (family, some) in OWN_NAMES.items():
+        config = OTHERS[family][1][model] | {"model_type": family}
+        chosen = list(EVERY_MODEL) + [{"lora": 16, "lora_targets": some}, {"lora": 16, "lora_dropout": 0.05} | ALL,
+                                      {"lora": 16} | AUTOCAST | ALL]
+        for options in chosen:
+            if family == "gpt2" and "quantize" in options:  # Conv1D
+                continue
+            if family in WITHOUT_DEFAULTS and "lora_targets" not in options:
+                options = {"lora_targets": "q_proj,v_proj"} | options
+            if family in EAGER_ONLY + MASKED:
+                options = {"attn": "eager"} | options
+            options = {"batch": 2, "seq": 1024} | options
+            yield label(model, options), config, options
+
+
 def cases():
+    yield from with_own_names()
     for model in MODELS:
         further = FURTHER + FURTHER_UNDER_AUTOCAST if model in ("llama1b", "qwen2") else ()
         further += WITH_DORA if model in ("llama1b", "llama8b", "mistral", "qwen2", "qwen3") else ()

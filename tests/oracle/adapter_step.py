@@ -12,6 +12,8 @@ from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from training_step import stack_of
+
 DEFAULTS = {
     "batch": 1, "seq": 512, "lora": 0, "lora_targets": "", "lora_dtype": "fp32", "lora_dropout": 0.0, "dora": False,
     "quantize": "none", "input_require_grads": "auto", "ac": "none",
@@ -78,7 +80,8 @@ def checkpoint(net, options):
     ac = options["ac"]
     if ac == "none":
         return
-    layers = net.model.layers
+    stack, name = stack_of(net)
+    layers = getattr(stack, name)
     every = int(ac.split(":")[1]) if ac.startswith("every") else 1
     for i in range(0, len(layers), every):
         layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT, preserve_rng_state=False)

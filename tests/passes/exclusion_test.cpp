@@ -1248,7 +1248,7 @@ const Case cases[] = {
     {"--images N --lora or --quantize",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
-       m.default_adapters = true;
+       m.family = "llama";
        c.adapters.rank = 8;
      },
      "beside a frozen decoder"},
@@ -1926,7 +1926,7 @@ const Case cases[] = {
     {"--lora RANK", [](auto&, StepConfig& c) { c.adapters.rank = -1; }, "--lora -1"},
     {"--lora RANK, a family for which PEFT has no targets",
      [](model::ModelSpec& m, StepConfig& c) {
-       m.default_adapters = false;
+       m.family = "olmo2";
        c.adapters.rank = 8;
      },
      "--lora-targets all-linear"},
@@ -1967,13 +1967,20 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "frozen experts"},
-    {"--lora RANK, a family whose linear layers have names of their own",
+    {"--lora RANK, a family with latent attention or delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
-       m.own_layer_names = true;
+       m.latent.emplace();
      },
      "plan it without"},
+    {"--quantize HOW, layers whose weights are [in, out]",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.quantize = Quantization::nf4;
+       m.input_first = true;
+     },
+     "use --quantize none"},
     {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
      [](model::ModelSpec& m, StepConfig& c) {
        m.head_bias = true;

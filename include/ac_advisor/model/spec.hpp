@@ -223,7 +223,6 @@ struct ModelSpec {
   bool wide_norm_scale = false;     ///< RMSNorm's weight multiplies in fp32 (olmo2)
   bool wide_rotary = false;         ///< rotation in fp32, its result cast back (olmo2)
   bool joined_rotary_part = false;  ///< heads' rotated part is joined with their rest (phi3)
-  bool default_adapters = false;    ///< PEFT knows which layers of the family get adapters
   Norm norm = Norm::rms;
   bool plain_mlp = false;            ///< two projections, no gate (starcoder2, gpt2)
   bool side_by_side = false;         ///< attention and MLP both read the block's input (gpt_neox),
@@ -244,7 +243,6 @@ struct ModelSpec {
   bool rotary_in_block = false;     ///< whose cos and sin each block interleaves (glm4)
   bool unfused_rotary = false;      ///< Megatron-core's --no-rope-fusion
   bool widened_rotary = false;      ///< q and k are cast to fp32 for the rotation (cohere)
-  bool own_layer_names = false;     ///< linear layers have other names than Llama's (gpt2)
   std::int64_t position_table = 0;  ///< rows of learned positions; 0: rotary ones
   double residual_dropout = 0.0;    ///< of what attention and MLP put out
   double embedding_dropout = 0.0;
@@ -346,7 +344,7 @@ struct ModelSpec {
 
 /// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
 /// `post_norms_only`, `wide_norm_scale`, `wide_rotary`, `joined_rotary_part`,
-/// `default_adapters`, `moe->wide_weights`, `norm` and others that a row of families.cpp has.
+/// `moe->wide_weights`, `norm` and others that a row of families.cpp has.
 /// A family that is not known has none of it.
 void set_family_facts(ModelSpec& spec);
 

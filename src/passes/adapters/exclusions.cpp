@@ -1,6 +1,7 @@
 // What adapters over a frozen base cannot be combined with, and why.
 #include <string>
 
+#include "ac_advisor/model/layer_names.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "targets.hpp"
@@ -14,7 +15,7 @@ bool used(const StepConfig& c) { return c.adapters.used(); }
 bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
 bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
 bool without_targets(const ModelSpec& m, const StepConfig& c) {
-  return used(c) && c.adapters.targets.empty() && !m.default_adapters;
+  return used(c) && c.adapters.targets.empty() && model::default_targets(m.family).empty();
 }
 
 std::string quantize_option(const StepConfig& c) {
@@ -38,17 +39,17 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
      }},
-    {"--lora RANK, a family whose linear layers have names of their own",
-     "adapters are planned for q_proj, gate_proj and the like: not for c_attn, fc1 or "
-     "dense_h_to_4h yet",
-     "plan it without: --lora 0",
-     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.own_layer_names; },
+    {"--lora RANK, a family with latent attention or delta nets",
+     "adapters of their projections are not planned", "plan it without: --lora 0",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return used(c) && (m.latent.has_value() || m.delta.has_value());
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
      }},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      "adapters go to linear layers of blocks: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
-     "down_proj, or what the family has in their place (qkv_proj, gate_up_proj); those of the "
+     "down_proj, or what the family has in their place (qkv_proj, c_attn, fc1); those of the "
      "embedding and the LM head are not planned",
      "use those, or all-linear",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -120,6 +121,12 @@ constexpr Exclusion of_adapters[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--dora " + quantize_option(c) + " --shard " + shard_option(c);
+     }},
+    {"--quantize HOW, layers whose weights are [in, out]",
+     "transformers' Conv1D in 4 or 8 bits was not compared", "use --quantize none",
+     [](const ModelSpec& m, const StepConfig& c) { return quantized(c) && m.input_first; },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return quantize_option(c) + " for " + m.family;
      }},
     {"--quantize int8 --shard fsdp2 or hsdp:N",
      "LLM.int8()'s weights under fully_shard were not compared", "use --quantize nf4, or ddp",

@@ -1,7 +1,11 @@
 #include "targets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
+
+#include "ac_advisor/model/layer_names.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -10,18 +14,40 @@ using ir::Module;
 
 constexpr std::string_view all_linear = "all-linear";
 
-/// transformers' path of a linear layer of block `index`.
-std::string path_of(ir::ModulePath layer) {
-  constexpr std::string_view attention = "attention.";
-  std::string name = ir::to_string(ir::ModulePath{-1, layer.leaf});  // "attention.q_proj"
-  if (name.starts_with(attention)) name.replace(0, attention.size(), "self_attn.");
-  return "model.layers." + std::to_string(layer.block) + "." + name;
+std::string_view name_of(const model::LayerNames& names, Module leaf) {
+  switch (leaf) {
+    case Module::q_proj:
+      return names.q;
+    case Module::k_proj:
+      return names.k;
+    case Module::v_proj:
+      return names.v;
+    case Module::qkv_proj:
+      return names.qkv;
+    case Module::o_proj:
+      return names.o;
+    case Module::gate_proj:
+      return names.gate;
+    case Module::up_proj:
+      return names.up;
+    case Module::gate_up_proj:
+      return names.gate_up;
+    case Module::down_proj:
+      return names.down;
+    default:
+      return {};
+  }
 }
 
-/// peft v0.21, utils/constants.py, has q_proj and v_proj for the families that it knows.
+/// transformers' path of a linear layer of a block.
+std::string path_of(const model::ModelSpec& spec, ir::ModulePath layer) {
+  const model::LayerNames& names = model::layer_names(spec.family);
+  return fmt::format("{}.{}.{}", names.blocks, layer.block, name_of(names, layer.leaf));
+}
+
 std::string_view targets_of(const model::ModelSpec& spec, const StepConfig& config) {
   if (!config.adapters.targets.empty()) return config.adapters.targets;
-  return spec.default_adapters ? "q_proj,v_proj" : "";
+  return model::default_targets(spec.family);
 }
 
 std::vector<std::string_view> split(std::string_view list) {
@@ -34,8 +60,8 @@ std::vector<std::string_view> split(std::string_view list) {
   return names;
 }
 
-bool names(std::string_view target, ir::ModulePath layer) {
-  const std::string path = path_of(layer);
+bool names(const model::ModelSpec& spec, std::string_view target, ir::ModulePath layer) {
+  const std::string path = path_of(spec, layer);
   return path == target || path.ends_with("." + std::string(target));
 }
 
@@ -62,7 +88,7 @@ bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePa
   if (targets == all_linear) return true;
   const auto list = split(targets);
   return std::any_of(list.begin(), list.end(),
-                     [&](std::string_view target) { return names(target, layer); });
+                     [&](std::string_view target) { return names(spec, target, layer); });
 }
 
 bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
@@ -86,7 +112,7 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
     bool found = false;
     for (std::int16_t block = 0; block < spec.layers && !found; ++block)
       found = std::any_of(layers.begin(), layers.end(), [&](Module leaf) {
-        return names(target, {block, leaf});
+        return names(spec, target, {block, leaf});
       });
     if (!found) return std::string(target);
   }

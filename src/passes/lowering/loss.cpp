@@ -99,41 +99,52 @@ void Lowering::loss_ce() {
   s_.outputs = {logits};
 }
 
-// torch.compile(f), f(logits, labels) = F.cross_entropy(logits.flatten(0, 1).float(),
-// labels.flatten(0, 1)): what AOTAutograd and Inductor (v2.11) make of it. Nothing of the logits'
-// size is made but their gradient: a row's maximum and log-sum-exp are saved, and each kernel
-// widens as it reads.
-void Lowering::loss_ce_compiled() {
+// torch.compile(f), f(logits, labels) = F.cross_entropy(logits.float(), labels), of logits (tokens,
+// V): what AOTAutograd and Inductor (v2.11) make of it. Nothing of the logits' size is made but
+// their gradient: a row's maximum and log-sum-exp are saved, and each kernel widens as it reads.
+ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction how) {
   constexpr std::int64_t most_unsplit = 8192;  // _inductor/choices.py: reduction_split_factor
-  const std::int64_t tokens = config_.run.batch * config_.run.seq;
-  const V logits = model_logits();
+  const std::int64_t tokens = shape(labels).numel();
   const V flat = p_.reshape(logits, {tokens, spec_.vocab});
   const V most = out({tokens, 1}, DType::f32, false), log_sum = out({tokens, 1}, DType::f32, false);
   emit(OpKind::generated, {flat}, {most, log_sum}, ir::Generated{});
   // The targets' logits: one of each row.
   const V targets = p_.narrow(flat, 1, 0, 1);
-  const V loss = out({}, DType::f32, true), count = out({}, DType::f32, false);
+  const V loss = out({}, DType::f32, true);
   const V total = p_.on_storage_of(loss, {}, DType::f32, false);
-  if (tokens > most_unsplit) {
-    const std::int64_t parts = (tokens + most_unsplit - 1) / most_unsplit;
-    const V counts = out({parts}, DType::i64, false), sums = out({parts}, DType::f32, false);
-    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {counts, sums}, ir::Generated{});
-    emit(OpKind::generated, {sums, counts}, {total, count}, ir::Generated{});
-  } else {
-    emit(OpKind::generated, {m_.labels, targets, most, log_sum}, {total, count}, ir::Generated{});
-  }
+  // A mean is divided by how many targets there are.
+  const bool counts = how == ir::Reduction::mean;
+  const auto emit_sum = [&](std::span<const V> inputs, DType counted, const Shape& of) {
+    std::vector<V> made{of.rank() == 0 ? total : out(of, DType::f32, false)};
+    if (counts) made.push_back(out(of, counted, false));
+    p_.emit(OpKind::generated, phase_, at(leaf_), inputs, made, ir::Generated{});
+    return made;
+  };
+  std::vector<V> read{labels, targets, most, log_sum};
+  if (tokens > most_unsplit)
+    read = emit_sum(read, DType::i64, {(tokens + most_unsplit - 1) / most_unsplit});
+  const std::vector<V> made = emit_sum(read, DType::f32, {});
 
-  // Given: the five inputs of the node, and the loss's gradient. Made: that of the logits.
+  // Given: the inputs of the node, and the loss's gradient. Made: that of the logits.
+  std::vector<V> saved{logits, labels, most, log_sum};
+  if (counts) saved.push_back(made.back());
   ir::CompiledGraph backward;
-  backward.given = 6;
+  backward.given = static_cast<std::int32_t>(saved.size()) + 1;
   backward.made = {{shape(logits), dtype(logits), -1}};
-  backward.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {0, 1, 2, 3, 4, 5}, {6}}};
-  backward.results = {6, -1, -1, -1, -1};
+  backward.launches = {{OpKind::generated, ir::Generated{}, Module::loss, {}, {backward.given}}};
+  for (std::int32_t i = 0; i < backward.given; ++i) backward.launches[0].inputs.push_back(i);
+  backward.results.assign(saved.size(), -1);
+  backward.results[0] = backward.given;
   p_.compiled.push_back(std::move(backward));
   const ir::CompiledUnit unit{static_cast<std::int32_t>(p_.compiled.size()) - 1};
-  emit(OpKind::compiled_unit, {logits, m_.labels, most, log_sum, count}, {loss}, unit);
+  p_.emit(OpKind::compiled_unit, phase_, at(leaf_), saved, std::span<const V>(&loss, 1), unit);
+  return loss;
+}
+
+void Lowering::loss_ce_compiled() {
+  const V logits = model_logits();
+  s_.loss = compiled_cross_entropy(logits, m_.labels, ir::Reduction::mean);
   hold({logits});  // the loop's
-  s_.loss = loss;
   s_.outputs = {logits};
 }
 

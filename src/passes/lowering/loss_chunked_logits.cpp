@@ -29,6 +29,18 @@ std::vector<ir::ValueId> Lowering::logits_in_chunks() {
   return logits;
 }
 
+/// compute_cross_entropy, which the recipes compile with the blocks (training/_compile.py:
+/// compile_loss).
+ir::ValueId Lowering::loss_of_chunk(V logits, V labels) {
+  if (config_.fusion.kernels == Kernels::compiled)
+    return compiled_cross_entropy(logits, labels, ir::Reduction::sum);
+  const V wide = cast(logits, DType::f32);
+  const V flat = p_.reshape(wide, {shape(labels).numel(), spec_.vocab});
+  const V loss = cross_entropy(flat, labels, ir::Reduction::sum);
+  hold({wide});  // the argument of F.cross_entropy
+  return loss;
+}
+
 void Lowering::loss_chunked_logits() {
   const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
   const std::vector<V> logits = logits_in_chunks();
@@ -39,11 +51,8 @@ void Lowering::loss_chunked_logits() {
   const V labels = shifted_labels(false);
   V total = ir::no_id;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    const V wide = cast(logits[i], DType::f32);
-    const V flat = p_.reshape(wide, {b * n, spec_.vocab});
-    const V targets = p_.narrow(labels, 1, static_cast<std::int64_t>(i) * n, n);
-    const V loss = cross_entropy(flat, p_.reshape(targets, {b * n}), ir::Reduction::sum);
-    hold({wide});  // compute_cross_entropy's argument of F.cross_entropy
+    const V part = p_.narrow(labels, 1, static_cast<std::int64_t>(i) * n, n);
+    const V loss = loss_of_chunk(logits[i], p_.reshape(part, {b * n}));
     total = total == ir::no_id ? unary(OpKind::add_scalar, loss) : binary(OpKind::add, total, loss);
   }
   s_.loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * (config_.run.seq - 1))});

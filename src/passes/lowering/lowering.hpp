@@ -269,10 +269,12 @@ class Lowering : private Emission {
   V head_weight();
   V scaled_logits(V logits);
   V cross_entropy(V logits, V labels, ir::Reduction how = ir::Reduction::mean);
+  V compiled_cross_entropy(V logits, V labels, ir::Reduction how);
   void loss_lc_ce();
   void loss_chunked();
   void loss_tiled();
   std::vector<V> logits_in_chunks();
+  V loss_of_chunk(V logits, V labels);
   void loss_chunked_logits();
   /// fp32, one a token: the log-sum-exp of its logits, and their entropy.
   struct TokenStatistics {

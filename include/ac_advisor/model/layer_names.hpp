@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string_view>
+
+namespace ac_advisor::model {
+
+/// What transformers calls the linear layers of a block: PEFT's target_modules are endings of
+/// these paths. A layer that a block has not keeps Llama's name.
+struct LayerNames {
+  std::string_view blocks = "model.layers";  ///< the list of blocks
+  std::string_view q = "self_attn.q_proj";
+  std::string_view k = "self_attn.k_proj";
+  std::string_view v = "self_attn.v_proj";
+  std::string_view qkv = "self_attn.qkv_proj";
+  std::string_view o = "self_attn.o_proj";
+  std::string_view gate = "mlp.gate_proj";
+  std::string_view up = "mlp.up_proj";
+  std::string_view gate_up = "mlp.gate_up_proj";
+  std::string_view down = "mlp.down_proj";
+};
+
+/// transformers 5.23's, by the family's name.
+[[nodiscard]] const LayerNames& layer_names(std::string_view family);
+/// What gets adapters where nothing is said (peft v0.21, utils/constants.py,
+/// TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); empty: PEFT asks.
+[[nodiscard]] std::string_view default_targets(std::string_view family);
+
+}  // namespace ac_advisor::model
