@@ -1,6 +1,6 @@
 """The cases of adapter_peaks.json: (label, config.json, options)."""
 
-from emulated_cases import EAGER_ONLY, MASKED, OTHERS
+from emulated_cases import EAGER_ONLY, MASKED, config_of
 from generate_peaks import sizes
 
 
@@ -121,16 +121,18 @@ WITHOUT_DEFAULTS = ("starcoder2",)
 
 def with_own_names():
     for model, (family, some) in OWN_NAMES.items():
-        config = OTHERS[family][1][model] | {"model_type": family}
+        config = config_of(model)
         chosen = list(EVERY_MODEL) + [{"lora": 16, "lora_targets": some}, {"lora": 16, "lora_dropout": 0.05} | ALL,
                                       {"lora": 16} | AUTOCAST | ALL]
         for options in chosen:
             if family == "gpt2" and "quantize" in options:  # Conv1D
                 continue
+            if family in ("gptj", "falcon", "bloom") and "autocast" in options:  # refused, of scores
+                continue
             if family in WITHOUT_DEFAULTS and "lora_targets" not in options:
                 options = {"lora_targets": "q_proj,v_proj"} | options
             if family in EAGER_ONLY + MASKED:
-                options = {"attn": "eager"} | options
+                options = {"attn": "eager" if family in EAGER_ONLY else "auto"} | options
             options = {"batch": 2, "seq": 1024} | options
             yield label(model, options), config, options
 

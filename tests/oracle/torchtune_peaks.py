@@ -16,6 +16,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from torch import nn
 
+import compile_peaks
 import emulated_peaks
 import training_step
 from loop_step import torchtune_loss
@@ -45,6 +46,16 @@ def cases():
         yield shape(model, world=8, shard="fsdp2", loss="chunked-logits:4")
         yield shape(model, world=4, shard="fsdp2", batch=3, seq=1000)
         yield shape(model, lora=8, lora_targets=ATTENTION_AND_MLP)
+    for model in MODELS:
+        yield from compiled(model)
+
+
+def compiled(model):
+    """compile: True, the blocks and the loss."""
+    for ac in ("full", "none"):
+        yield shape(model, ac=ac, kernels="compiled")
+        yield shape(model, ac=ac, kernels="compiled", batch=3, seq=1000, grad_accum=2)
+        yield shape(model, ac=ac, kernels="compiled", world=8, shard="fsdp2")
 
 
 class Decoder(nn.Module):
@@ -62,9 +73,11 @@ class Decoder(nn.Module):
 class Recipe:
     """full_finetune_distributed's train, of one micro-batch: the loss is computed outside of what is sharded."""
 
-    def __init__(self, decoder, chunks, on_loss, around=None):
+    def __init__(self, decoder, chunks, on_loss, around=None, compiles=False):
         self.around = around or contextlib.nullcontext()  # activations_handling_ctx
         self.decoder, self.loss_of, self.on_loss = decoder, torchtune_loss()(chunks), on_loss
+        if compiles:  # training/_compile.py: compile_loss
+            self.loss_of.compute_cross_entropy = torch.compile(self.loss_of.compute_cross_entropy)
         self.ignored = None
 
     def __call__(self, ids, labels):
@@ -92,6 +105,10 @@ def build(entry, on_loss):
     if entry.get("lora"):
         model = adapted(model, entry)
     blocks = training_step.blocks_of(model)
+    compiles = entry.get("kernels") == "compiled"
+    if compiles:  # the layers first, then a checkpoint around each
+        compile_peaks.compiled_blocks(model)
+        blocks = training_step.blocks_of(model)
     training_step.checkpoint_blocks(model, emulated_peaks.ac_of(entry))
     chunks = int(entry["loss"].removeprefix("chunked-logits:"))
     decoder = emulated_peaks.parallel(Decoder(model, chunks), blocks, entry)
@@ -99,7 +116,7 @@ def build(entry, on_loss):
     if entry.get("offload") == "activations":
         decoder.output = model.lm_head  # by this name the manager finds the head, and leaves it alone
         around = offloading().get_act_offloading_ctx_manager(decoder, True)
-    return decoder, Recipe(decoder, chunks, on_loss, around)
+    return decoder, Recipe(decoder, chunks, on_loss, around, compiles)
 
 
 def offloading():
@@ -150,6 +167,7 @@ def steps(entry, marks, build):
 
 
 def measure(entry):
+    torch._dynamo.reset()
     return emulated_peaks.measure(entry, build=build, steps=steps)
 
 

@@ -32,7 +32,7 @@ std::vector<ir::ValueId> Lowering::logits_in_chunks() {
 /// compute_cross_entropy, which the recipes compile with the blocks (training/_compile.py:
 /// compile_loss).
 ir::ValueId Lowering::loss_of_chunk(V logits, V labels) {
-  if (config_.fusion.kernels == Kernels::compiled)
+  if (config_.memory.kernels == Kernels::compiled)
     return compiled_cross_entropy(logits, labels, ir::Reduction::sum);
   const V wide = cast(logits, DType::f32);
   const V flat = p_.reshape(wide, {shape(labels).numel(), spec_.vocab});

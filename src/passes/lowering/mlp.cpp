@@ -38,14 +38,16 @@ ir::ValueId Lowering::activate(V x, std::vector<ir::OpId>* chain) {
   return y;
 }
 
-/// NewGELUActivation.forward: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+/// NewGELUActivation.forward: 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))); pow is
+/// one of those that autocast computes in fp32.
 ir::ValueId Lowering::gelu_new(V x) {
   constexpr double root = 0.7978845608028654, cubic = 0.044715;
   const auto times = [&](V v, double number) {
     return unary(OpKind::mul_scalar, v, ir::Number{number});
   };
   const V half = times(x, 0.5);
-  const V inner = binary(OpKind::add, x, times(unary(OpKind::pow, x, ir::Power{3.0}), cubic));
+  const V base = config_.precision.autocast ? cast(x, DType::f32) : x;
+  const V inner = binary(OpKind::add, x, times(unary(OpKind::pow, base, ir::Power{3.0}), cubic));
   const V bent = unary(OpKind::tanh, times(inner, root));
   return binary(OpKind::mul, half, unary(OpKind::add_scalar, bent, ir::Number{1.0}));
 }
