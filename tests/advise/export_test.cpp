@@ -299,6 +299,10 @@ TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, n
   alone.precision.fp8 = Fp8Recipe::rowwise;
   CHECK(says(exported("hf", llama_1b(), alone),
              {"convert_to_float8_training", "from_recipe_name(\"rowwise\")"}));
+  alone.precision.fp8 = Fp8Recipe::mx;
+  alone.device.gpu = "b200";
+  CHECK(says(exported("hf", llama_1b(), alone), {"MXFP8Linear", "multiples of 32"}));
+  CHECK(says(error("torchtitan", llama_1b(), alone), {"--fp8 mx", "MXLinearConfig"}));
 }
 
 TEST_CASE("torchtitan: ranks that share sequences, which nobody else's plan is of") {
