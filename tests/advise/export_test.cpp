@@ -427,6 +427,16 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
   CHECK(says(error("megatron", llama_8b(), c), {"--pp-layers 8,9,7,8", "the same to all stages"}));
 }
 
+TEST_CASE("megatron: FP8 is Transformer Engine's format and recipe") {
+  for (const char* recipe : {"delayed", "tensorwise"}) {
+    const StepConfig c = resolve_options({{"--framework", "megatron"},
+                                          {"--transformer-impl", "transformer_engine"},
+                                          {"--fp8", recipe}});
+    CHECK(says(exported("megatron", llama_8b(), c),
+               {"--fp8-format hybrid\n", (std::string("--fp8-recipe ") + recipe + "\n").c_str()}));
+  }
+}
+
 TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is core_attn") {
   StepConfig c = with_ac(AcMode::full);
   c.memory.kernels = Kernels::fused;

@@ -214,7 +214,7 @@ def experts():
 
 
 def in_fp8():
-    """Transformer Engine's layers by two of its recipes, one rank."""
+    """Transformer Engine's layers by two of its recipes, one rank, or ranks that see different data."""
     for recipe in ("delayed", "tensorwise"):
         for impl in (UNFUSED, FLASH):
             fp8 = PLANNED | impl | {"fp8": recipe}
@@ -224,6 +224,9 @@ def in_fp8():
                 yield case("golden_4layers", batch, **fp8)
             yield case("golden", 4, 4, **fp8)
             yield case("golden_4layers", **fp8, micro_batches=1)
+            for more in ({}, SHARDED):
+                yield case("golden_4layers", 4, 1, 8, **fp8, **more)
+                yield case("larger_llama_4layers", 1, 2, 8, last_rank=True, **fp8, **more)
 
 
 def all_cases():

@@ -526,13 +526,13 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::rowwise;
      },
      "--fp8 rowwise"},
-    {"--transformer-impl --fp8 --world N",
+    {"--transformer-impl --fp8 --tp, --pp or --cp",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        c.precision.fp8 = Fp8Recipe::delayed;
-       sharded(c, Sharding::ddp);
+       c.layout.world = c.layout.tp = 2;
      },
-     "on one rank alone"},
+     "that ranks share"},
     {"--transformer-impl --fp8 --ac",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
@@ -542,9 +542,8 @@ const Case cases[] = {
      "recomputed layers in FP8"},
     {"--transformer-impl --fp8 of experts, or not in bf16",
      [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
+       with_experts(m, c);
        c.precision.fp8 = Fp8Recipe::delayed;
-       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
      },
      "neither was compared"},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
@@ -569,6 +568,7 @@ const Case cases[] = {
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::mx;
        c.precision.param_dtype = DType::f32;
+       c.precision.autocast = true;
      },
      "without autocast"},
     {"--fp8 mx --kernels compiled",

@@ -66,7 +66,8 @@ std::string dtype_text(const StepConfig& c) {
   return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
 }
 std::string fp8_text(const StepConfig& c) {
-  return std::string("--fp8 ") + to_option(c.precision.fp8);
+  return c.precision.fp8_all_gather ? "--fp8-all-gather"
+                                    : std::string("--fp8 ") + to_option(c.precision.fp8);
 }
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
@@ -254,10 +255,11 @@ constexpr Exclusion all_exclusions[] = {
               c.precision.fp8 == Fp8Recipe::mx;
      },
      with<fp8_text>},
-    {"--transformer-impl --fp8 --world N", "layers in FP8 were compared on one rank alone",
-     "use --world 1, or leave --fp8 out",
+    {"--transformer-impl --fp8 --tp, --pp or --cp",
+     "layers in FP8 that ranks share, stages and rings of them were not compared",
+     "use --tp 1 --pp 1 --cp 1, or leave --fp8 out",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.float8() && c.layout.world > 1;
+       return c.precision.float8() && (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.cp > 1);
      },
      with<fp8_text>},
     {"--transformer-impl --fp8 --ac", "recomputed layers in FP8 were not compared",
