@@ -25,6 +25,19 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                     ": its file has no peak_flops_per_second.fp8; torch._scaled_mm needs an NVIDIA "
                     "GPU of compute capability 8.9 or later, such as l40s, h100-80gb or b200; name "
                     "one of these, or leave it out");
+  constexpr std::int64_t blackwell = 100;
+  // transformer_engine v2.14, nvte_is_non_tn_fp8_gemm_supported: nothing is kept the other way
+  // round
+  if (config.precision.float8() && config.megatron() && device.compute_capability >= blackwell)
+    throw UserError(std::string("--fp8 ") + to_option(config.precision.fp8) +
+                    " --transformer-impl transformer_engine on " + device.name +
+                    ": what its layers hold from compute capability 10.0 on is not planned; name a "
+                    "GPU such as h100-80gb, or leave --fp8 out");
+  // torchao 0.18, prototype/mx_formats/kernels.py: is_sm_at_least_100
+  if (config.precision.fp8 == Fp8Recipe::mx && device.compute_capability < blackwell)
+    throw UserError("--fp8 mx on " + device.name +
+                    ": MX formats need compute capability 10.0 or later; use --fp8 tensorwise or "
+                    "rowwise, or name a GPU such as b200");
   if (config.memory.offload != Offload::none && device.host_bandwidth <= 0)
     throw UserError(std::string("--offload ") + to_option(config.memory.offload) + " on " +
                     device.name +

@@ -103,10 +103,11 @@ void check_all(const Setting& s) {
     s.refuse("--master-weights",
              "no key makes Transformer Engine's FusedAdam; export to automodel, or hand the loop "
              "transformer_engine.pytorch.optimizers.FusedAdam(master_weights=True)");
-  if (s.c.precision.float8() && s.target.name != hf.name && s.target.name != torchtitan.name)
-    s.refuse(
-        std::string("--fp8 ") + to_option(s.c.precision.fp8),
-        "its layers in FP8 are not torchao's of the plan; export to torchtitan, or drop --fp8");
+  if (s.c.precision.float8() && !s.c.megatron() && s.target.name != hf.name &&
+      s.target.name != torchtitan.name)
+    s.refuse(std::string("--fp8 ") + to_option(s.c.precision.fp8),
+             std::string("its layers in FP8 are not torchao's of the plan; export to ") +
+                 (s.c.precision.fp8 == Fp8Recipe::mx ? "hf" : "torchtitan") + ", or drop --fp8");
   if (s.c.optimizer.in_backward && s.target.name != torchtune.name)
     s.refuse("--optimizer-in-backward",
              "its optimizer steps after backward; drop --optimizer-in-backward");
@@ -158,6 +159,10 @@ std::string hook_note(const GradCompression& c) {
 
 /// TorchTitan has keys for it.
 std::string float8_note(const Precision& p) {
+  if (p.fp8 == Fp8Recipe::mx)
+    return "layers are replaced in code, before training: each torch.nn.Linear but lm_head whose "
+           "sizes are multiples of 32 by torchao.prototype.moe_training.mxfp8_linear.MXFP8Linear "
+           "with its weight and bias";
   const std::string config =
       p.fp8 == Fp8Recipe::rowwise
           ? "Float8LinearConfig.from_recipe_name(\"rowwise\")"

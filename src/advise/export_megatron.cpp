@@ -174,6 +174,10 @@ void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
   const Layout& layout = s.c.layout;
   flags.push_back(fmt::format("--transformer-impl {}", to_option(s.c.run.transformer_impl)));
   flags.emplace_back("--no-gradient-accumulation-fusion");
+  if (s.c.precision.float8()) {
+    flags.emplace_back("--fp8-format hybrid");
+    flags.push_back(fmt::format("--fp8-recipe {}", to_option(s.c.precision.fp8)));
+  }
   flags.push_back(fmt::format("--tensor-model-parallel-size {}", layout.tp));
   if (layout.tp > 1 && layout.sequence_parallel) flags.emplace_back("--sequence-parallel");
   flags.push_back(fmt::format("--pipeline-model-parallel-size {}", layout.pp));

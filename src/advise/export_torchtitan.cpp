@@ -179,6 +179,11 @@ std::string quantization(const Setting& s) {
 }
 
 void check(const Setting& s) {
+  // torchtitan v0.2.2, components/quantization/mx.py
+  if (s.c.precision.fp8 == Fp8Recipe::mx)
+    s.refuse("--fp8 mx",
+             "its converter asks torchao for MXLinearConfig, which 0.18 has no more; export to hf, "
+             "or use --fp8 tensorwise or rowwise");
   if (s.c.memory.loss != LossKind::ce && s.c.memory.loss != LossKind::ce_compiled)
     s.refuse(s.loss(), "its loss reads whole logits; use --loss ce");
   if (s.c.memory.kernels == Kernels::fused)

@@ -200,12 +200,18 @@ void explain_assumptions(profile::Profile& result, bool detail) {
                          ? "; what comes to a rank's experts, and so its memory, depends on it"
                          : "; without expert parallelism memory does not depend on it, time does"));
   }
-  if (c.precision.float8())
+  if (c.precision.float8() && c.megatron())
+    notes.push_back(std::string("--fp8 ") + to_option(c.precision.fp8) +
+                    " is Transformer Engine 2.14's recipe in --fp8-format hybrid, on Hopper; its "
+                    "products are timed at the device's FP8 peak by the efficiency of its bf16 "
+                    "products, as none in FP8 was measured");
+  else if (c.precision.float8())
     notes.push_back(
         std::string("--fp8 is torchao 0.18's ") +
         (c.memory.kernels == Kernels::compiled
              ? "in compiled blocks: its casts are parts of their kernels"
-             : "in eager PyTorch: its casts run kernel by kernel") +
+         : c.precision.fp8 == Fp8Recipe::mx ? "MXFP8Linear in eager PyTorch: each cast is a kernel"
+                                            : "in eager PyTorch: its casts run kernel by kernel") +
         "; products in FP8 are timed at the device's FP8 peak by the efficiency of its bf16 "
         "products, as none in FP8 was measured");
   if (c.optimizer.kind == Optimizer::paged_adamw || c.optimizer.kind == Optimizer::paged_adamw_8bit)

@@ -65,6 +65,23 @@ void mm_quantized(Derivation& d) {
   d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
 }
 
+/// mx_mm.backward: the gradient by rows and the weight by columns, then the gradient and the input
+/// by columns, two casts before each product; all of them live to its end.
+void mx_linear(Derivation& d, Float8Writer& f) {
+  using Along = Float8Writer::Along;
+  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  const Float8Operand rows = f.mx_cast(g, Along::rows), weight = f.mx_cast(w, Along::columns);
+  const ValueId of_input = f.mx_product(rows, weight, d.shape(x), d.dtype(x), {columns, Form::nn});
+  const Float8Operand across = f.mx_cast(g, Along::columns), input = f.mx_cast(x, Along::columns);
+  const ValueId of_weight = f.mx_product(across, input, d.shape(w), d.dtype(w), {tokens, Form::tn});
+  f.hold({rows.data, rows.scale, weight.data, weight.scale, across.data, across.scale, input.data,
+          input.scale, g, x, w});
+  d.give(0, of_input);
+  d.give(1, of_weight);
+}
+
 /// matmul_with_hp_or_float8_args.backward: three casts for the first product, of the gradient and
 /// the weight, two more for the second, of the gradient again and the input. What it makes lives in
 /// its frame to its end.
@@ -77,6 +94,7 @@ void float8_linear(Derivation& d) {
   const auto how = d.attributes<Float8>();
   Float8Writer f(d.program(), Phase::backward, d.op().module, how.rowwise);
   f.set_node(d.group(), d.forward());
+  if (how.mx) return mx_linear(d, f);
   const Float8Operand rows = f.cast(g, false, Along::rows);
   const bool gathered = d.inputs() > 3;
   const Float8Operand weight =

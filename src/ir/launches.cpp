@@ -213,6 +213,13 @@ std::int64_t scaled_product_launches(const Op& op) { return op.inputs > 4 ? 6 : 
 /// by log2, floor and exp2.
 std::int64_t scale_launches(const Op& op) { return attributes<Float8>(op).rowwise ? 8 : 5; }
 
+/// A copy each, and two where scales do not fill their tiles: zeros, and the scales among them.
+std::int64_t blocked_launches(const Program& p, const Op& op) {
+  const std::size_t last = static_cast<std::size_t>(op.outputs) - 1;
+  const bool filled = p.value(p.input(op, 0)).shape == p.value(p.output(op, last)).shape;
+  return op.outputs + (filled ? 0 : 1);
+}
+
 /// TensorIterator: a pointwise kernel indexes with 32 bits, up to an operand's last element's first
 /// byte (can_use_32bit_indexing); larger operands are halved until they can be.
 std::int64_t pieces(const Program& p, const Op& op) {
@@ -371,6 +378,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return scale_launches(op);
     case scaled_mm:
       return scaled_product_launches(op);
+    case mx_blocked:
+      return blocked_launches(program, op);
     case topk:  // what is found is sorted, unless it is one
       return attributes<TopK>(op).k > 1 ? 2 : 1;
     case captured:

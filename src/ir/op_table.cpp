@@ -372,6 +372,8 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {scaled_mm, "_scaled_mm", nullptr, C::matmul, 2, 1, 3, 3, 0, inverse_scales, Product{}},
   {fp8_product, "_scaled_mm", nullptr, C::matmul, 2, 1, 1, 1, 0, nullptr, Product{}},
   {float8_linear, "matmul_with_hp_or_float8_args", derive::float8_linear, C::none, 0, 0, 0, 0, 0, nullptr, Float8{}},
+  {mx_cast, "mxfp8_quantize", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr, Float8{}},
+  {mx_blocked, "to_blocked", nullptr, C::pointwise, 0, 1, 2, 2, 0, nullptr},
   {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
   {log_sigmoid, "log_sigmoid_forward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {cp_all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},

@@ -24,7 +24,7 @@ constexpr UnplannedArgument unplanned[] = {
     {"hybrid_layer_pattern", "blocks of Mamba"},
     {"hybrid_override_pattern", "blocks of Mamba"},
     {"is_hybrid_model", "blocks of Mamba"},
-    {"fp8_format", "FP8"},
+    {"fp8_format", "FP8 of the model's file (it is the option --fp8)"},
     {"window_size", "sliding windows"},
     {"fp32_residual_connection", "an fp32 residual stream"},
     {"heterogeneous_layers_config_path", "blocks of several kinds"},

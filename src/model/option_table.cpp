@@ -463,8 +463,9 @@ constexpr OptionRow table[] = {
                                precision})),
     newer(choice<&S::precision, &Precision::fp8, fp8_recipes>(
         {"--fp8", "fp8", "RECIPE",
-         "tensorwise or rowwise: the blocks' linear layers are torchao's Float8Linear; delayed and "
-         "mx are refused so far (none)",
+         "tensorwise or rowwise: the blocks' linear layers are torchao's Float8Linear; mx: its "
+         "MXFP8Linear, from compute capability 10.0 on; with --transformer-impl transformer_engine "
+         "delayed or tensorwise: its recipes of FP8 (none)",
          precision})),
     newer(flag<&S::precision, &Precision::fp8_all_gather>(
         {"--fp8-all-gather", "fp8_all_gather", "",

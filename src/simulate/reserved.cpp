@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,9 @@ bool runs_cublas(const ir::Op& op) {
 
 /// A product of a linear layer in a block; the LM head and unfused attention are PyTorch's.
 bool of_engine(const ir::Op& op) {
-  return (op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm) && op.module.block >= 0;
+  return (op.kind == ir::OpKind::mm || op.kind == ir::OpKind::addmm ||
+          op.kind == ir::OpKind::fp8_product) &&
+         op.module.block >= 0;
 }
 
 class Steps {
@@ -233,6 +236,15 @@ class Steps {
       blocks_.cublas_workspace += allocator_.size(request(bytes, ir::no_id));
   }
 
+  /// Triton 3.6 measures its ways to cast rows when it first meets their width, with 256 MiB that
+  /// it clears before each try (runtime/autotuner.py; testing.py, do_bench).
+  void tune(const ir::Op& op) {
+    constexpr std::int64_t cleared = std::int64_t{256} << 20;
+    if (ir::attributes<ir::Float8>(op).transposed) return;  // by a kernel of CUDA
+    if (!tuned_.insert(p_.value(p_.input(op, 0)).shape.back()).second) return;
+    give_back(request(cleared, ir::no_id), ir::no_id);
+  }
+
   void use_scratch(std::size_t op) {
     std::vector<Handle> handles;
     blocks_.scratch[op] = 0;
@@ -385,6 +397,7 @@ class Steps {
         if (runs_cublas(op)) use_cublas(thread);
         if (op.kind == ir::OpKind::orthogonalize) use_pooled_streams();
       }
+      if (op.kind == ir::OpKind::mx_cast) tune(op);
       if (op.kind == ir::OpKind::all_reduce && reductions_left_ > 0 && --reductions_left_ == 0)
         give_back(first_bucket_, buckets_.front());
       use_scratch(i);
@@ -426,6 +439,7 @@ class Steps {
   std::vector<std::vector<std::int64_t>> scratch_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
+  std::set<std::int64_t> tuned_;
   bool has_engine_ = false, has_grouped_engine_ = false, has_pooled_ = false;
   BlockSizes blocks_;
 };

@@ -299,6 +299,10 @@ TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, n
   alone.precision.fp8 = Fp8Recipe::rowwise;
   CHECK(says(exported("hf", llama_1b(), alone),
              {"convert_to_float8_training", "from_recipe_name(\"rowwise\")"}));
+  alone.precision.fp8 = Fp8Recipe::mx;
+  alone.device.gpu = "b200";
+  CHECK(says(exported("hf", llama_1b(), alone), {"MXFP8Linear", "multiples of 32"}));
+  CHECK(says(error("torchtitan", llama_1b(), alone), {"--fp8 mx", "MXLinearConfig"}));
 }
 
 TEST_CASE("torchtitan: ranks that share sequences, which nobody else's plan is of") {
@@ -421,6 +425,16 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
   c.layout.pp = 4;
   c.layout.pp_layers = {8, 9, 7, 8};
   CHECK(says(error("megatron", llama_8b(), c), {"--pp-layers 8,9,7,8", "the same to all stages"}));
+}
+
+TEST_CASE("megatron: FP8 is Transformer Engine's format and recipe") {
+  for (const char* recipe : {"delayed", "tensorwise"}) {
+    const StepConfig c = resolve_options({{"--framework", "megatron"},
+                                          {"--transformer-impl", "transformer_engine"},
+                                          {"--fp8", recipe}});
+    CHECK(says(exported("megatron", llama_8b(), c),
+               {"--fp8-format hybrid\n", (std::string("--fp8-recipe ") + recipe + "\n").c_str()}));
+  }
 }
 
 TEST_CASE("megatron: full is uniform by one block, grouped:K by K, attention is core_attn") {

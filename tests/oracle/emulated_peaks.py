@@ -252,9 +252,9 @@ def nothing_left():
 # --- the file -----------------------------------------------------------------------------------
 
 
-def write(path, done, entries):
+def write(path, done, entries, gpu):
     """A line a case, in the order of the list; the models' configurations once."""
-    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
+    source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated {gpu}"
     order = {label(entry): i for i, entry in enumerate(entries)}
     cases = sorted((c for c in done if label(c["case"]) in order), key=lambda c: order[label(c["case"])])
     models = {name: config_of(name) for name in dict.fromkeys(c["case"]["model"] for c in cases)}
@@ -265,7 +265,7 @@ def write(path, done, entries):
     os.replace(path + ".part", path)
 
 
-def main(entries, measure=measure, about=__doc__, mine=lambda entry: True):
+def main(entries, measure=measure, about=__doc__, mine=lambda entry: True, gpu="h100-80gb"):
     """Measures those of the entries that have this world and are `mine`, one after another."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output")
@@ -298,9 +298,9 @@ def main(entries, measure=measure, about=__doc__, mine=lambda entry: True):
         done = [c for c in done if label(c["case"]) != name] + [{"case": entry} | figures]
         print(f"{name}  {figures['peak_allocated']} {figures['peak_reserved']}  {time.time() - start:.1f} s", flush=True)
         if time.time() > written + 30:
-            write(options.output, done, entries)
+            write(options.output, done, entries, gpu)
             written = time.time()
-    write(options.output, done, entries)
+    write(options.output, done, entries, gpu)
     return 0
 
 

@@ -15,6 +15,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "peaks.hpp"
 #include "test_paths.hpp"
@@ -69,10 +70,13 @@ struct Compared {
 /// Of the step in which DistributedDataParallel makes its buckets anew.
 std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& config) {
   const passes::StepProgram step = passes::build_step(model, config);
-  simulate::MemoryModel h100;
-  h100.cublas_workspace = 2 * (std::int64_t{32} << 20);  // of the forward's thread, of autograd's
-  return simulate::walk_allocator(step, passes::make_schedule(step), h100, 2, false)
-      .rebuilding_peak;
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
+  simulate::MemoryModel gpu;
+  gpu.target.sm_count = device.sm_count;
+  gpu.target.compute_capability = device.compute_capability;
+  gpu.cublas_workspace =
+      2 * device.cublas_workspace_bytes;  // of the forward's thread, of autograd's
+  return simulate::walk_allocator(step, passes::make_schedule(step), gpu, 2, false).rebuilding_peak;
 }
 
 void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
@@ -192,6 +196,17 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.phases.worst() <= 1.6);
   CHECK(all.launches.median() <= 0.01);
   CHECK(all.launches.worst() <= 0.5);
+}
+
+TEST_CASE("torchao's MX layers meet torchao's own steps on the emulated B200") {
+  const Compared all = compared("mx_peaks.json");
+  CHECK(all.allocated.count() >= 70);
+  CHECK(all.allocated.above(0) <= 1);  // gemma3, whose windows on a B200 are planned as on an H100
+  CHECK(all.allocated.worst() <= 0.02);
+  CHECK(all.reserved.worst() <= 0.0001);
+  CHECK(all.phases.worst() <= 1);
+  CHECK(all.launches.above(0) <= 2);  // gemma3 and InternLM 2, by as many in bf16
+  CHECK(all.launches.worst() <= 0.7);
 }
 
 TEST_CASE("compiled blocks of torchao's layers meet torchao's own on the emulated device") {
@@ -387,6 +402,16 @@ TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emul
   // A stage with a ring reserves 126 MB less than planned, of 958.
   CHECK(all.reserved.above(11) <= 1);
   CHECK(all.reserved.worst() <= 14);
+}
+
+TEST_CASE("Megatron-core's layers in FP8 meet Transformer Engine's own on the emulated device") {
+  const Compared all = compared("megatron_fp8_peaks.json");
+  CHECK(all.allocated.count() >= 40);
+  CHECK(all.allocated.median() <= 0.1);
+  CHECK(all.allocated.worst() <= 0.5);
+  // As in bf16: launches are those of deterministic mode.
+  CHECK(all.reserved.median() <= 5);
+  CHECK(all.reserved.worst() <= 16);
 }
 
 TEST_CASE("Megatron-core's mixtures of experts meet its own steps on the emulated device") {

@@ -213,10 +213,26 @@ def experts():
             yield case(f"golden_{name}_4layers", 4, 2, 8, tp=2, ep=2, recompute=how, **sharded, **unfused, **UNFUSED)
 
 
+def in_fp8():
+    """Transformer Engine's layers by two of its recipes, one rank, or ranks that see different data."""
+    for recipe in ("delayed", "tensorwise"):
+        for impl in (UNFUSED, FLASH):
+            fp8 = PLANNED | impl | {"fp8": recipe}
+            for name in ("golden", "larger", "larger_llama", "golden_swiglu", "golden_without_bias", "golden_rmsnorm"):
+                yield case(f"{name}_4layers", 1 if name.startswith("larger") else 4, **fp8)
+            for batch in (1, 2):
+                yield case("golden_4layers", batch, **fp8)
+            yield case("golden", 4, 4, **fp8)
+            yield case("golden_4layers", **fp8, micro_batches=1)
+            for more in ({}, SHARDED):
+                yield case("golden_4layers", 4, 1, 8, **fp8, **more)
+                yield case("larger_llama_4layers", 1, 2, 8, last_rank=True, **fp8, **more)
+
+
 def all_cases():
     seen = set()
     for cases in (one_rank(), recomputed(), variants(), replicas(), layers_in_parts(), stages(), last_ranks(),
-                  sequences_in_parts(), instances(), fused_losses(), experts()):
+                  sequences_in_parts(), instances(), fused_losses(), experts(), in_fp8()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

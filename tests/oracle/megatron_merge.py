@@ -11,7 +11,7 @@ import sys
 
 import megatron_cases
 
-SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine 2.11.0, emulated h100-80gb"
+SOURCE = "PyTorch 2.11.0+cu130, megatron-core 0.16.1, transformer_engine {}, emulated h100-80gb"
 ATTENTION = {"unfused": "eager", "flash": "flash", "fused": "cudnn"}
 NAMES = {"gated_linear_unit": "swiglu", "untied": "untie_embeddings_and_output_weights", "num_moe_experts": "num_experts"}
 NOT_PLANNED = ("bias_dropout_fusion", "masked_softmax_fusion")
@@ -41,6 +41,8 @@ def options(entry):
     values = {"model": entry["model"], "framework": "megatron", "transformer_impl": entry["impl"],
               "batch": entry["batch"], "seq": entry["seq"], "grad_accum": entry["micro_batches"],
               "attn": ATTENTION[entry.get("attn", "unfused")], "clip_grad": "1", "cublas_workspace": ":4096:8"}
+    if "fp8" in entry:
+        values["fp8"] = entry["fp8"]
     if entry["world"] > 1:
         values["world"] = entry["world"]
     if entry.get("tp", 1) > 1:
@@ -80,7 +82,8 @@ def main(output, files):
     cases = list({json.dumps(entry["case"]): entry for entry in cases}.values())
     models = {name: model(megatron_cases.config_of(name)) for name in sorted({entry["case"]["model"] for entry in cases})}
     with open(output, "w") as file:
-        head = {"source": SOURCE, "models": models}
+        engine = "2.14.0" if any("fp8" in entry["case"] for entry in cases) else "2.11.0"
+        head = {"source": SOURCE.format(engine), "models": models}
         file.write(json.dumps(head)[:-1] + ', "cases": [\n' + ",\n".join(map(json.dumps, cases)) + "\n]}\n")
 
 

@@ -39,7 +39,7 @@ DEFAULTS = {"tp": 1, "pp": 1, "pp_rank": 0, "cp": 1, "ep": 1, "etp": 0, "optimiz
             "optimizer": "fused", "use_distributed_optimizer": False, "overlap_grad_reduce": False,
             "overlap_param_gather": False, "masked_softmax_fusion": True, "bias_dropout_fusion": True,
             "bias_activation_fusion": True, "deterministic": True, "log_num_zeros": True,
-            "cross_entropy_fusion": False, "recompute": "none"}
+            "cross_entropy_fusion": False, "recompute": "none", "fp8": "none"}
 
 
 def steps(entry, marks, _):
@@ -110,7 +110,9 @@ def let_go():
     if not USING_PYTORCH_OPTIMIZER:
         from transformer_engine.pytorch.attention.dot_product_attention import dot_product_attention, utils
         from transformer_engine.pytorch.cpp_extensions import gemm
+        from transformer_engine.pytorch.fp8 import FP8GlobalStateManager
         from transformer_engine.pytorch.module import base
+        FP8GlobalStateManager.reset()
         base._dummy_wgrads.clear()
         gemm.get_cublas_workspace.cache_clear()
         utils._cu_seqlens_cache.clear()

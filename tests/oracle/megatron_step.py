@@ -76,7 +76,8 @@ def config_of(entry, values, chunks):
         masked_softmax_fusion=entry["masked_softmax_fusion"], bias_dropout_fusion=entry["bias_dropout_fusion"],
         bias_activation_fusion=entry["bias_activation_fusion"] and not values.get("squared_relu") and (swiglu or biased),
         apply_rope_fusion=rotated and entry["impl"] == "transformer_engine" and not values.get("no_rope_fusion"),
-        deterministic_mode=entry["deterministic"])
+        deterministic_mode=entry["deterministic"],
+        **({} if entry["fp8"] == "none" else {"fp8": "hybrid", "fp8_recipe": entry["fp8"]}))
 
 
 def warm_up(entry, config):

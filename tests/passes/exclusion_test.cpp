@@ -513,12 +513,46 @@ const Case cases[] = {
        c.memory.offload = Offload::activations;
      },
      "what its nodes save"},
-    {"--transformer-impl --fp8",
+    {"--transformer-impl local --fp8",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
-       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.run.transformer_impl = TransformerImpl::local;
+       c.precision.fp8 = Fp8Recipe::delayed;
      },
-     "--fp8-format"},
+     "own layers have no FP8"},
+    {"--transformer-impl --fp8 rowwise or mx, or --fp8-all-gather",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "--fp8 rowwise"},
+    {"--transformer-impl --fp8 --tp, --pp or --cp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       c.layout.world = c.layout.tp = 2;
+     },
+     "that ranks share"},
+    {"--transformer-impl --fp8 --ac",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       c.memory.ac = AcMode::full;
+     },
+     "recomputed layers in FP8"},
+    {"--transformer-impl --fp8 of experts, or not in bf16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+     },
+     "neither was compared"},
+    {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_megatron(m, c);
+       c.precision.fp8 = Fp8Recipe::delayed;
+       m.intermediate = 168;
+     },
+     "assert_dim_for_fp8_exec"},
     {"--fp8 of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
@@ -530,11 +564,26 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::delayed;
      },
      "no delayed scaling"},
-    {"--fp8 mx",
+    {"--fp8 mx --autocast, or --param-dtype fp32 without fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::mx;
+       c.precision.param_dtype = DType::f32;
+       c.precision.autocast = true;
      },
-     "blocks of 32"},
+     "without autocast"},
+    {"--fp8 mx --kernels compiled",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::mx;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "compiled MX layers"},
+    {"--fp8 mx, batch x seq no multiple of 32",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::mx;
+       c.run.batch = 1;
+       c.run.seq = 48;
+     },
+     "--fp8 mx --batch 1 --seq 48"},
     {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/ir/float8.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/schedule.hpp"
@@ -138,6 +140,63 @@ TEST_CASE("--fp8-all-gather gathers a byte a weight, and casts no weight in the 
       for (ir::ValueId v : p.outputs(op)) bytes += p.bytes(v);
   // q, k, v, o of 64 x 64, 32, 32, 64; three of 64 x 160; two norms of 64 in bf16
   CHECK(bytes == 64 * (64 + 32 + 32 + 64) + 3 * 64 * 160 + 2 * 64 * 2);
+}
+
+TEST_CASE(
+    "mx: a layer casts twice and multiplies once, backward casts four times for two products") {
+  const ir::Program p = passes::build_step(small_model(), with_fp8(Fp8Recipe::mx)).program;
+  CHECK(count(p, OpKind::mx_cast, Phase::forward) == 4 * 7 * 2);
+  CHECK(count(p, OpKind::mx_cast, Phase::backward) == 4 * 7 * 4);
+  CHECK(count(p, OpKind::fp8_product, Phase::forward) == 4 * 7);
+  CHECK(count(p, OpKind::fp8_product, Phase::backward) == 4 * 7 * 2);
+  CHECK(count(p, OpKind::mm, Phase::forward) == 1);  // the head
+  for (const ir::Op& op : p.ops) {
+    if (op.kind != OpKind::mx_cast) continue;
+    CHECK(p.bytes(p.output(op, 0)) == p.value(p.input(op, 0)).shape.numel());
+    CHECK(p.bytes(p.output(op, 1)) * 32 == p.bytes(p.output(op, 0)));
+  }
+}
+
+TEST_CASE("mx: scales are laid out in tiles of 128 rows and four columns, which zeros fill up") {
+  const auto laid = [](const ir::Shape& scales) {
+    ir::Program p;
+    ir::Float8Writer writer(p, Phase::forward, {}, false);
+    const auto operand = [&] {
+      const ir::Shape data{scales[0], scales[1] * 32};
+      return ir::Float8Operand{p.make(data, DType::f8, ir::Role::activation, {}),
+                               p.make(scales, DType::u8, ir::Role::activation, {})};
+    };
+    writer.mx_product(operand(), operand(), {scales[0], scales[0]}, DType::bf16, {});
+    const ir::Op& op = p.ops.front();
+    REQUIRE(op.kind == OpKind::mx_blocked);
+    return std::pair(p.bytes(p.outputs(op).back()), ir::launches(p, op));
+  };
+  // Four tiles: their order is a copy, and so is turning each over.
+  CHECK(laid({256, 8}) == std::pair<std::int64_t, std::int64_t>{256 * 8, 2});
+  CHECK(laid({128, 8}) == std::pair<std::int64_t, std::int64_t>{128 * 8, 1});
+  CHECK(laid({256, 4}) == std::pair<std::int64_t, std::int64_t>{256 * 4, 1});
+  // 160 rows of five take 256 of eight: zeros, and the scales among them, before both copies.
+  CHECK(laid({160, 5}) == std::pair<std::int64_t, std::int64_t>{256 * 8, 4});
+  CHECK(laid({64, 2}) == std::pair<std::int64_t, std::int64_t>{128 * 4, 3});
+}
+
+TEST_CASE("mx: a product that selective keeps is not laid out again, its casts are made again") {
+  StepConfig c = with_fp8(Fp8Recipe::mx);
+  c.memory.ac = AcMode::selective;
+  const ir::Program p = passes::build_step(small_model(), c).program;
+  // Products 1, 3, 5 and 7 of a block are kept.
+  CHECK(count(p, OpKind::fp8_product, Phase::recompute) == 4 * 3);
+  CHECK(count(p, OpKind::mx_blocked, Phase::recompute) == 4 * 3 * 2);
+  CHECK(count(p, OpKind::mx_cast, Phase::recompute) == 4 * 7 * 2);
+}
+
+TEST_CASE("mx needs a device of compute capability 10.0") {
+  StepConfig c = with_fp8(Fp8Recipe::mx);
+  c.device.gpu = "h100-80gb";
+  CHECK_THROWS_WITH_AS(advise::plan(small_model(), c, false), doctest::Contains("such as b200"),
+                       UserError);
+  c.device.gpu = "b200";
+  CHECK(advise::plan(small_model(), c, false).time.step > 0);
 }
 
 TEST_CASE("a device without FP8 refuses --fp8, and says which have it") {

@@ -81,6 +81,27 @@ TEST_CASE("a layer saves sbh (34 + 5 a s / h) bytes, in parts what the paper's t
   }
 }
 
+TEST_CASE("in FP8 a product's input is saved in 8 bits, and weights stay in 8 bits twice") {
+  const std::int64_t sbh = s * b * h, scores = 5 * heads * s * s * b;
+  constexpr std::int64_t number = 4;  // a scale
+  StepConfig c = config();
+  const std::int64_t plain = bytes_of(gpt(3), c).resident - bytes_of(gpt(2), c).resident;
+  // Of the paper's 34 sbh the two norms' outputs are 2 each, the inputs of the layers after
+  // attention and after the activation 2 and 8: each is halved.
+  c.precision.fp8 = Fp8Recipe::delayed;
+  CHECK(saved_by_layer(c) == (34 - 7) * sbh + scores + norm_statistics(s * b) + 4 * number);
+  // Weights of 12 h^2; of each layer a scale, and of three operands forward, two backward a scale
+  // and a maximum.
+  const auto resident = [&] {
+    return bytes_of(gpt(3), c).resident - bytes_of(gpt(2), c).resident - plain;
+  };
+  CHECK(resident() == 2 * 12 * h * h + 4 * (1 + 2 * 5) * number);
+  // Current scaling leaves attention's output as it is.
+  c.precision.fp8 = Fp8Recipe::tensorwise;
+  CHECK(saved_by_layer(c) == (34 - 6) * sbh + scores + norm_statistics(s * b) + 3 * number);
+  CHECK(resident() == 2 * 12 * h * h + 4 * (1 + 2 * 5) * number);
+}
+
 TEST_CASE("with FlashAttention a layer saves its output once more, and sums a row, not scores") {
   StepConfig c = config();
   c.run.attention = Attention::flash;

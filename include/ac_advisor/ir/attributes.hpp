@@ -111,10 +111,11 @@ struct QuantizedProduct {
   std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
   Dequantize of;
 };
-struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear
+struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear, mx_cast
   bool rowwise = false;     ///< a scale for each row or column, else one for all
-  bool transposed = false;  ///< fp8_amax: the operand is a transposed view
+  bool transposed = false;  ///< fp8_amax: the operand is a transposed view; mx_cast: its result is
   bool whole = false;       ///< float8_linear: with its casts and its product, for a compiler
+  bool mx = false;          ///< float8_linear: of MXFP8Linear
 };
 struct TiledHead {
   std::int32_t tokens = 0, words = 0;  ///< of the largest tile of logits

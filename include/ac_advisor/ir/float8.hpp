@@ -35,7 +35,15 @@ class Float8Writer {
                   const Product& product, bool fast);
   void hold(std::initializer_list<ValueId> values) { emit(OpKind::hold, values, {}); }
 
+  /// Of MX formats (torchao 0.18, prototype/mx_formats): `x` by blocks of 32 along its rows, or
+  /// written the other way round along its columns.
+  Float8Operand mx_cast(ValueId x, Along along);
+  /// _addmm_mx_dispatch: both operands' scales are first laid as cuBLAS reads them.
+  ValueId mx_product(const Float8Operand& a, const Float8Operand& b, const Shape& shape,
+                     DType dtype, const Product& product);
+
  private:
+  ValueId mx_blocked(ValueId scales);
   ValueId make(const Shape& shape, DType dtype, bool temporary = false);
   void emit(OpKind kind, std::initializer_list<ValueId> inputs,
             std::initializer_list<ValueId> outputs, const Attributes& attributes = {});

@@ -164,8 +164,11 @@ enum class OpKind : std::uint8_t {
   fp8_amax,     ///< the largest of an operand's magnitudes, or of each row's or column's of it
   fp8_scale,    ///< what it is multiplied by, in fp32
   scaled_mm,    ///< of operands in fp8 with their scales
-  fp8_product,  ///< as scaled_mm, of the inverses of their scales, which a compiled kernel has made
-  float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
+  fp8_product,  ///< as scaled_mm, of scales as they are: inverses that a compiled kernel has made,
+                ///< or mx_blocked's
+  float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear, MXFP8Linear
+  mx_cast,        ///< to fp8 by blocks of 32, and a scale of a byte each
+  mx_blocked,     ///< such scales in the order in which cuBLAS reads them
   vector_norm,    ///< the length of each row: (rows, 1)
   log_sigmoid,
   cp_all_gather,   ///< keys and values of all ranks that share a sequence, into a new tensor

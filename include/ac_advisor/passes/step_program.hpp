@@ -37,6 +37,7 @@ struct LinearValues {
   ir::ValueId lora_a = ir::no_id;     ///< [rank, in]
   ir::ValueId lora_b = ir::no_id;     ///< [out, rank]
   ir::ValueId magnitude = ir::no_id;  ///< DoRA: [out]
+  ir::ValueId fp8 = ir::no_id, fp8_turned = ir::no_id;  ///< Transformer Engine's copies in 8 bits
   std::int64_t in = 0, out = 0;
   bool input_first = false;  ///< the weight is [in, out]
 };

@@ -76,6 +76,16 @@ class Checkpointer {
     return producer >= old_first_ && producer < forward_end_;
   }
 
+  /// Ops before this one that are inside of it to a policy, which sees DTensors' or MXTensors' op.
+  [[nodiscard]] OpId made_of(OpId id) const {
+    if (p_.op(id).kind == OpKind::ring_attention)
+      return ir::attributes<ir::RingAttention>(p_.op(id)).ops;
+    OpId first = id;
+    if (p_.op(id).kind == OpKind::fp8_product)
+      while (p_.op(first - 1).kind == OpKind::mx_blocked) --first;
+    return id - first;
+  }
+
   void collect(OpId first, OpId end) {
     old_first_ = first;
     forward_end_ = first;
@@ -89,9 +99,8 @@ class Checkpointer {
       Region& region = regions_[static_cast<std::size_t>(op.region)];
       if (op.phase < Phase::backward) {
         region.ops.push_back(id);
-        if (op.kept && op.kind == OpKind::ring_attention)
-          for (OpId i = id - ir::attributes<ir::RingAttention>(op).ops; i < id; ++i)
-            inside_kept_.push_back(i);
+        if (op.kept)
+          for (OpId i = id - made_of(id); i < id; ++i) inside_kept_.push_back(i);
         continue;
       }
       if (saves_nothing(op)) continue;

@@ -110,9 +110,10 @@ constexpr std::string_view attention_ops[] = {"aten::_scaled_dot_product_cudnn_a
 bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products) {
   const std::string_view name = captured_name(p, op);
   if (op.kind == ir::OpKind::mm || name == "aten::mm") return ++products % 2 == 1;
-  // torch.mm of two Float8TrainingTensors: what the policy sees is aten.mm
+  // torch.mm of two Float8TrainingTensors, or MXTensors: what the policy sees is aten.mm
   const bool whole = op.kind == ir::OpKind::float8_linear && ir::attributes<ir::Float8>(op).whole;
-  if (op.kind == ir::OpKind::scaled_mm || whole) return ++products % 2 == 1;
+  if (op.kind == ir::OpKind::scaled_mm || op.kind == ir::OpKind::fp8_product || whole)
+    return ++products % 2 == 1;
   if (op.kind == ir::OpKind::fp8_amax) return !ir::attributes<ir::Float8>(op).rowwise;
   return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::ring_attention ||
          op.kind == ir::OpKind::tp_reduce_scatter ||

@@ -13,9 +13,10 @@ namespace {
 using model::ModelSpec;
 
 bool used(const StepConfig& c) { return c.precision.float8(); }
+bool mx(const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::mx; }
 std::string fp8(const StepConfig& c) { return std::string("--fp8 ") + to_option(c.precision.fp8); }
 
-/// Whose steps were compared with torchao's (tests/oracle/float8_peaks.json).
+/// Whose steps were compared with torchao's (tests/oracle/float8_peaks.json, mx_peaks.json).
 constexpr std::string_view families[] = {
     "llama",    "mistral", "qwen2",      "qwen3",     "phi3",        "olmo2",
     "olmo3",    "granite", "smollm3",    "gemma",     "gemma3_text", "starcoder2",
@@ -33,11 +34,31 @@ bool in_compiled_blocks(const StepConfig& c) {
 
 constexpr Exclusion of_float8[] = {
     {"--fp8 delayed", "torchao 0.18 has no delayed scaling any more",
-     "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself",
+     "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself, or "
+     "--transformer-impl "
+     "transformer_engine",
      [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::delayed; }},
-    {"--fp8 mx", "torchao's prototype of MX formats is not planned: blocks of 32 with a scale each",
-     "use --fp8 tensorwise or rowwise",
-     [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::mx; }},
+    {"--fp8 mx --autocast, or --param-dtype fp32 without fsdp2 or hsdp:N",
+     "its casts take bf16, and MXFP8Linear is given its weight as it is",
+     "use --param-dtype bf16 without autocast",
+     [](const ModelSpec&, const StepConfig& c) {
+       return mx(c) && (c.precision.autocast ||
+                        (c.precision.param_dtype != DType::bf16 && !c.layout.gathers()));
+     }},
+    {"--fp8 mx --kernels compiled", "compiled MX layers were not compared", "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return mx(c) && c.memory.kernels == Kernels::compiled;
+     }},
+    {"--fp8 mx, batch x seq no multiple of 32",
+     "the weights' gradients sum over the tokens, in blocks of 32 with a scale each",
+     "use such a length",
+     [](const ModelSpec&, const StepConfig& c) {
+       return mx(c) && c.run.batch * c.run.seq % 32 != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--fp8 mx --batch " + std::to_string(c.run.batch) + " --seq " +
+              std::to_string(c.run.seq);
+     }},
     {"--fp8-all-gather without --fp8 tensorwise --shard fsdp2 or hsdp:N",
      "enable_fsdp_float8_all_gather is FSDP2's, of weights with one scale each",
      "use --fp8 tensorwise --shard fsdp2 or hsdp:N, or leave it out",

@@ -148,9 +148,9 @@ ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
 }
 
 /// TorchTitan's filter (components/quantization/utils.py, v0.2.2, filter_fqns = ["output"]): linear
-/// layers of blocks whose sizes are multiples of 16.
+/// layers of blocks whose sizes are multiples of 16; MX's casts take multiples of 32.
 bool Lowering::is_float8(const Linear& l) const {
-  constexpr std::int64_t multiple = 16;
+  const std::int64_t multiple = config_.precision.fp8 == Fp8Recipe::mx ? 32 : 16;
   return config_.precision.float8() && block_ >= 0 && l.in > 0 && l.in % multiple == 0 &&
          l.out % multiple == 0;
 }
@@ -186,6 +186,7 @@ ir::ValueId Lowering::float8_linear_as_one(V x, const Linear& l, bool rowwise) {
 /// as it is, when its frame with all casts is gone.
 ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   using ir::Float8Writer;
+  if (config_.precision.fp8 == Fp8Recipe::mx) return mx_linear(x, l);
   const V given = x;  // under autocast it is cast here, for this layer alone
   if (config_.precision.autocast) x = cast(x, config_.precision.compute_dtype);
   const bool rowwise = config_.precision.fp8 == Fp8Recipe::rowwise;
@@ -208,6 +209,21 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   else
     emit(OpKind::float8_linear, {x, l.weight, product}, {y}, ir::Float8{rowwise});
   if (given != x) hold({given});  // the caller's argument
+  return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
+}
+
+/// torchao 0.18, prototype/moe_training/mxfp8_linear.py: MXFP8Linear.forward, mx_mm.forward.
+ir::ValueId Lowering::mx_linear(V x, const Linear& l) {
+  using ir::Float8Writer;
+  Float8Writer f(p_, phase_, at(leaf_), false);
+  const ir::Float8Operand a = f.mx_cast(x, Float8Writer::Along::rows),
+                          b = f.mx_cast(l.weight, Float8Writer::Along::rows);
+  const V product = f.mx_product(a, b, with_columns(shape(x), l.out), dtype(x),
+                                 {columns(shape(x)), ir::Form::nt});
+  f.hold({a.data, a.scale, b.data, b.scale});
+  const V y = p_.on_storage_of(product, shape(product), dtype(product), false);
+  p_.value(y).requires_grad = grad(x) || grad(l.weight);
+  emit(OpKind::float8_linear, {x, l.weight, product}, {y}, ir::Float8{false, false, false, true});
   return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
 }
 

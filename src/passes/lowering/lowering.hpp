@@ -84,6 +84,7 @@ class Lowering : private Emission {
   [[nodiscard]] bool is_float8(const Linear& l) const;
   V float8_linear(V x, const Linear& l);
   V float8_linear_as_one(V x, const Linear& l, bool rowwise);
+  V mx_linear(V x, const Linear& l);
   void gathered_in_fp8(Linear& l);
 
   // dora.cpp

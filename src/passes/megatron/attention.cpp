@@ -172,7 +172,8 @@ ir::ValueId MegatronLayers::fused_core(const Heads& h) {
 /// SelfAttention.forward. The projection's rows are grouped by heads of keys: its parts are views,
 /// but for queries of several a group, which are copied together.
 ir::ValueId MegatronLayers::attention(const Block& b, V x) {
-  const V mixed = linear(x, b.qkv.weight, b.qkv.bias, Split::columns, Module::qkv_proj);
+  const V mixed =
+      normed_linear(x, {b.norm1, b.norm1_bias, Module::norm1}, b.qkv, b.qkv.bias, Module::qkv_proj);
   leaf_ = Module::attention;
   const std::int64_t d = spec_.head_dim, n = part(spec_.heads), groups = part(spec_.kv_heads),
                      queries = n / groups;
@@ -211,7 +212,8 @@ ir::ValueId MegatronLayers::attention(const Block& b, V x) {
   const V context = config_.layout.cp > 1                 ? ring_core(heads)
                     : by == Attention::eager || !engine() ? unfused_core(q, k, v)
                                                           : fused_core(heads);
-  const V y = linear(context, b.o.weight, ir::no_id, Split::rows, Module::o_proj);
+  const V y = in_fp8() ? linear_in_fp8(context, nullptr, b.o, ir::no_id, Module::o_proj)
+                       : linear(context, b.o.weight, ir::no_id, Split::rows, Module::o_proj);
   if (by == Attention::flash) hold({q, k, v});  // SelfAttention.forward's own, beside the copies
   return y;
 }

@@ -74,7 +74,11 @@ void MegatronLayers::declare_block(std::int16_t index) {
     const Module first = spec_.plain_mlp ? Module::up_proj : Module::gate_up_proj;
     b.up = linear_parameters(h, up_width(wide), spec_.mlp_bias, first, Split::columns);
     b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj, Split::rows);
+    declare_in_fp8(b.up, first);
+    declare_in_fp8(b.down, Module::down_proj);
   }
+  declare_in_fp8(b.qkv, Module::qkv_proj);
+  declare_in_fp8(b.o, Module::o_proj);
   m_.blocks[static_cast<std::size_t>(index)] = b;
   block_ = -1;
 }

@@ -1,4 +1,6 @@
 // What Megatron-core's step is not planned with.
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 
@@ -62,6 +64,10 @@ std::string capacity_text(const StepConfig&) { return "--capacity-factor"; }
 std::string deterministic_text(const StepConfig&) { return "--deterministic"; }
 std::string dtype_text(const StepConfig& c) {
   return std::string("--param-dtype ") + to_option(c.precision.param_dtype);
+}
+std::string fp8_text(const StepConfig& c) {
+  return c.precision.fp8_all_gather ? "--fp8-all-gather"
+                                    : std::string("--fp8 ") + to_option(c.precision.fp8);
 }
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
@@ -235,8 +241,51 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) { return c.compression.used(); }},
     {"--transformer-impl --cuda-graph", "its captures are not planned", "use --cuda-graph off",
      [](const ModelSpec&, const StepConfig& c) { return c.runtime.cuda_graph != CudaGraph::off; }},
-    {"--transformer-impl --fp8", "Transformer Engine's --fp8-format is not planned",
-     "leave --fp8 out", [](const ModelSpec&, const StepConfig& c) { return c.precision.float8(); }},
+    {"--transformer-impl local --fp8", "Megatron-core's own layers have no FP8",
+     "use --transformer-impl transformer_engine, or leave --fp8 out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.float8() && c.run.transformer_impl == TransformerImpl::local;
+     },
+     with<fp8_text>},
+    {"--transformer-impl --fp8 rowwise or mx, or --fp8-all-gather",
+     "Transformer Engine's delayed and current scaling are planned, of its recipes",
+     "use --fp8 delayed or tensorwise",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather || c.precision.fp8 == Fp8Recipe::rowwise ||
+              c.precision.fp8 == Fp8Recipe::mx;
+     },
+     with<fp8_text>},
+    {"--transformer-impl --fp8 --tp, --pp or --cp",
+     "layers in FP8 that ranks share, stages and rings of them were not compared",
+     "use --tp 1 --pp 1 --cp 1, or leave --fp8 out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.float8() && (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.cp > 1);
+     },
+     with<fp8_text>},
+    {"--transformer-impl --fp8 --ac", "recomputed layers in FP8 were not compared",
+     "use --ac none, or leave --fp8 out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.float8() && c.memory.ac != AcMode::none;
+     },
+     with<fp8_text>},
+    {"--transformer-impl --fp8 of experts, or not in bf16",
+     "neither was compared in Transformer Engine's FP8", "leave --fp8 out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.precision.float8() && (m.moe || c.precision.compute_dtype != DType::bf16);
+     },
+     with<fp8_text>},
+    {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
+     "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
+     "give such sizes, or leave --fp8 out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       constexpr std::int64_t size = 16, tokens = 8;
+       const std::int64_t sizes[] = {m.hidden, m.intermediate, m.heads * m.head_dim,
+                                     m.kv_heads * m.head_dim};
+       const bool odd = std::any_of(std::begin(sizes), std::end(sizes),
+                                    [](std::int64_t n) { return n % size != 0; });
+       return c.precision.float8() && (odd || c.run.batch * c.run.seq % tokens != 0);
+     },
+     with<fp8_text>},
     {"--transformer-impl --offload", "its cpu_offloading is not planned", "leave --offload out",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--transformer-impl, ac-trainer", "the trainer has transformers' layers",

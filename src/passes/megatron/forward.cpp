@@ -176,19 +176,27 @@ ir::ValueId MegatronLayers::activate(V x, V bias) {
 }
 
 ir::ValueId MegatronLayers::mlp(const Block& b, V x) {
-  const Module first = spec_.plain_mlp ? Module::up_proj : Module::gate_up_proj;
-  const V wide = linear(x, b.up.weight, ir::no_id, Split::columns, first);
+  const V wide = linear(x, b.up.weight, ir::no_id, Split::columns, first_of_mlp());
   return linear(activate(wide, b.up.bias), b.down.weight, ir::no_id, Split::rows,
                 Module::down_proj);
 }
 
+ir::ValueId MegatronLayers::mlp_in_fp8(const Block& b, V x) {
+  const NormOf norm{b.norm2, b.norm2_bias, Module::norm2};
+  const V wide = linear_in_fp8(x, &norm, b.up, ir::no_id, first_of_mlp());
+  return linear_in_fp8(activate(wide, b.up.bias), nullptr, b.down, ir::no_id, Module::down_proj);
+}
+
 ir::ValueId MegatronLayers::block(const Block& b, std::int16_t index, V x) {
   block_ = index;
-  V h = norm(x, b.norm1, b.norm1_bias, Module::norm1);
-  h = attention(b, h);
+  V h = attention(b, x);
   const V middle = bias_dropout_add(h, b.o.bias, x);
-  h = norm(middle, b.norm2, b.norm2_bias, Module::norm2);
-  h = has_experts(index) ? moe(b, h) : mlp(b, h);
+  if (in_fp8()) {
+    h = mlp_in_fp8(b, middle);
+  } else {
+    h = norm(middle, b.norm2, b.norm2_bias, Module::norm2);
+    h = has_experts(index) ? moe(b, h) : mlp(b, h);
+  }
   const V y = bias_dropout_add(h, has_experts(index) ? ir::no_id : b.down.bias, middle);
   block_ = -1;
   return y;

@@ -43,6 +43,10 @@ class MegatronLayers : private Emission {
   V embedding();
   V block(const Block& b, std::int16_t index, V x);
   V mlp(const Block& b, V x);
+  V mlp_in_fp8(const Block& b, V x);  ///< and the norm before it
+  [[nodiscard]] ir::Module first_of_mlp() const {
+    return spec_.plain_mlp ? ir::Module::up_proj : ir::Module::gate_up_proj;
+  }
   V norm(V x, V weight, V bias, ir::Module leaf);
   V bias_dropout_add(V x, V bias, V residual);
   V activate(V x, V bias);
@@ -81,7 +85,7 @@ class MegatronLayers : private Emission {
   V grouped_linear(V x, const std::vector<LinearValues>& layers);
 
   // attention.cpp
-  V attention(const Block& b, V x);
+  V attention(const Block& b, V x);  ///< and the norm before it
   V rotated(V x);
   V rotated_by_parts(V x);
   V unfused_core(V q, V k, V v);
@@ -98,6 +102,30 @@ class MegatronLayers : private Emission {
 
   // ring.cpp
   V ring_core(const Heads& heads);
+
+  // float8.cpp
+  /// A tensor in 8 bits by rows, and the other way round; the inverse of its scale.
+  struct Eight {
+    V inverse{}, rows{}, columns{};
+  };
+  /// A norm that is one function with the product after it.
+  struct NormOf {
+    V weight, bias;
+    ir::Module leaf;
+  };
+  struct Normed {
+    V mean = ir::no_id, scale = ir::no_id;
+    Eight eight;
+  };
+  [[nodiscard]] bool in_fp8() const;
+  [[nodiscard]] bool delayed() const { return config_.precision.fp8 == Fp8Recipe::delayed; }
+  void declare_in_fp8(LinearValues& l, ir::Module leaf);
+  Eight make_eight(ir::Shape s, bool saved);
+  Eight quantized(V x, bool saved);
+  void cast_weight(const LinearValues& l);
+  Normed norm_in_fp8(V x, V weight, V bias);
+  V linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias, ir::Module leaf);
+  V normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias, ir::Module leaf);
 
   // linear.cpp
   V linear(V x, V weight, V bias, Split split, ir::Module leaf);

@@ -155,6 +155,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {scaled_mm, nullptr},
     {fp8_product, nullptr},
     {float8_linear, nullptr},
+    {mx_cast, nullptr},
+    {mx_blocked, nullptr},
     {vector_norm, aten::vector_norm},
     {log_sigmoid, aten::log_sigmoid},
     {cp_all_gather, aten::cp_all_gather},

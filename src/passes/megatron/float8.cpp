@@ -1,0 +1,192 @@
+// Transformer Engine's linear layers in FP8 on Hopper (v2.14: pytorch/module/linear.py,
+// layernorm_linear.py, base.py, csrc/quantizer.cpp, csrc/extensions/), whose products read rows
+// alone: what a product sums over otherwise is kept the other way round, too. With a norm they are
+// one function of it and the product.
+#include "layers.hpp"
+
+namespace ac_advisor::passes {
+
+using ir::CompiledGraph;
+using ir::Module;
+using ir::OpKind;
+using ir::Role;
+using ir::Shape;
+
+namespace {
+
+Shape turned(const Shape& s) { return {s.back(), s.numel() / s.back()}; }
+
+}  // namespace
+
+bool MegatronLayers::in_fp8() const { return config_.precision.float8(); }
+
+/// get_weight_workspace: a copy of the weight in 8 bits and one the other way round, which stay;
+/// of delayed scaling a history of maxima and scales of three operands forward and two backward.
+void MegatronLayers::declare_in_fp8(LinearValues& l, Module leaf) {
+  if (!in_fp8()) return;
+  const auto buffer = [&](const Shape& size, DType type) {
+    const V v = p_.make(size, type, Role::buffer, at(leaf));
+    s_.buffers.push_back(v);
+    return v;
+  };
+  l.fp8 = buffer({l.out, l.in}, DType::f8);
+  l.fp8_turned = buffer({l.in, l.out}, DType::f8);
+  l.scales = buffer({1}, DType::f32);
+  constexpr std::int64_t forward = 3, backward = 2;
+  for (const std::int64_t operands : {forward, backward}) {
+    if (delayed()) {
+      buffer({operands}, DType::f32);
+      buffer({1, operands}, DType::f32);
+    } else {  // a scale and a maximum each
+      for (std::int64_t i = 0; i < 2 * operands; ++i) buffer({1}, DType::f32);
+    }
+  }
+}
+
+/// By rows for its product, the other way round for its weight's gradient, which sums over tokens.
+/// Current scaling finds the largest, and a scale, by kernels of their own.
+MegatronLayers::Eight MegatronLayers::quantized(V x, bool saved) {
+  const Eight made = make_eight(shape(x), saved);
+  std::vector<V> outputs{made.inverse, made.rows};
+  if (saved) outputs.push_back(made.columns);
+  p_.emit(OpKind::generated, phase_, at(leaf_), std::vector<V>{x}, outputs,
+          ir::Generated{delayed() ? 1 : 3});
+  return made;
+}
+
+MegatronLayers::Eight MegatronLayers::make_eight(Shape s, bool saved) {
+  Eight made;
+  if (delayed()) made.inverse = plain({1}, DType::f32);
+  made.rows = plain(s, DType::f8);
+  if (saved) made.columns = plain(turned(s), DType::f8);
+  if (!delayed()) made.inverse = plain({1}, DType::f32);
+  return made;
+}
+
+/// Once a step, before the first micro-batch's product.
+void MegatronLayers::cast_weight(const LinearValues& l) {
+  if (s_.micro_begin.size() > 1) return;
+  p_.emit(OpKind::generated, phase_, at(leaf_), std::vector<V>{l.weight, l.fp8, l.fp8_turned},
+          std::vector<V>{}, ir::Generated{delayed() ? 1 : 3});
+}
+
+MegatronLayers::Normed MegatronLayers::norm_in_fp8(V x, V weight, V bias) {
+  Normed n;
+  Shape row = shape(x);
+  row.set(row.rank() - 1, 1);
+  if (bias != ir::no_id) n.mean = plain(row, DType::f32);
+  n.scale = plain(row, DType::f32);
+  n.eight = make_eight(shape(x), true);
+  std::vector<V> made{n.scale}, read{x, weight};
+  if (bias != ir::no_id) made.insert(made.begin(), n.mean), read.push_back(bias);
+  if (delayed()) {  // into rows, which a kernel turns over
+    made.insert(made.end(), {n.eight.inverse, n.eight.rows, n.eight.columns});
+    p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{2});
+    return n;
+  }
+  // In bf16 with its largest, then cast.
+  made.insert(made.end(), {n.eight.rows, n.eight.columns, n.eight.inverse});
+  const V wide = plain(shape(x), dtype_);
+  made.push_back(wide);
+  p_.emit(OpKind::generated, phase_, at(leaf_), read, made, ir::Generated{1});
+  p_.emit(OpKind::generated, phase_, at(leaf_),
+          std::vector<V>{wide, n.eight.rows, n.eight.columns, n.eight.inverse}, std::vector<V>{},
+          ir::Generated{2});
+  return n;
+}
+
+ir::ValueId MegatronLayers::linear_in_fp8(V x, const NormOf* norm, const LinearValues& l, V bias,
+                                          Module leaf) {
+  const Shape s = shape(x);
+  Shape made_shape = s;
+  made_shape.set(s.rank() - 1, l.out);
+  // Megatron-core's attention.py, set_save_original_input: what attention has saved in any case.
+  const bool keeps_input = norm == nullptr && leaf == Module::o_proj && !delayed();
+  Normed n;
+  leaf_ = norm != nullptr ? norm->leaf : leaf;
+  if (norm != nullptr)
+    n = norm_in_fp8(x, norm->weight, norm->bias);
+  else
+    n.eight = quantized(x, !keeps_input);
+  leaf_ = leaf;
+  cast_weight(l);
+  const V made = plain(made_shape, dtype_);
+  const auto inner = [](std::int64_t k) { return static_cast<std::int32_t>(k); };
+  emit(OpKind::fp8_product, {n.eight.rows, l.fp8, n.eight.inverse, l.scales}, {made},
+       ir::Product{inner(l.in)});
+
+  // Given: what has a gradient, then what else is saved, then the output's gradient.
+  std::vector<V> given{x, l.weight};
+  const auto take = [&](V v) {
+    given.push_back(v);
+    return static_cast<std::int32_t>(given.size()) - 1;
+  };
+  const bool biased = bias != ir::no_id, centred = norm != nullptr && norm->bias != ir::no_id;
+  if (biased) take(bias);
+  const std::int32_t norm_weight = norm != nullptr ? take(norm->weight) : -1;
+  if (centred) take(norm->bias);
+  std::int32_t columns = keeps_input ? -1 : take(n.eight.columns);
+  const std::int32_t inverse = take(keeps_input ? l.scales : n.eight.inverse),
+                     weight = take(l.fp8_turned), weight_scale = take(l.scales);
+  std::vector<std::int32_t> rows_kept;
+  if (centred) rows_kept.push_back(take(n.mean));
+  if (norm != nullptr) rows_kept.push_back(take(n.scale));
+  const auto gradient = static_cast<std::int32_t>(given.size());
+
+  CompiledGraph g;
+  const auto make = [&](const Shape& size, DType type) {
+    g.made.push_back({size, type, -1});
+    return gradient + static_cast<std::int32_t>(g.made.size());
+  };
+  const auto launch = [&](OpKind kind, std::vector<std::int32_t> in, std::vector<std::int32_t> out,
+                          const ir::Attributes& a, Module of) {
+    g.launches.push_back({kind, a, of, std::move(in), std::move(out)});
+  };
+  const std::int64_t tokens = s.numel() / s.back();
+  std::vector<std::int32_t> quantized;
+  if (biased) quantized.push_back(make(shape(bias), dtype_));
+  const std::int32_t of_bias = biased ? quantized.back() : -1;
+  if (delayed()) quantized.push_back(make({1}, DType::f32));
+  const std::int32_t g_rows = make(made_shape, DType::f8),
+                     g_columns = make(turned(made_shape), DType::f8);
+  quantized.insert(quantized.end(), {g_rows, g_columns});
+  if (!delayed()) quantized.push_back(make({1}, DType::f32));
+  launch(OpKind::generated, {gradient}, quantized, ir::Generated{delayed() ? 1 : 4}, leaf);
+  if (keeps_input) {
+    const std::int32_t rows = make(s, DType::f8);
+    columns = make(turned(s), DType::f8);
+    launch(OpKind::generated, {0}, {rows, columns, make({1}, DType::f32)}, ir::Generated{3}, leaf);
+  }
+  const std::int32_t of_input = make(s, dtype_);
+  launch(OpKind::fp8_product, {g_rows, weight, inverse, weight_scale}, {of_input},
+         ir::Product{inner(l.out), ir::Form::nn}, leaf);
+  const std::int32_t of_weight = make(shape(l.weight), dtype_);
+  launch(OpKind::fp8_product, {g_columns, columns, inverse}, {of_weight},
+         ir::Product{inner(tokens), ir::Form::tn}, leaf);
+  g.results = {of_input, of_weight};
+  if (biased) g.results.push_back(of_bias);
+  if (norm != nullptr) {
+    std::vector<std::int32_t> read{of_input, 0}, out;
+    read.insert(read.end(), rows_kept.begin(), rows_kept.end());
+    read.push_back(norm_weight);
+    out.push_back(make(s, dtype_));
+    out.push_back(make(shape(norm->weight), dtype_));
+    if (centred) out.push_back(make(shape(norm->bias), dtype_));
+    launch(OpKind::layer_norm_backward, read, out, ir::LayerNorm{spec_.rms_norm_eps}, norm->leaf);
+    g.results.front() = out[0];
+    for (std::size_t i = 1; i < out.size(); ++i) g.results.push_back(out[i]);
+  }
+  // The function's frame has its gradient, in both precisions, to its end.
+  launch(OpKind::hold, {gradient, g_rows, g_columns, of_input}, {}, {}, leaf);
+  g.results.resize(given.size(), -1);
+  return node(OpKind::compiled_unit, given, made, std::move(g));
+}
+
+ir::ValueId MegatronLayers::normed_linear(V x, const NormOf& norm, const LinearValues& l, V bias,
+                                          Module leaf) {
+  if (in_fp8()) return linear_in_fp8(x, &norm, l, bias, leaf);
+  const V h = this->norm(x, norm.weight, norm.bias, norm.leaf);
+  return linear(h, l.weight, bias, Split::columns, leaf);
+}
+
+}  // namespace ac_advisor::passes
