@@ -12,6 +12,7 @@ import sys
 
 import torch
 from torch import nn
+from torchtitan.distributed.utils import clip_grad_norm_
 
 import emulated_peaks
 import pp_step
@@ -47,6 +48,8 @@ def steps(entry, marks, _):
                               losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
         add_tied()
         marks.enter("optimizer")
+        if "clip_grad" in entry:
+            clip_grad_norm_(whole.parameters(), entry["clip_grad"], foreach=True, pp_mesh=mesh["pp"])
         optimizer.step()
         marks.enter(None)
         found.append(marks.figures)

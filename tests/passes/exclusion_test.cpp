@@ -2291,12 +2291,6 @@ const Case cases[] = {
        c.adapters.rank = 8;
      },
      "leave one of them out"},
-    {"--pp --clip-grad",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.optimizer.clip_grad = 1.0;
-     },
-     "use --clip-grad 0"},
     {"--pp --no-sync",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
@@ -2356,14 +2350,6 @@ const Case cases[] = {
        c.layout.shard = Sharding::ddp;
      },
      "--tp 2 --shard ddp"},
-    {"--tp --pp, --shard hsdp:N, --clip-grad or an optimizer other than adamw",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.layout.tp = 2;
-       c.layout.world = 4;
-       c.optimizer.kind = Optimizer::sgd;
-     },
-     "stages of split layers"},
     {"--tp --attn eager",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -2611,13 +2597,13 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "leave --no-loss-parallel out"},
-    {"--tp --clip-grad, --no-sync, --shard hsdp:N or an optimizer other than adamw",
+    {"--tp --no-sync, --shard hsdp:N or an optimizer other than adamw and sgd",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
-       c.optimizer.clip_grad = 1.0;
+       c.optimizer.kind = Optimizer::adamw_foreach;
        c.runtime.kind = Runtime::ac_trainer;
      },
-     "use --clip-grad 0"},
+     "--shard none or fsdp2"},
     {"--cp --tp or --shard hsdp:N",
      [](auto&, StepConfig& c) {
        in_a_ring(c);

@@ -284,7 +284,7 @@ class Ordered {
       // A DTensor that looks tokens up has whole gradients, a head has its own rows'.
       if (!c_.layout.gathers() && p_.value(gradient).shape.numel() > own.numel())
         gradient = p_.narrow(gradient, 0, c_.layout.tp_rank * own[0], own[0]);
-      emit(OpKind::tp_all_reduce, {gradient}, {}, ir::TpReduce{false, true});
+      emit(OpKind::tp_all_reduce, {gradient}, {}, ir::TpReduce{false, ir::ReducedOver::ends});
     }
   }
 
