@@ -327,7 +327,7 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
-  CHECK(all.allocated.count() >= 334);
+  CHECK(all.allocated.count() >= 366);
   CHECK(all.allocated.worst() <= 0.05);
   // Under FSDP2 a block of an embedding's gradient is found free or not; Llama-3.1-8B's middle
   // stage reserves as much less clipped as not.

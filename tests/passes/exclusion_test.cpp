@@ -1089,12 +1089,13 @@ const Case cases[] = {
        c.run.seq = 20;
      },
      "--cp 2 --tp 4 --seq 20"},
-    {"--cp N --pp P",
+    {"--cp N --pp P, --tp or --shard hsdp:M",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
-       c.layout.world = 4;
+       c.layout.world = 8;
        c.layout.cp = 2;
-       c.layout.shard = Sharding::fsdp2;
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 2;
      },
      "--cp 2 --pp 2"},
     {"--cp N --shard hsdp:M, M no multiple of N",
@@ -2604,7 +2605,7 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "--shard none or fsdp2"},
-    {"--cp --tp or --shard hsdp:N",
+    {"--cp --tp, --pp or --shard hsdp:N",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
        c.layout.tp = 2;

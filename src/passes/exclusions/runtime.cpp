@@ -63,11 +63,11 @@ constexpr Exclusion of_trainer[] = {
               (c.layout.no_sync || c.layout.shard == Sharding::hsdp ||
                (c.optimizer.kind != Optimizer::adamw && c.optimizer.kind != Optimizer::sgd));
      }},
-    {"--cp --tp or --shard hsdp:N", "planned for PyTorch, not run by the trainer",
+    {"--cp --tp, --pp or --shard hsdp:N", "planned for PyTorch, not run by the trainer",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.layout.cp > 1 &&
-              (c.layout.tp > 1 || c.layout.shard == Sharding::hsdp);
+              (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.shard == Sharding::hsdp);
      }},
     {"--tp or --pp, dropout", "ranks that share a layer would have to drop the same elements",
      "leave dropout out",
