@@ -220,7 +220,7 @@ void write(const Setting& s, ExportResult& out) {
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
   if (s.model.moe && s.c.run.capacity_factor != 1.0)
     flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.run.capacity_factor));
-  flags.push_back(fmt::format("--clip-grad {:.1f}", s.c.optimizer.clip_grad));
+  flags.push_back(fmt::format("--clip-grad {:#}", s.c.optimizer.clip_grad));
   if (own) add_layout(s, flags, out);
   add_precision(s, flags, out);
   add_sharding(s, flags, out);

@@ -151,7 +151,7 @@ std::string training(const Setting& s) {
   return fmt::format(
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
-      "max_norm = {:.1f}\n{}",
+      "max_norm = {:#}\n{}",
       s.c.run.batch * (s.c.layout.pp > 1 ? s.c.run.grad_accum : 1), s.global_batch(), s.c.run.seq,
       torch_dtype(s.c.precision.param_dtype), torch_dtype(s.c.precision.compute_dtype),
       // It always clips: 1.0 by default (job_config.py, Training.max_norm).

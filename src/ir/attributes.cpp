@@ -86,7 +86,8 @@ std::string text(const TpGather& a) {
 }
 std::string text(const TpScatter& a) { return place(a.ranks, a.rank); }
 std::string text(const TpReduce& a) {
-  return a.maximum ? "maximum=true" : a.ends ? "over=ends" : std::string();
+  constexpr const char* over[] = {"", "over=ends", "over=stages"};
+  return a.maximum ? "maximum=true" : over[static_cast<std::size_t>(a.over)];
 }
 std::string text(const Embedding& a) {
   return a.ranks == 1 ? std::string() : place(a.ranks, a.rank);

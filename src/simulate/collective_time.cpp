@@ -27,8 +27,9 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   const std::int64_t shards = run.shards > 0 ? run.shards : run.world / run.tp;
   const std::int64_t node = d.ranks_of_node(run.node_size);
   // Stages are farthest apart.
-  if (const auto* reduce = std::get_if<ir::TpReduce>(&op.attributes); reduce && reduce->ends)
-    return {2, node < run.world ? 1 : 2};
+  if (const auto* reduce = std::get_if<ir::TpReduce>(&op.attributes);
+      reduce && reduce->over != ir::ReducedOver::layer)
+    return {reduce->stages, node < run.world ? 1 : reduce->stages};
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
   // Those that share a sequence are tp ranks apart.

@@ -45,6 +45,8 @@ class Mesh {
   [[nodiscard]] Group ends(std::int64_t stages) const {
     return {in_stage(0), 2, in_stage(stages - 1) - in_stage(0)};
   }
+  /// Those in this one's place of all stages.
+  [[nodiscard]] Group stages(std::int64_t count) const { return {in_stage(0), count, tp_ * data_}; }
   /// The rank in this one's place of another stage.
   [[nodiscard]] std::int64_t in_stage(std::int64_t pp_rank) const {
     return rank_ + (pp_rank - this->pp_rank()) * tp_ * data_;

@@ -342,11 +342,12 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
-  CHECK(all.allocated.count() >= 250);
+  CHECK(all.allocated.count() >= 366);
   CHECK(all.allocated.worst() <= 0.05);
-  // Under FSDP2 a block of an embedding's gradient is found free or not.
+  // Under FSDP2 a block of an embedding's gradient is found free or not; Llama-3.1-8B's middle
+  // stage reserves as much less clipped as not.
   CHECK(all.reserved.worst() <= 4.5);
-  CHECK(all.reserved.above(3.0) <= 2);
+  CHECK(all.reserved.above(3.0) <= 3);
   CHECK(all.phases.worst() <= 2);
   CHECK(all.launches.median() <= 0.5);
   CHECK(all.launches.worst() <= 2);

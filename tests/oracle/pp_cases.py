@@ -116,9 +116,67 @@ def tied():
     yield from every_rank("llama1b_4layers", 2, "gpipe", 4)
 
 
+def clipped():
+    """TorchTitan's clip_grad_norm_: the norm of all stages' gradients."""
+    clip = {"clip_grad": 1.0}
+    four, parts = {"world": 4, "shard": "fsdp2"}, {"world": 8, "tp": 2, "shard": "fsdp2"}
+    small, eight = "smollm17b_untied_4layers", "smollm17b_untied_8layers"
+    yield from every_rank(small, 2, "1f1b", 4, **clip)
+    yield from every_rank(eight, 4, "gpipe", 4, FULL, **clip)
+    yield from every_rank(eight, 2, "interleaved:2", 4, FULL, **clip, optimizer="adamw-foreach")
+    yield from every_rank(small, 2, "1f1b", 2, FULL, **clip, **FP32, optimizer="sgd")
+    yield from every_rank("mistral7b_4layers", 2, "1f1b", 4, SELECTIVE, **clip, **four, **MIXED, **UNITS)
+    yield from every_rank(small, 2, "gpipe", 4, **clip, **four, optimizer="sgd")
+    yield from every_rank(eight, 2, "interleaved:2", 4, FULL, **clip, **four, **MIXED, **UNITS)
+    yield from every_rank(eight, 4, "1f1b", 8, **clip, world=16, shard="fsdp2", **UNITS)
+    yield from every_rank(small, 2, "1f1b", 4, FULL, **clip, world=8, shard="hsdp:2", **MIXED, **UNITS)
+    yield from every_rank("qwen2_05b_4layers", 2, "1f1b", 4, **clip, **four, **MIXED)
+    yield from every_rank(small, 2, "1f1b", 4, **clip, world=4, tp=2)
+    yield from every_rank("mistral7b_4layers", 2, "1f1b", 4, FULL, **clip, world=8, tp=4)
+    yield from every_rank(small, 2, "1f1b", 4, FULL, **clip, **parts)
+    yield from every_rank("mistral7b_4layers", 2, "1f1b", 4, SELECTIVE, **clip, **parts, **MIXED, **UNITS)
+    yield from every_rank(eight, 2, "interleaved:2", 4, FULL, **clip, **parts, **MIXED, **UNITS)
+    yield from every_rank("llama8b", 8, "1f1b", 16, FULL, world=512, tp=8, shard="fsdp2", seq=8192, **clip, **MIXED,
+                          **UNITS)
+
+
+def parts_beside():
+    """Layers in parts beside replicas and other optimizers, with clipping and without."""
+    clip = {"clip_grad": 1.0}
+    small, hsdp = "smollm17b_untied_4layers", {"world": 16, "tp": 2, "shard": "hsdp:2"}
+    yield from every_rank(small, 2, "1f1b", 4, FULL, **hsdp)
+    yield from every_rank("mistral7b_4layers", 2, "1f1b", 4, SELECTIVE, **hsdp, **MIXED, **UNITS, **clip)
+    yield from every_rank("smollm17b_untied_8layers", 2, "interleaved:2", 4, FULL, **hsdp, **MIXED, **UNITS, **clip)
+    for optimizer in ("adamw-foreach", "sgd"):
+        yield from every_rank(small, 2, "1f1b", 4, world=4, tp=2, optimizer=optimizer)
+        yield from every_rank(small, 2, "gpipe", 4, FULL, world=4, tp=2, optimizer=optimizer, **clip)
+        yield from every_rank("mistral7b_4layers", 2, "1f1b", 4, FULL, world=8, tp=2, shard="fsdp2", **MIXED, **UNITS,
+                              optimizer=optimizer, **clip)
+
+
+def rings():
+    """Ranks of a stage that share sequences, by FSDP2."""
+
+    def ranks(model, pp, cp_rank, *args, cp=2, seq=4096, shard="fsdp2", **more):
+        more = {"world": pp * cp * more.get("tp", 1)} | more
+        yield from every_rank(model, pp, *args, cp=cp, cp_rank=cp_rank, seq=seq, shard=shard, **more)
+
+    small, eight = "smollm17b_untied_4layers", "smollm17b_untied_8layers"
+    for ac in (NONE, FULL, SELECTIVE):
+        yield from ranks(small, 2, 0, "1f1b", 4, ac)
+        yield from ranks("mistral7b_4layers", 2, 1, "1f1b", 4, ac, **MIXED, **UNITS, clip_grad=1.0)
+    yield from ranks(small, 2, 2, "gpipe", 4, FULL, cp=4, **UNITS)
+    yield from ranks(eight, 2, 0, "interleaved:2", 4, FULL, world=8, **MIXED, **UNITS, clip_grad=1.0)
+    yield from ranks(eight, 4, 1, "1f1b", 8, SELECTIVE, **MIXED)
+    yield from ranks(small, 2, 2, "1f1b", 2, NONE, cp=4, cp_method="alltoall", batch=2)
+    yield from ranks("qwen2_05b_4layers", 2, 0, "1f1b", 4, FULL, **MIXED, attn="flash")
+    yield from ranks("llama8b", 4, 2, "1f1b", 8, FULL, cp=4, world=64, seq=32768, **MIXED, **UNITS, clip_grad=1.0)
+
+
 def all_cases():
     seen = set()
-    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts(), tied()):
+    for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts(), tied(),
+                  clipped(), parts_beside(), rings()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))
@@ -126,8 +184,8 @@ def all_cases():
 
 
 def rank_of(entry):
-    """The first of the ranks that see different data; a stage's ranks are neighbours."""
-    return entry["pp_rank"] * (entry["world"] // entry["pp"])
+    """The first of the ranks that see different data; a stage's ranks are neighbours, in it those of a sequence."""
+    return entry["pp_rank"] * (entry["world"] // entry["pp"]) + entry.get("cp_rank", 0) * entry.get("tp", 1)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,17 @@ import sys
 
 import torch
 from torch import nn
+from torchtitan.distributed.utils import clip_grad_norm_
 
+import cp_step
 import emulated_peaks
 import pp_step
 import tp_step
 from emulated_cases import config_of
 from pp_cases import all_cases, rank_of
 
-DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none", "tp": 1, "loss_parallel": True}
+DEFAULTS = {"pp_layers": "", "attn": "auto", "shard": "none", "tp": 1, "cp": 1, "cp_method": "allgather",
+            "loss_parallel": True}
 
 
 def steps(entry, marks, _):
@@ -32,25 +35,33 @@ def steps(entry, marks, _):
     pp_step.mark_phases(made, marks.enter)
     add_tied = pp_step.add_tied(stages, mesh) if config["tie_word_embeddings"] else lambda: None
     optimizer = emulated_peaks.make_optimizer(entry, whole)
-    tokens = entry["grad_accum"] * entry["batch"], entry["seq"]
+    sequences = entry["grad_accum"] * entry["batch"]
+    tokens = sequences, entry["seq"] // entry["cp"]
     ids, labels = (torch.randint(config["vocab_size"], tokens).cuda() for _ in range(2))
+    ring = mesh["cp"] if entry["cp"] > 1 else None
+    of_ring = {"position_ids": cp_step.positions(entry | {"batch": sequences}, ring.get_local_rank())} if ring else {}
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     found, kept = [], []
-    for _ in range(2):
-        marks.figures = {}
-        optimizer.zero_grad(set_to_none=True)
-        marks.enter("forward")
-        losses = []
-        first, last = made[0].is_first, made[-1].is_last
-        kept = [schedule.step(*([ids] if first else []), target=labels if last else None,
-                              losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
-        add_tied()
-        marks.enter("optimizer")
-        optimizer.step()
-        marks.enter(None)
-        found.append(marks.figures)
-        del losses
+    with cp_step.attention(ring, entry["cp_method"]) if ring else contextlib.nullcontext():
+        for _ in range(2):
+            marks.figures = {}
+            optimizer.zero_grad(set_to_none=True)
+            marks.enter("forward")
+            losses = []
+            first, last = made[0].is_first, made[-1].is_last
+            kept = [schedule.step(*([ids] if first else []), **of_ring, target=labels if last else None,
+                                  losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
+            add_tied()
+            marks.enter("optimizer")
+            if "clip_grad" in entry:
+                clip_grad_norm_(whole.parameters(), entry["clip_grad"], foreach=True, pp_mesh=mesh["pp"])
+            optimizer.step()
+            marks.enter(None)
+            found.append(marks.figures)
+            del losses
+    for _, module in stages if ring else ():
+        cp_step.with_masks(module.m)
     marks.figures = {}
     del kept
     return [filled(step) for step in found]

@@ -12,6 +12,7 @@ from torch.distributed.tensor import DTensor
 from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
 from transformers.loss.loss_utils import ForCausalLMLoss
 
+import cp_step
 import emulated_peaks
 import tp_step
 import training_step
@@ -57,9 +58,9 @@ class Stage(nn.Module):
     def lm_head(self):
         return self.head
 
-    def forward(self, x):
+    def forward(self, x, position_ids=None):
         given = {"input_ids" if self.is_first else "inputs_embeds": x}
-        hidden = self.m(**given, use_cache=False).last_hidden_state
+        hidden = self.m(**given, position_ids=position_ids, use_cache=False).last_hidden_state
         return hidden if self.head is None else self.head(hidden)
 
 
@@ -76,6 +77,8 @@ def make_stages(entry, config, mesh, on_loss):
     ranges = layers_of_stages(entry, config["num_hidden_layers"])
     for index in range(entry["pp_rank"], count, entry["pp"]):
         whole = emulated_peaks.model_of(entry)
+        if entry["cp"] > 1:
+            cp_step.without_mask(whole)
         if entry["tp"] > 1:
             tp_step.parallelize(whole, mesh["tp"], entry)
         module = Stage(whole, *ranges[index], index == 0, index == count - 1, on_loss)
@@ -86,17 +89,23 @@ def make_stages(entry, config, mesh, on_loss):
 
 
 def meshes(entry):
-    """Pipeline outermost, ranks of a layer innermost, as TorchTitan 0.2.2 has them."""
-    pp, tp = entry["pp"], entry["tp"]
+    """Pipeline outermost, ranks of a layer innermost, next to them those of a sequence, as TorchTitan 0.2.2 has them."""
+    pp, cp, tp = entry["pp"], entry["cp"], entry["tp"]
     data, names = [entry["world"] // (pp * tp)], ["shard"]
     if entry["shard"].startswith("hsdp:"):
         group = int(entry["shard"].removeprefix("hsdp:"))
         data, names = [data[0] // group, group], ["replicate", "shard"]
-    return dist.init_device_mesh("cuda", (pp, *data, tp), mesh_dim_names=("pp", *names, "tp"))
+    if cp > 1:
+        data, names = [*data[:-1], data[-1] // cp, cp], [*names, "cp"]
+    mesh = dist.init_device_mesh("cuda", (pp, *data, tp), mesh_dim_names=("pp", *names, "tp"))
+    if cp > 1:
+        mesh["shard", "cp"]._flatten("shard_cp")
+    return mesh
 
 
 def data_mesh(entry, mesh):
-    return mesh["replicate", "shard"] if entry["shard"].startswith("hsdp:") else mesh["shard"]
+    shard = "shard" if entry["cp"] == 1 else "shard_cp"
+    return mesh["replicate", shard] if entry["shard"].startswith("hsdp:") else mesh[shard]
 
 
 def add_tied(stages, mesh):
@@ -119,14 +128,16 @@ def add_tied(stages, mesh):
     return add
 
 
-def loss_of(vocabulary):
-    return lambda logits, labels: ForCausalLMLoss(logits, labels, vocabulary)
+def loss_of(entry, vocabulary):
+    """Labels of a part of a sequence are shifted before it is cut: the token after a chunk is another rank's."""
+    name = "labels" if entry["cp"] == 1 else "shift_labels"
+    return lambda logits, labels: ForCausalLMLoss(logits, **{"labels": None, name: labels}, vocab_size=vocabulary)
 
 
 def make_schedule(entry, stages, config, group):
     """The schedule over this rank's (index, module); shapes are given, so that none is inferred over the wire."""
     count = entry["pp"] * virtual_stages(entry)
-    b, s = entry["batch"], entry["seq"]
+    b, s = entry["batch"], entry["seq"] // entry["cp"]
     dtype = training_step.DTYPES[entry["compute_dtype"]]
     hidden = torch.empty(b, s // entry["tp"], config["hidden_size"], dtype=dtype, device="meta")
     logits = torch.empty(b, s, config["vocab_size"], dtype=dtype, device="meta")
@@ -136,7 +147,7 @@ def make_schedule(entry, stages, config, group):
                           output_args=logits if index == count - 1 else hidden) for index, module in stages]
     name = entry["pp_schedule"].partition(":")[0]
     return SCHEDULES[name](made if name == "interleaved" else made[0], n_microbatches=entry["grad_accum"],
-                           loss_fn=loss_of(config["vocab_size"])), made
+                           loss_fn=loss_of(entry, config["vocab_size"])), made
 
 
 def mark_phases(stages, enter):

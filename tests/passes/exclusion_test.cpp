@@ -1138,12 +1138,13 @@ const Case cases[] = {
        c.run.seq = 20;
      },
      "--cp 2 --tp 4 --seq 20"},
-    {"--cp N --pp P",
+    {"--cp N --pp P, --tp or --shard hsdp:M",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
-       c.layout.world = 4;
+       c.layout.world = 8;
        c.layout.cp = 2;
-       c.layout.shard = Sharding::fsdp2;
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 2;
      },
      "--cp 2 --pp 2"},
     {"--cp N --shard hsdp:M, M no multiple of N",
@@ -2347,12 +2348,6 @@ const Case cases[] = {
        c.adapters.rank = 8;
      },
      "leave one of them out"},
-    {"--pp --clip-grad",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.optimizer.clip_grad = 1.0;
-     },
-     "use --clip-grad 0"},
     {"--pp --no-sync",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
@@ -2412,14 +2407,6 @@ const Case cases[] = {
        c.layout.shard = Sharding::ddp;
      },
      "--tp 2 --shard ddp"},
-    {"--tp --pp, --shard hsdp:N, --clip-grad or an optimizer other than adamw",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.layout.tp = 2;
-       c.layout.world = 4;
-       c.optimizer.kind = Optimizer::sgd;
-     },
-     "stages of split layers"},
     {"--tp --attn eager",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
@@ -2667,14 +2654,14 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "leave --no-loss-parallel out"},
-    {"--tp --clip-grad, --no-sync, --shard hsdp:N or an optimizer other than adamw",
+    {"--tp --no-sync, --shard hsdp:N or an optimizer other than adamw and sgd",
      [](auto&, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;
-       c.optimizer.clip_grad = 1.0;
+       c.optimizer.kind = Optimizer::adamw_foreach;
        c.runtime.kind = Runtime::ac_trainer;
      },
-     "use --clip-grad 0"},
-    {"--cp --tp or --shard hsdp:N",
+     "--shard none or fsdp2"},
+    {"--cp --tp, --pp or --shard hsdp:N",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
        c.layout.tp = 2;

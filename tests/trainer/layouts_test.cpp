@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "ac_advisor/advise/advise.hpp"
 #include "trainer/run.hpp"
 #include "trainer/run_step.hpp"
@@ -15,8 +17,9 @@ OptionList short_sequences(const OptionList& options) {
 }
 
 profile::Profile measured(const std::string& model, const OptionList& options,
-                          const char* collectives) {
+                          const char* collectives, double learning_rate = 1e-3) {
   profile::RunSpec spec;
+  spec.learning_rate = learning_rate;
   spec.model = test::oracle_model_name(model);
   spec.configs = {test::trainer_options(short_sequences(options))};
   spec.collectives = collectives;
@@ -105,6 +108,36 @@ const std::vector<Case>& cases() {
         {"--grad-accum", "4"},
         {"--shard", "fsdp2"},
         {"--ac", "every:2"}}},
+      {"tiny-llama",
+       {{"--pp", "2"}, {"--world", "2"}, {"--grad-accum", "4"}, {"--clip-grad", "0.1"}}},
+      {"llama_untied",
+       {{"--pp", "2"},
+        {"--pp-schedule", "interleaved:2"},
+        {"--world", "4"},
+        {"--grad-accum", "4"},
+        {"--shard", "fsdp2"},
+        {"--clip-grad", "0.1"}}},
+      {"qwen3",
+       {{"--pp", "2"},
+        {"--world", "8"},
+        {"--grad-accum", "3"},
+        {"--shard", "hsdp:2"},
+        {"--optimizer", "sgd"},
+        {"--clip-grad", "0.1"}}},
+      {"qwen3", {{"--tp", "2"}, {"--world", "2"}, {"--clip-grad", "0.1"}}},
+      {"qwen2",
+       {{"--tp", "2"},
+        {"--world", "4"},
+        {"--shard", "fsdp2"},
+        {"--optimizer", "sgd"},
+        {"--clip-grad", "0.1"}}},
+      {"tiny-llama",
+       {{"--pp", "2"},
+        {"--tp", "2"},
+        {"--world", "8"},
+        {"--grad-accum", "2"},
+        {"--shard", "fsdp2"},
+        {"--clip-grad", "0.1"}}},
       {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}}},
       {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}, {"--ac", "full"}, {"--batch", "3"}}},
       {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, {"--ac", "selective"}}},
@@ -157,6 +190,28 @@ TEST_CASE("a layout trains: losses are those of one rank with the whole batch") 
   REQUIRE(shared.size() == 2);
   for (std::size_t i = 0; i < 2; ++i) CHECK(shared[i] == doctest::Approx(alone[i]).epsilon(1e-6));
   CHECK(alone[1] < alone[0]);
+}
+
+TEST_CASE("clipping: the norm of stages and of split layers is that of whole models") {
+  const auto losses = [](const OptionList& options) {
+    return measured("llama_untied", test::with({{"--batch", "1"}, {"--optimizer", "sgd"}}, options),
+                    "local", /*learning_rate=*/0.1)
+        .numerics->losses;
+  };
+  const OptionList clipped{{"--clip-grad", "0.1"}};
+  const std::vector<double> free = losses({{"--grad-accum", "8"}}),
+                            alone = losses(test::with(clipped, {{"--grad-accum", "8"}}));
+  CHECK(std::abs(alone[1] - free[1]) > 1e-4 * free[1]);
+  const OptionList sharded{{"--shard", "fsdp2"}};
+  const OptionList layouts[] = {
+      {{"--pp", "2"}, {"--world", "2"}, {"--grad-accum", "8"}},
+      test::with(sharded, {{"--pp", "2"}, {"--world", "4"}, {"--grad-accum", "4"}}),
+      {{"--pp", "2"}, {"--world", "8"}, {"--shard", "hsdp:2"}, {"--grad-accum", "2"}},
+      {{"--tp", "2"}, {"--world", "2"}, {"--grad-accum", "8"}},
+      test::with(sharded, {{"--tp", "2"}, {"--world", "4"}, {"--grad-accum", "4"}}),
+      test::with(sharded, {{"--pp", "2"}, {"--tp", "2"}, {"--world", "8"}, {"--grad-accum", "4"}})};
+  for (const OptionList& layout : layouts)
+    CHECK(losses(test::with(clipped, layout))[1] == doctest::Approx(alone[1]).epsilon(1e-6));
 }
 
 TEST_CASE("one process stands for any stage's rank, and has its bytes") {

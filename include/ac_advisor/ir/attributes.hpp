@@ -147,10 +147,13 @@ struct Rearrange {
   Moved what = Moved::nothing;
   std::int32_t ranks = 1;
 };
-/// Of an all-reduce over tensor-parallel ranks.
+/// Ranks of a layer; or, of a pipeline, those with the first and the last stage, or with any.
+enum class ReducedOver : std::uint8_t { layer, ends, stages };
+/// Of an all-reduce over ranks that share the model.
 struct TpReduce {
   bool maximum = false;  ///< instead of the sum
-  bool ends = false;     ///< over the first and the last stage of a pipeline instead
+  ReducedOver over = ReducedOver::layer;
+  std::int32_t stages = 2;  ///< that are reduced over, if any
 };
 struct Embedding {
   std::int32_t ranks = 1;  ///< that the rows are split over

@@ -63,8 +63,11 @@ constexpr Exclusion of_contexts[] = {
        return cp_option(c) + " --tp " + std::to_string(c.layout.tp) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--cp N --pp P", "a ring within stages is not planned yet", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.layout.pp > 1; },
+    {"--cp N --pp P, --tp or --shard hsdp:M",
+     "rings within stages were compared with FSDP2 over whole layers", "use --shard fsdp2 alone",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.layout.pp > 1 && (c.layout.tp > 1 || c.layout.shard == Sharding::hsdp);
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --pp " + std::to_string(c.layout.pp);
      }},

@@ -55,19 +55,19 @@ constexpr Exclusion of_trainer[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.layout.tp > 1 && !c.layout.loss_parallel;
      }},
-    {"--tp --clip-grad, --no-sync, --shard hsdp:N or an optimizer other than adamw",
+    {"--tp --no-sync, --shard hsdp:N or an optimizer other than adamw and sgd",
      "planned for PyTorch, not run by the trainer",
-     "use --clip-grad 0, --shard none or fsdp2 and --optimizer adamw",
+     "use --shard none or fsdp2 and --optimizer adamw or sgd",
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.layout.tp > 1 &&
-              (c.optimizer.clip_grad > 0 || c.layout.no_sync || c.layout.shard == Sharding::hsdp ||
-               c.optimizer.kind != Optimizer::adamw);
+              (c.layout.no_sync || c.layout.shard == Sharding::hsdp ||
+               (c.optimizer.kind != Optimizer::adamw && c.optimizer.kind != Optimizer::sgd));
      }},
-    {"--cp --tp or --shard hsdp:N", "planned for PyTorch, not run by the trainer",
+    {"--cp --tp, --pp or --shard hsdp:N", "planned for PyTorch, not run by the trainer",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return trained(c) && c.layout.cp > 1 &&
-              (c.layout.tp > 1 || c.layout.shard == Sharding::hsdp);
+              (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.shard == Sharding::hsdp);
      }},
     {"--tp or --pp, dropout", "ranks that share a layer would have to drop the same elements",
      "leave dropout out",

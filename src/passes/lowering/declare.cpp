@@ -235,6 +235,8 @@ void Lowering::declare_inputs() {
   if (!piped) return;
   m_.ids = p_.narrow(m_.ids, 0, 0, config_.run.batch);
   m_.labels = p_.narrow(m_.labels, 0, 0, config_.run.batch);
+  if (m_.position_ids != ir::no_id)
+    m_.position_ids = p_.narrow(m_.position_ids, 0, 0, config_.run.batch);
 }
 
 /// What a collator that flattens its batch gives beside tokens and labels (TRL 1.16's

@@ -1,82 +1,186 @@
-// torch.nn.utils.clip_grad_norm_ with foreach, PyTorch v2.11, torch/nn/utils/clip_grad.py, and its
-// norms, aten/src/ATen/native/cuda/ForeachReduceOp.cu: a partial sum for each chunk of 65536
-// elements of the longest tensor, for every tensor, then a scalar a tensor. Of shards the norm of
-// all is a partial DTensor, which becomes whole by a functional all_reduce: of a copy.
+// torch.nn.utils.clip_grad_norm_ with foreach, PyTorch v2.11, torch/nn/utils/clip_grad.py. Of
+// DTensors each norm is of its shard, so that the norms of sharded gradients are parts of a sum
+// over ranks, those of replicas are not (torch/distributed/tensor/_ops/_math_ops.py, _NormPartial);
+// their vector is reduced, over one dimension of the mesh after the other. A norm of something that
+// is a sum to be needs the sum: a copy of it is reduced, for the norms and again for the product,
+// which is then the copy's. TorchTitan's own function (v0.2.2, distributed/utils.py) calls these,
+// and reduces the square of the norm over the stages of a pipeline, in place.
 #include <algorithm>
+#include <cstdint>
 
 #include "ac_advisor/passes/pass.hpp"
 #include "ops.hpp"
 
 namespace ac_advisor::passes {
-
-OptimizerOps::Values append_clip_factors(OptimizerOps& ops, OptimizerOps::V total) {
-  const auto scalar = [&] { return ops.temporary({}, ops.dtype(total)); };
-  const OptimizerOps::V shifted = scalar(), inverse = scalar(), coefficient = scalar(),
-                        clamped = scalar();
-  ops.kernel({total}, {shifted});
-  ops.kernel({shifted}, {inverse});  // a reciprocal and a product
-  ops.kernel({inverse}, {coefficient});
-  ops.kernel({coefficient}, {clamped});
-  return {clamped, coefficient};
-}
-
-void append_clip_grad(OptimizerOps& ops, bool sharded) {
-  constexpr std::int64_t chunk_elements = 65536;
-  OptimizerOps::Values gradients, norms;
-  std::int64_t chunks = 1;
-  DType dtype = DType::f32;
-  for (const OptimizedTensor& t : ops.tensors()) {
-    if (t.gradient == ir::no_id) continue;
-    gradients.push_back(t.gradient);
-    dtype = ops.dtype(t.gradient);
-    chunks = std::max(chunks, (ops.numel(t.gradient) + chunk_elements - 1) / chunk_elements);
-    norms.push_back(ops.temporary({}, dtype));
-  }
-  if (gradients.empty()) return;
-  ops.begin_stages(clip_stages);
-  const auto count = static_cast<std::int64_t>(gradients.size());
-  const auto scalar = [&] { return ops.temporary({}, dtype); };
-  OptimizerOps::Values made{ops.temporary({count * chunks}, DType::f32)};
-  made.insert(made.end(), norms.begin(), norms.end());
-  ops.stage({&gradients}, made, 1);
-  const OptimizerOps::V stacked = ops.temporary({count}, dtype);
-  OptimizerOps::V total = scalar();
-  ops.op({&norms}, {stacked}, 1);
-  ops.kernel({stacked}, {total});
-  ops.hold(norms);
-  if (sharded) {
-    const OptimizerOps::Values part{total}, whole{scalar()};
-    ops.op({&part}, whole, 0, ir::OpKind::clone);
-    ops.op({&whole}, {}, 0, ir::OpKind::all_reduce);
-    total = whole.front();
-  }
-  const OptimizerOps::Values by = append_clip_factors(ops, total);
-  ops.stage({&gradients, &by}, {}, 1);
-  ops.hold({total});
-}
-
 namespace {
 
+using ir::OpKind;
 using model::ModelSpec;
+using V = OptimizerOps::V;
+using Values = OptimizerOps::Values;
 
-/// DeepSpeed clips its partition's gradient inside its own step: sharding/zero.cpp. What is on the
-/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp; of
-/// split layers: sharding/tensor_parallel_clip.cpp.
-bool applies(const StepConfig& config) {
-  return config.optimizer.clip_grad > 0 && !config.layout.zero() && config.layout.tp == 1 &&
-         config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters;
+/// The trainer has made gradients like their parameters before: tensor_parallel.cpp.
+bool reduces_later(const StepConfig& c) {
+  return c.layout.tp > 1 && !c.layout.gathers() && c.runtime.kind != Runtime::ac_trainer;
 }
 
+class Clip {
+ public:
+  Clip(StepProgram& step, const StepConfig& config)
+      : step_(step),
+        layout_(config.layout),
+        sharded_(config.layout.gathers()),
+        reduces_(reduces_later(config)),
+        ops_(step) {
+    std::size_t i = 0;
+    for (const Parameter& parameter : step.parameters)
+      if (parameter.trained) add(parameter, step.optimized[i++].gradient);
+  }
+
+  void append() {
+    if (gradients_.empty()) return;
+    const V total = norm_of_all();
+    const Values by = factors(total), multiplied = reduced();
+    at(ClipStage::scale).stage({&multiplied, &by}, {}, 1);
+    ops_.hold({total});
+  }
+
+ private:
+  void add(const Parameter& parameter, V gradient) {
+    if (gradient == ir::no_id) return;
+    dtype_ = ops_.dtype(gradient);
+    const std::int64_t own = step_.program.value(parameter.value).shape.numel();
+    const bool whole = reduces_ && ops_.numel(gradient) > own;
+    gradients_.push_back(gradient);
+    sum_to_be_.push_back(reduces_ && parameter.partial);
+    replicated_.push_back(parameter.partial || whole);
+  }
+
+  OptimizerOps& at(ClipStage stage) {
+    ops_.begin_stages(static_cast<std::int32_t>(stage));
+    return ops_;
+  }
+  V scalar() { return ops_.temporary({}, dtype_); }
+  V kernel(ClipStage stage, V from, V to) {
+    at(stage).kernel({from}, {to});
+    return to;
+  }
+
+  /// All gradients, with reduced copies of those that are sums to be.
+  Values reduced() {
+    Values all = gradients_;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!sum_to_be_[i]) continue;
+      const Values from{all[i]};
+      const V copy = step_.program.make(ops_.shape(from.front()), dtype_, ir::Role::gradient,
+                                        {-1, ir::Module::optimizer});
+      ops_.op({&from}, {copy}, 0, OpKind::tp_all_reduce);
+      all[i] = copy;
+    }
+    return all;
+  }
+
+  /// _foreach_norm (aten/src/ATen/native/cuda/ForeachReduceOp.cu): zeros for a sum of each chunk of
+  /// the longest tensor, of every tensor; the sums; a norm of each tensor's.
+  Values norms() {
+    constexpr std::int64_t chunk_elements = 65536;
+    const Values of = reduced();
+    std::int64_t chunks = 1;
+    for (V v : of) chunks = std::max(chunks, (ops_.numel(v) + chunk_elements - 1) / chunk_elements);
+    const Values sums{ops_.temporary({static_cast<std::int64_t>(of.size()) * chunks}, DType::f32)};
+    at(ClipStage::zeros).kernel({}, sums);
+    Values made;
+    for (std::size_t i = 0; i < of.size(); ++i) made.push_back(scalar());
+    at(ClipStage::norms).stage({&of}, made, 1);
+    at(ClipStage::sums).op({&sums, &made}, {}, 1);
+    ops_.hold(of);
+    return made;
+  }
+
+  /// _NormPartial to Replicate: squares, their sum over ranks, its root.
+  V over_ranks(V norms, OpKind reduction) {
+    const auto next = [&] { return ops_.temporary(ops_.shape(norms), dtype_); };
+    const V squares = kernel(ClipStage::square, norms, next());
+    const Values from{squares}, sums{next()};
+    if (reduction == OpKind::tp_all_reduce) {
+      ops_.op({&from}, sums, 0, reduction);
+    } else {
+      ops_.op({&from}, sums, 0, OpKind::clone);
+      ops_.op({&sums}, {}, 0, reduction);
+    }
+    return kernel(ClipStage::root, sums.front(), next());
+  }
+
+  /// total_norm **= 2, all_reduce, total_norm **= 0.5.
+  V over_stages(V norm) {
+    const auto in_place = [&](V v) { return step_.program.on_storage_of(v, {}, dtype_, false); };
+    const V square = kernel(ClipStage::square, norm, in_place(norm));
+    ir::Program& p = step_.program;
+    p.emit(OpKind::tp_all_reduce, ir::Phase::optimizer, {-1, ir::Module::optimizer}, {square}, {},
+           ir::TpReduce{false, ir::ReducedOver::stages, static_cast<std::int32_t>(layout_.pp)});
+    p.ops.back().group = p.ops[p.ops.size() - 2].group;
+    return kernel(ClipStage::root, square, in_place(norm));
+  }
+
+  V norm_of_all() {
+    const Values each = norms();
+    // Replicate to _NormPartial: a norm by the root of the ranks; stack takes one layout of all.
+    Values alike = each;
+    for (std::size_t i = 0; i < each.size(); ++i)
+      if (replicated_[i]) alike[i] = kernel(ClipStage::divide, each[i], scalar());
+    V stacked = ops_.temporary({static_cast<std::int64_t>(each.size())}, dtype_);
+    // aten/src/ATen/native/cuda/Shape.cu, CAT_ARRAY_BATCH_SIZE: what one kernel joins.
+    constexpr std::int32_t joined_at_once = 128;
+    const auto joined = static_cast<std::int32_t>(each.size());
+    at(ClipStage::stack).op({&alike}, {stacked}, (joined + joined_at_once - 1) / joined_at_once);
+    if (sharded_) stacked = over_ranks(stacked, OpKind::all_reduce);
+    if (layout_.tp > 1) stacked = over_ranks(stacked, OpKind::tp_all_reduce);
+    const V total = kernel(ClipStage::norm, stacked, scalar());
+    ops_.hold(each);
+    return layout_.pp > 1 ? over_stages(total) : total;
+  }
+
+  /// max_norm / (total + 1e-6), clamped and as it is.
+  Values factors(V total) {
+    const V shifted = scalar(), inverse = scalar(), coefficient = scalar(), clamped = scalar();
+    kernel(ClipStage::shift, total, shifted);
+    kernel(ClipStage::invert, shifted, inverse);  // a reciprocal and a product
+    kernel(ClipStage::coefficient, inverse, coefficient);
+    kernel(ClipStage::clamp, coefficient, clamped);
+    return {clamped, coefficient};
+  }
+
+  StepProgram& step_;
+  const Layout& layout_;
+  bool sharded_, reduces_;
+  OptimizerOps ops_;
+  Values gradients_;
+  std::vector<bool> sum_to_be_, replicated_;
+  DType dtype_ = DType::f32;
+};
+
+/// DeepSpeed clips its partition's gradient inside its own step: sharding/zero.cpp. What is on the
+/// host is clipped there: on_host.cpp. FSDP1 has a function of its own: sharding/fsdp1_clip.cpp.
+bool clips(const StepConfig& config) {
+  return config.optimizer.clip_grad > 0 && !config.layout.zero() &&
+         config.layout.shard != Sharding::fsdp1 && config.memory.offload != Offload::parameters;
+}
+bool clips_parts(const StepConfig& config) { return clips(config) && reduces_later(config); }
+bool clips_alike(const StepConfig& config) { return clips(config) && !reduces_later(config); }
+
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  OptimizerOps ops(step);
-  append_clip_grad(ops, config.layout.gathers());
+  Clip(step, config).append();
 }
 
 }  // namespace
 
-extern const Pass clip_grad_pass;
+extern const Pass tp_clip_pass, clip_grad_pass;
+const Pass tp_clip_pass{
+    "tp-clip",   Stage::step, "tp: the norm of gradients that are sums to be, or whole",
+    clips_parts, run,         {},
+    Of::pytorch};
 const Pass clip_grad_pass{
-    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries", applies, run,
+    "clip-grad", Stage::step, "the norm of all gradients, and its temporaries", clips_alike, run,
     {},          Of::pytorch};
 
 }  // namespace ac_advisor::passes

@@ -17,6 +17,22 @@ struct TensorLists {
 
 /// Where the stages of clip_grad_norm_ begin: those of an optimizer, which follow it, at 0.
 inline constexpr std::int32_t clip_stages = 100;
+/// They are, in this order; squares and roots once for each dimension that norms are summed over.
+enum class ClipStage : std::int32_t {
+  zeros = clip_stages,
+  norms,
+  sums,
+  divide,
+  stack,
+  square,
+  root,
+  norm,
+  shift,
+  invert,
+  coefficient,
+  clamp,
+  scale
+};
 
 /// What an optimizer is written with: states that stay, temporaries, and ops one after the other at
 /// the step's end. One file an optimizer, one row of optimizer.cpp's table.
@@ -99,11 +115,5 @@ void step_on_host(OptimizerOps& ops, const OptimizedTensor& tensor, const Optimi
 /// Whether the host has states alone, and copies of parameters and gradients (--offload optimizer
 /// and gradients).
 [[nodiscard]] bool keeps_states_on_host(const StepConfig& config);
-
-/// torch.nn.utils.clip_grad_norm_ on the gradients of the optimized tensors, before the optimizer.
-/// `sharded`: they are parts of DTensors.
-void append_clip_grad(OptimizerOps& ops, bool sharded);
-/// What gradients of this norm are multiplied by, clamped and as it is: max_norm / (total + eps).
-[[nodiscard]] OptimizerOps::Values append_clip_factors(OptimizerOps& ops, OptimizerOps::V total);
 
 }  // namespace ac_advisor::passes

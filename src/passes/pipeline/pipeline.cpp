@@ -87,10 +87,11 @@ void make_buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& co
 void receive(StepProgram& step, const ModelSpec&, const StepConfig& config) {
   const std::size_t micro = step.ends.size() / step.stages.size();
   if (micro > 0 && !config.megatron())
-    for (ValueId* tokens : {&step.model.ids, &step.model.labels})
-      *tokens = step.program.narrow(step.program.root(*tokens), 0,
-                                    static_cast<std::int64_t>(micro) * config.run.batch,
-                                    config.run.batch);
+    for (ValueId* tokens : {&step.model.ids, &step.model.labels, &step.model.position_ids})
+      if (*tokens != no_id)
+        *tokens = step.program.narrow(step.program.root(*tokens), 0,
+                                      static_cast<std::int64_t>(micro) * config.run.batch,
+                                      config.run.batch);
   const std::vector<StageEnds>& received = step.received[step.chunk];
   step.ends.push_back(received.empty() ? StageEnds{} : received[micro]);
 }
@@ -284,7 +285,7 @@ class Ordered {
       // A DTensor that looks tokens up has whole gradients, a head has its own rows'.
       if (!c_.layout.gathers() && p_.value(gradient).shape.numel() > own.numel())
         gradient = p_.narrow(gradient, 0, c_.layout.tp_rank * own[0], own[0]);
-      emit(OpKind::tp_all_reduce, {gradient}, {}, ir::TpReduce{false, true});
+      emit(OpKind::tp_all_reduce, {gradient}, {}, ir::TpReduce{false, ir::ReducedOver::ends});
     }
   }
 

@@ -155,14 +155,6 @@ constexpr Exclusion exclusions_of_tp[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--tp --pp, --shard hsdp:N, --clip-grad or an optimizer other than adamw",
-     "stages of split layers were compared with fsdp2 and adamw alone",
-     "use --shard fsdp2, --optimizer adamw and --clip-grad 0",
-     [](const ModelSpec&, const StepConfig& c) {
-       return parallel(c) && c.layout.pp > 1 &&
-              (c.layout.shard == Sharding::hsdp || c.optimizer.clip_grad > 0 ||
-               c.optimizer.kind != Optimizer::adamw);
-     }},
     {"--tp --attn eager",
      "transformers makes its mask along the hidden states, of which each rank has a part",
      "use --attn auto, flash or cudnn",

@@ -109,21 +109,12 @@ void reduce_scatter(const Call& c) {
                  {c.in_storage(0), c.out_storage(0)});
 }
 
-/// Of clip_grad_norm_ with shards: the norm of all from that of this rank's. The collectives
-/// average.
-void norm_of_all(const Call& c) {
-  Executor& executor = c.executor();
-  at::Tensor norm = c.in(0);
-  at::mul_out(norm, norm, norm);
-  complete(executor.collectives().all_reduce(norm, sharded(c)));
-  norm.mul_(number(static_cast<double>(sharded(c).size), norm));
-  at::sqrt_out(norm, norm);
-}
-
-/// A DDP bucket; the shards of a HSDP group; or a part of a ZeRO bucket.
+/// A DDP bucket; the shards of a HSDP group; a part of a ZeRO bucket; or, of clip_grad_norm_,
+/// squares of shards' norms.
 void all_reduce(const Call& c) {
-  if (c.op().phase == ir::Phase::optimizer) return norm_of_all(c);
   Executor& executor = c.executor();
+  if (c.op().phase == ir::Phase::optimizer)
+    return complete(executor.collectives().all_reduce(c.in(0), sharded(c), Combine::sum));
   const StepConfig& config = executor.config();
   const bool hsdp = config.layout.shard == Sharding::hsdp;
   auto begun = executor.collectives().all_reduce(

@@ -41,38 +41,51 @@ void sgd_fused(const Call& c) {
                   /*maximize=*/false, /*is_first_step=*/false);
 }
 
-/// torch.nn.utils.clip_grad_norm_, stage by stage (passes/clip_grad.cpp): a norm a gradient, that
-/// of all, the coefficient in four steps, and the gradients times it.
+/// torch.nn.utils.clip_grad_norm_, stage by stage (passes/optimizer/clip_grad.cpp).
 void clip(const Call& c) {
-  const auto out = [&](std::size_t i) { return c.out(i); };
-  at::Tensor y = c.outputs() > 0 ? out(0) : at::Tensor();
-  switch (c.attributes<ir::Foreach>().stage - passes::clip_stages) {
-    case 0:  // the first output is the kernel's partial sums
+  using passes::ClipStage;
+  at::Tensor y = c.outputs() > 0 ? c.out(0) : at::Tensor();
+  switch (static_cast<ClipStage>(c.attributes<ir::Foreach>().stage)) {
+    case ClipStage::zeros:  // LibTorch's norms need no sums of chunks
+    case ClipStage::sums:
+      return;
+    case ClipStage::norms:
       for (std::size_t i = 0; i < c.inputs(); ++i) {
-        at::Tensor norm = out(i + 1);
+        at::Tensor norm = c.out(i);
         at::linalg_vector_norm_out(norm, c.in(i));
       }
       return;
-    case 1:
+    case ClipStage::divide: {  // what the ranks of a layer have alike
+      const auto ranks = static_cast<double>(c.executor().config().layout.tp);
+      at::div_out(y, c.in(0), number(std::sqrt(ranks), y));
+      return;
+    }
+    case ClipStage::stack:
       for (std::size_t i = 0; i < c.inputs(); ++i)
         y.select(0, static_cast<std::int64_t>(i)).copy_(c.in(i));
       return;
-    case 2:
+    case ClipStage::square:
+      at::mul_out(y, c.in(0), c.in(0));
+      return;
+    case ClipStage::root:
+      at::sqrt_out(y, c.in(0));
+      return;
+    case ClipStage::norm:
       at::linalg_vector_norm_out(y, c.in(0));
       return;
-    case 3:
+    case ClipStage::shift:
       at::add_out(y, c.in(0), number(1e-6, y));
       return;
-    case 4:
+    case ClipStage::invert:
       at::reciprocal_out(y, c.in(0));
       return;
-    case 5:
+    case ClipStage::coefficient:
       at::mul_out(y, c.in(0), number(c.executor().config().optimizer.clip_grad, y));
       return;
-    case 6:
+    case ClipStage::clamp:
       at::clamp_max_out(y, c.in(0), 1.0);
       return;
-    default:  // gradients, the clamped coefficient, the coefficient
+    case ClipStage::scale:  // gradients, the clamped coefficient, the coefficient
       for (std::size_t i = 0; i + 2 < c.inputs(); ++i) c.in(i).mul_(c.in(c.inputs() - 2));
       return;
   }

@@ -57,10 +57,12 @@ void tp_reduce_scatter(const Call& c) {
 
 /// Into a new tensor, as functional collectives do, or in place.
 void tp_all_reduce(const Call& c) {
-  const auto [maximum, ends] = c.attributes<ir::TpReduce>();
+  const auto [maximum, over, stages] = c.attributes<ir::TpReduce>();
   Executor& executor = c.executor();
-  const Group group =
-      ends ? executor.mesh().ends(executor.config().layout.pp) : executor.mesh().tensor_parallel();
+  const Mesh& mesh = executor.mesh();
+  const Group group = over == ir::ReducedOver::layer  ? mesh.tensor_parallel()
+                      : over == ir::ReducedOver::ends ? mesh.ends(executor.config().layout.pp)
+                                                      : mesh.stages(stages);
   const at::Tensor y = c.outputs() > 0 ? c.out() : c.in(0);
   if (c.outputs() > 0) y.copy_(c.in(0).view_as(y));
   executor.begin(
