@@ -25,7 +25,7 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
                     ": its file has no peak_flops_per_second.fp8; torch._scaled_mm needs an NVIDIA "
                     "GPU of compute capability 8.9 or later, such as l40s, h100-80gb or b200; name "
                     "one of these, or leave it out");
-  if (config.memory.offload != Offload::none && device.host_bandwidth <= 0)
+  if (config.memory.offload != Offload::none && device.cuda && device.host_bandwidth <= 0)
     throw UserError(std::string("--offload ") + to_option(config.memory.offload) + " on " +
                     device.name +
                     ": its file has no pcie_bytes_per_second, the rate to the host; add it, or "
