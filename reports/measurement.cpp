@@ -31,6 +31,7 @@ Grid totals(const Measurement& m) {
   add(grid, "without workspaces", p.peak_excluding_workspace, q.peak_excluding_workspace);
   if (!m.measured.absent.contains("memory.peak_reserved_bytes"))
     add(grid, "peak reserved", p.peak_reserved, q.peak_reserved);
+  add(grid, "on the host", p.host_pinned, q.host_pinned);
   add(grid, "first step", p.first_step_peak, q.first_step_peak);
   add(grid, "between steps", p.resident, q.resident);
   return grid;

@@ -38,7 +38,7 @@ void check_device(const model::ModelSpec& model, const StepConfig& config,
     throw UserError("--fp8 mx on " + device.name +
                     ": MX formats need compute capability 10.0 or later; use --fp8 tensorwise or "
                     "rowwise, or name a GPU such as b200");
-  if (config.memory.offload != Offload::none && device.host_bandwidth <= 0)
+  if (config.memory.offload != Offload::none && device.cuda && device.host_bandwidth <= 0)
     throw UserError(std::string("--offload ") + to_option(config.memory.offload) + " on " +
                     device.name +
                     ": its file has no pcie_bytes_per_second, the rate to the host; add it, or "

@@ -30,6 +30,10 @@ simulate::MemoryModel memory_model(const simulate::Device& device, const StepCon
     of_handle = cublas_workspace_bytes(config.runtime.cublas_workspace).value_or(of_handle);
   model.cublas_workspace = device.cuda ? cublas_handles(config) * of_handle : 0;
   model.copies_masters = config.optimizer.master_weights;
+  // OffloadActivations.__enter__ (TRL 1.16, not torchtune's) where bitsandbytes is imported, as
+  // PEFT does where it is installed
+  model.empties_cache =
+      config.memory.offload == Offload::activations && config.runtime.framework != "torchtune";
   model.target = {device.cuda,
                   device.sm_count,
                   device.compute_capability,
@@ -65,7 +69,8 @@ simulate::MemoryModel memory_model(const passes::StepProgram& step,
 namespace {
 
 /// What the largest micro-batch copies to the host, and what a plan with copies does not have.
-std::int64_t pinned_bytes(const passes::StepProgram& step, std::vector<std::string>& assumptions) {
+std::int64_t pinned_bytes(const passes::StepProgram& step, const StepConfig& config,
+                          std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
   std::int64_t largest = 0, sum = 0;
   std::size_t micro = 0;
@@ -78,12 +83,19 @@ std::int64_t pinned_bytes(const passes::StepProgram& step, std::vector<std::stri
     sum += p.bytes(p.input(p.ops[i], 0));
     largest = std::max(largest, sum);
   }
-  if (largest > 0)
+  if (largest > 0 && config.runtime.kind == Runtime::ac_trainer)
+    assumptions.push_back(
+        "--offload activations: on a CPU memory that is counted apart stands for pinned memory, "
+        "and what is copied there is gone from the device");
+  else if (largest > 0)
     assumptions.push_back(fmt::format(
         "--offload activations: {:.3f} GiB go to pinned host memory in forward and come back in "
         "backward, but for the last few; the copies' time is an estimate from the device file's "
-        "rate to the host, alone on it, and PyTorch's host allocator may round each tensor up",
-        static_cast<double>(largest) / (1 << 30)));
+        "rate to the host, alone on it, and PyTorch's host allocator may round each tensor up{}",
+        static_cast<double>(largest) / (1 << 30),
+        config.runtime.framework == "torchtune" ? ""
+                                                : "; the cache is emptied before each forward, as "
+                                                  "TRL does where bitsandbytes is there"));
   return largest;
 }
 
@@ -165,7 +177,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
         "allocated in a step that replays them; the steps before, one that warms up and one that "
         "records, allocate what they would without graphs");
   if (config.memory.offload == Offload::activations)
-    m.host_pinned = pinned_bytes(step, assumptions);
+    m.host_pinned = pinned_bytes(step, config, assumptions);
   if (config.memory.offload == Offload::parameters)
     m.host_pinned = pinned_shards(step, assumptions);
   if (!step.on_host.empty()) m.host_pinned = pinned_copies(step, config, assumptions);

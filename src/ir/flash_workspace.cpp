@@ -8,6 +8,16 @@
 namespace ac_advisor::ir {
 namespace {
 
+/// Tokens that are attended at once: all, or the longest document's.
+std::int64_t longest(const Value& x, std::int64_t documents) {
+  return documents > 0 ? ceil_div(x.shape[2], documents) : x.shape[2];
+}
+/// Bytes of the longest document's part of the value.
+std::int64_t part_of(const Program& p, ValueId v, std::int64_t documents) {
+  const Value& x = p.value(v);
+  return p.bytes(v) / x.shape[2] * longest(x, documents);
+}
+
 // Tiles of flash attention on a CPU, PyTorch 2.11, aten/src/ATen/native/cpu/
 // FlashAttentionKernel.cpp: fp32 scratch for each thread, in bf16 also a narrow copy. What oneDNN
 // allocates inside its bf16 products is not in it.
@@ -15,12 +25,13 @@ struct CpuTiles {
   std::int64_t rows, columns, threads;
   bool wide;
 };
-CpuTiles cpu_tiles(const Program& p, ValueId query, ValueId key, const WorkspaceTarget& target) {
+CpuTiles cpu_tiles(const Program& p, ValueId query, ValueId key, std::int64_t documents,
+                   const WorkspaceTarget& target) {
   const Value& q = p.value(query);
-  const std::int64_t tokens = q.shape[2];
+  const std::int64_t tokens = longest(q, documents), keys = longest(p.value(key), documents);
   const std::int64_t rows = tokens >= 768 ? 256 : tokens >= 192 ? 64 : 32;
-  return {std::min(rows, tokens), std::min<std::int64_t>(512, p.value(key).shape[2]),
-          target.threads, q.dtype == DType::f32};
+  return {std::min(rows, tokens), std::min<std::int64_t>(512, keys), target.threads,
+          q.dtype == DType::f32};
 }
 
 // What follows is aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, PyTorch 2.11.
@@ -59,13 +70,18 @@ bool copied_for_flash(const Value& value) {
 std::int64_t flash_forward_workspace(const Program& p, const Op& op,
                                      const WorkspaceTarget& target) {
   const Shape q = p.value(p.input(op, 0)).shape, k = p.value(p.input(op, 1)).shape;
+  const std::int64_t documents = attributes<Sdpa>(op).documents;
   if (!target.cuda) {
-    const CpuTiles t = cpu_tiles(p, p.input(op, 0), p.input(op, 1), target);
+    const CpuTiles t = cpu_tiles(p, p.input(op, 0), p.input(op, 1), documents, target);
     const std::int64_t dim = p.value(p.input(op, 2)).shape[3];
     const std::int64_t narrow = t.wide ? 0 : 2 * t.rows * t.columns;
-    return t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
+    const std::int64_t tiles = t.threads * (4 * t.rows * (t.columns + 2 + dim) + narrow);
+    if (documents == 0) return tiles;
+    // LibTorch's own output and log-sum-exp of one document, which are copied into the row's
+    return tiles + part_of(p, p.output(op, 0), documents) +
+           4 * q[1] * longest(p.value(p.input(op, 0)), documents);
   }
-  if (attributes<Sdpa>(op).documents > 0) return 0;  // mha_varlen_fwd splits when decoding alone
+  if (documents > 0) return 0;  // mha_varlen_fwd splits when decoding alone
   // set_params_splitkv: the splits' outputs and log-sum-exps, in fp32
   const std::int64_t dim = q[3], block = dim <= 64 ? 256 : dim <= 128 ? 128 : 64;
   const std::int64_t splits =
@@ -97,16 +113,32 @@ std::vector<std::int64_t> flash_backward_blocks(const Program& p, const Op& op,
   return blocks;
 }
 
+namespace {
+
+std::int64_t cpu_backward_workspace(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  const std::int64_t documents = attributes<Sdpa>(op).documents;
+  const CpuTiles t = cpu_tiles(p, p.input(op, 1), p.input(op, 2), documents, target);
+  const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
+  // scores and their gradient; a row's sum
+  std::int64_t bytes = t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
+  // cpu_flash_attention_backward: grad_out.contiguous()
+  const ValueId gradient = p.input(op, 0);
+  if (copied_for_flash(p.value(gradient))) bytes += part_of(p, gradient, documents);
+  for (std::size_t i = 0; target.trainer && i < op.outputs; ++i) {
+    const ValueId out = p.output(op, i);
+    if (documents > 0)  // LibTorch's own gradients of one document
+      bytes += part_of(p, out, documents);
+    else if (!p.value(out).permuted)  // one that is copied into the program's layout
+      bytes = std::max(bytes, p.bytes(out));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 std::int64_t flash_backward_workspace(const Program& p, const Op& op,
                                       const WorkspaceTarget& target) {
-  if (!target.cuda) {  // scores and their gradient; a row's sum
-    const CpuTiles t = cpu_tiles(p, p.input(op, 1), p.input(op, 2), target);
-    const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
-    // cpu_flash_attention_backward: grad_out.contiguous()
-    const ValueId gradient = p.input(op, 0);
-    const std::int64_t copy = copied_for_flash(p.value(gradient)) ? p.bytes(gradient) : 0;
-    return copy + t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
-  }
+  if (!target.cuda) return cpu_backward_workspace(p, op, target);
   std::int64_t bytes = 0;
   for (std::int64_t block : flash_backward_blocks(p, op, target)) bytes += allocated(block);
   return bytes;

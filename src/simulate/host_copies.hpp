@@ -11,12 +11,14 @@
 
 namespace ac_advisor::simulate {
 
-/// What autograd saves: TRL 1.16's OffloadActivations (trl/models/activation_offloading.py).
+/// What autograd saves: TRL 1.16's OffloadActivations (trl/models/activation_offloading.py). Where
+/// the device is the host itself, a copy reads its memory and writes it.
 class HostCopies {
  public:
   HostCopies(const ir::Program& p, const Device& d)
       : p_(p),
-        bandwidth_(d.host_bandwidth * d.host_copy_bandwidth),
+        bandwidth_(d.host_bandwidth > 0 ? d.host_bandwidth * d.host_copy_bandwidth
+                                        : d.bandwidth / 2),
         left_(p.storages.size(), 0.0),
         read_(p.storages.size(), -1.0) {}
 

@@ -378,6 +378,7 @@ class Steps {
     for (std::size_t i = 0; i < p_.ops.size(); ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
+      if (m_.empties_cache && begins_micro_batch(op)) allocator_.empty_cache();
       if (reduces_again_ && !states_made_ && op_ == step_.micro_begin[1]) rebuild_buckets();
       if (!states_made_ && reads_new_state(op)) make_all_states();
       // Graphs are recorded from the second step on; the first reads what it is given in place.
@@ -405,6 +406,16 @@ class Steps {
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
     if (!states_made_) make_all_states();
+  }
+
+  /// The op that runs is a micro-batch's first, after what the loop held of the one before is gone.
+  [[nodiscard]] bool begins_micro_batch(const ir::Op& op) const {
+    if (op.kind == ir::OpKind::hold) return false;
+    const ir::OpId before = op_ - 1;
+    const bool after_hold = before >= 0 && p_.op(before).kind == ir::OpKind::hold;
+    return std::any_of(step_.micro_begin.begin(), step_.micro_begin.end(), [&](ir::OpId begin) {
+      return begin == op_ || (after_hold && begin == before);
+    });
   }
 
   void release(ir::StorageId s) {

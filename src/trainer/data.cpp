@@ -37,7 +37,20 @@ std::string read_text(const std::string& path) {
 }  // namespace
 
 std::int64_t tokens_of_row(const StepConfig& config) {
-  return config.run.seq + (config.run.labels_shifted || config.layout.cp > 1 ? 1 : 0);
+  return config.attended_tokens() + (config.run.labels_shifted || config.layout.cp > 1 ? 1 : 0);
+}
+
+std::int64_t rows_of_batch(const StepConfig& config) {
+  return config.run.packing > 0 ? config.run.packing : config.run.batch;
+}
+
+std::vector<std::int32_t> document_offsets(const StepConfig& config) {
+  const std::int64_t tokens = config.run.batch * config.run.seq, documents = config.run.packing;
+  std::vector<std::int32_t> offsets{0};
+  for (std::int64_t i = 0; i < documents; ++i)
+    offsets.push_back(offsets.back() + static_cast<std::int32_t>(tokens / documents +
+                                                                 (i < tokens % documents ? 1 : 0)));
+  return offsets;
 }
 
 TextData::TextData(const std::string& path, std::int64_t seq, std::int64_t vocab,

@@ -65,8 +65,7 @@ Executor::Executor(const passes::StepProgram& step, const passes::Schedule& sche
   staged_.resize(static_cast<std::size_t>(config.run.grad_accum));
   for (auto& inputs : staged_)
     for (ValueId v : tokens())
-      inputs.push_back(backend.staging({config.run.batch, p_.value(v).shape.back()},
-                                       scalar_type(p_.value(v).dtype)));
+      inputs.push_back(backend.staging(sizes(input_shape(v)), scalar_type(p_.value(v).dtype)));
   if (!step.losses.empty())
     losses_ =
         backend.staging({config.run.grad_accum}, scalar_type(p_.value(step.losses.front()).dtype));
@@ -165,6 +164,12 @@ void Executor::run_segments(OpId begin, OpId end) {
   }
 }
 
+ir::Shape Executor::input_shape(ValueId v) const {
+  ir::Shape shape = p_.value(v).shape;
+  if (piped()) shape.set(0, config_.run.batch);
+  return shape;
+}
+
 std::span<const ValueId> Executor::tokens() const {
   // Those of a pipeline are followed by what it receives into.
   return std::span(step_.inputs)
@@ -181,6 +186,7 @@ void Executor::issue_micro_batches(OpId end) {
     const bool again = index == 1 && micro > 1;
     part(ir::Phase::forward, [this, micro, begin, stop, again] {
       micro_ = micro;
+      host_.clear();
       for (std::size_t i = 0; i < step_.inputs.size(); ++i)
         tensor(step_.inputs[i])
             .copy_(staged_[static_cast<std::size_t>(micro)][i], /*non_blocking=*/true);

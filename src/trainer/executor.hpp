@@ -14,6 +14,7 @@
 #include "trainer/backend/backend.hpp"
 #include "trainer/collectives/collectives.hpp"
 #include "trainer/counters/counters.hpp"
+#include "trainer/host_memory.hpp"
 #include "trainer/memory_tracker.hpp"
 #include "trainer/mesh.hpp"
 
@@ -59,10 +60,14 @@ class Executor {
   [[nodiscard]] const StepConfig& config() const { return config_; }
   [[nodiscard]] Collectives& collectives() { return collectives_; }
   [[nodiscard]] const Mesh& mesh() const { return mesh_; }
-  /// Of the step's inputs, ids and labels, and where a part of a sequence is in it.
+  /// Of the step's inputs, ids and labels, where a part of a sequence is in it, and of a packed row
+  /// positions and where its documents begin.
   [[nodiscard]] std::span<const ir::ValueId> tokens() const;
+  /// What one micro-batch has of such an input.
+  [[nodiscard]] ir::Shape input_shape(ir::ValueId v) const;
   [[nodiscard]] MemoryTracker& tracker() { return tracker_; }
   [[nodiscard]] Backend& backend() { return backend_; }
+  [[nodiscard]] HostMemory& host() { return host_; }
   OptimizerSettings& optimizer() { return optimizer_; }
   void set_seed(std::uint64_t seed) { seed_ = seed; }
   /// Draws other masks when a forward is recomputed: the fault that parity must notice.
@@ -91,6 +96,8 @@ class Executor {
   [[nodiscard]] ir::OpId current() const { return current_; }
 
   // For kernels.
+  /// What `v` is a view of lies in `root`: where v is in it.
+  [[nodiscard]] at::Tensor seen_as(ir::ValueId v, const at::Tensor& root) const;
   [[nodiscard]] at::Tensor output(const ir::Op& op, std::size_t i);
   void bind(ir::ValueId v, const at::Tensor& tensor);
   void adopt(ir::ValueId v, const at::Tensor& tensor);
@@ -131,6 +138,7 @@ class Executor {
   const StepConfig& config_;
   Backend& backend_;
   MemoryTracker& tracker_;
+  HostMemory host_;
   Collectives& collectives_;
   Mesh mesh_;
   OptimizerSettings optimizer_;

@@ -178,6 +178,11 @@ at::Tensor Executor::view_of(const at::Tensor& base, ValueId of, ValueId v) cons
   return base.view(sizes(to.shape));
 }
 
+at::Tensor Executor::seen_as(ValueId v, const at::Tensor& root) const {
+  const ValueId base = p_.value(v).base;
+  return base == no_id ? root : view_of(seen_as(base, root), base, v);
+}
+
 at::Tensor Executor::tensor(ValueId v) {
   at::Tensor& tensor = tensors_[at_index(v)];
   if (tensor.defined()) return tensor;

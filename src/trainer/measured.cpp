@@ -61,6 +61,7 @@ void note_peaks(Rank& rank, profile::Memory& m) {
   const MemoryTracker::Peak peak = tracker.peak();
   m.peak_allocated = peak.bytes;
   m.peak_excluding_workspace = tracker.declared_peak().bytes;
+  m.host_pinned = rank.executor().host().peak();
   m.peak_by_phase = tracker.peak_by_phase();
   m.peak_by_phase_excluding_workspace = tracker.declared_peak_by_phase();
   for (auto* phases : {&m.peak_by_phase, &m.peak_by_phase_excluding_workspace})

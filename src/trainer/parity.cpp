@@ -13,15 +13,31 @@ namespace {
 // fused kernel does not. What is computed wrongly is off by far more.
 constexpr double fp32_bound = 1e-4, bf16_bound = 0.1;
 
+bool of_one_length(const StepConfig& c) { return c.run.batch * c.run.seq % c.run.packing == 0; }
+
+/// Documents of one length as rows of their own, with as many labels each; of two lengths in a row
+/// whose scores are masked.
+void apart(const StepConfig& config, ModelRun& run) {
+  if (!of_one_length(config)) {
+    run.attention = Attention::eager;
+    return;
+  }
+  run.batch = config.run.packing * config.layout.data_ranks();
+  run.seq = config.attended_tokens();
+  run.packing = 0;
+}
+
 StepConfig reference_config(const StepConfig& config) {
   StepConfig c = config;
   c.run.batch = config.run.batch * config.layout.data_ranks();
   c.run.labels_shifted = config.layout.cp > 1;
+  if (config.run.packing > 0) apart(config, c.run);
   c.layout = Layout{};
   c.memory.ac = AcMode::none;
   c.memory.ac_arg = 0;
   c.memory.block_modes.clear();
   c.memory.scope = AcScope::block;
+  c.memory.offload = Offload::none;
   c.memory.loss = LossKind::ce;
   c.memory.kernels = Kernels::eager;
   c.precision.autocast = c.memory.wide_output = false;
@@ -52,8 +68,17 @@ void compare_gradients(profile::Numerics& numerics, const Built& built,
     numerics.parity = "not compared: each rank drops out other elements";
     return;
   }
+  if (built.config.run.packing > 0 && built.config.layout.world > 1 &&
+      !of_one_length(built.config)) {
+    numerics.parity = "not compared: documents of all ranks in one row would have other lengths";
+    return;
+  }
   const auto reference = build(built.spec, reference_config(built.config));
   numerics.reference = "eager, ce, no checkpointing, one rank, the same batch";
+  if (built.config.run.packing > 0)
+    numerics.reference += reference->config.run.packing > 0
+                              ? ", its documents masked by eager attention"
+                              : ", its documents a row each";
   const auto alone = make_single();
   const Data data = TextData(spec.data, tokens_of_row(built.config), built.spec.vocab, spec.seed);
   std::vector<at::Tensor> wanted;

@@ -298,9 +298,11 @@ void Rank::load_weights(const Weights* file) {
 
 void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs) {
   const StepConfig& c = built_.config;
+  const std::int64_t texts = rows_of_batch(c);
   const std::int64_t global =
-      (steps_done_ * c.run.grad_accum + micro) * c.layout.data_ranks() * c.run.batch;
-  const std::int64_t first = global + mesh().sequences_rank() * c.run.batch;
+      (steps_done_ * c.run.grad_accum + micro) * c.layout.data_ranks() * texts;
+  const std::int64_t first = global + mesh().sequences_rank() * texts;
+  if (c.run.packing > 0) return load_documents(first, inputs);
   const std::int64_t row = tokens_of_row(c), seq = c.run.seq;
   if (row == seq) {
     data_(first, inputs[0]);
@@ -322,16 +324,34 @@ void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs)
   if (inputs.size() > 2) inputs[2].copy_(own(at::arange(seq, inputs[2].options()), 0));
 }
 
+/// A packed row, as TRL's DataCollatorForLanguageModeling (1.16, padding_free) makes it: tokens,
+/// labels without each document's first, positions that begin anew, where documents begin.
+void Rank::load_documents(std::int64_t first, const std::vector<at::Tensor>& inputs) {
+  const std::vector<std::int32_t> offsets = document_offsets(built_.config);
+  const std::int64_t documents = built_.config.run.packing;
+  const at::Tensor texts = at::empty({documents, tokens_of_row(built_.config)}, at::kLong);
+  data_(first, texts);
+  const at::Tensor ids = inputs[0][0], labels = inputs[1][0], positions = inputs[2];
+  for (std::int64_t d = 0; d < documents; ++d) {
+    const std::int64_t begin = offsets[static_cast<std::size_t>(d)],
+                       length = offsets[static_cast<std::size_t>(d) + 1] - begin;
+    ids.narrow(0, begin, length).copy_(texts[d].narrow(0, 0, length));
+    positions.narrow(0, begin, length).copy_(at::arange(length));
+  }
+  labels.copy_(ids).masked_fill_(positions.eq(0), ignored_label);
+  for (const std::size_t i : {3, 4})  // of queries and of keys
+    std::copy(offsets.begin(), offsets.end(), inputs[i].mutable_data_ptr<std::int32_t>());
+}
+
 void Rank::load_first_batch() {
   std::vector<at::Tensor> staged;
   const auto inputs = executor_.tokens();
-  const std::int64_t batch = built_.config.run.batch;
   for (const ir::ValueId v : inputs)
-    staged.push_back(at::empty_like(executor_.tensor(v).narrow(0, 0, batch),
-                                    at::TensorOptions().device(at::kCPU)));
+    staged.push_back(
+        at::empty(sizes(executor_.input_shape(v)), executor_.tensor(v).options().device(at::kCPU)));
   load_batch(0, staged);
   for (std::size_t i = 0; i < staged.size(); ++i)
-    executor_.tensor(inputs[i]).narrow(0, 0, batch).copy_(staged[i]);
+    executor_.tensor(inputs[i]).narrow(0, 0, staged[i].size(0)).copy_(staged[i]);
 }
 
 /// A stored tensor of parameter `index` (itself, its gradient, a moment) in the parameter's shape,
@@ -397,6 +417,7 @@ Rank::Result Rank::step() {
           .c_str());
   executor_.drop_survivors();
   tracker_.reset_peaks();
+  executor_.host().reset_peak();
   result.timing =
       executor_.run([this](std::int64_t micro,
                            const std::vector<at::Tensor>& inputs) { load_batch(micro, inputs); },

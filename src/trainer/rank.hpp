@@ -67,6 +67,7 @@ class Rank {
 
  private:
   void load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs);
+  void load_documents(std::int64_t first, const std::vector<at::Tensor>& inputs);
   void fill_buffers();
   void fill_factors();
   void fill_maps();

@@ -102,9 +102,9 @@ TEST_CASE("DeepSpeed's ZeRO 1, 2 and 3 on the emulated device are met: allocated
 }
 
 TEST_CASE("TRL's OffloadActivations on the emulated device is met: allocated 1.2 %") {
-  // Gradients of queries that came back contiguous are copied once more, which is not planned; of
-  // reserved memory the plan has too much where logits come back on the copies' stream.
-  check_file("offload_peaks.json", {39, 0.012, 0.15, 0.5, 0.025});
+  // 22 of the steps have adapters, within 0.3 %. Gradients of queries that came back contiguous are
+  // copied once more, which is not planned.
+  check_file("offload_peaks.json", {61, 0.012, 0.06, 0.94, 0.025});
 }
 
 }  // namespace ac_advisor::test

@@ -35,6 +35,26 @@ def cases():
     for name in ("llama", "untied", "qwen2", "qwen3"):
         yield name, "--framework trl --attn flash --batch 2 --seq 1024 --offload activations"
         yield name, "--framework trl --attn flash --batch 2 --seq 1024 --param-dtype bf16 --offload activations"
+    yield from with_adapters()
+
+
+def with_adapters():
+    """Where blocks are the peak, where the loss is. The quantized ones leave memory behind: a process each (--only)."""
+    trl_step, lora = "--framework trl --attn flash", "--offload activations --lora 16"
+    everywhere = f"{lora} --lora-targets all-linear"
+    for name in ("narrow", "shared"):
+        yield name, f"{trl_step} --batch 4 --seq 2048 {lora}"
+        yield name, f"{trl_step} --batch 4 --seq 2048 {everywhere}"
+        yield name, f"{trl_step} --batch 4 --seq 2048 {everywhere} --param-dtype bf16"
+        yield name, f"{trl_step} --batch 3 --seq 1000 {everywhere}"
+        yield name, f"{trl_step} --batch 2 --seq 1024 --grad-accum 2 {everywhere}"
+    for name in ("llama", "mistral", "qwen2", "phi3"):
+        yield name, f"{trl_step} --batch 2 --seq 1024 {everywhere}"
+        yield name, f"{trl_step} --batch 2 --seq 1024 {everywhere} --param-dtype bf16"
+    for name in ("narrow", "shared"):
+        yield name, f"{trl_step} --batch 4 --seq 2048 {everywhere} --quantize nf4"
+    for name in ("llama", "qwen2"):
+        yield name, f"{trl_step} --batch 2 --seq 1024 {everywhere} --quantize nf4"
 
 
 if __name__ == "__main__":

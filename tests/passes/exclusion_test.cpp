@@ -881,12 +881,12 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "not run by the trainer"},
-    {"--offload activations, ac-trainer",
+    {"--offload activations, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
        c.runtime.kind = Runtime::ac_trainer;
      },
-     "leave it out"},
+     "the CPU's alone"},
     {"--offload activations --gpu cpu",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -918,13 +918,14 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "--kernels eager"},
-    {"--offload activations --lora, but for torchtune's without --dora and --quantize",
+    {"--offload activations --lora, but for --framework trl --ac full, without --dora and "
+     "--quantize int8, and torchtune's without --dora and --quantize",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj";
      },
-     "--framework torchtune"},
+     "use --framework trl --ac full"},
     {"--offload activations --autocast --ac none",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -1099,12 +1100,12 @@ const Case cases[] = {
        c.run.packing = 4;
      },
      "images of several documents"},
-    {"--packing DOCS, ac-trainer",
+    {"--packing DOCS, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
        c.runtime.kind = Runtime::ac_trainer;
      },
-     "measure without --packing"},
+     "use --gpu cpu"},
     {"--cp N --framework megatron or deepspeed",
      [](auto&, StepConfig& c) {
        in_a_ring(c);

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/schedule.hpp"
 #include "small_model.hpp"
 
 namespace ac_advisor::test {
@@ -55,6 +57,37 @@ TEST_CASE("--offload activations launches no kernel more but contiguous copies")
   const passes::StepProgram step = offloaded(AcMode::full);
   CHECK(count(step, OpKind::mm) == count(plain, OpKind::mm));
   CHECK(count(step, OpKind::clone) == count(plain, OpKind::clone));
+}
+
+TEST_CASE("the last node of a backward keeps a leaf activation and its gradient until the next's") {
+  StepConfig c = small_config();
+  c.runtime.framework = "trl";
+  c.memory.ac = AcMode::full;
+  c.adapters.rank = 8;
+  c.adapters.targets = "q_proj";
+  const auto kept = [&](const passes::StepProgram& step) {
+    std::vector<ir::Shape> shapes;
+    for (const ir::Op& op : step.program.ops)
+      if (op.kind == OpKind::empty && op.module.leaf == ir::Module::embed)
+        shapes.push_back(step.program.value(step.program.output(op, 0)).shape);
+    return shapes;
+  };
+  CHECK(kept(passes::build_step(small_model(), c)).empty());
+  c.memory.offload = Offload::activations;
+  const passes::StepProgram step = passes::build_step(small_model(), c);
+  // The embedding's output, which PEFT makes a leaf (enable_input_require_grads).
+  CHECK(kept(step) == std::vector<ir::Shape>(2, ir::Shape{2, 32, 64}));
+  const ir::Program& p = step.program;
+  const auto first_back = std::find_if(p.ops.begin(), p.ops.end(), [](const ir::Op& op) {
+    return op.kind == OpKind::copy_from_host;
+  });
+  const passes::Schedule schedule = passes::make_schedule(step);
+  for (const ir::Op& op : p.ops)
+    if (op.kind == OpKind::empty && op.module.leaf == ir::Module::embed) {
+      const auto last = schedule.last_use[static_cast<std::size_t>(p.storage_of(p.output(op, 0)))];
+      CHECK(p.op(last).phase == ir::Phase::backward);
+      CHECK(last < first_back - p.ops.begin());
+    }
 }
 
 TEST_CASE("--offload parameters copies each shard for each gather, and each gradient once") {

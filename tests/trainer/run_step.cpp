@@ -78,7 +78,8 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
                rank.tracker().declared_peak().bytes,
                rank.tracker().peak_by_phase(),
                rank.tracker().declared_peak_by_phase(),
-               parameters};
+               parameters,
+               rank.executor().host().peak()};
   };
   if (config.layout.world == 1) {
     run(*trainer::make_single());

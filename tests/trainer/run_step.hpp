@@ -34,6 +34,7 @@ struct Outcome {
   std::int64_t peak = 0, declared_peak = 0;  ///< of the last step
   std::array<std::int64_t, 5> by_phase{}, declared_by_phase{};
   std::vector<at::Tensor> parameters;  ///< after the last step, whole
+  std::int64_t host_peak = 0;          ///< of the last step
 };
 
 using Wrap =

@@ -33,6 +33,7 @@ struct MemoryModel {
   std::int64_t cublas_workspace = 0;  ///< bytes of all cuBLAS workspaces, resident
   ir::WorkspaceTarget target;
   bool copies_masters = false;  ///< the first step makes fp32 masters by way of two copies each
+  bool empties_cache = false;   ///< each micro-batch begins with torch.cuda.empty_cache()
   std::shared_ptr<const BlockSizes> blocks;  ///< null: requests in 512 B units, or exact
   std::shared_ptr<const GraphPool> pool;     ///< null: no graphs are recorded
 };

@@ -15,6 +15,7 @@ using model::ModelSpec;
 constexpr std::int64_t most_documents = 65535;
 
 bool packs(const StepConfig& c) { return c.run.packing > 0; }
+bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
 std::string packing(const StepConfig& c) { return "--packing " + std::to_string(c.run.packing); }
 std::string packing_of_model(const ModelSpec& m, const StepConfig& c) {
   return packing(c) + " for " + m.family;
@@ -85,12 +86,14 @@ constexpr Exclusion of_packing[] = {
     {"--packing DOCS --attn flash --compute-dtype fp32",
      "flash_attn_varlen_func takes bf16 and fp16 alone", "use --autocast, or --attn auto",
      [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && c.run.attention == Attention::flash && !c.precision.autocast &&
-              c.precision.compute_dtype == DType::f32;
+       return packs(c) && !trained(c) && c.run.attention == Attention::flash &&
+              !c.precision.autocast && c.precision.compute_dtype == DType::f32;
      }},
     {"--packing DOCS --gpu cpu", "a mask of documents was not compared with PyTorch's on a CPU yet",
-     "leave --packing out, or plan a GPU",
-     [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.device.gpu == "cpu"; },
+     "plan a GPU, or measure it: the trainer's own step is planned",
+     [](const ModelSpec&, const StepConfig& c) {
+       return packs(c) && !trained(c) && c.device.gpu == "cpu";
+     },
      [](const ModelSpec&, const StepConfig& c) { return packing(c) + " --gpu cpu"; }},
     {"--packing DOCS --tp T or --pp N",
      "how a packed row is split over ranks or micro-batches is not planned yet",
@@ -138,10 +141,11 @@ constexpr Exclusion of_packing[] = {
     {"--packing DOCS --images N", "images of several documents are not planned yet",
      "use --images 0",
      [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.run.images > 0; }},
-    {"--packing DOCS, ac-trainer", "the trainer's rows are one text each",
-     "plan it instead, or measure without --packing",
+    {"--packing DOCS, ac-trainer on a GPU",
+     "the trainer's attention within documents is the CPU's alone",
+     "use --gpu cpu, or measure without --packing",
      [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && c.runtime.kind == Runtime::ac_trainer;
+       return packs(c) && trained(c) && c.device.gpu != "cpu";
      },
      [](const ModelSpec&, const StepConfig& c) { return packing(c); }},
 };

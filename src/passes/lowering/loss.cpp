@@ -260,8 +260,10 @@ void Lowering::loss_chunked() {
     emit(kind, {target, source}, {next});
     return next;
   };
-  // A sequence's last token has no successor: it counts for nothing (labels are -100 there).
-  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - config_.run.batch));
+  // The last token of a sequence, or document, has no successor: it counts for nothing (labels are
+  // -100 there).
+  const std::int64_t texts = is_packed() ? config_.run.packing : config_.run.batch;
+  const double counted = static_cast<double>(std::max<std::int64_t>(1, tokens - texts));
   for (std::int64_t start = 0; start < tokens; start += config_.memory.chunk_tokens) {
     const std::int64_t n = std::min(config_.memory.chunk_tokens, tokens - start);
     const auto k = static_cast<std::int32_t>(h);

@@ -138,8 +138,8 @@ bool Lowering::sdpa_makes_masks() const {
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
   if (config_.layout.cp > 1) return;  // a ring is told of causality, and takes no mask
-  if (!eager_attention_ && !spec_.always_masked &&
-      (config_.runtime.kind != Runtime::pytorch || config_.runtime.under_dispatch_mode))
+  const bool trained = config_.runtime.kind == Runtime::ac_trainer && !is_packed();
+  if (!eager_attention_ && !spec_.always_masked && (trained || config_.runtime.under_dispatch_mode))
     return;
   std::int64_t window = 0;
   bool any_full = false;

@@ -22,9 +22,17 @@ void embedding_backward(const Call& c) {
                                           /*scale_grad_by_freq=*/false));
 }
 
+/// Rows by number; or of each token, by its sequence's number, what a mask is made of.
 void index(const Call& c) {
+  const at::Tensor x = c.in(0), which = c.in(1);
   at::Tensor y = c.out();
-  at::index_select_out(y, c.in(0), 0, c.in(1));
+  if (which.dim() == 1) {
+    at::index_select_out(y, x, 0, which);
+    return;
+  }
+  const at::Tensor rows = x.view({-1, x.size(-1)});
+  at::Tensor flat = y.view(rows.sizes());
+  at::gather_out(flat, rows, 0, which.view(rows.sizes()));
 }
 
 /// inputs: zeros like the source, index, gradient of the gathered rows

@@ -19,12 +19,15 @@ void cast(const Call& c) {
   const at::Tensor x = c.in(0), y = c.out();
   y.copy_(x.dim() == y.dim() ? x : x.view(y.sizes()));
 }
-/// Also the gradient of a sum over k rows each, [tokens, H], back to [tokens x k, H].
+/// Also the gradient of a sum over k rows each, [tokens, H], back to [tokens x k, H]; and one
+/// number a sequence, for each of its tokens.
 void clone(const Call& c) {
   const at::Tensor x = c.in(0), y = c.out();
   const ir::Rearrange& how = c.attributes<ir::Rearrange>();
   if (how.what != ir::Moved::nothing)
     rearrange(x, y, how);
+  else if (x.dim() == 1 && x.numel() < y.numel())
+    y.view({x.size(0), -1}).copy_(x.unsqueeze(1));
   else if (x.numel() < y.numel())
     y.view({x.size(0), -1, x.size(1)}).copy_(x.unsqueeze(1));
   else

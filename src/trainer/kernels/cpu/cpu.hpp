@@ -17,6 +17,9 @@ AC_ADVISOR_DECLARE_KERNEL(index_fill)
 AC_ADVISOR_DECLARE_KERNEL(index_add)
 // Optimizers with states in 8 bits are the CPU's, too; all other stages are ATen's.
 AC_ADVISOR_DECLARE_KERNEL(foreach)
+// What has left a CPU is in memory that is counted apart.
+AC_ADVISOR_DECLARE_KERNEL(copy_to_host)
+AC_ADVISOR_DECLARE_KERNEL(copy_from_host)
 // It runs compiled blocks on the CPU alone.
 AC_ADVISOR_DECLARE_KERNEL(generated)
 

@@ -9,7 +9,8 @@ constexpr KernelRow own[] = {
         AC_ADVISOR_KERNEL_ROW(quantize_rows) AC_ADVISOR_KERNEL_ROW(mm_int8)
             AC_ADVISOR_KERNEL_ROW(mm_dequant) AC_ADVISOR_KERNEL_ROW(orthogonalize)
                 AC_ADVISOR_KERNEL_ROW(index_fill) AC_ADVISOR_KERNEL_ROW(index_add)
-                    AC_ADVISOR_KERNEL_ROW(generated) AC_ADVISOR_KERNEL_ROW(foreach)};
+                    AC_ADVISOR_KERNEL_ROW(generated) AC_ADVISOR_KERNEL_ROW(foreach)
+                        AC_ADVISOR_KERNEL_ROW(copy_to_host) AC_ADVISOR_KERNEL_ROW(copy_from_host)};
 
 }  // namespace
 

@@ -1,0 +1,76 @@
+// --offload activations on a CPU: what has left the device is in memory that is counted apart.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "trainer/run_step.hpp"
+
+namespace ac_advisor {
+namespace {
+
+const OptionList offloaded{{"--offload", "activations"}};
+
+test::Outcome run(const model::ModelSpec& model, const OptionList& options) {
+  return test::run_steps(model, test::trainer_config(options), 2, test::random_tokens(model.vocab));
+}
+
+/// Bytes are the plan's on the device, in each phase, and on the host; numbers are those of a step
+/// that leaves everything where it is.
+void check_same(const model::ModelSpec& model, const OptionList& options) {
+  const OptionList leaving = test::with(options, offloaded);
+  const StepConfig config = test::trainer_config(leaving);
+  const profile::Memory predicted = advise::plan(model, config).memory;
+  const test::Outcome left = run(model, leaving), stayed = run(model, options);
+  std::string label;
+  for (const auto& [option, value] : options) label += option + " " + value + " ";
+  CAPTURE(label);
+  CHECK(test::bit_identical(left.gradients, stayed.gradients));
+  CHECK(test::bit_identical(left.parameters, stayed.parameters));
+  CHECK(left.host_peak > 0);
+  CHECK(left.host_peak == predicted.host_pinned);
+  CHECK(stayed.host_peak == 0);
+  CHECK(left.declared_peak == predicted.peak_excluding_workspace);
+  if (config.precision.compute_dtype != DType::f32) return;  // oneDNN's scratch is not planned
+  CHECK(left.peak == predicted.peak_allocated);
+  std::array<std::int64_t, 5> phases = left.by_phase;
+  phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CAPTURE(i);
+    CHECK(phases[i] == predicted.peak_by_phase[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("activations that leave the CPU's device come back as they were, to the byte and bit") {
+  const model::ModelSpec tiny = model::load_model("tiny-llama");
+  for (const char* ac : {"none", "full"})
+    for (const char* attention : {"flash", "eager"})
+      for (const char* accumulated : {"1", "3"}) {
+        const OptionList options{
+            {"--ac", ac}, {"--attn", attention}, {"--grad-accum", accumulated}};
+        check_same(tiny, options);
+        check_same(tiny, test::with(options, {{"--seq", "40"}, {"--optimizer", "sgd"}}));
+        check_same(tiny, test::with(options, {{"--param-dtype", "bf16"},
+                                              {"--compute-dtype", "bf16"},
+                                              {"--reduce-dtype", "bf16"}}));
+      }
+}
+
+TEST_CASE("activations of every family that the trainer runs leave and come back") {
+  for (const char* family :
+       {"gemma2", "gemma3_text", "llama", "llama_untied", "mistral", "phi3", "qwen2", "qwen3"})
+    for (const char* ac : {"none", "full"}) {
+      CAPTURE(std::string(family));
+      check_same(test::oracle_model(family), {{"--attn", "eager"}, {"--ac", ac}, {"--seq", "24"}});
+    }
+  check_same(test::oracle_model("qwen3"), {{"--framework", "trl"},
+                                           {"--autocast", "none"},
+                                           {"--lora", "4"},
+                                           {"--ac", "full"},
+                                           {"--loss", "ce"}});
+  for (const char* family : {"llama", "llama_untied", "qwen2", "qwen3", "phi3"})
+    check_same(test::oracle_model(family), {{"--attn", "flash"}, {"--seq", "24"}});
+}
+
+}  // namespace ac_advisor
