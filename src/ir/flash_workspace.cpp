@@ -52,6 +52,7 @@ std::int64_t key_splits(std::int64_t tiles, std::int64_t key_blocks, std::int64_
 bool copied_for_flash(const Value& value) {
   constexpr std::int8_t tokens = 2;
   if (value.shape.rank() != 4) return false;
+  if (value.batch_at > 0) return true;
   if (value.narrow_dim == tokens && value.shape[0] > 1) return true;  // a part of each sequence
   return !value.permuted && value.shape[1] > 1 && value.shape[tokens] > 1;
 }
@@ -104,7 +105,10 @@ std::int64_t flash_backward_workspace(const Program& p, const Op& op,
     const std::int64_t narrow = t.wide ? 0 : 2 * 2 * t.rows * t.columns;
     // cpu_flash_attention_backward: grad_out.contiguous()
     const ValueId gradient = p.input(op, 0);
-    const std::int64_t copy = copied_for_flash(p.value(gradient)) ? p.bytes(gradient) : 0;
+    std::int64_t copy = copied_for_flash(p.value(gradient)) ? p.bytes(gradient) : 0;
+    if (target.trainer)  // LibTorch's gradients have another order than the program's
+      for (const ValueId made : p.outputs(op))
+        if (!p.value(made).permuted) copy += p.bytes(made);
     return copy + t.threads * (2 * t.rows * t.columns * 4 + narrow) + t.rows * 4;
   }
   std::int64_t bytes = 0;

@@ -137,7 +137,8 @@ bool Lowering::sdpa_makes_masks() const {
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
-  if (config_.layout.cp > 1) return;  // a ring is told of causality, and takes no mask
+  if (config_.layout.cp > 1 && !config_.layout.ulysses())
+    return;  // a ring is told of causality, and takes no mask
   if (!eager_attention_ && !spec_.always_masked &&
       (config_.runtime.kind != Runtime::pytorch || config_.runtime.under_dispatch_mode))
     return;

@@ -18,6 +18,8 @@ void sdpa(const Call& c) {
 
 void sdpa_backward(const Call& c) {
   // inputs: gradient, q, k, v, output, log-sum-exp
+  for (std::size_t i = 0; i < 3; ++i)
+    if (!c.out_value(i).permuted) static_cast<void>(c.out(i));
   auto gradients = at::_scaled_dot_product_flash_attention_for_cpu_backward(
       c.in(0), c.in(1), c.in(2), c.in(3), c.in(4), c.in(5), /*dropout_p=*/0.0,
       c.attributes<ir::Sdpa>().causal, {}, c.attributes<ir::Sdpa>().scale);
