@@ -330,8 +330,9 @@ std::string title(const profile::Profile& p) {
     text += fmt::format("\npp {} x dp {}: {}", c.layout.pp, c.layout.data_ranks(),
                         pp_schedule_option(c));
   if (c.layout.cp > 1)
-    text += fmt::format("\ncp {} x dp {}: keys and values in a ring", c.layout.cp,
-                        c.layout.data_ranks());
+    text += fmt::format(
+        "\ncp {} x dp {}: {}", c.layout.cp, c.layout.data_ranks(),
+        c.layout.ulysses() ? "Ulysses, heads in place of tokens" : "keys and values in a ring");
   if (c.layout.ep > 1)
     text += fmt::format("\nep {} x etp {}: each layer's experts over {} ranks", c.layout.ep,
                         c.layout.expert_tp(), c.layout.expert_ranks());

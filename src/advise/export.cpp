@@ -41,7 +41,11 @@ void check_all(const Setting& s) {
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
-  if (s.c.layout.cp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
+  if (s.c.layout.ulysses())
+    s.refuse("--cp-method ulysses",
+             "UlyssesSPAttentionHF.register_with_transformers and its data loader's adapter are "
+             "calls of a script's own (accelerate: ParallelismConfig(sp_size=N)); use --cp 1");
+  else if (s.c.layout.cp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--cp " + std::to_string(s.c.layout.cp),
              "the plan is of PyTorch's ring attention as TorchTitan applies it; export to "
              "torchtitan, or use --cp 1");

@@ -197,7 +197,7 @@ void check(const Setting& s) {
     s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
              "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
              "auto or cudnn");
-  if (s.c.layout.cp > 1 && s.c.layout.cp_method != CpMethod::all_gather)
+  if (s.c.layout.cp > 1 && s.c.layout.cp_method == CpMethod::all_to_all)
     s.refuse("--cp-method alltoall",
              "its trainer leaves context_parallel_rotate_method unread; use --cp-method allgather");
   if (s.c.layout.no_sync)

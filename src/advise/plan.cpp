@@ -327,7 +327,9 @@ void add_ranks_of_sequence(profile::Profile& result, const StepConfig& config) {
 profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested, bool detail) {
   if (requested.layout.pp == 1) {
     profile::Profile result = plan_rank(model, requested, detail).profile;
-    if (detail && requested.layout.cp > 1 && !requested.megatron())
+    if (detail && requested.layout.ulysses())
+      result.assumptions.push_back("ranks that share a sequence hold, launch and cost alike");
+    else if (detail && requested.layout.cp > 1 && !requested.megatron())
       add_ranks_of_sequence(result, requested);
     return result;
   }

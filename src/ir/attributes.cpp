@@ -92,10 +92,19 @@ std::string text(const TpReduce& a) {
 std::string text(const Embedding& a) {
   return a.ranks == 1 ? std::string() : place(a.ranks, a.rank);
 }
+const char* name_of(Moved what) {
+  constexpr const char* names[] = {"nothing",          "tokens_apart",      "tokens_together",
+                                   "words_together",   "heads_repeated",    "heads_apart",
+                                   "heads_together",   "tokens_first",      "tokens_last",
+                                   "sequences_inside", "sequences_outside", "widths_together",
+                                   "widths_apart"};
+  return names[static_cast<std::size_t>(what)];
+}
 std::string text(const Rearrange& a) {
-  constexpr const char* names[] = {"", "moved=tokens_apart", "moved=tokens_together",
-                                   "moved=words_together"};
-  return names[static_cast<std::size_t>(a.what)];
+  return a.what == Moved::nothing ? std::string() : fmt::format("moved={}", name_of(a.what));
+}
+std::string text(const Exchange& a) {
+  return a.back == Moved::nothing ? std::string() : fmt::format("back={}", name_of(a.back));
 }
 std::string text(const SendReceive&) { return {}; }
 std::string text(const BucketCopy& a) { return fmt::format("parameter={}", a.parameter); }

@@ -6,7 +6,7 @@
 /// 2.11), op by op. Gradients whose shape is larger than their input's are summed by the caller.
 namespace ac_advisor::ir::derive {
 
-void pass_to_all(Derivation& d);  ///< add, add_scalar, clone, hold: the gradient itself
+void pass_to_all(Derivation& d);  ///< add, add_scalar, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
 void exp_of(Derivation& d);
@@ -74,5 +74,8 @@ void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
 void float8_linear(Derivation& d);
 void ring_attention(Derivation& d);
+void clone(Derivation& d);
+void cp_all_to_all(Derivation& d);
+void weighted_loss(Derivation& d);
 
 }  // namespace ac_advisor::ir::derive

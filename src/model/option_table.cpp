@@ -79,7 +79,15 @@ constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout
 constexpr Requirement splits_sequences = {
     [](const StepConfig& c) { return c.layout.cp > 1 && !c.megatron(); },
     [](const StepConfig& c) { return std::string(c.megatron() ? "--transformer-impl" : "--cp 1"); },
-    "it is about sequences that ranks share by PyTorch's ring attention", "give --cp N"};
+    "it is about sequences that ranks share by PyTorch's ring attention or by Ulysses",
+    "give --cp N"};
+constexpr Requirement has_ring = {
+    [](const StepConfig& c) { return splits_sequences.holds(c) && !c.layout.ulysses(); },
+    [](const StepConfig& c) {
+      return c.layout.ulysses() ? std::string("--cp-method ulysses") : splits_sequences.conflict(c);
+    },
+    "it is about a ring, whose ranks differ; under Ulysses all hold alike",
+    "leave it out, or give --cp N"};
 constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp > 1; },
                                     [](const StepConfig&) { return std::string("--pp 1"); },
                                     "it is about a model in stages", "give --pp N"};
@@ -208,22 +216,25 @@ constexpr OptionRow table[] = {
     newer(whole<&S::layout, &Layout::cp>(
         {"--cp", "cp", "N",
          "ranks that share each sequence: context parallelism by PyTorch's ring attention, as in "
-         "TorchTitan, or by Transformer Engine's; --seq counts the whole sequence (1)",
+         "TorchTitan, by DeepSpeed's Ulysses or by Transformer Engine's ring; --seq counts the "
+         "whole sequence (1)",
          parallelism},
         1, most_ranks)),
-    needing(newer(choice<&S::layout, &Layout::cp_method, cp_methods>(
-                {"--cp-method", "cp_method", "NAME",
-                 "with --cp: keys and values reach the other ranks by one allgather, or from rank "
-                 "to rank by alltoall (allgather)",
-                 parallelism})),
-            splits_sequences),
+    needing(
+        newer(choice<&S::layout, &Layout::cp_method, cp_methods>(
+            {"--cp-method", "cp_method", "NAME",
+             "with --cp: keys and values reach the other ranks by one allgather, or from rank "
+             "to rank by alltoall; or ulysses: each rank attends with a part of the heads, as in "
+             "DeepSpeed (allgather)",
+             parallelism})),
+        splits_sequences),
     needing(newer(mode<apply_cp_rank, cp_rank_text>(
                 {"--cp-rank", "cp_rank", "R",
                  "with --cp: the rank of a sequence whose step is shown, or usual: the last but "
                  "one, which holds the most of a long one (usual)",
                  parallelism},
                 cp_rank_words, "^(usual|[0-9]+)$")),
-            splits_sequences),
+            has_ring),
     needing(newer(whole<&S::layout, &Layout::ep>(
                 {"--ep", "ep", "N",
                  "ranks that share each layer's experts: expert parallelism, tokens going to the "

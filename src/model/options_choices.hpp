@@ -57,7 +57,8 @@ inline constexpr Choice<Quantization> quantizations[] = {{"none", Quantization::
 inline constexpr Choice<InputGrads> input_grads[] = {
     {"auto", InputGrads::automatic}, {"on", InputGrads::on}, {"off", InputGrads::off}};
 inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_gather},
-                                                  {"alltoall", CpMethod::all_to_all}};
+                                                  {"alltoall", CpMethod::all_to_all},
+                                                  {"ulysses", CpMethod::ulysses}};
 
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},

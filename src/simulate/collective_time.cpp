@@ -33,7 +33,7 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   // Ranks that share layers are neighbours, those that share data are tp ranks apart.
   if (is_tensor_parallel(op.kind)) return {run.tp, std::min(run.tp, node)};
   // Those that share a sequence are tp ranks apart.
-  if (op.kind == OpKind::cp_all_gather)
+  if (is_context_parallel(op.kind))
     return {run.cp, std::clamp<std::int64_t>(node / run.tp, 1, run.cp)};
   if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};
   const bool replicated = op.kind == OpKind::all_reduce && shards * run.tp != run.world;
@@ -50,8 +50,13 @@ bool is_tensor_parallel(OpKind kind) {
          kind == OpKind::tp_all_reduce;
 }
 
+bool is_context_parallel(OpKind kind) {
+  return kind == OpKind::cp_all_gather || kind == OpKind::cp_all_to_all ||
+         kind == OpKind::cp_reduce_scatter;
+}
+
 bool makes_new_tensors(OpKind kind) {
-  return is_tensor_parallel(kind) || is_expert_parallel(kind) || kind == OpKind::cp_all_gather;
+  return is_tensor_parallel(kind) || is_expert_parallel(kind) || is_context_parallel(kind);
 }
 
 bool is_expert_parallel(OpKind kind) {

@@ -9,6 +9,8 @@ namespace ac_advisor::simulate {
 [[nodiscard]] bool is_tensor_parallel(ir::OpKind kind);
 /// A collective between the ranks that share a layer's experts.
 [[nodiscard]] bool is_expert_parallel(ir::OpKind kind);
+/// Among the ranks that share a sequence.
+[[nodiscard]] bool is_context_parallel(ir::OpKind kind);
 /// A functional collective: the next op that reads what it makes waits for it.
 [[nodiscard]] bool makes_new_tensors(ir::OpKind kind);
 /// Seconds of a collective. Ring algorithms: all-gather and reduce-scatter move (W - 1) / W of the

@@ -35,6 +35,20 @@ at::Tensor in_layout(const at::Tensor& whole, const ir::Value& value) {
   return flat.view({shape[0], shape[2], shape[1], shape[3]}).transpose(1, 2);
 }
 
+/// The value's sequences lie inside of so many of its other dimensions, in the order of their own.
+at::Tensor with_batch_inside(const at::Tensor& base, const ir::Value& value) {
+  std::vector<std::int64_t> order;  // in memory
+  for (std::int64_t dim = 1; dim < static_cast<std::int64_t>(value.shape.rank()); ++dim)
+    order.push_back(dim);
+  order.insert(order.begin() + value.batch_at, 0);
+  std::vector<std::int64_t> in_memory, back(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    in_memory.push_back(value.shape[static_cast<std::size_t>(order[i])]);
+    back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  }
+  return base.view(in_memory).permute(back);
+}
+
 }  // namespace
 
 at::ScalarType scalar_type(DType dtype) {
@@ -169,6 +183,7 @@ at::Tensor Executor::view_of(const at::Tensor& base, ValueId of, ValueId v) cons
   if (to.narrow_dim >= 0)
     return base.narrow(to.narrow_dim, to.narrow_start,
                        to.shape[static_cast<std::size_t>(to.narrow_dim)]);
+  if (to.batch_at > 0 && from.batch_at == 0) return with_batch_inside(base, to);
   if (from.shape == to.shape) return base;
   if (from.shape.numel() < to.shape.numel()) return base.expand(sizes(to.shape));
   if (from.permuted && !to.permuted && base.dim() == 4)

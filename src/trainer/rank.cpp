@@ -311,10 +311,12 @@ void Rank::load_batch(std::int64_t micro, const std::vector<at::Tensor>& inputs)
   }
   const at::Tensor rows = at::empty({c.run.batch, row}, at::kLong);
   data_(first, rows);
-  const std::int64_t chunk = seq / (2 * c.layout.cp), rank = mesh().cp_rank();
-  // This rank's chunks of the sequences: one from either end.
+  const std::int64_t parts = (c.layout.ulysses() ? 1 : 2) * c.layout.cp, chunk = seq / parts,
+                     rank = mesh().cp_rank();
+  // This rank's chunk of the sequences, or in a ring its chunks: one from either end.
   const auto own = [&](const at::Tensor& all, std::int64_t dim) {
     if (c.layout.cp == 1) return all;
+    if (c.layout.ulysses()) return all.narrow(dim, rank * chunk, chunk);
     const std::int64_t last = 2 * c.layout.cp - 1 - rank;
     return at::cat({all.narrow(dim, rank * chunk, chunk), all.narrow(dim, last * chunk, chunk)},
                    dim);

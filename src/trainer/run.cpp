@@ -145,7 +145,7 @@ struct Asked {
     StepConfig own = config;
     if (own.layout.pp > 1) own.layout.pp_rank = mesh.pp_rank();
     own.layout.tp_rank = mesh.tp_rank();
-    if (own.layout.cp > 1) own.layout.cp_rank = mesh.cp_rank();
+    if (own.layout.cp > 1 && !own.layout.ulysses()) own.layout.cp_rank = mesh.cp_rank();
     return own;
   }
 };

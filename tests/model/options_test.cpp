@@ -462,6 +462,9 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--cp", "2"}}), {"--cp 2: give --world N"}));
   CHECK(says(error({{"--cp-method", "alltoall"}}), {"--cp 1 --cp-method alltoall", "give --cp N"}));
   CHECK(says(error({{"--cp-rank", "1"}}), {"--cp 1 --cp-rank 1", "give --cp N"}));
+  CHECK(
+      says(error({{"--cp", "2"}, {"--world", "2"}, {"--cp-method", "ulysses"}, {"--cp-rank", "1"}}),
+           {"--cp-method ulysses --cp-rank 1", "all hold alike", "leave it out"}));
   CHECK(says(error({{"--cp", "3"}, {"--world", "8"}, {"--tp", "2"}}),
              {"--world 8 --tp 2 --cp 3", "a multiple of 6"}));
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),

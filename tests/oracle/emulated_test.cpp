@@ -363,6 +363,18 @@ TEST_CASE("ranks that share sequences meet PyTorch's ring attention on the emula
   CHECK(all.launches.worst() == 0);
 }
 
+TEST_CASE("ranks that share sequences meet DeepSpeed's Ulysses on the emulated device") {
+  const Compared all = compared("ulysses_peaks.json");
+  CHECK(all.allocated.count() >= 56);
+  CHECK(all.allocated.worst() == 0);
+  CHECK(all.reserved.worst() <= 0.01);
+  CHECK(all.phases.worst() <= 0.05);
+  // Of one sequence a copy of positions is not counted, of tiny heads flash attention's second
+  // kernel.
+  CHECK(all.launches.above(0.2) <= 2);
+  CHECK(all.launches.worst() <= 1);
+}
+
 TEST_CASE("ranks that share sequences and layers meet both of PyTorch's on the emulated device") {
   const Compared all = compared("cp_tp_peaks.json");
   CHECK(all.allocated.count() >= 34);

@@ -20,7 +20,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}
 def parse(words):
     """The options of a case; those that are not named here are not in any."""
     parser = argparse.ArgumentParser()
-    for name, default in {"batch": 1, "seq": 2048, "grad-accum": 1, "world": 1, "packing": 0}.items():
+    for name, default in {"batch": 1, "seq": 2048, "grad-accum": 1, "world": 1, "packing": 0, "cp": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--framework", default="hf")
     parser.add_argument("--shard", default="none")
@@ -36,6 +36,7 @@ def parse(words):
     parser.add_argument("--loss", default="ce")
     parser.add_argument("--output-dtype", default="bf16")
     parser.add_argument("--offload", default="none")
+    parser.add_argument("--cp-method", default="allgather")
     for flag in ("no-hold-output", "ema", "optimizer-in-backward"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))

@@ -49,6 +49,39 @@ TEST_CASE("a rank gathers keys and values once, and sends the sums of their grad
   }
 }
 
+TEST_CASE("Ulysses exchanges q, k, v and what attention makes, and their gradients") {
+  using enum ir::OpKind;
+  const OptionList two{{"--cp", "2"}, {"--world", "2"}, {"--cp-method", "ulysses"}};
+  const auto step_of = [&](const OptionList& more) {
+    OptionList options = two;
+    options.insert(options.end(), more.begin(), more.end());
+    return passes::build_step(small_model(), ring(options));
+  };
+  const passes::StepProgram step = step_of({});
+  CHECK(count(step, cp_all_to_all, ir::Phase::forward) == layers * 4);
+  CHECK(count(step, cp_all_to_all, ir::Phase::backward) == layers * 4);
+  CHECK(count(step, cp_all_gather, ir::Phase::forward) == layers);  // positions
+  CHECK(count(step, sdpa, ir::Phase::forward) == layers);
+  CHECK(count(step, cp_all_gather, ir::Phase::loss) == 2);  // losses, and counts of labels
+  CHECK(count(step, cp_reduce_scatter, ir::Phase::backward) == 1);
+  const passes::StepProgram kept = step_of({{"--ac", "selective"}});
+  CHECK(count(kept, cp_all_to_all, ir::Phase::recompute) == layers * 4);
+  CHECK(count(kept, sdpa, ir::Phase::recompute) == 0);
+}
+
+TEST_CASE("heads of keys and values that are fewer than the ranks are repeated") {
+  const auto copies = [](const char* ranks) {
+    const passes::StepProgram step = passes::build_step(
+        small_model(), ring({{"--cp", ranks}, {"--world", ranks}, {"--cp-method", "ulysses"}}));
+    return std::count_if(step.program.ops.begin(), step.program.ops.end(), [](const ir::Op& op) {
+      const auto* how = std::get_if<ir::Rearrange>(&op.attributes);
+      return op.phase == ir::Phase::forward && how && how->what == ir::Moved::heads_repeated;
+    });
+  };
+  CHECK(copies("2") == 0);
+  CHECK(copies("4") == layers * 2);
+}
+
 TEST_CASE("a selective policy sees a ring as one op: it is kept, and nothing of it runs again") {
   const OptionList four{{"--cp", "4"}, {"--world", "4"}};
   const auto recomputed = [&](const char* ac) {

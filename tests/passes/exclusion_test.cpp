@@ -58,6 +58,11 @@ void in_a_ring(StepConfig& c) {
   c.layout.shard = Sharding::fsdp2;
 }
 
+void by_ulysses(StepConfig& c) {
+  in_a_ring(c);
+  c.layout.cp_method = CpMethod::ulysses;
+}
+
 void on_host(StepConfig& c) {
   sharded(c, Sharding::fsdp2);
   c.memory.offload = Offload::parameters;
@@ -1139,6 +1144,31 @@ const Case cases[] = {
        c.run.seq = 20;
      },
      "--cp 2 --tp 4 --seq 20"},
+    {"--cp N --cp-method ulysses --seq S, S no multiple of N",
+     [](auto&, StepConfig& c) {
+       by_ulysses(c);
+       c.run.seq = 33;
+     },
+     "--cp 2 --cp-method ulysses --seq 33"},
+    {"--cp N --cp-method ulysses, heads that N does not divide",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_ulysses(c);
+       m.heads = 5;
+     },
+     "--cp 2 --cp-method ulysses, 5 heads"},
+    {"--cp N --cp-method ulysses, heads of keys and values",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_ulysses(c);
+       m.heads = 6;
+       m.kv_heads = 3;
+     },
+     "--cp 2 --cp-method ulysses, 3 heads of keys and values"},
+    {"--cp N --cp-method ulysses --tp T",
+     [](auto&, StepConfig& c) {
+       by_ulysses(c);
+       c.layout.tp = 2;
+     },
+     "--cp 2 --cp-method ulysses --tp 2"},
     {"--cp N --pp P, --tp or --shard hsdp:M",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
@@ -1167,13 +1197,13 @@ const Case cases[] = {
        in_a_ring(c);
        m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
      },
-     "experts beside a ring"},
+     "experts with parts of a sequence"},
     {"--cp N, a model whose layers are not like Llama's",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
        m.fused_qkv = true;
      },
-     "in a ring were not compared"},
+     "of parts of a sequence were not compared"},
     {"--cp N, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
@@ -1221,7 +1251,7 @@ const Case cases[] = {
        in_a_ring(c);
        c.memory.wide_output = true;
      },
-     "beside a ring"},
+     "with parts of a sequence"},
     {"--position-ids, positions other than a rotary table's of the batch",
      [](model::ModelSpec& m, StepConfig& c) {
        c.run.position_ids = true;

@@ -77,6 +77,19 @@ TEST_CASE("a reduction adds, or takes the greatest, where it is asked to") {
   CHECK(scattered[3].item<float>() == 9.0F);  // (1 + 3) + (1 + 4)
 }
 
+TEST_CASE("what each rank of a group has for each other one changes hands") {
+  std::vector<at::Tensor> received(4);
+  const auto failures = on_ranks(4, 20, [&](trainer::Collectives& c) {
+    const auto r = static_cast<std::size_t>(c.rank());
+    received[r] = at::zeros({2, 2});
+    const at::Tensor own = at::arange(4, at::kFloat).view({2, 2}) + 10.0 * static_cast<double>(r);
+    complete(c.all_to_all(own, received[r], {c.rank() % 2, 2, 2}));  // 0 and 2, 1 and 3
+  });
+  for (const std::string& failure : failures) CHECK(failure == "");
+  CHECK(at::equal(received[0], at::tensor({0.0F, 1.0F, 20.0F, 21.0F}).view({2, 2})));
+  CHECK(at::equal(received[3], at::tensor({12.0F, 13.0F, 32.0F, 33.0F}).view({2, 2})));
+}
+
 /// Each rank sends its number to the next, the last to the first, in one batch with what it
 /// receives.
 TEST_CASE("messages between ranks that all send before they receive arrive, each by its tag") {

@@ -137,6 +137,13 @@ class DelayedCollectives final : public Collectives {
     complete(inner_->all_reduce(result, group, how));
     return std::make_unique<Delayed>(log_, "all_reduce", at::Tensor(), buffer, result);
   }
+  std::unique_ptr<Pending> all_to_all(const at::Tensor& input, at::Tensor output,
+                                      const Group& group) override {
+    const MemoryTracker::Scope outside(nullptr);
+    const at::Tensor result = at::empty_like(output);
+    complete(inner_->all_to_all(input, result, group));
+    return std::make_unique<Delayed>(log_, "all_to_all", input, output, result);
+  }
   /// A message that is awaited at once: its counterpart waits for it.
   std::unique_ptr<Pending> exchange(const std::vector<trainer::Transfer>& batch) override {
     complete(inner_->exchange(batch));

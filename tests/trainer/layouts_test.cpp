@@ -42,6 +42,8 @@ std::string label(const Case& one) {
   return text;
 }
 
+const std::pair<std::string, std::string> ulysses{"--cp-method", "ulysses"};
+
 /// Each value of tp, pp, cp, schedule, sharding and --ac beside each other one at least once, where
 /// they go together; families that differ in norms, biases, windows and tied embeddings.
 const std::vector<Case>& cases() {
@@ -146,6 +148,15 @@ const std::vector<Case>& cases() {
       {"qwen2", {{"--cp", "2"}, {"--world", "8"}, {"--ac", "grouped:2"}}},
       {"tiny-llama",
        {{"--cp", "3"}, {"--world", "6"}, {"--cp-method", "alltoall"}, {"--ac", "selective"}}},
+      {"tiny-llama", {{"--cp", "2"}, {"--world", "2"}, ulysses}},
+      {"tiny-llama",
+       {{"--cp", "2"}, {"--world", "2"}, ulysses, {"--ac", "full"}, {"--batch", "3"}}},
+      {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, ulysses, {"--ac", "selective"}}},
+      {"tiny-llama", {{"--cp", "4"}, {"--world", "4"}, ulysses, {"--batch", "1"}}},
+      {"llama_untied", {{"--cp", "2"}, {"--world", "4"}, ulysses, {"--batch", "1"}}},
+      {"qwen3",
+       {{"--cp", "2"}, {"--world", "4"}, ulysses, {"--ac", "every:2"}, {"--grad-accum", "2"}}},
+      {"qwen2", {{"--cp", "4"}, {"--world", "8"}, ulysses, {"--ac", "grouped:2"}}},
   };
   return all;
 }

@@ -109,6 +109,9 @@ class FakeNccl final : public trainer::C10d {
   std::unique_ptr<Pending> reduce(const Process&, at::Tensor, Combine) override {
     return std::make_unique<OnDevice>();
   }
+  std::unique_ptr<Pending> trade(const Process&, const at::Tensor&, at::Tensor) override {
+    return std::make_unique<OnDevice>();
+  }
   std::unique_ptr<Pending> transfer(const Process&, const std::vector<Transfer>&) override {
     return std::make_unique<OnDevice>();
   }
@@ -144,6 +147,9 @@ class LateGroup final : public trainer::C10d {
   }
   std::unique_ptr<Pending> reduce(const Process&, at::Tensor, Combine) override {
     finish(c10::make_intrusive<Late>());
+    return nullptr;
+  }
+  std::unique_ptr<Pending> trade(const Process&, const at::Tensor&, at::Tensor) override {
     return nullptr;
   }
   std::unique_ptr<Pending> transfer(const Process&, const std::vector<Transfer>&) override {
@@ -190,8 +196,8 @@ TEST_CASE("collectives over c10d are what their names say, in groups of neighbou
   CHECK(at::equal(replicas[1], at::full({3}, 3.0F)));  // (2 + 4) / 2
 }
 
-TEST_CASE("over Gloo, reductions add or take the greatest, and messages arrive by their tags") {
-  std::vector<at::Tensor> sums(4), greatest(4), first(4), second(4);
+TEST_CASE("over Gloo, reductions add or take the greatest, parts and messages arrive") {
+  std::vector<at::Tensor> sums(4), greatest(4), first(4), second(4), parts(4);
   const auto failures = on_ranks(4, [&](const Rendezvous& where) {
     const auto c = trainer::make_gloo(where, 20);
     const auto r = static_cast<std::size_t>(where.rank);
@@ -200,6 +206,9 @@ TEST_CASE("over Gloo, reductions add or take the greatest, and messages arrive b
     complete(c->all_reduce(sums[r], {where.rank / 2 * 2, 2, 1}, Combine::sum));
     greatest[r] = at::full({2}, r == 0 ? 9.0 : -value);
     complete(c->all_reduce(greatest[r], c->all(), Combine::maximum));
+    parts[r] = at::zeros({2});
+    complete(c->all_to_all(at::arange(2, at::kFloat) + 10.0 * value, parts[r],
+                           {where.rank / 2 * 2, 2, 1}));
     first[r] = at::zeros({2});
     second[r] = at::zeros({3});
     const std::int64_t next = (where.rank + 1) % 4, previous = (where.rank + 3) % 4;
@@ -212,6 +221,7 @@ TEST_CASE("over Gloo, reductions add or take the greatest, and messages arrive b
   for (const std::string& failure : failures) CHECK(failure == "");
   CHECK(at::equal(sums[1], at::full({2}, 3.0F)));  // 1 + 2
   CHECK(at::equal(sums[2], at::full({2}, 7.0F)));  // 3 + 4
+  CHECK(at::equal(parts[3], at::tensor({31.0F, 41.0F})));
   for (std::size_t r = 0; r < 4; ++r) {
     CHECK(at::equal(greatest[r], at::full({2}, 9.0F)));
     const auto sender = static_cast<float>((r + 3) % 4 + 1);

@@ -141,10 +141,33 @@ struct TpScatter {
   std::int32_t rank = 0;
 };
 /// What a copy of a split tensor moves: a sequence's parts, laid one after another before they are
-/// reduced; such parts joined to a sequence; parts of the vocabulary joined.
-enum class Moved : std::uint8_t { nothing, tokens_apart, tokens_together, words_together };
+/// reduced; such parts joined to a sequence; parts of the vocabulary joined. Under Ulysses, of R
+/// ranks with S / R tokens each: heads of keys or values so many times; heads, (B, h, S / R, D) as
+/// (R, S / R, B, h / R, D) and back; tokens, (B, h / R, S, D) as (S, B, h / R, D) and back;
+/// sequences, (B, S, w) as (S, B, w) and back; what ranks made of heads, (R, S / R, B, w) as
+/// (S / R, B, R w), and (B, S / R, R w) as that.
+enum class Moved : std::uint8_t {
+  nothing,
+  tokens_apart,
+  tokens_together,
+  words_together,
+  heads_repeated,
+  heads_apart,
+  heads_together,
+  tokens_first,
+  tokens_last,
+  sequences_inside,
+  sequences_outside,
+  widths_together,
+  widths_apart
+};
 struct Rearrange {
   Moved what = Moved::nothing;
+  std::int32_t ranks = 1;  ///< or times, of what is repeated
+};
+/// Of cp_all_to_all: how a copy lays the gradient before it goes back, nothing where it lies so.
+struct Exchange {
+  Moved back = Moved::nothing;
   std::int32_t ranks = 1;
 };
 /// Ranks of a layer; or, of a pipeline, those with the first and the last stage, or with any.
@@ -196,7 +219,7 @@ using Attributes =
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
                  BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
-                 Captured, Generated, CompiledUnit, Float8, RingAttention>;
+                 Captured, Generated, CompiledUnit, Float8, RingAttention, Exchange>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

@@ -171,12 +171,15 @@ enum class OpKind : std::uint8_t {
   mx_blocked,     ///< such scales in the order in which cuBLAS reads them
   vector_norm,    ///< the length of each row: (rows, 1)
   log_sigmoid,
-  cp_all_gather,   ///< keys and values of all ranks that share a sequence, into a new tensor
-  ring_attention,  ///< launches nothing: the node of attention over such a sequence
-  eye,             ///< ones on the diagonal of a square
-  mm_dequant,      ///< a product of 8-bit rows by the scales of both, in fp16
-  captured,        ///< an op of an imported graph that has no row of its own
-  count_           // number of kinds
+  cp_all_gather,      ///< keys and values of all ranks that share a sequence, into a new tensor
+  cp_all_to_all,      ///< parts that ranks of a sequence exchange, each as many, into a new tensor
+  cp_reduce_scatter,  ///< the ranks' sums of their parts
+  weighted_loss,      ///< launches nothing: the nodes of a loss of all ranks that share a sequence
+  ring_attention,     ///< launches nothing: the node of attention over such a sequence
+  eye,                ///< ones on the diagonal of a square
+  mm_dequant,         ///< a product of 8-bit rows by the scales of both, in fp16
+  captured,           ///< an op of an imported graph that has no row of its own
+  count_              // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

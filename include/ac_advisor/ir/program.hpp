@@ -48,6 +48,9 @@ struct Value {
   /// Heads moved before tokens by transpose only: [B, heads, S, D] in memory as [B, S, heads, D].
   /// Pointwise ops keep the layout of their first operand; reshaping it back is then free.
   bool permuted = false;
+  /// Where the sequences lie in memory: 0, outermost, or inside as many of the other dimensions, of
+  /// what a gradient is a view of (ulysses.cpp).
+  std::int8_t batch_at = 0;
   bool distributed = false;     ///< a DTensor: the engine adds its gradients out of place
   std::int8_t narrow_dim = -1;  ///< -1, or: a part of `base`, from narrow_start on along this dim
   std::int16_t version = 0;     ///< counts in-place writes to the storage before this value

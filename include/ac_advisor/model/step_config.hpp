@@ -88,7 +88,11 @@ enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 enum class PipelineSchedule : std::uint8_t { one_f_one_b, gpipe, interleaved };
 /// How keys and values reach the other ranks of a sequence in PyTorch's context parallelism: all at
 /// once, or from one rank to the next (set_rotate_method's "allgather" and "alltoall").
-enum class CpMethod : std::uint8_t { all_gather, all_to_all };
+enum class CpMethod : std::uint8_t {
+  all_gather,
+  all_to_all,
+  ulysses  ///< no ring: heads in place of tokens, by an all-to-all before and after attention
+};
 /// How bitsandbytes stores the base's linear layers: not at all, NF4 with fp32 or with quantized
 /// scales of its blocks, or LLM.int8().
 enum class Quantization : std::uint8_t { none, nf4, nf4_double, int8 };
@@ -186,6 +190,8 @@ struct Layout {
     if (cp_rank != usual_rank) return cp_rank;
     return cp > 2 ? cp - 2 : 0;
   }
+  /// Ranks that share a sequence by DeepSpeed's Ulysses, instead of in a ring.
+  [[nodiscard]] bool ulysses() const { return cp > 1 && cp_method == CpMethod::ulysses; }
   [[nodiscard]] std::int64_t expert_tp() const { return etp > 0 ? etp : tp; }
   /// Ranks that exchange a layer's tokens, to have all of its experts between them.
   [[nodiscard]] std::int64_t expert_ranks() const { return ep * expert_tp(); }

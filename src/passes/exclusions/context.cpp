@@ -12,6 +12,7 @@ namespace {
 using model::ModelSpec;
 
 bool shared(const StepConfig& c) { return c.layout.cp > 1; }
+bool in_a_ring(const StepConfig& c) { return shared(c) && !c.layout.ulysses(); }
 bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
 std::string cp_option(const StepConfig& c) { return "--cp " + std::to_string(c.layout.cp); }
 std::string with_model(const ModelSpec& m, const StepConfig& c) {
@@ -40,7 +41,7 @@ constexpr Exclusion of_contexts[] = {
     {"--cp N --seq S, S no multiple of 2 N", "each rank has two chunks of every sequence",
      "give a --seq that is a multiple of it",
      [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.run.seq % (2 * c.layout.cp) != 0;
+       return in_a_ring(c) && c.run.seq % (2 * c.layout.cp) != 0;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --seq " + std::to_string(c.run.seq);
@@ -57,7 +58,7 @@ constexpr Exclusion of_contexts[] = {
      "each rank of a layer has a part of its ring's part of every sequence",
      "give a --seq that is a multiple of N times T",
      [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.layout.tp > 1 && c.run.seq / c.layout.cp % c.layout.tp != 0;
+       return in_a_ring(c) && c.layout.tp > 1 && c.run.seq / c.layout.cp % c.layout.tp != 0;
      },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --tp " + std::to_string(c.layout.tp) + " --seq " +
@@ -89,22 +90,24 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--cp N, a mixture of experts", "experts beside a ring were not compared",
+    {"--cp N, a mixture of experts", "experts with parts of a sequence were not compared",
      "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) { return shared(c) && m.moe.has_value(); },
      with_model},
     {"--cp N, a model whose layers are not like Llama's",
-     "other attention, masks and positions in a ring were not compared", "use --shard fsdp2 alone",
+     "other attention, masks and positions of parts of a sequence were not compared",
+     "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) {
        return shared(c) && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
      },
      with_model},
-    {"--cp N, a sliding window within --seq", "PyTorch's ring attention takes no mask",
+    {"--cp N, a sliding window within --seq",
+     "PyTorch's ring attention takes no mask, and DeepSpeed's Ulysses leaves it out",
      "give a --seq below the window, or use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) { return shared(c) && short_window(m, c); },
      with_model},
     {"--cp N, --attn other than auto, flash or cudnn",
-     "PyTorch's ring is planned of its flash and cuDNN's kernels", "use --attn auto",
+     "it is planned of flash attention's and cuDNN's kernels", "use --attn auto",
      [](const ModelSpec&, const StepConfig& c) {
        const Attention a = c.run.attention;
        return shared(c) && a != Attention::automatic && a != Attention::flash &&
@@ -114,14 +117,14 @@ constexpr Exclusion of_contexts[] = {
        return cp_option(c) + " --attn " + to_option(c.run.attention);
      }},
     {"--cp N --compute-dtype fp32, PyTorch",
-     "flash and cuDNN's attention do not run in fp32, and the memory-efficient kernel in a ring is "
-     "not planned",
+     "flash and cuDNN's attention do not run in fp32, and the memory-efficient kernel is not "
+     "planned where ranks share a sequence",
      "compute in bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && !trained(c) && c.precision.compute_dtype == DType::f32;
      },
      [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --compute-dtype fp32"; }},
-    {"--cp N --kernels fused or compiled", "they were not compared beside a ring",
+    {"--cp N --kernels fused or compiled", "they were not compared with parts of a sequence",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && c.memory.kernels != Kernels::eager;
@@ -138,7 +141,8 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --loss " + loss_option(c);
      }},
-    {"--cp N --ac attention or budget:SIZE", "a ring as a region of its own was not compared",
+    {"--cp N --ac attention or budget:SIZE",
+     "attention to parts of a sequence as a region of its own was not compared",
      "use --ac full, selective, every:K or grouped:K",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget);
@@ -151,7 +155,7 @@ constexpr Exclusion of_contexts[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
     {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
-     "they were not compared beside a ring", "leave them out",
+     "they were not compared with parts of a sequence", "leave them out",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && (c.precision.autocast || c.precision.float8() || c.adapters.used() ||
                             c.memory.offload != Offload::none || c.memory.wide_output);
@@ -161,7 +165,45 @@ constexpr Exclusion of_contexts[] = {
 
 }  // namespace
 
+constexpr Exclusion of_ulysses[] = {
+    {"--cp N --cp-method ulysses --seq S, S no multiple of N",
+     "each rank has as many tokens of every sequence", "give a --seq that is a multiple of N",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.ulysses() && c.run.seq % c.layout.cp != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses --seq " + std::to_string(c.run.seq);
+     }},
+    {"--cp N --cp-method ulysses, heads that N does not divide",
+     "each rank attends with as many heads (DeepSpeed 0.19.8, UlyssesSPAttentionHF)",
+     "give an N that divides the heads",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.layout.ulysses() && m.heads % c.layout.cp != 0;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses, " + std::to_string(m.heads) + " heads";
+     }},
+    {"--cp N --cp-method ulysses, heads of keys and values",
+     "N divides them, or they divide N and are repeated (DeepSpeed 0.19.8, UlyssesSPAttentionHF)",
+     "give an N that divides them or that they divide",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.layout.ulysses() && m.kv_heads % c.layout.cp != 0 && c.layout.cp % m.kv_heads != 0;
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses, " + std::to_string(m.kv_heads) +
+              " heads of keys and values";
+     }},
+    {"--cp N --cp-method ulysses --tp T", "DeepSpeed's Ulysses splits the heads itself",
+     "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.ulysses() && c.layout.tp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses --tp " + std::to_string(c.layout.tp);
+     }},
+};
+
 extern const ExclusionGroup context_exclusions;
 const ExclusionGroup context_exclusions{"--cp", of_contexts};
+extern const ExclusionGroup ulysses_exclusions;
+const ExclusionGroup ulysses_exclusions{"--cp-method ulysses", of_ulysses};
 
 }  // namespace ac_advisor::passes

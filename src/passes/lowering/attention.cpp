@@ -166,6 +166,7 @@ bool Lowering::attends_by_products(V q, V k) const {
 ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
   leaf_ = Module::attention_core;
   v = autocast(v), k = autocast(k), q = autocast(q);
+  if (config_.layout.ulysses()) return ulysses_attention(q, k, v);
   if (config_.layout.cp > 1) {
     const V y = ring_attention(q, k, v, {.scale = spec_.score_scale()});
     return p_.value(y).permuted ? y : heads_last(y);

@@ -228,7 +228,8 @@ void Lowering::declare_inputs() {
   if (is_packed()) declare_row();
   if (config_.run.position_ids) {
     // prepare_context_parallel_input makes them in 32 bits
-    const DType type = config_.layout.cp > 1 ? DType::i32 : DType::i64;
+    const bool ring = config_.layout.cp > 1 && !config_.layout.ulysses();
+    const DType type = ring ? DType::i32 : DType::i64;
     m_.position_ids = p_.make(tokens, type, Role::input, at(Module::root));
     s_.inputs.push_back(m_.position_ids);
   }

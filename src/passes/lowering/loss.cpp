@@ -92,9 +92,11 @@ void Lowering::loss_ce() {
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
-  const V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
+  V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
   hold({wide, padded_labels_});  // ForCausalLMLoss' locals
-  hold({hidden_, logits});       // the model's
+  hold({hidden_});               // the model's
+  if (config_.layout.ulysses()) loss = weighted_loss(loss, labels);
+  hold({logits});
   s_.loss = loss;
   s_.outputs = {logits};
 }

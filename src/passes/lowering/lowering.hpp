@@ -218,6 +218,17 @@ class Lowering : private Emission {
   V ring_attention(V q, V k, V v, ir::Sdpa attributes);
   V contiguous(V x);
 
+  // ulysses.cpp
+  V moved(V x, const ir::Shape& size, ir::Moved what);
+  V exchanged(V x, ir::Moved back);
+  std::vector<V> gathered_list(V x, const ir::Shape& size);
+  std::vector<V> gathered_positions();
+  V whole_sequences(V x);
+  V heads_first(V x);
+  V whole_widths(V x);
+  V ulysses_attention(V q, V k, V v);
+  V weighted_loss(V loss, V labels);
+
   // mask.cpp
   V packed_sequence_check();
   V of_tokens(V x, V batch, const ir::Shape& size);

@@ -137,7 +137,8 @@ bool Lowering::sdpa_makes_masks() const {
 
 /// Which masks the model makes before its blocks: one, or with sliding windows in some, two.
 void Lowering::causal_masks() {
-  if (config_.layout.cp > 1) return;  // a ring is told of causality, and takes no mask
+  if (config_.layout.cp > 1 && !config_.layout.ulysses())
+    return;  // a ring is told of causality, and takes no mask
   const bool trained = config_.runtime.kind == Runtime::ac_trainer && !is_packed();
   if (!eager_attention_ && !spec_.always_masked && (trained || config_.runtime.under_dispatch_mode))
     return;

@@ -72,6 +72,11 @@ class Collectives {
                                                                 Combine how = Combine::average) = 0;
   [[nodiscard]] virtual std::unique_ptr<Pending> all_reduce(at::Tensor buffer, const Group& group,
                                                             Combine how = Combine::average) = 0;
+  /// Equal parts, one for each rank of the group: `output` becomes what each has for this one, in
+  /// their order.
+  [[nodiscard]] virtual std::unique_ptr<Pending> all_to_all(const at::Tensor& input,
+                                                            at::Tensor output,
+                                                            const Group& group) = 0;
   /// Sends and receives that begin together; each other rank has the counterpart in a batch of its
   /// own. What is sent may be under way after the call.
   [[nodiscard]] virtual std::unique_ptr<Pending> exchange(const std::vector<Transfer>& batch) = 0;

@@ -89,6 +89,18 @@ class Local final : public Collectives {
     return nullptr;
   }
 
+  std::unique_ptr<Pending> all_to_all(const at::Tensor& input, at::Tensor output,
+                                      const Group& group) override {
+    const at::Tensor flat = output.view({-1});
+    const std::int64_t part = flat.numel() / group.size, begin = group.place_of(rank_) * part;
+    together(input.view({-1}), group, [&](const std::vector<at::Tensor>& of) {
+      for (std::int64_t r = 0; r < group.size; ++r)
+        flat.narrow(0, r * part, part)
+            .copy_(of[static_cast<std::size_t>(r)].narrow(0, begin, part));
+    });
+    return nullptr;
+  }
+
   std::unique_ptr<Pending> exchange(const std::vector<Transfer>& batch) override {
     const MemoryTracker::Scope outside(nullptr);
     for (const Transfer& t : batch)

@@ -103,6 +103,11 @@ std::unique_ptr<Pending> C10d::all_reduce(at::Tensor buffer, const Group& group,
   return guarded([&] { return reduce(process(group), buffer.view({-1}), how); });
 }
 
+std::unique_ptr<Pending> C10d::all_to_all(const at::Tensor& input, at::Tensor output,
+                                          const Group& group) {
+  return guarded([&] { return trade(process(group), input.view({-1}), output.view({-1})); });
+}
+
 std::unique_ptr<Pending> C10d::exchange(const std::vector<Transfer>& batch) {
   return guarded([&] { return transfer(process(all()), batch); });
 }

@@ -27,6 +27,8 @@ class C10d : public Collectives {
   std::unique_ptr<Pending> reduce_scatter(const at::Tensor& input, at::Tensor output,
                                           const Group& group, Combine how) final;
   std::unique_ptr<Pending> all_reduce(at::Tensor buffer, const Group& group, Combine how) final;
+  std::unique_ptr<Pending> all_to_all(const at::Tensor& input, at::Tensor output,
+                                      const Group& group) final;
   std::unique_ptr<Pending> exchange(const std::vector<Transfer>& batch) final;
   void barrier() final;
   void wait_for_device(const std::function<bool()>& done) final;
@@ -45,6 +47,8 @@ class C10d : public Collectives {
   virtual std::unique_ptr<Pending> scatter(const Process& group, const at::Tensor& input,
                                            at::Tensor output, Combine how) = 0;
   virtual std::unique_ptr<Pending> reduce(const Process& group, at::Tensor buffer, Combine how) = 0;
+  virtual std::unique_ptr<Pending> trade(const Process& group, const at::Tensor& input,
+                                         at::Tensor output) = 0;
   virtual std::unique_ptr<Pending> transfer(const Process& group,
                                             const std::vector<Transfer>& batch) = 0;
   /// Whether collectives are still under way on a device.

@@ -135,6 +135,13 @@ class Nccl final : public C10d {
     return begun(group->allreduce(tensors, options));
   }
 
+  std::unique_ptr<Pending> trade(const Process& group, const at::Tensor& input,
+                                 at::Tensor output) override {
+    at::Tensor given = input;
+    std::vector<std::int64_t> equal;
+    return begun(group->alltoall_base(output, given, equal, equal, {}));
+  }
+
   /// One kernel for all of them: two ranks that send to each other first would wait for ever.
   std::unique_ptr<Pending> transfer(const Process& group,
                                     const std::vector<Transfer>& batch) override {

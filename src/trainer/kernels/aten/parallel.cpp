@@ -22,9 +22,44 @@ Transfer transfer(const Call& c, const passes::Message& message, const at::Tenso
 
 }  // namespace
 
+/// Ulysses' copies; `all` has (ranks, S / ranks, B, …). What is seen in another shape lies in
+/// memory as it was made.
+void rearrange_for_heads(const at::Tensor& x, const at::Tensor& y, const ir::Rearrange& how) {
+  using ir::Moved;
+  const std::int64_t ranks = how.ranks;
+  const auto in_parts = [&](const at::Tensor& all) { return all.unflatten(0, {ranks, -1}); };
+  switch (how.what) {
+    case Moved::heads_repeated:
+      y.unflatten(1, {-1, how.ranks}).copy_(x.unsqueeze(2));
+      break;
+    case Moved::heads_apart:
+      in_parts(y).copy_(x.unflatten(1, {ranks, -1}).permute({1, 3, 0, 2, 4}));
+      break;
+    case Moved::heads_together:
+      y.unflatten(1, {ranks, -1}).copy_(in_parts(x).permute({2, 0, 3, 1, 4}));
+      break;
+    case Moved::tokens_first:
+      y.copy_(x.view({y.size(1), y.size(2), y.size(0), y.size(3)}).permute({2, 0, 1, 3}));
+      break;
+    case Moved::tokens_last:
+      y.copy_(x.permute({1, 2, 0, 3}));
+      break;
+    case Moved::widths_together:
+      y.unflatten(2, {ranks, -1}).copy_(in_parts(x).permute({1, 2, 0, 3}));
+      break;
+    case Moved::widths_apart:
+      in_parts(y).copy_(
+          x.view({y.size(1), y.size(0) / ranks, ranks, y.size(2)}).permute({2, 1, 0, 3}));
+      break;
+    default:  // sequences inside, or outside
+      y.copy_(x.transpose(0, 1));
+  }
+}
+
 /// The parts of a [B, S, W] tensor lie rank after rank along dim 0. What counts is the order in
 /// memory: the program's views of the whole may have the parts' shape.
 void rearrange(const at::Tensor& x, const at::Tensor& y, const ir::Rearrange& how) {
+  if (how.what >= ir::Moved::heads_repeated) return rearrange_for_heads(x, y, how);
   if (how.what == ir::Moved::words_together) {
     const at::Tensor parts = x.view({how.ranks, -1, x.size(-1)});
     y.view({parts.size(1), how.ranks, parts.size(2)}).copy_(parts.transpose(0, 1));
@@ -89,6 +124,20 @@ void cp_all_gather(const Call& c) {
   const at::Tensor part = c.in(0), all = c.out();
   all.narrow(0, executor.mesh().cp_rank() * part.numel(), part.numel()).copy_(part);
   executor.begin(executor.collectives().all_gather(all, group), {c.out_storage(0)});
+}
+
+void cp_all_to_all(const Call& c) {
+  Executor& executor = c.executor();
+  executor.begin(
+      executor.collectives().all_to_all(c.in(0), c.out(), executor.mesh().context_parallel()),
+      {c.in_storage(0), c.out_storage(0)});
+}
+
+void cp_reduce_scatter(const Call& c) {
+  Executor& executor = c.executor();
+  executor.begin(executor.collectives().reduce_scatter(
+                     c.in(0), c.out(), executor.mesh().context_parallel(), Combine::sum),
+                 {c.in_storage(0), c.out_storage(0)});
 }
 
 /// To the next rank that shares the sequences, from the one before.

@@ -73,6 +73,11 @@ void div(const Call& c) {
     at::div_out(y, c.in(0), c.in(1));
 }
 
+void clamp(const Call& c) {
+  at::Tensor y = c.out();
+  at::clamp_min_out(y, c.in(0), number(c.attributes<ir::Clamp>().low, y));
+}
+
 void abs(const Call& c) {
   at::Tensor y = c.out();
   at::abs_out(y, c.in(0));

@@ -27,8 +27,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {mul_scalar, aten::mul_scalar},
     {div, aten::div},
     {neg, aten::neg},
-    {clamp, nullptr},  // of models that the trainer refuses, and what follows
-    {ir::OpKind::floor, nullptr},
+    {clamp, aten::clamp},
+    {ir::OpKind::floor, nullptr},  // of models that the trainer refuses, and what follows
     {ir::OpKind::log, aten::log},
     {ir::OpKind::polar, nullptr},
     {max, nullptr},
@@ -160,6 +160,9 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {vector_norm, aten::vector_norm},
     {log_sigmoid, aten::log_sigmoid},
     {cp_all_gather, aten::cp_all_gather},
+    {cp_all_to_all, aten::cp_all_to_all},
+    {cp_reduce_scatter, aten::cp_reduce_scatter},
+    {weighted_loss, aten::nothing},
     {ring_attention, aten::nothing},
     {ir::OpKind::eye, aten::eye},
     {mm_dequant, nullptr},
