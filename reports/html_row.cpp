@@ -56,12 +56,12 @@ Json modules(const profile::Memory& m) {
   return out;
 }
 
-/// [rank, stage, micro-batch, 1 of a backward, begin, end] in order.
+/// [rank, stage, micro-batch, part, begin, end] in order; parts as PipelinePart counts them.
 Json pipeline_slots(const profile::Time& time) {
   Json out = Json::array();
   for (const profile::PipelineSlot& slot : time.pipeline)
-    out.push_back({slot.rank, slot.stage, slot.micro, slot.backward ? 1 : 0, rounded(slot.begin),
-                   rounded(slot.end)});
+    out.push_back({slot.rank, slot.stage, slot.micro, static_cast<int>(slot.part),
+                   rounded(slot.begin), rounded(slot.end)});
   return out;
 }
 

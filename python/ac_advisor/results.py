@@ -111,7 +111,8 @@ class Time:
     basis: Optional[str] = None
     bubble_share: Optional[float] = None
     pipeline: Optional[List[List[Any]]] = None
-    """Of a pipeline: rank, stage, micro-batch, "forward" or "backward", begin and end in seconds."""
+    """Of a pipeline: rank, stage, micro-batch, "forward", "backward" or its parts "input" and "weights", begin and end
+    in seconds."""
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,12 @@ function ranksTable(row) {
                  ranks.rows));
 }
 
+/// Of a slot by its fourth entry, as profile::PipelinePart counts: its class and its words.
+const parts = [
+  ['forward', 'forward'], ['backward', 'backward'], ['input', 'backward for inputs'],
+  ['weights', 'backward for weights']
+];
+
 /// A line a rank: forwards, backwards, and between them nothing.
 function pipelinePlot(holder, slots, ranks, end) {
   const unit = end >= 1 ? ['s', 1] : ['ms', 1e3];
@@ -114,10 +120,9 @@ function pipelinePlot(holder, slots, ranks, end) {
           duration(end)}. The figures are in the table below.`
     });
     picture.append(...axes(box, x, y));
-    for (const [rank, stage, micro, backward, from, to] of slots) {
+    for (const [rank, stage, micro, part, from, to] of slots) {
       const rect = drawn('rect', {
-        class: 'slot ' + (backward ? 'backward' : 'forward') +
-            (Math.floor(stage / ranks) % 2 ? ' other' : ''),
+        class: 'slot ' + parts[part][0] + (Math.floor(stage / ranks) % 2 ? ' other' : ''),
         x: x.at(from * unit[1]),
         y: box.top + rank * line + 1,
         width: Math.max(0.5, x.at(to * unit[1]) - x.at(from * unit[1])),
@@ -127,9 +132,7 @@ function pipelinePlot(holder, slots, ranks, end) {
           'pointermove',
           (event) => showTip(
               event.clientX, event.clientY,
-              element(
-                  'div', {},
-                  `stage ${stage}: ${backward ? 'backward' : 'forward'} of micro-batch ${micro}`),
+              element('div', {}, `stage ${stage}: ${parts[part][1]} of micro-batch ${micro}`),
               element('div', {}, `${duration(from)} to ${duration(to)}`)));
       rect.addEventListener('pointerleave', hideTip);
       picture.append(rect);
@@ -146,20 +149,22 @@ function pipelineParts(row) {
   const holder = element('div', {});
   const figures = [...Array(ranks).keys()].map((rank) => {
     const own = slots.filter((slot) => slot[0] === rank);
-    const busy = (backward) => own.filter((slot) => slot[3] === backward)
-                                   .reduce((sum, slot) => sum + slot[5] - slot[4], 0);
+    const busy = (back) => own.filter((slot) => slot[3] > 0 === back)
+                               .reduce((sum, slot) => sum + slot[5] - slot[4], 0);
     const stages = [...new Set(own.map((slot) => slot[1]))].sort((a, b) => a - b);
     return [
-      String(rank), stages.join(', '), duration(busy(0)), duration(busy(1)),
-      duration(end - busy(0) - busy(1)), percent(1 - (busy(0) + busy(1)) / end)
+      String(rank), stages.join(', '), duration(busy(false)), duration(busy(true)),
+      duration(end - busy(false) - busy(true)), percent(1 - (busy(false) + busy(true)) / end)
     ];
   });
   const section = element(
       'div', {}, element('h3', {}, 'The pipeline’s schedule'),
       element(
-          'p', {class: 'legend'}, element('span', {class: 'swatch forward'}), 'forward ',
-          element('span', {class: 'swatch backward'}),
-          'backward, recomputation included; what is empty is waited for (an estimate)'),
+          'p', {class: 'legend'},
+          ...parts.filter((_, part) => slots.some((slot) => slot[3] === part))
+              .flatMap(
+                  ([kind, words]) => [element('span', {class: 'swatch ' + kind}), words + ' ']),
+          '(recomputation included); what is empty is waited for (an estimate)'),
       holder,
       behind(
           'What each rank of the pipeline does',

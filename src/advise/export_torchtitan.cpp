@@ -101,15 +101,18 @@ std::string stage_modules(const Setting& s) {
 /// TorchTitan 0.2.2 cuts local_batch_size into micro-batches of a pipeline.
 std::string pipeline(const Setting& s) {
   if (s.c.layout.pp == 1) return "pipeline_parallel_degree = 1\n";
-  constexpr const char* names[] = {"1F1B", "GPipe", "Interleaved1F1B"};
+  constexpr const char* names[] = {
+      "1F1B", "GPipe", "Interleaved1F1B", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"};
   std::string text = fmt::format(
       "pipeline_parallel_degree = {}\npipeline_parallel_schedule = \"{}\"\n"
       "pipeline_parallel_microbatch_size = {}\n",
       s.c.layout.pp, names[static_cast<std::size_t>(s.c.layout.pp_schedule)], s.c.run.batch);
-  if (s.c.layout.pp_chunks > 2)
+  const bool split = s.c.layout.pp_schedule == PipelineSchedule::zero_bubble;
+  if (s.c.layout.pp_chunks > 2 || (split && s.c.layout.pp_chunks == 1))
     s.refuse("--pp-schedule " + pp_schedule_option(s.c),
-             "it has two stages a rank unless pipeline_parallel_layers_per_stage says otherwise; "
-             "use interleaved:2");
+             fmt::format("it has two stages a rank unless pipeline_parallel_layers_per_stage says "
+                         "otherwise; use {}:2",
+                         split ? "zb1" : "interleaved"));
   if (!s.c.layout.pp_layers.empty()) text += stage_modules(s);
   return text;
 }

@@ -22,8 +22,10 @@ std::int64_t state_bytes(std::int64_t whole, const StepConfig& c) {
 }
 
 /// Of one stage of the rank, forwards that wait for their backward while all gradients are there:
-/// of interleaved stages from the second round of backwards on.
+/// of interleaved stages from the second round of backwards on. None is counted on where backwards
+/// are in two parts.
 std::int64_t in_flight(const PipelineRank& rank) {
+  if (splits_backwards(rank.schedule)) return 0;
   const std::int64_t most = passes::most_in_flight(rank);
   if (rank.schedule != PipelineSchedule::interleaved) return std::min(most, rank.micro_batches - 1);
   return rank.rounds() < 3 ? 0 : most / rank.chunks;

@@ -174,15 +174,20 @@ double seconds_at_least(const model::ModelSpec& model, const StepConfig& config,
     if (stage.head) s = {s.forward + plain->head.forward, s.backward + plain->head.backward};
     stages.push_back(s);
   }
-  const auto ranks = static_cast<std::size_t>(config.layout.pp);
   const auto micro_batches = static_cast<double>(config.run.grad_accum);
   double least = 0, way = 0;  // way: of one micro-batch through the stages before, and back
-  for (std::size_t r = 0; r < ranks; ++r) {
+  const bool whole = !splits_backwards(config.layout.pp_schedule);
+  passes::PipelineRank rank = passes::pipeline_rank(config);
+  for (rank.rank = 0; rank.rank < rank.ranks; ++rank.rank) {
     double own = 0;
-    for (std::size_t s = r; s < stages.size(); s += ranks)
-      own += stages[s].forward + stages[s].backward;
+    for (std::int64_t chunk = 0; chunk < rank.chunks; ++chunk) {
+      const Seconds& s = stages[static_cast<std::size_t>(rank.stage(chunk))];
+      own += s.forward + s.backward;
+    }
     least = std::max(least, way + micro_batches * own);
-    way += stages[r].forward + stages[r].backward;
+    const Seconds& first = stages[static_cast<std::size_t>(rank.rank)];
+    // The way back is of inputs alone where backwards are in two parts.
+    way += first.forward + (whole ? first.backward : 0);
   }
   return least;
 }

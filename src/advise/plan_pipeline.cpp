@@ -50,9 +50,10 @@ bool alike(const std::vector<passes::StageBlocks>& a, const std::vector<passes::
 }
 
 /// `each`: a plan of every rank. Otherwise of the first of those whose stages are alike: it has as
-/// many micro-batches in flight as those after it or more, and takes as long for each.
+/// many micro-batches in flight as those after it or more, and takes as long for each. Where
+/// backwards are in two parts, ranks differ in how long weights wait.
 Ranks plan_ranks(const model::ModelSpec& model, const StepConfig& config, bool each) {
-  each = each || !passes::blocks_are_alike(model);
+  each = each || !passes::blocks_are_alike(model) || splits_backwards(config.layout.pp_schedule);
   Ranks ranks;
   std::vector<std::vector<passes::StageBlocks>> stages;
   for (std::int64_t r = 0; r < config.layout.pp; ++r) {
@@ -90,7 +91,8 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
   const passes::PipelineRank shape = passes::pipeline_rank(c);
   const std::vector<double> messages = simulate::message_seconds(message, c, device);
   const simulate::PipelineTime time = simulate::pipeline_time(shape, seconds, messages);
-  if (detail && 2 * shape.stages() * shape.micro_batches <= most_slots)
+  const std::int64_t parts = splits_backwards(shape.schedule) ? 3 : 2;  // of a micro-batch
+  if (detail && parts * shape.stages() * shape.micro_batches <= most_slots)
     result.time.pipeline = simulate::pipeline_slots(shape, seconds, messages);
   const double shorter = result.time.step / time.step;
   result.time.step = time.step;

@@ -13,7 +13,11 @@ std::string split_label(const Layout& layout) {
   if (layout.pp == 1) return text;
   text += " pp" + std::to_string(layout.pp);
   if (layout.pp_schedule == PipelineSchedule::gpipe) text += " gpipe";
-  if (layout.pp_chunks > 1) text += "v" + std::to_string(layout.pp_chunks);
+  if (layout.pp_schedule == PipelineSchedule::zero_bubble) text += " zb1";
+  if (layout.pp_schedule == PipelineSchedule::zbv) text += " zbv";
+  if (layout.pp_schedule == PipelineSchedule::dual_pipe_v) text += " dualpipev";
+  if (!is_v_shaped(layout.pp_schedule) && layout.pp_chunks > 1)
+    text += "v" + std::to_string(layout.pp_chunks);
   return text;
 }
 

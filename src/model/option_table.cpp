@@ -253,13 +253,14 @@ constexpr OptionRow table[] = {
          "--grad-accum is its number of micro-batches (1)",
          parallelism},
         1, most_stages)),
-    needing(newer(mode<apply_pp_schedule, pp_schedule_option>(
-                {"--pp-schedule", "pp_schedule", "NAME",
-                 "1f1b, gpipe or interleaved:V (V stages a rank): the order of micro-batches "
-                 "(1f1b)",
-                 parallelism},
-                pp_schedule_words, "^(1f1b|gpipe|interleaved:[0-9]+)$")),
-            has_stages),
+    needing(
+        newer(mode<apply_pp_schedule, pp_schedule_option>(
+            {"--pp-schedule", "pp_schedule", "NAME",
+             "1f1b, gpipe, interleaved:V (V stages a rank), or with backwards in two parts zb1, "
+             "zb1:V, zbv, dualpipev (two stages a rank): the order of micro-batches (1f1b)",
+             parallelism},
+            pp_schedule_words, "^(1f1b|gpipe|interleaved:[0-9]+|zb1(:[0-9]+)?|zbv|dualpipev)$")),
+        has_stages),
     needing(newer(mode<apply_pp_layers, pp_layers_text>(
                 {"--pp-layers", "pp_layers", "A,B,…",
                  "blocks of each stage (as TorchTitan splits: embedding and head count as one "

@@ -21,14 +21,17 @@ constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 constexpr Whole factors_rank{"RANK", 1, 4096, "powersgd:"};
 
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
+constexpr Whole split_chunks_a_rank{"V", 2, 64, "zb1:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
 constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
 constexpr Whole ranks_of_sequence{"R", 0, (1 << 20) - 1};
 
-constexpr Choice<PipelineSchedule> pp_schedules[] = {
-    {"1f1b", PipelineSchedule::one_f_one_b},
-    {"gpipe", PipelineSchedule::gpipe},
-    {"interleaved", PipelineSchedule::interleaved}};
+constexpr Choice<PipelineSchedule> pp_schedules[] = {{"1f1b", PipelineSchedule::one_f_one_b},
+                                                     {"gpipe", PipelineSchedule::gpipe},
+                                                     {"interleaved", PipelineSchedule::interleaved},
+                                                     {"zb1", PipelineSchedule::zero_bubble},
+                                                     {"zbv", PipelineSchedule::zbv},
+                                                     {"dualpipev", PipelineSchedule::dual_pipe_v}};
 
 constexpr Choice<Sharding> shards[] = {{"none", Sharding::none},   {"ddp", Sharding::ddp},
                                        {"zero1", Sharding::zero1}, {"zero2", Sharding::zero2},
@@ -72,12 +75,6 @@ struct Unsupported {
 };
 constexpr Unsupported unsupported[] = {
     {"-dtype", "fp8", "FP8 is of matrix products alone: use --fp8 tensorwise or rowwise with bf16"},
-    {"--pp-schedule", "zb",
-     "zero-bubble schedules run a backward in two parts, for inputs and for weights, which is not "
-     "planned yet; use 1f1b or interleaved:V"},
-    {"--pp-schedule", "dualpipe",
-     "DualPipeV runs a backward in two parts, for inputs and for weights, which is not planned "
-     "yet; use 1f1b or interleaved:V"},
     {"-dtype", "float8",
      "FP8 is of matrix products alone: use --fp8 tensorwise or rowwise with bf16"},
 };
@@ -249,16 +246,19 @@ void apply_compression(const Given& given, StepConfig& config) {
 }
 
 void apply_pp_schedule(const Given& given, StepConfig& config) {
-  refuse_unsupported(given);
   const auto text = argument(given.value);
   for (const Choice<PipelineSchedule>& choice : pp_schedules) {
     if (choice.text != word(given.value)) continue;
-    const bool chunks = choice.value == PipelineSchedule::interleaved;
-    if (chunks && !text)
+    const bool interleaved = choice.value == PipelineSchedule::interleaved;
+    const bool split = choice.value == PipelineSchedule::zero_bubble;
+    if (interleaved && !text)
       refuse(given, "interleaved needs the stages of a rank, such as interleaved:2");
-    if (!chunks && text) refuse_argument(given);
+    if (!interleaved && !split && text) refuse_argument(given);
     config.layout.pp_schedule = choice.value;
-    config.layout.pp_chunks = chunks ? parse_whole(given, *text, chunks_a_rank) : 1;
+    config.layout.pp_chunks = is_v_shaped(choice.value) ? 2 : 1;
+    if (text)
+      config.layout.pp_chunks =
+          parse_whole(given, *text, split ? split_chunks_a_rank : chunks_a_rank);
     return;
   }
   refuse_choice(given, pp_schedule_words);
@@ -324,7 +324,8 @@ std::optional<std::int64_t> cublas_workspace_bytes(const std::string& conf) {
 
 std::string pp_schedule_option(const StepConfig& config) {
   std::string text = options::text_of(options::pp_schedules, config.layout.pp_schedule);
-  if (config.layout.pp_schedule == PipelineSchedule::interleaved)
+  const PipelineSchedule schedule = config.layout.pp_schedule;
+  if (!is_v_shaped(schedule) && config.layout.pp_chunks > 1)
     text += ":" + std::to_string(config.layout.pp_chunks);
   return text;
 }

@@ -97,7 +97,8 @@ inline constexpr std::string_view shard_words[] = {"none",  "ddp",   "zero1", "z
 inline constexpr std::string_view loss_words[] = {
     "ce", "ce-no-upcast", "ce-compiled", "lc-ce", "tiled", "chunked:TOKENS", "chunked-logits:N"};
 
-inline constexpr std::string_view pp_schedule_words[] = {"1f1b", "gpipe", "interleaved:V"};
+inline constexpr std::string_view pp_schedule_words[] = {"1f1b",  "gpipe", "interleaved:V", "zb1",
+                                                         "zb1:V", "zbv",   "dualpipev"};
 inline constexpr std::string_view compression_words[] = {"none", "bf16", "fp16", "topk:RATIO",
                                                          "powersgd:RANK"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};

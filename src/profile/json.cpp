@@ -11,7 +11,7 @@
 namespace ac_advisor::profile {
 namespace {
 
-constexpr std::array<const char*, 2> pass_names{"forward", "backward"};
+constexpr std::array<const char*, 4> part_names{"forward", "backward", "input", "weights"};
 
 Json to_json(const FieldValue& value) {
   return std::visit([](const auto& v) { return Json(v); }, value);
@@ -135,7 +135,8 @@ std::string to_json(const Profile& p, int indent) {
   if (p.time.bubble_share) out["time"]["bubble_share"] = *p.time.bubble_share;
   for (const PipelineSlot& slot : p.time.pipeline)
     out["time"]["pipeline"].push_back({slot.rank, slot.stage, slot.micro,
-                                       pass_names[slot.backward ? 1 : 0], slot.begin, slot.end});
+                                       part_names[static_cast<std::size_t>(slot.part)], slot.begin,
+                                       slot.end});
   visit_fit(p.fit, Writing{out["fit"]});
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -161,7 +162,7 @@ PipelineSlot read_slot(const Reader& reader) {
   parts[0] >> slot.rank;
   parts[1] >> slot.stage;
   parts[2] >> slot.micro;
-  slot.backward = parts[3].node().one_of(pass_names) == 1;
+  slot.part = static_cast<PipelinePart>(parts[3].node().one_of(part_names));
   parts[4] >> slot.begin;
   parts[5] >> slot.end;
   return slot;

@@ -453,8 +453,12 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--pp", "2"}}), {"--pp 2", "give --world N"}));
   CHECK(says(error({{"--pp", "2"}, {"--world", "3"}}), {"--pp 2", "--world 3", "multiple of it"}));
   CHECK(says(error({{"--pp-rank", "1"}}), {"--pp 1 --pp-rank 1", "give --pp N"}));
-  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zb1"}}),
-             {"--pp-schedule zb1", "not planned yet", "use 1f1b"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zb2"}}),
+             {"--pp-schedule zb2", "zb1", "zbv", "dualpipev"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zbv:3"}}),
+             {"--pp-schedule zbv:3"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zb1:1"}}),
+             {"--pp-schedule zb1:1", "2"}));
   CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "interleaved"}}),
              {"--pp-schedule interleaved", "interleaved:2"}));
   CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-layers", "2,,2"}}),

@@ -173,10 +173,33 @@ def rings():
     yield from ranks("llama8b", 4, 2, "1f1b", 8, FULL, cp=4, world=64, seq=32768, **MIXED, **UNITS, clip_grad=1.0)
 
 
+def zero_bubble():
+    """Backwards that are split into the input's gradient and the weights'."""
+    four, eight = {"world": 4, "shard": "fsdp2"}, {"world": 8, "shard": "fsdp2"}
+    yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 4)
+    yield from every_rank("smollm17b_untied_8layers", 2, "zbv", 4)
+    yield from every_rank("smollm17b_untied_8layers", 2, "dualpipev", 4)
+    yield from every_rank("smollm17b_untied_8layers", 4, "zb1", 8)
+    yield from every_rank("smollm17b_untied_14layers", 4, "zbv", 8)
+    yield from every_rank("smollm17b_untied_14layers", 4, "dualpipev", 8)
+    yield from every_rank("smollm17b_untied_14layers", 8, "zb1", 16)
+    yield from every_rank("qwen2_05b_4layers", 2, "zb1", 4)
+    yield from every_rank("mistral7b_4layers", 2, "zb1", 2)
+    yield from every_rank("smollm17b_untied_8layers", 2, "zb1:2", 4)
+    for schedule in ("zb1", "zbv", "dualpipev"):
+        layers = "4layers" if schedule == "zb1" else "8layers"
+        for more in ({}, MIXED | UNITS):
+            yield from every_rank(f"smollm17b_untied_{layers}", 2, schedule, 4, **four, **more)
+    yield from every_rank("smollm17b_untied_8layers", 4, "zb1", 8, **eight, **MIXED, **UNITS)
+    yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 4, **FP32)
+    yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 24, seq=1024)
+    yield from every_rank("smollm17b_untied_8layers", 2, "zbv", 24, seq=1024)
+
+
 def all_cases():
     seen = set()
     for cases in (one_f_one_b(), gpipe(), interleaved(), many_micro_batches(), sharded(), layers_in_parts(), tied(),
-                  clipped(), parts_beside(), rings()):
+                  clipped(), parts_beside(), rings(), zero_bubble()):
         for entry in cases:
             if label(entry) not in seen:
                 seen.add(label(entry))

@@ -49,7 +49,7 @@ def steps(entry, marks, _):
             optimizer.zero_grad(set_to_none=True)
             marks.enter("forward")
             losses = []
-            first, last = made[0].is_first, made[-1].is_last
+            first, last = (any(getattr(stage, end) for stage in made) for end in ("is_first", "is_last"))
             kept = [schedule.step(*([ids] if first else []), **of_ring, target=labels if last else None,
                                   losses=losses if last else None, return_outputs=entry["hold_output"] is not False)]
             add_tied()

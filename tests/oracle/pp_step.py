@@ -7,7 +7,8 @@ the LM head on the last. Positions, masks and rotary tables are made on each.
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+from torch.distributed.pipelining import (PipelineStage, Schedule1F1B, ScheduleDualPipeV, ScheduleGPipe,
+                                          ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble)
 from torch.distributed.tensor import DTensor
 from torchtitan.distributed.pipeline_parallel import generate_llm_fqn_per_model_part
 from transformers.loss.loss_utils import ForCausalLMLoss
@@ -17,13 +18,22 @@ import emulated_peaks
 import tp_step
 import training_step
 
-SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe, "interleaved": ScheduleInterleaved1F1B}
+SCHEDULES = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe, "interleaved": ScheduleInterleaved1F1B,
+             "zb1": ScheduleInterleavedZeroBubble, "zbv": ScheduleZBVZeroBubble, "dualpipev": ScheduleDualPipeV}
+SINGLE = {"1f1b", "gpipe"}  # schedules of one stage
+V_SHAPED = {"zbv", "dualpipev"}
 
 
 def virtual_stages(entry):
     """Stages of one rank."""
-    _, _, chunks = entry["pp_schedule"].partition(":")
-    return int(chunks or 1)
+    name, _, chunks = entry["pp_schedule"].partition(":")
+    return 2 if name in V_SHAPED else int(chunks or 1)
+
+
+def indices_of_rank(entry):
+    """Its stages: with a V the last ones come back over the ranks."""
+    rank, pp, count = entry["pp_rank"], entry["pp"], entry["pp"] * virtual_stages(entry)
+    return (rank, count - 1 - rank) if entry["pp_schedule"] in V_SHAPED else range(rank, count, pp)
 
 
 def layers_of_stages(entry, layers):
@@ -75,7 +85,7 @@ def make_stages(entry, config, mesh, on_loss):
     """This rank's modules and their indices; each is made of a model of its own, on the meta device."""
     count = entry["pp"] * virtual_stages(entry)
     ranges = layers_of_stages(entry, config["num_hidden_layers"])
-    for index in range(entry["pp_rank"], count, entry["pp"]):
+    for index in indices_of_rank(entry):
         whole = emulated_peaks.model_of(entry)
         if entry["cp"] > 1:
             cp_step.without_mask(whole)
@@ -146,7 +156,7 @@ def make_schedule(entry, stages, config, group):
                           input_args=tokens if index == 0 else hidden,
                           output_args=logits if index == count - 1 else hidden) for index, module in stages]
     name = entry["pp_schedule"].partition(":")[0]
-    return SCHEDULES[name](made if name == "interleaved" else made[0], n_microbatches=entry["grad_accum"],
+    return SCHEDULES[name](made[0] if name in SINGLE else made, n_microbatches=entry["grad_accum"],
                            loss_fn=loss_of(entry, config["vocab_size"])), made
 
 
@@ -162,3 +172,4 @@ def mark_phases(stages, enter):
     for stage in stages:
         stage.forward_one_chunk = marked(stage.forward_one_chunk, "forward")
         stage.backward_one_chunk = marked(stage.backward_one_chunk, "backward")
+        stage.backward_weight_one_chunk = marked(stage.backward_weight_one_chunk, "backward")

@@ -93,6 +93,10 @@ void in_stages(model::ModelSpec& m, StepConfig& c) {
   c.run.grad_accum = 4;
   c.memory.hold_output = false;
 }
+void in_parts(model::ModelSpec& m, StepConfig& c) {
+  in_stages(m, c);
+  c.layout.pp_schedule = PipelineSchedule::zero_bubble;
+}
 
 /// FSDP2 over two ranks, the embedding and the head as units of their own.
 void with_ends_apart(model::ModelSpec& m, StepConfig& c) {
@@ -433,7 +437,7 @@ const Case cases[] = {
        c.layout.pp_layers = {m.layers, 1};
      },
      "--pp 2"},
-    {"--transformer-impl --pp N --pp-schedule gpipe",
+    {"--transformer-impl --pp N --pp-schedule gpipe, zb1, zbv or dualpipev",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        in_stages(m, c);
@@ -2291,7 +2295,7 @@ const Case cases[] = {
        c.run.grad_accum = 1;
      },
      "--pp 2 --pp-schedule 1f1b --grad-accum 1: a pipeline's micro-batches"},
-    {"--pp N --pp-schedule interleaved:V --grad-accum M, no multiple of its rounds",
+    {"--pp N --pp-schedule interleaved:V or zb1 --grad-accum M, no multiple of its rounds",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.layout.pp_schedule = PipelineSchedule::interleaved;
@@ -2337,7 +2341,7 @@ const Case cases[] = {
        c.layout.world = 4;
      },
      "--pp 2 --shard ddp"},
-    {"--pp-schedule interleaved:V, V above 3, --shard fsdp2 or hsdp:N",
+    {"--pp-schedule interleaved:V or zb1:V, V above 3, --shard fsdp2 or hsdp:N",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        m.layers = 8;
@@ -2348,6 +2352,53 @@ const Case cases[] = {
        c.layout.world = 4;
      },
      "--pp 2 --pp-schedule interleaved:4 --shard fsdp2"},
+    {"--pp N --pp-schedule dualpipev --grad-accum M, M below 2 N",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.pp_schedule = PipelineSchedule::dual_pipe_v;
+       c.layout.pp_chunks = 2;
+       c.run.grad_accum = 3;
+     },
+     "--pp 2 --pp-schedule dualpipev --grad-accum 3: ScheduleDualPipeV needs"},
+    {"--pp-schedule zb1, zbv or dualpipev, --ac of any kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.memory.ac = AcMode::full;
+     },
+     "--pp 2 --pp-schedule zb1 --ac full"},
+    {"--pp-schedule zb1, zbv or dualpipev, --kernels fused or compiled",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--pp 2 --pp-schedule zb1 --kernels fused"},
+    {"--pp-schedule zb1, zbv or dualpipev, --tp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.layout.tp = 2;
+       c.layout.world = 4;
+     },
+     "--pp 2 --pp-schedule zb1: how DTensors' gradients wait"},
+    {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       m.norm = model::Norm::layer;
+     },
+     "--pp 2 --pp-schedule zb1 for llama"},
+    {"--pp-schedule zbv or dualpipev, a model with tied embeddings",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.tied_embeddings = true;
+       c.layout.pp_schedule = PipelineSchedule::zbv;
+       c.layout.pp_chunks = 2;
+     },
+     "--pp 2 for llama: the first and the last stage are of one rank"},
+    {"--pp-schedule zb1 --framework torchtitan",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.runtime.framework = "torchtitan";
+     },
+     "--pp 2 --pp-schedule zb1: TorchTitan 0.2.2"},
     {"--pp, a loss other than ce or ce-no-upcast",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -298,7 +298,7 @@ TEST_CASE("a schedule's forwards and backwards are told, rank by rank") {
     CHECK(slots[i].rank == wanted[i].rank);
     CHECK(slots[i].stage == wanted[i].rank);
     CHECK(slots[i].micro == wanted[i].micro);
-    CHECK(slots[i].backward == wanted[i].backward);
+    CHECK((slots[i].part == profile::PipelinePart::backward) == wanted[i].backward);
     CHECK(slots[i].begin == wanted[i].begin);
     CHECK(slots[i].end == wanted[i].end);
     busy += slots[i].end - slots[i].begin;

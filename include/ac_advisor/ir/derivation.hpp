@@ -3,6 +3,7 @@
 #include <array>
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "ac_advisor/ir/program.hpp"
 
@@ -28,7 +29,14 @@ class Derivation {
   [[nodiscard]] ValueId out(std::size_t i = 0) const { return p_.output(op(), i); }
   [[nodiscard]] Shape shape(ValueId v) const { return p_.value(v).shape; }
   [[nodiscard]] DType dtype(ValueId v) const { return p_.value(v).dtype; }
-  [[nodiscard]] bool needs(std::size_t i) const { return p_.value(in(i)).requires_grad; }
+  [[nodiscard]] bool needs(std::size_t i) const {
+    return p_.value(in(i)).requires_grad && is_asked_for(in(i));
+  }
+  /// torch.autograd.grad: gradients of these roots alone are computed (task_should_compute_output).
+  void ask_for(const std::vector<bool>& roots) { asked_for_ = &roots; }
+  [[nodiscard]] bool is_asked_for(ValueId v) const {
+    return asked_for_ == nullptr || (*asked_for_)[static_cast<std::size_t>(p_.root(v))];
+  }
   /// Incoming gradient of output i; `no_id` when nothing used that output.
   [[nodiscard]] ValueId grad(std::size_t i = 0) const { return incoming_[i]; }
   /// `sole`: nothing else will read the gradient, so the rule may write over it.
@@ -104,6 +112,7 @@ class Derivation {
   OpId forward_;
   std::int32_t group_;
   bool under_dispatch_mode_;
+  const std::vector<bool>* asked_for_ = nullptr;  ///< none: all
   std::array<ValueId, most_outputs> incoming_ = all_absent<most_outputs>();
   std::array<bool, most_outputs> sole_{};
   void give_more(std::size_t i, ValueId gradient) {

@@ -84,8 +84,29 @@ enum class FsdpUnit : std::uint8_t { block, segment, torchtitan };
 enum class Attention : std::uint8_t { automatic, flash, cudnn, efficient, math, eager, flash1 };
 enum class Runtime : std::uint8_t { pytorch, ac_trainer };
 /// The order of a pipeline's micro-batches: torch.distributed.pipelining's Schedule1F1B,
-/// ScheduleGPipe and ScheduleInterleaved1F1B.
-enum class PipelineSchedule : std::uint8_t { one_f_one_b, gpipe, interleaved };
+/// ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble and
+/// ScheduleDualPipeV.
+enum class PipelineSchedule : std::uint8_t {
+  one_f_one_b,
+  gpipe,
+  interleaved,
+  zero_bubble,
+  zbv,
+  dual_pipe_v
+};
+/// Whether backwards are run in two parts: for the stage's input, and for its weights.
+[[nodiscard]] constexpr bool splits_backwards(PipelineSchedule schedule) {
+  return schedule >= PipelineSchedule::zero_bubble;
+}
+/// Whether stages go over the ranks and come back: a rank's second is as far from the last stage as
+/// its first is from the first.
+[[nodiscard]] constexpr bool is_v_shaped(PipelineSchedule schedule) {
+  return schedule >= PipelineSchedule::zbv;
+}
+/// Of _PipelineScheduleRuntime, with any number of stages a rank; else of PipelineScheduleSingle.
+[[nodiscard]] constexpr bool has_stages_of_a_rank(PipelineSchedule schedule) {
+  return schedule >= PipelineSchedule::interleaved;
+}
 /// How keys and values reach the other ranks of a sequence in PyTorch's context parallelism: all at
 /// once, or from one rank to the next (set_rotate_method's "allgather" and "alltoall").
 enum class CpMethod : std::uint8_t {
@@ -158,7 +179,7 @@ struct Layout {
   std::int64_t etp = 0;               ///< ranks that share each expert; 0: as many as tp
   std::int64_t pp = 1;                ///< ranks that share the model's blocks: pipeline parallelism
   PipelineSchedule pp_schedule = PipelineSchedule::one_f_one_b;
-  std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V
+  std::int64_t pp_chunks = 1;           ///< stages a rank has: V of interleaved:V and zb1:V
   std::vector<std::int64_t> pp_layers;  ///< blocks of each stage; empty: as TorchTitan splits
   std::int64_t pp_rank = highest_rank;  ///< whose step it is
 

@@ -28,7 +28,8 @@ struct StageBlocks {
 /// or they do not come out even.
 [[nodiscard]] std::vector<StageBlocks> pipeline_stages(const model::ModelSpec& spec,
                                                        const StepConfig& config);
-/// Those of the configuration's rank (of the first, where none is chosen): rank, rank + pp, ….
+/// Those of the configuration's rank (of the first, where none is chosen), as PipelineRank::stage
+/// numbers them.
 [[nodiscard]] std::vector<StageBlocks> stages_of_rank(const model::ModelSpec& spec,
                                                       const StepConfig& config);
 
@@ -39,13 +40,31 @@ struct StageBlocks {
 struct PipelineRank {
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::int64_t ranks = 1, rank = 0;
-  std::int64_t chunks = 1;  ///< stages a rank has; stage = chunk * ranks + rank
+  std::int64_t chunks = 1;  ///< stages a rank has
   std::int64_t micro_batches = 1;
   bool written_whole = false;  ///< no micro-batch stands for another: the trainer runs them all
 
-  [[nodiscard]] std::int64_t stage(std::int64_t chunk) const { return chunk * ranks + rank; }
+  /// rank, rank + ranks, …; of a V rank and, come back, the one as far from the last.
+  [[nodiscard]] std::int64_t stage(std::int64_t chunk) const {
+    const bool back = is_v_shaped(schedule) && chunk == 1;
+    return back ? stages() - 1 - rank : chunk * ranks + rank;
+  }
   [[nodiscard]] std::int64_t stages() const { return chunks * ranks; }
-  /// Of ScheduleInterleaved1F1B, each of as many micro-batches.
+  /// Whose stage it is, and which of that rank's.
+  [[nodiscard]] std::int64_t rank_of(std::int64_t stage) const {
+    const bool back = is_v_shaped(schedule) && stage >= ranks;
+    return back ? stages() - 1 - stage : stage % ranks;
+  }
+  [[nodiscard]] std::int64_t chunk_of(std::int64_t stage) const { return stage / ranks; }
+  /// The stage before, or after, this rank's is its own, too: what one makes is handed to the
+  /// other.
+  [[nodiscard]] bool before_is_own(std::int64_t chunk) const {
+    return stage(chunk) > 0 && rank_of(stage(chunk) - 1) == rank;
+  }
+  [[nodiscard]] bool after_is_own(std::int64_t chunk) const {
+    return stage(chunk) + 1 < stages() && rank_of(stage(chunk) + 1) == rank;
+  }
+  /// Of ScheduleInterleaved1F1B and ScheduleInterleavedZeroBubble, each of as many micro-batches.
   [[nodiscard]] std::int64_t rounds() const {
     return std::max<std::int64_t>(1, micro_batches / ranks);
   }
@@ -65,9 +84,11 @@ struct PipelineAction {
   enum class Kind : std::uint8_t {
     forward,
     backward,
-    exchange,  ///< `messages` are sent and received by one batch_isend_irecv
-    let_go,    ///< the last reference that the schedule has to `messages` goes
-    reduce     ///< a stage's gradients, over the ranks that it is sharded on, and by their number
+    input_backward,   ///< the part of a backward that the stage before waits for
+    weight_backward,  ///< and the rest of it
+    exchange,         ///< `messages` are sent and received by one batch_isend_irecv
+    let_go,           ///< the last reference that the schedule has to `messages` goes
+    reduce  ///< a stage's gradients, over the ranks that it is sharded on, and by their number
   };
   Kind kind{};
   std::int64_t chunk = 0, micro = 0;
@@ -85,6 +106,13 @@ struct WrittenSchedule {
   std::vector<PipelineAction> actions;
   std::int64_t micro_batches = 1;
   std::int64_t copies = 0;  ///< gpipe: micro-batches in flight beside the written ones
+
+  /// Whether the backward of this micro-batch is in two parts.
+  [[nodiscard]] bool splits(std::int64_t chunk, std::int64_t micro) const;
+  /// The micro-batch whose backward for inputs is the stage's first between the weights' part of
+  /// this one and the next weights' part (or whole backward); none: there is none.
+  [[nodiscard]] std::optional<std::int64_t> input_backward_after(std::int64_t chunk,
+                                                                 std::int64_t micro) const;
 };
 [[nodiscard]] WrittenSchedule written_schedule(const PipelineRank& rank);
 

@@ -10,6 +10,12 @@
 
 namespace ac_advisor::passes {
 
+/// A gradient that an input's backward of a later micro-batch adds to the sum in the reduce dtype.
+struct WaitingGradient {
+  std::int64_t micro = 0;
+  ir::ValueId gradient = ir::no_id;
+};
+
 /// A tensor of the model. Its value is what ops read; under fsdp2 that is the gathered copy.
 struct Parameter {
   ir::ValueId value = ir::no_id;
@@ -22,9 +28,10 @@ struct Parameter {
   std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
   // fsdp2, over micro-batches:
-  ir::ValueId gathering = ir::no_id;  ///< what its unit is gathered into, until it is copied out
-  ir::ValueId gathered = ir::no_id;   ///< the whole copy that a pipeline's stage keeps
-  ir::ValueId widened = ir::no_id;    ///< the unreduced gradients' sum in the reduce dtype
+  ir::ValueId gathering = ir::no_id;     ///< what its unit is gathered into, until it is copied out
+  ir::ValueId gathered = ir::no_id;      ///< the whole copy that a pipeline's stage keeps
+  ir::ValueId widened = ir::no_id;       ///< the unreduced gradients' sum in the reduce dtype
+  std::vector<WaitingGradient> waiting;  ///< of a pipeline whose backwards are in two parts
 };
 
 /// A linear layer's parameters; what it has not: no_id.
@@ -187,6 +194,10 @@ struct StepProgram {
   std::vector<StageBlocks> stages;     ///< that this rank has: one, but for interleaved pipelines
   std::size_t chunk = 0;               ///< of `stages`: whose ops are written
   std::vector<StageEnds> ends;         ///< beside micro_begin; empty without a pipeline
+  WrittenSchedule schedule;            ///< of a pipeline's rank
+  /// Beside micro_begin, of schedules that split backwards: the first op of the weights' part;
+  /// no_id: the backward is whole.
+  std::vector<ir::OpId> weight_begin;
   /// Of each stage, what it receives of each micro-batch that is written: activation, gradient.
   std::vector<std::vector<StageEnds>> received;
   /// Of each send_recv, by its attribute: its inputs' messages, in their order.

@@ -105,10 +105,12 @@ enum class TimeBasis : std::uint8_t {
 [[nodiscard]] const char* time_word(TimeBasis basis);  ///< "estimated", "calibrated", "measured"
 
 /// Seconds.
-/// A micro-batch's forward or backward on a rank of a pipeline, in seconds from the step's begin.
+/// What a rank of a pipeline does with a micro-batch: a backward whole, or its two parts.
+enum class PipelinePart : std::uint8_t { forward, backward, input_backward, weight_backward };
+/// When, in seconds from the step's begin.
 struct PipelineSlot {
   std::int64_t rank = 0, stage = 0, micro = 0;
-  bool backward = false;
+  PipelinePart part = PipelinePart::forward;
   double begin = 0, end = 0;
 };
 

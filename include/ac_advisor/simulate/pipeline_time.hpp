@@ -13,16 +13,17 @@ namespace ac_advisor::simulate {
 struct RankSeconds {
   struct Stage {
     double forward = 0, backward = 0;  ///< of one micro-batch, recomputation and loss included
+    double input = 0, weights = 0;     ///< of a backward in two parts
   };
   std::vector<Stage> stages;  ///< that the rank has
   double after = 0;           ///< once a step: gradients are divided, the optimizer
 };
 
-/// Of a rank's walked program: means over its micro-batches.
+/// Of a rank's walked program: means over the micro-batches that it does so with.
 [[nodiscard]] RankSeconds rank_seconds(const passes::PipelineRank& rank, const StepTime& time);
 
-/// Seconds that a message of `bytes` takes from each rank of the pipeline to the next, the last to
-/// the first: over the links of a node or across the network.
+/// Seconds that a message of `bytes` takes between each rank of the pipeline and the next, the last
+/// and the first: over the links of a node or across the network.
 [[nodiscard]] std::vector<double> message_seconds(std::int64_t bytes, const StepConfig& config,
                                                   const Device& device);
 

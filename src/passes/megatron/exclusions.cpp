@@ -415,10 +415,11 @@ constexpr Exclusion all_exclusions[] = {
      "give --pp-layers, or other stages",
      [](const ModelSpec& m, const StepConfig& c) { return piped(c) && !stages_fit(m, c); },
      with<pp_text>},
-    {"--transformer-impl --pp N --pp-schedule gpipe",
+    {"--transformer-impl --pp N --pp-schedule gpipe, zb1, zbv or dualpipev",
      "Megatron-core's schedules are 1F1B and interleaved 1F1B", "use 1f1b or interleaved:V",
      [](const ModelSpec&, const StepConfig& c) {
-       return piped(c) && c.layout.pp_schedule == PipelineSchedule::gpipe;
+       return piped(c) && (c.layout.pp_schedule == PipelineSchedule::gpipe ||
+                           splits_backwards(c.layout.pp_schedule));
      },
      with<pp_text>},
     {"--transformer-impl --pp N --grad-accum M, too few or uneven",

@@ -20,6 +20,8 @@ std::string pp_option(const StepConfig& c) { return "--pp " + std::to_string(c.l
 std::string with_schedule(const StepConfig& c) {
   return pp_option(c) + " --pp-schedule " + pp_schedule_option(c);
 }
+bool split(const StepConfig& c) { return piped(c) && splits_backwards(c.layout.pp_schedule); }
+std::string with_schedule_alone(const ModelSpec&, const StepConfig& c) { return with_schedule(c); }
 std::string with_accum(const ModelSpec&, const StepConfig& c) {
   return with_schedule(c) + " --grad-accum " + std::to_string(c.run.grad_accum);
 }
@@ -64,12 +66,21 @@ constexpr Exclusion all_exclusions[] = {
        return piped(c) && c.run.grad_accum < c.layout.pp;
      },
      with_accum},
-    {"--pp N --pp-schedule interleaved:V --grad-accum M, no multiple of its rounds",
-     "ScheduleInterleaved1F1B runs M / N rounds of equal length (rounded down)",
+    {"--pp N --pp-schedule interleaved:V or zb1 --grad-accum M, no multiple of its rounds",
+     "the schedule runs M / N rounds of equal length (rounded down)",
      "give --grad-accum that is a multiple of N",
      [](const ModelSpec&, const StepConfig& c) {
-       return piped(c) && c.layout.pp_schedule == PipelineSchedule::interleaved &&
-              c.run.grad_accum % pipeline_rank(c).rounds() != 0;
+       const bool rounds = c.layout.pp_schedule == PipelineSchedule::interleaved ||
+                           c.layout.pp_schedule == PipelineSchedule::zero_bubble;
+       return piped(c) && rounds && c.run.grad_accum % pipeline_rank(c).rounds() != 0;
+     },
+     with_accum},
+    {"--pp N --pp-schedule dualpipev --grad-accum M, M below 2 N",
+     "ScheduleDualPipeV needs as many micro-batches as there are stages, two a rank",
+     "give --grad-accum of at least 2 N, or use zbv",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.pp_schedule == PipelineSchedule::dual_pipe_v &&
+              c.run.grad_accum < 2 * c.layout.pp;
      },
      with_accum},
     {"--pp N of a model of too few blocks",
@@ -116,10 +127,10 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return pp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--pp-schedule interleaved:V, V above 3, --shard fsdp2 or hsdp:N",
+    {"--pp-schedule interleaved:V or zb1:V, V above 3, --shard fsdp2 or hsdp:N",
      "the schedule keeps three stages of a rank gathered and gathers the others in turn, which is "
      "not planned yet",
-     "use interleaved:2 or interleaved:3",
+     "use two or three stages a rank",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.gathers() && c.layout.pp_chunks > most_gathered_stages;
      },
@@ -154,6 +165,50 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
+    {"--pp-schedule zb1, zbv or dualpipev, --ac of any kind",
+     "autograd runs a backward in two parts for each parameter by itself, and non-reentrant "
+     "checkpoints recompute the whole block for each of these runs: not planned",
+     "use --ac none, or --pp-schedule 1f1b",
+     [](const ModelSpec&, const StepConfig& c) { return split(c) && c.memory.ac != AcMode::none; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_schedule(c) + " --ac " + ac_option(c);
+     }},
+    {"--pp-schedule zb1, zbv or dualpipev, --kernels fused or compiled",
+     "PyTorch refuses compiled stages (_check_torch_compile_compatibility); fused kernels' "
+     "functions make both gradients at once, twice, which is not planned",
+     "use --kernels eager, or --pp-schedule 1f1b",
+     [](const ModelSpec&, const StepConfig& c) {
+       return split(c) && c.memory.kernels != Kernels::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_schedule(c) + " --kernels " + to_option(c.memory.kernels);
+     }},
+    {"--pp-schedule zb1, zbv or dualpipev, --tp",
+     "how DTensors' gradients wait for the weights' part is not planned yet",
+     "leave one of them out, or use --pp-schedule 1f1b",
+     [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.tp > 1; },
+     with_schedule_alone},
+    {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8",
+     "their backwards in two parts were compared with no run", "use --pp-schedule 1f1b",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return split(c) &&
+              (m.moe || m.norm == model::Norm::layer || m.delta || c.precision.float8());
+     },
+     [](const ModelSpec& m, const StepConfig& c) { return with_schedule(c) + " for " + m.family; }},
+    {"--pp-schedule zbv or dualpipev, a model with tied embeddings",
+     "the first and the last stage are of one rank, whose two copies nobody adds up",
+     "use 1f1b, interleaved:V or zb1",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return piped(c) && is_v_shaped(c.layout.pp_schedule) && m.tied_embeddings;
+     },
+     with_model},
+    {"--pp-schedule zb1 --framework torchtitan",
+     "TorchTitan 0.2.2 has two or more stages a rank in schedules of several", "use zb1:2, or zbv",
+     [](const ModelSpec&, const StepConfig& c) {
+       return piped(c) && c.layout.pp_schedule == PipelineSchedule::zero_bubble &&
+              c.layout.pp_chunks == 1 && c.runtime.framework == "torchtitan";
+     },
+     with_schedule_alone},
     // Last: a preset that is in the way of another row is not taken for this one.
     {"--pp --hold-output",
      "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "

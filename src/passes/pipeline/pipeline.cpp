@@ -42,7 +42,7 @@ class Buffers {
         megatron_(config.megatron()),
         dtype_(config.precision.compute_dtype),
         micro_batches_(config.run.grad_accum),
-        written_(written_schedule(pipeline_rank(config)).micro_batches) {}
+        written_(step.schedule.micro_batches) {}
 
   /// Activations (B, S, H), which require a gradient, then gradients.
   void make() {
@@ -80,6 +80,7 @@ class Buffers {
 };
 
 void make_buffers(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  step.schedule = written_schedule(pipeline_rank(config));
   Buffers(step, spec, config).make();
 }
 
@@ -103,11 +104,12 @@ class Ordered {
       : s_(step),
         p_(step.program),
         c_(config),
+        r_(pipeline_rank(config)),
         tied_(spec.tied_embeddings),
         old_(std::move(step.program.ops)) {}
 
   void rewrite() {
-    WrittenSchedule schedule = written_schedule(pipeline_rank(c_));
+    WrittenSchedule schedule = s_.schedule;
     if (c_.megatron()) drop_locals(schedule.actions);
     p_.ops.clear();
     p_.ops.reserve(old_.size() + schedule.actions.size());
@@ -141,7 +143,13 @@ class Ordered {
       case Kind::backward:
         copy(first_of(action, Phase::backward), end_of(action));
         if (c_.megatron()) return keep_gradients(ends(action.chunk, action.micro));
-        return hold({ends(action.chunk, action.micro).output});  // backward_one_chunk's local
+        return let_go_of_backward(action);
+      case Kind::input_backward:
+        copy(first_of(action, Phase::backward), weight_begin(action));
+        return keep_input_gradient(action);
+      case Kind::weight_backward:
+        copy(weight_begin(action), end_of(action));
+        return let_go_of_output(action);
       case Kind::exchange:
         return exchange(action.messages);
       case Kind::let_go:
@@ -152,6 +160,36 @@ class Ordered {
         if (c_.layout.gathers()) reduce();
         return scale();
     }
+  }
+
+  /// backward_one_chunk's locals; the input's gradient of a stage after one of the same rank takes
+  /// the place of the step before's.
+  void let_go_of_backward(const PipelineAction& action) {
+    const StageEnds& of = ends(action.chunk, action.micro);
+    std::vector<ValueId> locals;
+    if (!r_.after_is_own(action.chunk)) locals.push_back(of.output);
+    if (r_.before_is_own(action.chunk)) locals.push_back(of.input_gradient);
+    hold(locals);
+  }
+  /// stage_backward_input: `inp.grad` until the next step clears it. The last stage lets go of its
+  /// logits; what the others made waits for the weights' part (backward_state).
+  void keep_input_gradient(const PipelineAction& action) {
+    const StageEnds& of = ends(action.chunk, action.micro);
+    if (of.input == no_id) return;
+    if (s_.stages[static_cast<std::size_t>(action.chunk)].head) hold({of.output});
+    if (r_.before_is_own(action.chunk)) return;
+    s_.surviving.push_back(of.input_gradient);
+    if (action.runs == 1) return;  // else those of the micro-batches that this one stands for
+    const std::int64_t bytes =
+        (p_.storages[static_cast<std::size_t>(p_.storage_of(of.input_gradient))].bytes + 511) /
+        512 * 512;
+    s_.surviving.push_back(
+        p_.make({action.runs - 1, bytes}, DType::u8, Role::activation_grad, root));
+    emit(OpKind::empty, {}, {s_.surviving.back()});
+  }
+  void let_go_of_output(const PipelineAction& action) {
+    const bool gone = s_.stages[static_cast<std::size_t>(action.chunk)].head;
+    if (!gone && !r_.after_is_own(action.chunk)) hold({ends(action.chunk, action.micro).output});
   }
 
   /// Megatron-core's order is the same; what torch.distributed.pipelining's locals hold it does
@@ -206,6 +244,10 @@ class Ordered {
     std::size_t i = begin_of(a);
     while (i < end_of(a) && old_[i].phase < phase) ++i;
     return i;
+  }
+
+  [[nodiscard]] std::size_t weight_begin(const PipelineAction& a) const {
+    return static_cast<std::size_t>(s_.weight_begin[index(a.chunk, a.micro)]);
   }
 
   /// Groups of one micro-batch keep apart from another's.
@@ -318,6 +360,7 @@ class Ordered {
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
+  PipelineRank r_;
   bool tied_;
   std::vector<Op> old_;
   std::vector<OpId> moved_;

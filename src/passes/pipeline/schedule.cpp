@@ -3,7 +3,7 @@
 // Python's locals keep what was sent.
 #include <algorithm>
 
-#include "ac_advisor/passes/pipeline.hpp"
+#include "actions.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -13,43 +13,13 @@ using What = Message::What;
 
 /// gpipe: micro-batches that are written out at most; the others are copies of the second.
 constexpr std::int64_t most_written = 32;
-/// interleaved: rounds that are written out. A period of one round lies after the first backward of
-/// each stage and before the last: warm-up is shorter than V + 1 rounds' forwards of V stages.
+/// interleaved, zb1: rounds that are written out. A period of one round lies after the first
+/// backward of each stage and before the last: warm-up is shorter than V + 1 rounds' forwards of V
+/// stages.
 constexpr std::int64_t most_rounds = 4;
-
-class Actions {
- public:
-  explicit Actions(const PipelineRank& rank) : r_(rank) {}
-
-  /// `replaced` goes when the output is made, before the loss of it is.
-  void forward(std::int64_t chunk, std::int64_t micro, std::vector<Message> replaced = {}) {
-    add(Kind::forward, chunk, micro, std::move(replaced));
-  }
-  void backward(std::int64_t chunk, std::int64_t micro) { add(Kind::backward, chunk, micro); }
-  void exchange(std::vector<Message> messages) {
-    std::erase_if(messages, [&](const Message& m) { return !crosses(m); });
-    if (!messages.empty()) add(Kind::exchange, 0, 0, std::move(messages));
-  }
-  void let_go(std::vector<Message> messages) { add(Kind::let_go, 0, 0, std::move(messages)); }
-  void reduce(std::int64_t chunk) { add(Kind::reduce, chunk, 0); }
-
-  std::size_t count() const { return all_.size(); }
-  std::vector<PipelineAction> take() { return std::move(all_); }
-
- private:
-  /// The first stage receives token ids and the last one sends nothing.
-  [[nodiscard]] bool crosses(const Message& m) const {
-    const bool before = m.what == What::input || m.what == What::input_gradient;
-    const std::int64_t stage = r_.stage(m.chunk);
-    return before ? stage > 0 : stage + 1 < r_.stages();
-  }
-  void add(Kind kind, std::int64_t chunk, std::int64_t micro, std::vector<Message> messages = {}) {
-    all_.push_back({kind, chunk, micro, std::move(messages), 1});
-  }
-
-  const PipelineRank& r_;
-  std::vector<PipelineAction> all_;
-};
+/// zbv, dualpipev: of the steady state, of whose pairs the third stands for those that follow it:
+/// the gradients of micro-batches before it are there, in the reduce dtype, too.
+constexpr std::int64_t steady_pairs = 3;
 
 /// Forwards before the first backward: Schedule1F1B._step_microbatches, warmup_chunks.
 std::int64_t warm_up(const PipelineRank& r) { return std::min(r.micro_batches, r.ranks - r.rank); }
@@ -123,7 +93,7 @@ struct Rounds {
 /// _get_1f1b_rank_ops, and what _PipelineScheduleRuntime makes of it: each message is a batch of
 /// its own. The actions of the second V * micro_batches pairs are a period of the steady state.
 std::vector<PipelineAction> interleaved(const PipelineRank& r, std::int64_t runs) {
-  Actions to(r);
+  RuntimeActions to(r);
   const Rounds rounds(r);
   const std::int64_t all = r.chunks * r.micro_batches, round = r.chunks * rounds.micro_batches;
   std::vector<std::int64_t> next_forward(static_cast<std::size_t>(r.chunks), 0),
@@ -131,31 +101,23 @@ std::vector<PipelineAction> interleaved(const PipelineRank& r, std::int64_t runs
   const auto forward = [&](std::int64_t op) {
     const std::int64_t chunk = op / rounds.micro_batches % r.chunks;
     const std::int64_t micro = next_forward[static_cast<std::size_t>(chunk)]++;
-    to.exchange({{What::input, chunk, micro}});
     to.forward(chunk, micro);
-    to.exchange({{What::output, chunk, micro}});
   };
   const auto backward = [&](std::int64_t op) {
     const std::int64_t chunk = r.chunks - 1 - op / rounds.micro_batches % r.chunks;
     const std::int64_t micro = next_backward[static_cast<std::size_t>(chunk)]++;
-    to.exchange({{What::output_gradient, chunk, micro}});
     to.backward(chunk, micro);
-    to.exchange({{What::input_gradient, chunk, micro}});
-    if (micro + 1 == r.micro_batches) to.reduce(chunk);
   };
-  std::size_t period_begin = 0, period_end = 0;
   for (std::int64_t op = 0; op < rounds.warm_up; ++op) forward(op);
   for (std::int64_t op = rounds.warm_up; op < all; ++op) {
     const std::int64_t pair = op - rounds.warm_up;
-    if (pair == round) period_begin = to.count();
+    if (pair == round) to.begin_period();
     forward(op);
     backward(pair);
-    if (pair + 1 == 2 * round) period_end = to.count();
+    if (pair + 1 == 2 * round) to.end_period();
   }
   for (std::int64_t pair = all - rounds.warm_up; pair < all; ++pair) backward(pair);
-  std::vector<PipelineAction> actions = to.take();
-  for (std::size_t i = period_begin; i < period_end; ++i) actions[i].runs = runs;
-  return actions;
+  return to.take(runs);
 }
 
 /// The steady pair of 1F1B that stands for others: what follows the first backward until the second
@@ -170,6 +132,10 @@ void repeat_pair(std::vector<PipelineAction>& actions, std::int64_t runs) {
     if (backwards == 2 && !after_first && !in_second) return;
   }
 }
+
+using Writer = std::vector<PipelineAction> (*)(const PipelineRank&, std::int64_t);
+
+bool ends_flight(Kind kind) { return kind == Kind::backward || kind == Kind::input_backward; }
 
 bool of_second_micro_batch(const PipelineAction& action) {
   if (action.kind == Kind::exchange) return action.messages.front().micro == 1;
@@ -186,6 +152,12 @@ std::vector<PipelineAction> pipeline_actions(const PipelineRank& rank) {
       return gpipe(rank);
     case PipelineSchedule::interleaved:
       return interleaved(rank, 1);
+    case PipelineSchedule::zero_bubble:
+      return zero_bubble(rank, 1);
+    case PipelineSchedule::zbv:
+      return zero_bubble_v(rank, 1);
+    case PipelineSchedule::dual_pipe_v:
+      return dual_pipe_v(rank, 1);
   }
   return {};
 }
@@ -211,11 +183,21 @@ WrittenSchedule written_schedule(const PipelineRank& rank) {
       for (PipelineAction& action : written.actions)
         if (of_second_micro_batch(action)) action.runs = written.copies + 1;
       break;
-    case PipelineSchedule::interleaved: {
+    case PipelineSchedule::interleaved:
+    case PipelineSchedule::zero_bubble: {
       const Rounds rounds(rank);
       const std::int64_t few = std::min(rounds.count, most_rounds);
       fewer.micro_batches = few * rounds.micro_batches;
-      written.actions = interleaved(fewer, rounds.count - few + 1);
+      const Writer actions =
+          rank.schedule == PipelineSchedule::interleaved ? interleaved : zero_bubble;
+      written.actions = actions(fewer, rounds.count - few + 1);
+      break;
+    }
+    case PipelineSchedule::zbv:
+    case PipelineSchedule::dual_pipe_v: {
+      fewer.micro_batches = std::min(rank.micro_batches, 2 * rank.ranks + steady_pairs);
+      const Writer actions = rank.schedule == PipelineSchedule::zbv ? zero_bubble_v : dual_pipe_v;
+      written.actions = actions(fewer, rank.micro_batches - fewer.micro_batches + 1);
       break;
     }
   }
@@ -223,11 +205,30 @@ WrittenSchedule written_schedule(const PipelineRank& rank) {
   return written;
 }
 
+bool WrittenSchedule::splits(std::int64_t chunk, std::int64_t micro) const {
+  return std::any_of(actions.begin(), actions.end(), [&](const PipelineAction& action) {
+    return action.kind == Kind::weight_backward && action.chunk == chunk && action.micro == micro;
+  });
+}
+
+std::optional<std::int64_t> WrittenSchedule::input_backward_after(std::int64_t chunk,
+                                                                  std::int64_t micro) const {
+  bool after = false;
+  for (const PipelineAction& action : actions) {
+    if (action.chunk != chunk) continue;
+    if (after && action.kind == Kind::input_backward) return action.micro;
+    const bool gives = action.kind == Kind::weight_backward || action.kind == Kind::backward;
+    if (after && gives) break;
+    after = after || (gives && action.micro == micro);
+  }
+  return std::nullopt;
+}
+
 std::int64_t most_in_flight(const PipelineRank& rank) {
   const WrittenSchedule written = written_schedule(rank);
   std::int64_t now = 0, most = 0;
   for (const PipelineAction& action : written.actions) {
-    now += action.kind == Kind::forward ? 1 : action.kind == Kind::backward ? -1 : 0;
+    now += action.kind == Kind::forward ? 1 : ends_flight(action.kind) ? -1 : 0;
     most = std::max(most, now);
   }
   return most + written.copies;

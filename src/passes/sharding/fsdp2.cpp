@@ -38,7 +38,9 @@ class Fsdp2 {
       for (ParamGroup* group : b_.in_module_order()) b_.wait_for_unshard(*group, false);
     b_.record(1);  // FSDP::root_pre_forward
     pre_forward(b_.root());
-    find_ends(old);
+    const std::size_t weights = weights_part(old);
+    inputs_alone_ = weights < old.size();
+    find_ends({old.begin(), old.begin() + static_cast<std::ptrdiff_t>(weights)});
     std::int32_t current = -1;
     bool in_backward = false, recomputing = false, left_forward = false;
     const auto leave = [&] {
@@ -46,7 +48,7 @@ class Fsdp2 {
       left_forward = true;
       current = -1;
     };
-    for (std::size_t i = begin; i < old.size(); ++i) {
+    for (std::size_t i = begin; i < weights; ++i) {
       const Op& op = old[i];
       const bool group_begins = i == 0 || old[i - 1].group != op.group;
       if (op.phase < Phase::backward) {
@@ -86,13 +88,42 @@ class Fsdp2 {
       }
       push(op);
     }
-    backward_transition(current, -1, old.size());
+    backward_transition(current, -1, weights);
     finish_backward();
+    mark_weights_part(weights < old.size());
+    for (std::size_t i = weights; i < old.size(); ++i) push(old[i]);
+    if (weights < old.size()) defer_widening();
     if (piped_) b_.keep();
   }
 
  private:
   static bool is_end(const Op& op) { return op.kind == OpKind::hold && op.module.block < 0; }
+
+  /// Of a backward in two parts, where the second begins, which calls no hook: it runs no node that
+  /// a module's output or input belongs to. The first stage's is all of its backward, with hooks.
+  [[nodiscard]] std::size_t weights_part(const std::vector<Op>& old) const {
+    const bool apart = !s_.weight_begin.empty() && s_.weight_begin.back() != no_id &&
+                       s_.ends.back().input != no_id;
+    return apart ? static_cast<std::size_t>(s_.weight_begin.back() - first_) : old.size();
+  }
+  void mark_weights_part(bool apart) {
+    if (s_.weight_begin.empty() || s_.weight_begin.back() == no_id) return;
+    OpId begin = apart ? static_cast<OpId>(p_.ops.size()) : first_;
+    while (!apart && p_.op(begin).phase < Phase::backward) ++begin;
+    s_.weight_begin.back() = begin;
+  }
+
+  [[nodiscard]] std::int64_t micro() const {
+    return static_cast<std::int64_t>((s_.ends.size() - 1) / s_.stages.size());
+  }
+  /// What a weights' part leaves is widened by the hooks of the stage's next backward for inputs.
+  void defer_widening() {
+    if (c_.precision.reduce_dtype == c_.precision.compute_dtype) return;
+    const auto next =
+        s_.schedule.input_backward_after(static_cast<std::int64_t>(s_.chunk), micro());
+    if (!next) return;
+    for (ParamGroup* group : b_.in_module_order()) b_.wait_for(*group, *next);
+  }
 
   /// The end of locals enters no module that is done, and leaves none. One at a module's begin is
   /// of a collective that the module waits for: its hooks have run.
@@ -215,7 +246,8 @@ class Fsdp2 {
     if (reduces_) return b_.post_backward(group);
     b_.record(2);                    // FSDP::post_backward_accumulate, post_backward_reshard
     if (!piped_) b_.reshard(group);  // _PipelineStageBase.backward_maybe_with_nosync keeps it
-    b_.widen(group);                 // the whole gradients wait for the last micro-batch
+    if (inputs_alone_) return b_.widen_waiting(group, micro());
+    b_.widen(group);  // the whole gradients wait for the last micro-batch
   }
 
   void finish_backward() {
@@ -233,7 +265,7 @@ class Fsdp2 {
   std::vector<OpId> moved_;        ///< where the ops from first_ on stand now
   std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
-  bool piped_ = false, reduces_ = true, in_recomputed_ = false;
+  bool piped_ = false, reduces_ = true, in_recomputed_ = false, inputs_alone_ = false;
 };
 
 bool applies(const StepConfig& config) { return config.layout.gathers(); }
@@ -265,7 +297,7 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
     parameter.optimized = step.optimized.size();
     step.optimized.push_back({parameter.stored, no_id});
   }
-  if (config.layout.pp > 1 && config.layout.pp_schedule == PipelineSchedule::interleaved)
+  if (config.layout.pp > 1 && has_stages_of_a_rank(config.layout.pp_schedule))
     gather_stages(step, config);
 }
 

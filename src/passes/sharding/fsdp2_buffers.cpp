@@ -270,6 +270,26 @@ void Fsdp2Buffers::widen(ParamGroup& group) {
   }
 }
 
+void Fsdp2Buffers::widen_waiting(ParamGroup& group, std::int64_t micro) {
+  std::vector<ValueId> later;
+  for (std::size_t i : group.parameters) {
+    Parameter& parameter = s_.parameters[i];
+    later.push_back(std::exchange(parameter.gradient, no_id));
+    for (const WaitingGradient& waits : parameter.waiting)
+      if (waits.micro == micro) parameter.gradient = waits.gradient;
+    std::erase_if(parameter.waiting, [&](const auto& waits) { return waits.micro == micro; });
+  }
+  widen(group);
+  for (std::size_t i = 0; i < later.size(); ++i)
+    s_.parameters[group.parameters[i]].gradient = later[i];
+}
+
+void Fsdp2Buffers::wait_for(ParamGroup& group, std::int64_t micro) {
+  for (std::size_t i : group.parameters)
+    if (ValueId& gradient = s_.parameters[i].gradient; gradient != no_id)
+      s_.parameters[i].waiting.push_back({micro, std::exchange(gradient, no_id)});
+}
+
 void Fsdp2Buffers::take_widened(ParamGroup& group) {
   for (std::size_t i : group.parameters) {
     Parameter& parameter = s_.parameters[i];

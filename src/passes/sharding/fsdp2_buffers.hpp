@@ -64,6 +64,10 @@ class Fsdp2Buffers {
   void reshard(ParamGroup& group);
   /// Without a reduction: the group's gradients are added in the reduce dtype, where that differs.
   void widen(ParamGroup& group);
+  /// The same of those that wait for this micro-batch's backward for inputs.
+  void widen_waiting(ParamGroup& group, std::int64_t micro);
+  /// What was added so far waits for that of micro-batch `micro`.
+  void wait_for(ParamGroup& group, std::int64_t micro);
   /// Writes down for the next micro-batch of the stage what is gathered.
   void keep();
   /// FSDPParamGroup.post_backward: reshards the group and reduces its gradients to this rank's
