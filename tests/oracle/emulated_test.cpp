@@ -287,6 +287,19 @@ TEST_CASE("torchtune's loop around transformers' layers is met on the emulated d
   CHECK(all.launches.worst() <= 2.5);
 }
 
+TEST_CASE("torchtune's compiled layers and chunks of the loss are met on the emulated device") {
+  const Compared all = compared("torchtune_compile_peaks.json");
+  CHECK(all.allocated.count() >= 30);
+  // torchtune's checkpoints are around compiled layers, the plan's inside them: 5 to 12 MB of a
+  // small model with full checkpoints, in three steps.
+  CHECK(all.allocated.above(0.1) <= 3);
+  CHECK(all.allocated.worst() <= 6.3);
+  CHECK(all.allocated.median() <= 0.02);
+  CHECK(all.reserved.above(4) <= 2);
+  CHECK(all.reserved.worst() <= 6.2);
+  CHECK(all.launches.median() <= 10);
+}
+
 TEST_CASE("torchtune's own layers hold more than the plan of transformers', as its preset says") {
   const Compared all = compared("torchtune_layers_peaks.json");
   CHECK(all.allocated.count() >= 12);

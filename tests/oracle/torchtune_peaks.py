@@ -46,16 +46,6 @@ def cases():
         yield shape(model, world=8, shard="fsdp2", loss="chunked-logits:4")
         yield shape(model, world=4, shard="fsdp2", batch=3, seq=1000)
         yield shape(model, lora=8, lora_targets=ATTENTION_AND_MLP)
-    for model in MODELS:
-        yield from compiled(model)
-
-
-def compiled(model):
-    """compile: True, the blocks and the loss."""
-    for ac in ("full", "none"):
-        yield shape(model, ac=ac, kernels="compiled")
-        yield shape(model, ac=ac, kernels="compiled", batch=3, seq=1000, grad_accum=2)
-        yield shape(model, ac=ac, kernels="compiled", world=8, shard="fsdp2")
 
 
 class Decoder(nn.Module):
@@ -167,7 +157,6 @@ def steps(entry, marks, build):
 
 
 def measure(entry):
-    torch._dynamo.reset()
     return emulated_peaks.measure(entry, build=build, steps=steps)
 
 
