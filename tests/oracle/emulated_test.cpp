@@ -432,12 +432,15 @@ TEST_CASE("Megatron-core's ranks meet megatron-core 0.16's own steps on the emul
 
 TEST_CASE("Megatron-core's layers in FP8 meet Transformer Engine's own on the emulated device") {
   const Compared all = compared("megatron_fp8_peaks.json");
-  CHECK(all.allocated.count() >= 40);
-  CHECK(all.allocated.median() <= 0.1);
-  CHECK(all.allocated.worst() <= 0.5);
-  // As in bf16: launches are those of deterministic mode.
+  CHECK(all.allocated.count() >= 56);
+  CHECK(all.allocated.median() <= 0.03);
+  CHECK(all.allocated.above(0.48) <= 1);  // 8 MB of 1.4 GB, by blocks that PyTorch does not split
+  CHECK(all.allocated.worst() <= 0.63);
+  // As in bf16, and so is what two sequences reserve less than planned; launches are those of
+  // deterministic mode.
   CHECK(all.reserved.median() <= 5);
-  CHECK(all.reserved.worst() <= 16);
+  CHECK(all.reserved.above(7) <= 4);
+  CHECK(all.reserved.worst() <= 17);
 }
 
 TEST_CASE("Megatron-core's mixtures of experts meet its own steps on the emulated device") {
