@@ -32,10 +32,8 @@ std::vector<profile::RankMemory> peaks_of_ranks(const Built& built, const profil
     profile::RankMemory of;
     of.pp_rank = Mesh(c.layout, r).pp_rank();
     of.cp_rank = Mesh(c.layout, r).cp_rank();
-    passes::PipelineRank rank = passes::pipeline_rank(c);
-    rank.rank = of.pp_rank;
-    for (std::int64_t chunk = 0; chunk < rank.chunks; ++chunk)
-      of.stages.push_back(rank.stage(chunk));
+    for (std::int64_t chunk = 0; chunk < c.layout.pp_chunks; ++chunk)
+      of.stages.push_back(chunk * c.layout.pp + of.pp_rank);
     of.peak_allocated = all[r].item<std::int64_t>();
     const auto alike = std::find_if(ranks.begin(), ranks.end(), [&](const auto& other) {
       return other.pp_rank == of.pp_rank && other.cp_rank == of.cp_rank &&

@@ -42,6 +42,7 @@ def steps(entry, marks, _):
     of_ring = {"position_ids": cp_step.positions(entry | {"batch": sequences}, ring.get_local_rank())} if ring else {}
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
+    gc.disable()  # a collection within a zero-bubble step can keep a gradient into the next phase
     found, kept = [], []
     with cp_step.attention(ring, entry["cp_method"]) if ring else contextlib.nullcontext():
         for _ in range(2):
@@ -62,6 +63,7 @@ def steps(entry, marks, _):
             del losses
     for _, module in stages if ring else ():
         cp_step.with_masks(module.m)
+    gc.enable()
     marks.figures = {}
     del kept
     return [filled(step) for step in found]

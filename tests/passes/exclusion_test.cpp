@@ -2393,6 +2393,12 @@ const Case cases[] = {
        c.layout.pp_chunks = 2;
      },
      "--pp 2 for llama: the first and the last stage are of one rank"},
+    {"--pp-schedule zb1, zbv or dualpipev, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--pp 2 --pp-schedule zb1: planned for PyTorch, not run by the trainer"},
     {"--pp-schedule zb1 --framework torchtitan",
      [](model::ModelSpec& m, StepConfig& c) {
        in_parts(m, c);

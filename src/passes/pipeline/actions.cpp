@@ -8,21 +8,19 @@ void RuntimeActions::forward(std::int64_t chunk, std::int64_t micro) {
   to_.exchange({{What::input, chunk, micro}});
   to_.forward(chunk, micro);
   to_.exchange({{What::output, chunk, micro}});
-  if (r_.after_is_own(chunk))
-    to_.hand_over({What::output, chunk, micro}, {What::input, chunk + 1, micro});
 }
 
 void RuntimeActions::backward(std::int64_t chunk, std::int64_t micro) {
   to_.exchange({{What::output_gradient, chunk, micro}});
   to_.backward(chunk, micro);
-  send_input_gradient(chunk, micro);
+  to_.exchange({{What::input_gradient, chunk, micro}});
   reduce_after(chunk);
 }
 
 void RuntimeActions::input_backward(std::int64_t chunk, std::int64_t micro) {
   to_.exchange({{What::output_gradient, chunk, micro}});
   to_.input_backward(chunk, micro);
-  send_input_gradient(chunk, micro);
+  to_.exchange({{What::input_gradient, chunk, micro}});
 }
 
 void RuntimeActions::weight_backward(std::int64_t chunk, std::int64_t micro) {
@@ -34,12 +32,6 @@ std::vector<PipelineAction> RuntimeActions::take(std::int64_t runs) {
   std::vector<PipelineAction> all = to_.take();
   for (std::size_t i = period_[0]; i < period_[1]; ++i) all[i].runs = runs;
   return all;
-}
-
-void RuntimeActions::send_input_gradient(std::int64_t chunk, std::int64_t micro) {
-  to_.exchange({{What::input_gradient, chunk, micro}});
-  if (r_.before_is_own(chunk))
-    to_.hand_over({What::input_gradient, chunk, micro}, {What::output_gradient, chunk - 1, micro});
 }
 
 void RuntimeActions::reduce_after(std::int64_t chunk) {

@@ -30,10 +30,6 @@ class Actions {
     std::erase_if(messages, [&](const Message& m) { return !crosses(m); });
     if (!messages.empty()) add(Kind::exchange, 0, 0, std::move(messages));
   }
-  /// From a stage to the next of the same rank: what the trainer copies stays in place otherwise.
-  void hand_over(Message made, Message taken) {
-    if (r_.written_whole) add(Kind::exchange, 0, 0, {made, taken});
-  }
   void let_go(std::vector<Message> messages) { add(Kind::let_go, 0, 0, std::move(messages)); }
   void reduce(std::int64_t chunk) { add(Kind::reduce, chunk, 0); }
 
@@ -77,7 +73,6 @@ class RuntimeActions {
   std::vector<PipelineAction> take(std::int64_t runs);
 
  private:
-  void send_input_gradient(std::int64_t chunk, std::int64_t micro);
   void reduce_after(std::int64_t chunk);
 
   const PipelineRank& r_;

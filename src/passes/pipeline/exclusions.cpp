@@ -209,6 +209,13 @@ constexpr Exclusion all_exclusions[] = {
               c.layout.pp_chunks == 1 && c.runtime.framework == "torchtitan";
      },
      with_schedule_alone},
+    {"--pp-schedule zb1, zbv or dualpipev, ac-trainer",
+     "planned for PyTorch, not run by the trainer",
+     "plan it instead, or measure with --pp-schedule 1f1b or interleaved:V",
+     [](const ModelSpec&, const StepConfig& c) {
+       return split(c) && c.runtime.kind == Runtime::ac_trainer;
+     },
+     with_schedule_alone},
     // Last: a preset that is in the way of another row is not taken for this one.
     {"--pp --hold-output",
      "schedule.step(return_outputs=True) keeps the logits of all micro-batches and copies them "

@@ -16,7 +16,7 @@ Transfer transfer(const Call& c, const passes::Message& message, const at::Tenso
   const bool before = message.what == What::input || message.what == What::input_gradient;
   const std::int64_t stage = rank.stage(message.chunk), other = stage + (before ? -1 : 1);
   const std::int64_t border = std::min(stage, other) * 2 + (forward ? 0 : 1);
-  return {tensor, c.executor().mesh().in_stage(rank.rank_of(other)),
+  return {tensor, c.executor().mesh().in_stage(other % rank.ranks),
           static_cast<std::int32_t>(border * rank.micro_batches + message.micro), sends};
 }
 
@@ -112,10 +112,6 @@ void send_recv(const Call& c) {
   std::vector<Transfer> batch;
   for (std::size_t i = 0; i < messages.size(); ++i)
     batch.push_back(transfer(c, messages[i], c.in(i)));
-  if (batch.front().peer == executor.collectives().rank()) {  // of one stage to another of its own
-    batch.back().tensor.copy_(batch.front().tensor);
-    return;
-  }
   std::vector<ir::StorageId> storages;
   for (std::size_t i = 0; i < messages.size(); ++i) storages.push_back(c.in_storage(i));
   executor.begin(executor.collectives().exchange(batch), storages);
