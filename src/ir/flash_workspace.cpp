@@ -63,6 +63,7 @@ std::int64_t key_splits(std::int64_t tiles, std::int64_t key_blocks, std::int64_
 bool copied_for_flash(const Value& value) {
   constexpr std::int8_t tokens = 2;
   if (value.shape.rank() != 4) return false;
+  if (value.batch_at > 0) return true;
   if (value.narrow_dim == tokens && value.shape[0] > 1) return true;  // a part of each sequence
   return !value.permuted && value.shape[1] > 1 && value.shape[tokens] > 1;
 }

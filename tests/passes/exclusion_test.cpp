@@ -1173,6 +1173,15 @@ const Case cases[] = {
        c.layout.tp = 2;
      },
      "--cp 2 --cp-method ulysses --tp 2"},
+    {"--cp N --cp-method ulysses --pp P",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.world = 4;
+       c.layout.cp = 2;
+       c.layout.cp_method = CpMethod::ulysses;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--cp 2 --cp-method ulysses --pp 2"},
     {"--cp N --pp P, --tp or --shard hsdp:M",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -199,6 +199,12 @@ constexpr Exclusion of_ulysses[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --cp-method ulysses --tp " + std::to_string(c.layout.tp);
      }},
+    {"--cp N --cp-method ulysses --pp P", "Ulysses within stages was not compared",
+     "use --cp-method allgather, or leave --pp out",
+     [](const ModelSpec&, const StepConfig& c) { return c.layout.ulysses() && c.layout.pp > 1; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses --pp " + std::to_string(c.layout.pp);
+     }},
 };
 
 extern const ExclusionGroup context_exclusions;
