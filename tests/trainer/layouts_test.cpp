@@ -39,6 +39,12 @@ std::string label(const Case& one) {
   return text;
 }
 
+/// FSDP2 over `world` ranks, of which `ep` share experts that are chosen in turn.
+OptionList sharing(const char* ep, const char* world, const OptionList& more = {}) {
+  return test::with(
+      {{"--ep", ep}, {"--world", world}, {"--shard", "fsdp2"}, {"--balanced-routing", ""}}, more);
+}
+
 /// Each value of tp, pp, cp, schedule, sharding and --ac beside each other one at least once, where
 /// they go together; families that differ in norms, biases, windows and tied embeddings.
 const std::vector<Case>& cases() {
@@ -113,6 +119,13 @@ const std::vector<Case>& cases() {
       {"qwen2", {{"--cp", "2"}, {"--world", "8"}, {"--ac", "grouped:2"}}},
       {"tiny-llama",
        {{"--cp", "3"}, {"--world", "6"}, {"--cp-method", "alltoall"}, {"--ac", "selective"}}},
+      {"mixtral", sharing("2", "2")},
+      {"mixtral", sharing("2", "4", {{"--ac", "full"}})},
+      {"mixtral", sharing("4", "4", {{"--ac", "selective"}, {"--grad-accum", "2"}})},
+      {"qwen3_moe", sharing("4", "8", {{"--ac", "every:2"}})},
+      {"qwen3_moe", sharing("2", "8", {{"--ac", "grouped:2"}, {"--fsdp-unit", "torchtitan"}})},
+      {"qwen3_moe", sharing("2", "4", {{"--grad-accum", "3"}, {"--no-sync", ""}})},
+      {"qwen3_moe", sharing("2", "8", {{"--shard", "hsdp:4"}, {"--ac", "full"}})},
   };
   return all;
 }

@@ -36,6 +36,8 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              scaled_mm,
                              fp8_product,
                              float8_linear,
+                             repeat_interleave,
+                             host_read,
                              captured,
                              random,
                              mul_of_view,

@@ -168,12 +168,14 @@ enum class OpKind : std::uint8_t {
   float8_linear,  ///< launches nothing: the autograd node of torchao's Float8Linear
   vector_norm,    ///< the length of each row: (rows, 1)
   log_sigmoid,
-  cp_all_gather,   ///< keys and values of all ranks that share a sequence, into a new tensor
-  ring_attention,  ///< launches nothing: the node of attention over such a sequence
-  eye,             ///< ones on the diagonal of a square
-  mm_dequant,      ///< a product of 8-bit rows by the scales of both, in fp16
-  captured,        ///< an op of an imported graph that has no row of its own
-  count_           // number of kinds
+  cp_all_gather,      ///< keys and values of all ranks that share a sequence, into a new tensor
+  ring_attention,     ///< launches nothing: the node of attention over such a sequence
+  eye,                ///< ones on the diagonal of a square
+  mm_dequant,         ///< a product of 8-bit rows by the scales of both, in fp16
+  repeat_interleave,  ///< of counts and their sums: each entry's index, as often as it counts
+  host_read,          ///< numbers that the host waits for
+  captured,           ///< an op of an imported graph that has no row of its own
+  count_              // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

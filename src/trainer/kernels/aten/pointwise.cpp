@@ -25,6 +25,8 @@ void clone(const Call& c) {
   const ir::Rearrange& how = c.attributes<ir::Rearrange>();
   if (how.what != ir::Moved::nothing)
     rearrange(x, y, how);
+  else if (x.dim() == 1 && x.numel() < y.numel())
+    y.copy_(x.expand_as(y));
   else if (x.numel() < y.numel())
     y.view({x.size(0), -1, x.size(1)}).copy_(x.unsqueeze(1));
   else
