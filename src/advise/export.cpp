@@ -53,6 +53,10 @@ void check_all(const Setting& s) {
       s.target.name != torchtitan.name)
     s.refuse("--fsdp-unit torchtitan",
              "its embedding and head are in the root's unit; use --fsdp-unit block");
+  if (s.c.layout.ep > 1 && !s.c.megatron())
+    s.refuse("--ep " + std::to_string(s.c.layout.ep),
+             "no key of a file shares experts; hand from_pretrained a "
+             "DistributedConfig(fsdp_size=…, ep_size=…), or leave --ep out");
   if (s.c.layout.pp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--pp " + std::to_string(s.c.layout.pp),
              "the plan is of torch.distributed.pipelining in TorchTitan's layout; export to "

@@ -39,7 +39,7 @@ std::string text(const Number& a) { return fmt::format("value={}", a.value); }
 std::string text(const Clamp& a) { return fmt::format("low={} high={}", a.low, a.high); }
 std::string text(const Power& a) { return fmt::format("exponent={}", a.exponent); }
 std::string text(const Sum& a) {
-  constexpr const char* names[] = {"broadcast", "experts", "groups"};
+  constexpr const char* names[] = {"broadcast", "experts", "groups", "choices"};
   return fmt::format("over={}", names[static_cast<std::size_t>(a.over)]);
 }
 std::string text(const Dropout& a) {
@@ -53,7 +53,9 @@ std::string text(const Compare& a) {
 std::string text(const NllLoss& a) {
   return fmt::format("reduction={}", a.reduction == Reduction::mean ? "mean" : "sum");
 }
-std::string text(const TopK& a) { return fmt::format("k={}", a.k); }
+std::string text(const TopK& a) {
+  return fmt::format("k={}{}", a.k, a.in_turn ? " in_turn=true" : "");
+}
 std::string text(const Histc& a) { return fmt::format("bins={}", a.bins); }
 std::string text(const FloorDivide& a) { return fmt::format("divisor={}", a.divisor); }
 std::string text(const RmsNorm& a) {
@@ -85,6 +87,9 @@ std::string text(const TpGather& a) {
          place(a.ranks, a.rank);
 }
 std::string text(const TpScatter& a) { return place(a.ranks, a.rank); }
+std::string text(const ExpertShards& a) {
+  return a.ranks == 0 ? std::string() : fmt::format("expert_ranks={}", a.ranks);
+}
 std::string text(const TpReduce& a) {
   constexpr const char* over[] = {"", "over=ends", "over=stages"};
   return a.maximum ? "maximum=true" : over[static_cast<std::size_t>(a.over)];

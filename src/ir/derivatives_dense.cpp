@@ -264,4 +264,10 @@ void index(Derivation& d) {
   d.give(0, d.write_into(OpKind::index_backward, zeros, {zeros, d.in(1), d.grad()}));
 }
 
+void index_put(Derivation& d) {
+  // inputs: what is written over, which needs no gradient, places, rows
+  if (!d.needs(2)) return;
+  d.give(2, d.emit(OpKind::index, {d.grad(), d.in(1)}, d.shape(d.in(2)), d.dtype(d.in(2))));
+}
+
 }  // namespace ac_advisor::ir::derive

@@ -36,6 +36,12 @@ void tp_reduce_scatter(Derivation& d) {
                          Rearrange{Moved::tokens_together, of.ranks}));
 }
 
+void all_to_all(Derivation& d) {
+  // the other way round (torch/csrc/distributed/c10d/Functional.cpp, AllToAllSingle)
+  const ValueId x = d.in(0);
+  d.give(0, d.emit(OpKind::all_to_all, {d.grad()}, d.shape(x), d.dtype(x)));
+}
+
 void vocab_parallel_loss(Derivation& d) {
   // inputs: logits [N, V / ranks] in fp32, their log-probabilities, targets, the number of targets;
   // _nll_loss_and_log_softmax_backward: (-1 at the target + exp(log-probability)) * gradient. The

@@ -116,7 +116,8 @@ void mean(Derivation& d) {
 void sum(Derivation& d) {
   // expanded: a view, unless the input was itself a view that has to be reshaped back
   const ValueId x = d.in(0), g = d.grad();
-  d.give(0, d.attributes<Sum>().over != SumOver::broadcast
+  const SumOver over = d.attributes<Sum>().over;
+  d.give(0, over == SumOver::experts || over == SumOver::groups
                 ? d.emit(OpKind::clone, {g}, d.shape(x), d.dtype(g))
                 : d.alias(g, d.shape(x)));
 }

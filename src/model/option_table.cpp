@@ -147,6 +147,10 @@ constexpr Requirement of_megatron_core = {
     [](const StepConfig&) { return std::string("--transformer-impl hf"); },
     "it is planned as Megatron-core and Transformer Engine do it",
     "use --framework megatron --transformer-impl transformer_engine"};
+constexpr Requirement shares_experts = {
+    [](const StepConfig& c) { return c.megatron() || c.layout.gathers(); }, shard_conflict,
+    "experts are shared as Megatron-core does it, or as transformers does beside FSDP2",
+    "use --shard fsdp2 or hsdp:N, or --framework megatron --transformer-impl transformer_engine"};
 constexpr Requirement of_distributed_optimizer = {
     [](const StepConfig& c) { return c.megatron() && c.layout.shard == Sharding::zero1; },
     shard_conflict, "they are copies of Megatron-core's distributed optimizer",
@@ -238,10 +242,11 @@ constexpr OptionRow table[] = {
     needing(newer(whole<&S::layout, &Layout::ep>(
                 {"--ep", "ep", "N",
                  "ranks that share each layer's experts: expert parallelism, tokens going to the "
-                 "ranks that have theirs (1)",
+                 "ranks that have theirs, by transformers' all-to-all beside FSDP2 or as "
+                 "Megatron-core does it (1)",
                  parallelism},
                 1, most_ranks)),
-            of_megatron_core),
+            shares_experts),
     needing(
         newer(whole<&S::layout, &Layout::etp>(
             {"--etp", "etp", "T", "ranks that share each expert (0: as many as --tp)", parallelism},
@@ -495,6 +500,11 @@ constexpr OptionRow table[] = {
     decimal<&S::run, &ModelRun::capacity_factor, parse_capacity_factor>(
         {"--capacity-factor", "capacity_factor", "F",
          "mixture of experts: an expert's load over the balanced one (1)", model}),
+    newer(flag<&S::run, &ModelRun::balanced_routing>(
+        {"--balanced-routing", "balanced_routing", "",
+         "of the trainer: routers choose experts in turn, whatever the scores, as TorchTitan's "
+         "debug.moe_force_load_balance; --ep needs it there",
+         model})),
     newer(whole<&S::run, &ModelRun::images>(
         {"--images", "images", "N",
          "images in each sequence, of a model with an encoder of them; their tokens are among "

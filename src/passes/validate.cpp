@@ -6,9 +6,9 @@
 namespace ac_advisor::passes {
 
 extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    context_exclusions, cuda_graph_exclusions, delta_exclusions, float8_exclusions,
-    fsdp1_exclusions, packing_exclusions, position_exclusions, trainer_exclusions,
-    ulysses_exclusions, zero3_exclusions;
+    context_exclusions, cuda_graph_exclusions, delta_exclusions, expert_exclusions,
+    float8_exclusions, fsdp1_exclusions, packing_exclusions, position_exclusions,
+    trainer_exclusions, ulysses_exclusions, zero3_exclusions;
 
 namespace {
 
@@ -31,6 +31,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     all.push_back(packing_exclusions);
     all.push_back(context_exclusions);
     all.push_back(ulysses_exclusions);
+    all.push_back(expert_exclusions);
     all.push_back(position_exclusions);
     all.push_back(float8_exclusions);
     all.push_back(compile_exclusions);

@@ -287,6 +287,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       t.since.beside += cost.device.beside;
     }
     if (copies && op.kind != OpKind::hold) copies->read(op, t.compute);
+    if (op.kind == OpKind::host_read) t.host = std::max(t.host, t.compute);
     if (const double seconds = host_optimizer_seconds(p, op); seconds > 0) {
       if (optimizer) t.host = std::max(t.host, optimizer->next_gradient());
       t.host = t.compute = std::max(t.compute, t.host) + seconds;

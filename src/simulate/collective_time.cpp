@@ -37,6 +37,10 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
     return {run.cp, std::clamp<std::int64_t>(node / run.tp, 1, run.cp)};
   if (is_expert_parallel(op.kind)) return {run.expert_ranks, std::min(run.expert_ranks, node)};
   const bool replicated = op.kind == OpKind::all_reduce && shards * run.tp != run.world;
+  // Ranks that have the same experts are as many ranks apart as share a layer's.
+  const auto* experts = std::get_if<ir::ExpertShards>(&op.attributes);
+  if (experts != nullptr && experts->ranks > 0 && !replicated)
+    return {experts->ranks, std::clamp<std::int64_t>(node / run.expert_ranks, 1, experts->ranks)};
   if (!replicated) return {shards, std::clamp<std::int64_t>(node / run.tp, 1, shards)};
   // Replicas of a shard are `shards` ranks of a layer apart.
   const std::int64_t apart = shards * run.tp, replicas = run.world / apart;

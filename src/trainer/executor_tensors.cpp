@@ -185,6 +185,10 @@ at::Tensor Executor::view_of(const at::Tensor& base, ValueId of, ValueId v) cons
                        to.shape[static_cast<std::size_t>(to.narrow_dim)]);
   if (to.batch_at > 0 && from.batch_at == 0) return with_batch_inside(base, to);
   if (from.shape == to.shape) return base;
+  // Of a sum over each row's choices, [tokens, k, H] from [tokens, H].
+  if (from.shape.numel() < to.shape.numel() && from.shape.rank() == 2 && to.shape.rank() == 3 &&
+      from.shape[0] == to.shape[0])
+    return base.unsqueeze(1).expand(sizes(to.shape));
   if (from.shape.numel() < to.shape.numel()) return base.expand(sizes(to.shape));
   if (from.permuted && !to.permuted && base.dim() == 4)
     return base.transpose(1, 2).view(sizes(to.shape));

@@ -16,6 +16,7 @@ class Mesh {
   Mesh(const Layout& layout, std::int64_t rank)
       : tp_(layout.tp),
         cp_(layout.cp),
+        ep_(layout.ep),
         data_(layout.replica_ranks()),
         shards_(layout.shard == Sharding::hsdp ? layout.hsdp_shards : layout.replica_ranks()),
         rank_(rank) {}
@@ -29,6 +30,11 @@ class Mesh {
   /// Which part of a sharded parameter it has.
   [[nodiscard]] std::int64_t shard() const { return data_rank() % shards_; }
 
+  /// Which part of a layer's experts it has, of which other ranks have the same; and which part of
+  /// one of those (transformers 5.23, distributed/utils.py: the mesh of experts, efsdp by ep).
+  [[nodiscard]] std::int64_t ep_rank() const { return data_rank() % ep_; }
+  [[nodiscard]] std::int64_t expert_shard() const { return shard() / ep_; }
+
   /// Those that have the other parts of its layers.
   [[nodiscard]] Group tensor_parallel() const { return {rank_ - tp_rank(), tp_, 1}; }
   /// Those that have the other parts of its sequences.
@@ -37,6 +43,12 @@ class Mesh {
   [[nodiscard]] Group data_parallel() const { return {rank_ - data_rank() * tp_, data_, tp_}; }
   /// Those that a parameter is sharded over: all of the above, or of hsdp:N as many as N.
   [[nodiscard]] Group sharded() const { return {rank_ - shard() * tp_, shards_, tp_}; }
+  /// Those that have the other experts of its layers.
+  [[nodiscard]] Group expert_parallel() const { return {rank_ - ep_rank() * tp_, ep_, tp_}; }
+  /// Those that its own experts are sharded over.
+  [[nodiscard]] Group expert_sharded() const {
+    return {rank_ - expert_shard() * ep_ * tp_, shards_ / ep_, ep_ * tp_};
+  }
   /// Those that have the same shard.
   [[nodiscard]] Group replicas() const {
     return {rank_ - data_rank() / shards_ * shards_ * tp_, data_ / shards_, shards_ * tp_};
@@ -53,7 +65,7 @@ class Mesh {
   }
 
  private:
-  std::int64_t tp_, cp_, data_, shards_, rank_;
+  std::int64_t tp_, cp_, ep_, data_, shards_, rank_;
 };
 
 }  // namespace ac_advisor::trainer

@@ -64,7 +64,7 @@ std::unique_ptr<Built> build(const model::ModelSpec& spec, const StepConfig& con
   built->cuda = device.cuda;
   built->step = advise::solve(spec, config, device).step;
   built->schedule = passes::make_schedule(built->step);
-  built->parameters = named_parameters(spec, built->step, config.layout.tp);
+  built->parameters = named_parameters(spec, built->step, config.layout);
   for (std::size_t i = 0; i < built->step.parameters.size(); ++i)
     if (built->step.parameters[i].trained) built->trained.push_back(i);
   return built;
@@ -170,20 +170,33 @@ void Rank::read_parameter(const Weights* file, std::size_t index, std::int64_t b
   }
 }
 
+/// The ranks that have the other parts of a split parameter, and this one's place.
+std::pair<Group, std::int64_t> Rank::sharing(std::size_t index) const {
+  const Group group =
+      built_.step.parameters[index].expert ? mesh().expert_parallel() : mesh().tensor_parallel();
+  return {group, group.place_of(collectives_.rank())};
+}
+/// The same of those that it is sharded over.
+std::pair<Group, std::int64_t> Rank::sharded(std::size_t index) const {
+  const Group group =
+      built_.step.parameters[index].expert ? mesh().expert_sharded() : mesh().sharded();
+  return {group, group.place_of(collectives_.rank())};
+}
+
 /// The same of elements [begin, end) of this rank's part of the parameter.
 void Rank::read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
                     const at::Tensor& to) {
   const NamedParameter& parameter = built_.parameters[index];
   if (parameter.split < 0) return read_parameter(file, index, begin, end, to);
-  const std::int64_t tp = built_.config.layout.tp, own = mesh().tp_rank();
+  const auto [group, own] = sharing(index);
   std::int64_t run = 1;  // elements that lie together, before the split dimension goes on
   for (std::size_t d = static_cast<std::size_t>(parameter.split); d < parameter.shape.size(); ++d)
     run *= parameter.shape[d];
-  run /= tp;
+  run /= group.size;
   const at::Tensor flat = to.view({-1});
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t row = at / run, until = std::min(end, (row + 1) * run);
-    const std::int64_t whole = (row * tp + own) * run + (at - row * run);
+    const std::int64_t whole = (row * group.size + own) * run + (at - row * run);
     read_parameter(file, index, whole, whole + until - at, flat.narrow(0, at - begin, until - at));
     at = until;
   }
@@ -276,7 +289,7 @@ void Rank::load_weights(const Weights* file) {
       read_own(file, i, 0, shape.numel(), stored);
       continue;
     }
-    const std::int64_t row = shape.numel() / shape[0], first = mesh().shard() * stored.numel();
+    const std::int64_t row = shape.numel() / shape[0], first = sharded(i).second * stored.numel();
     const std::int64_t end = std::min(first + stored.numel(), shape[0] * row);
     stored.zero_();
     if (first < end) read_own(file, i, first, end, stored);
@@ -362,7 +375,8 @@ at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   const StepConfig& c = built_.config;
   const ir::Shape& own = built_.step.program.value(built_.step.parameters[index].value).shape;
   // Each rank of the group has a part of a tensor; rank after rank.
-  const auto gathered = [&](const at::Tensor& part, std::int64_t place, const Group& group) {
+  const auto gathered = [&](const at::Tensor& part, const std::pair<Group, std::int64_t>& among) {
+    const auto& [group, place] = among;
     const at::Tensor all = at::empty({group.size, part.numel()}, part.options());
     all[place].copy_(part.reshape({-1}));
     complete(collectives_.all_gather(all, group));
@@ -370,11 +384,11 @@ at::Tensor Rank::whole(std::size_t index, const at::Tensor& stored) {
   };
   at::Tensor mine = stored;
   if (c.layout.gathers())
-    mine = gathered(stored, mesh().shard(), mesh().sharded()).view({-1}).narrow(0, 0, own.numel());
+    mine = gathered(stored, sharded(index)).view({-1}).narrow(0, 0, own.numel());
   mine = mine.reshape(sizes(own));
   const std::int64_t split = built_.parameters[index].split;
   if (split < 0) return on_host(mine);
-  const at::Tensor parts = gathered(mine, mesh().tp_rank(), mesh().tensor_parallel());
+  const at::Tensor parts = gathered(mine, sharing(index));
   std::vector<at::Tensor> list;
   for (const at::Tensor& part : parts.unbind(0)) list.push_back(part.view(sizes(own)));
   return on_host(at::cat(list, split));

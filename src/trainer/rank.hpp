@@ -73,6 +73,8 @@ class Rank {
   void fill_maps();
   void read_parameter(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
                       const at::Tensor& to);
+  [[nodiscard]] std::pair<Group, std::int64_t> sharing(std::size_t index) const;
+  [[nodiscard]] std::pair<Group, std::int64_t> sharded(std::size_t index) const;
   void read_own(const Weights* file, std::size_t index, std::int64_t begin, std::int64_t end,
                 const at::Tensor& to);
   void load_quantized(const Weights* file, std::size_t index);

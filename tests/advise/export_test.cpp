@@ -419,6 +419,10 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
   CHECK(says(exported("megatron", mixture, shared),
              {"--expert-model-parallel-size 2\n", "--expert-tensor-parallel-size 2\n",
               "--deterministic-mode\n"}));
+  StepConfig by_transformers;
+  by_transformers.layout.world = by_transformers.layout.ep = 2;
+  by_transformers.layout.shard = Sharding::fsdp2;
+  CHECK(says(error("hf", mixture, by_transformers), {"--ep 2", "DistributedConfig"}));
   model::ModelSpec dropping = llama_8b();
   dropping.residual_dropout = 0.05;
   CHECK(says(exported("megatron", dropping, c), {"--hidden-dropout 0.05\n"}));

@@ -69,8 +69,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--autocast") list.clear();
   if (row.name == "--transformer-impl") list.emplace_back("--framework", "megatron");
   if (row.name.starts_with("--cp-")) list.emplace_back("--cp", "2");
-  if (row.name == "--optimizer-instances" || row.name == "--ep" || row.name == "--etp" ||
-      row.name == "--deterministic")
+  if (row.name == "--ep") list.emplace_back("--shard", "fsdp2");
+  if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")
     list.insert(list.end(), {{"--framework", "megatron"}, {"--transformer-impl", "local"}});
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
   if (row.name == "--ac-scope") list.emplace_back("--ac", "full");

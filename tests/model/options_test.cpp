@@ -473,7 +473,8 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
              {"--world 8 --tp 2 --cp 3", "a multiple of 6"}));
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),
              {"--shard ddp --optimizer-instances 2", "--shard zero1"}));
-  CHECK(says(error({{"--ep", "8"}}), {"--ep 8", "--transformer-impl transformer_engine"}));
+  CHECK(says(error({{"--ep", "8"}}),
+             {"--ep 8", "--shard fsdp2", "--transformer-impl transformer_engine"}));
   CHECK(says(error({{"--fp8", "int8"}}), {"--fp8 int8", "tensorwise"}));
   CHECK(says(error({{"--param-dtype", "fp8"}}), {"FP8", "--fp8 tensorwise"}));
 }

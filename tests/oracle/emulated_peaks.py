@@ -95,13 +95,17 @@ def parallel(step, blocks, entry):
     return step
 
 
+def policies_of(entry):
+    """fully_shard's mixed precision, where parameters or reductions are not in bf16."""
+    if entry["param_dtype"] == "bf16" and entry["reduce_dtype"] == "bf16":
+        return {}
+    return {"mp_policy": MixedPrecisionPolicy(param_dtype=training_step.DTYPES[entry["compute_dtype"]],
+                                              reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])}
+
+
 def shard_over(mesh, step, blocks, entry, **policies):
     """fully_shard in place, over the ranks that see different data."""
-    options = {"mesh": mesh} | policies
-    if entry["param_dtype"] != "bf16" or entry["reduce_dtype"] != "bf16":
-        options["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=training_step.DTYPES[entry["compute_dtype"]],
-            reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])
+    options = {"mesh": mesh} | policies | policies_of(entry)
     ends = entry.get("fsdp_unit") == "torchtitan"  # torchtitan v0.2.2, models/llama3/infra/parallelize.py, apply_fsdp
     reshards = entry.get("pp", 1) == 1  # there too: stages keep what they have gathered
     embedding = getattr(step.m.base_model, "embed_tokens", None)  # a stage may have neither

@@ -353,6 +353,19 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
   CHECK(all.launches.worst() <= 0.7);
 }
 
+TEST_CASE("ranks that share experts meet transformers' all-to-all on the emulated device") {
+  const Compared all = compared("ep_peaks.json");
+  CHECK(all.allocated.count() >= 40);
+  // Of sizes that no power of two divides, by a block that is longer than what was asked for.
+  CHECK(all.allocated.above(0.002) <= 3);
+  CHECK(all.allocated.worst() <= 0.015);
+  CHECK(all.tiny_allocated.worst() <= 0.001);
+  CHECK(all.reserved.above(0.011) <= 1);
+  CHECK(all.reserved.worst() <= 0.4);
+  CHECK(all.phases.worst() <= 0.5);
+  CHECK(all.launches.worst() <= 0.07);
+}
+
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
   CHECK(all.allocated.count() >= 366);

@@ -183,19 +183,21 @@ class Segment(nn.Module):
         return hidden_states
 
 
+KEPT = {torch.ops._c10d_functional.reduce_scatter_tensor.default, aten._scaled_dot_product_flash_attention.default,
+        aten._scaled_dot_product_efficient_attention.default, aten._scaled_dot_product_cudnn_attention.default,
+        aten._flash_attention_forward.default, aten._scaled_dot_product_flash_attention_for_cpu.default}
+
+
 def torchtitan_policy():
     """Keeps fused attention, tensor parallelism's reduce-scatters and each odd mm of a block; addmm is not mm."""
     counts = defaultdict(int)
-    kept = {torch.ops._c10d_functional.reduce_scatter_tensor.default,aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_efficient_attention.default,
-                 aten._scaled_dot_product_cudnn_attention.default, aten._flash_attention_forward.default,
-                 aten._scaled_dot_product_flash_attention_for_cpu.default}
 
     def policy(ctx, func, *args, **kwargs):
         if func == aten.mm.default:
             counts[ctx.is_recompute] += 1
             keep = counts[ctx.is_recompute] % 2 == 1
         else:
-            keep = func in kept
+            keep = func in KEPT
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
     return create_selective_checkpoint_contexts(policy)

@@ -49,6 +49,34 @@ TEST_CASE("--keep-last-block leaves the last block gathered between forward and 
   CHECK(count_by_block(passes::build_step(small_model(), c), OpKind::all_gather)[3] == 1);
 }
 
+TEST_CASE("experts that ranks share are a unit within their block's") {
+  model::ModelSpec m = small_model();
+  m.family = "mixtral";
+  m.moe = model::MoeSpec{.experts = 8, .top_k = 2, .intermediate = 32};
+  m.sparse_block.assign(4, true);
+  StepConfig c = sharded(8);
+  c.layout.ep = 2;
+  const passes::StepProgram step = passes::build_step(m, c);
+  const std::map<int, int> gathers = count_by_block(step, OpKind::all_gather);
+  CHECK(gathers == std::map<int, int>{{-1, 1}, {0, 4}, {1, 4}, {2, 4}, {3, 4}});
+  // tokens, and what was made of them: forward and backward; their numbers: forward
+  CHECK(count_by_block(step, OpKind::all_to_all)[0] == 5);
+  std::int64_t experts = 0;
+  for (const ir::Op& op : step.program.ops)
+    if (op.kind == OpKind::all_gather && ir::attributes<ir::ExpertShards>(op).ranks > 0) {
+      // of 8 / 2 experts, gate and up 64 x 64, down 64 x 32, over 8 / 2 ranks
+      CHECK(ir::attributes<ir::ExpertShards>(op).ranks == 4);
+      CHECK(step.program.value(step.program.input(op, 0)).shape.numel() == 4 * 64 * (64 + 32));
+      ++experts;
+    }
+  CHECK(experts == 8);
+  // No other rank has the same: they are copied, and nothing is gathered or reduced.
+  c.layout.ep = 8;
+  const passes::StepProgram alone = passes::build_step(m, c);
+  CHECK(count_by_block(alone, OpKind::all_gather)[0] == 2);
+  CHECK(count_by_block(alone, OpKind::reduce_scatter)[0] == 1);
+}
+
 TEST_CASE("shards are padded in their first dimension") {
   // embedding 512 x 64; a block: q and o 64 x 64, k and v 32 x 64, gate and up 160 x 64, down 64 x
   // 160, two norms of 64; the final norm 64. World 3 gives ceil(rows / 3) rows of each.

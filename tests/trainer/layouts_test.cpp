@@ -44,6 +44,12 @@ std::string label(const Case& one) {
 
 const std::pair<std::string, std::string> ulysses{"--cp-method", "ulysses"};
 
+/// FSDP2 over `world` ranks, of which `ep` share experts that are chosen in turn.
+OptionList sharing(const char* ep, const char* world, const OptionList& more = {}) {
+  return test::with(
+      {{"--ep", ep}, {"--world", world}, {"--shard", "fsdp2"}, {"--balanced-routing", ""}}, more);
+}
+
 /// Each value of tp, pp, cp, schedule, sharding and --ac beside each other one at least once, where
 /// they go together; families that differ in norms, biases, windows and tied embeddings.
 const std::vector<Case>& cases() {
@@ -157,6 +163,13 @@ const std::vector<Case>& cases() {
       {"qwen3",
        {{"--cp", "2"}, {"--world", "4"}, ulysses, {"--ac", "every:2"}, {"--grad-accum", "2"}}},
       {"qwen2", {{"--cp", "4"}, {"--world", "8"}, ulysses, {"--ac", "grouped:2"}}},
+      {"mixtral", sharing("2", "2")},
+      {"mixtral", sharing("2", "4", {{"--ac", "full"}})},
+      {"mixtral", sharing("4", "4", {{"--ac", "selective"}, {"--grad-accum", "2"}})},
+      {"qwen3_moe", sharing("4", "8", {{"--ac", "every:2"}})},
+      {"qwen3_moe", sharing("2", "8", {{"--ac", "grouped:2"}, {"--fsdp-unit", "torchtitan"}})},
+      {"qwen3_moe", sharing("2", "4", {{"--grad-accum", "3"}, {"--no-sync", ""}})},
+      {"qwen3_moe", sharing("2", "8", {{"--shard", "hsdp:4"}, {"--ac", "full"}})},
   };
   return all;
 }

@@ -38,6 +38,8 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              float8_linear,
                              mx_cast,
                              mx_blocked,
+                             repeat_interleave,
+                             host_read,
                              captured,
                              random,
                              mul_of_view,

@@ -22,8 +22,9 @@ enum class Comparison : std::uint8_t {
 };
 /// What a `sum` adds up: the sizes that its output has not; top-k's rows of one token, [tokens x k,
 /// H] to [tokens, H]; repeated heads, [B, kv, groups, S, D] to [B, kv, S, D], and what all experts
-/// made of each token, [experts, tokens, H] to [tokens, H].
-enum class SumOver : std::uint8_t { broadcast, experts, groups };
+/// made of each token, [experts, tokens, H] to [tokens, H]; a token's top-k of a product that no
+/// view changed, [tokens, k, H] to [tokens, H], whose gradient is an expanded view.
+enum class SumOver : std::uint8_t { broadcast, experts, groups, choices };
 enum class Reduction : std::uint8_t { mean, sum };
 enum class Gate : std::uint8_t { silu, gelu_tanh };
 
@@ -86,6 +87,7 @@ struct NllLoss {
 };
 struct TopK {
   std::int32_t k = 0;
+  bool in_turn = false;  ///< whatever the scores: the next k of all, so that loads are balanced
 };
 struct Histc {
   std::int32_t bins = 0;
@@ -170,6 +172,10 @@ struct Exchange {
   Moved back = Moved::nothing;
   std::int32_t ranks = 1;
 };
+/// FSDP2's collectives and their copies, of experts that not all ranks have.
+struct ExpertShards {
+  std::int32_t ranks = 0;  ///< that share the same ones; 0: it is of what all ranks share
+};
 /// Ranks of a layer; or, of a pipeline, those with the first and the last stage, or with any.
 enum class ReducedOver : std::uint8_t { layer, ends, stages };
 /// Of an all-reduce over ranks that share the model.
@@ -219,7 +225,8 @@ using Attributes =
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
                  BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
-                 Captured, Generated, CompiledUnit, Float8, RingAttention, Exchange>;
+                 Captured, Generated, CompiledUnit, Float8, RingAttention, Exchange,
+                 ExpertShards>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);

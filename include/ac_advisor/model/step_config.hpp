@@ -136,6 +136,7 @@ struct ModelRun {
   Attention attention = Attention::automatic;
   double dropout = 0.0;
   double capacity_factor = 1.0;
+  bool balanced_routing = false;  ///< routers choose experts in turn, whatever the scores
   TransformerImpl transformer_impl = TransformerImpl::hf;
   std::int64_t images = 0;  ///< of each sequence; their tokens are among its `seq`
   /// Documents of one row of batch x seq tokens, each attending to itself alone; 0: not packed.

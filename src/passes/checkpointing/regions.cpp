@@ -105,8 +105,14 @@ constexpr std::string_view attention_ops[] = {"aten::_scaled_dot_product_cudnn_a
                                               "aten::_scaled_dot_product_efficient_attention",
                                               "aten::_scaled_dot_product_flash_attention"};
 
-/// TorchTitan's policy keeps fused attention, reduce-scatters' results, aten.max of a whole tensor,
-/// and matrix products 1, 3, 5, … of each region; `addmm` is not `mm`.
+/// The functional one, of rows: that of their numbers is another op (torchtitan v0.2.2,
+/// models/llama4/infra/parallelize.py, keeps _c10d_functional.all_to_all_single).
+bool exchanges_rows(const ir::Program& p, const ir::Op& op) {
+  return op.kind == ir::OpKind::all_to_all && p.value(p.output(op, 0)).dtype != DType::i64;
+}
+
+/// TorchTitan's policy keeps fused attention, reduce-scatters' and all-to-alls' results, aten.max
+/// of a whole tensor, and matrix products 1, 3, 5, … of each region; `addmm` is not `mm`.
 bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products) {
   const std::string_view name = captured_name(p, op);
   if (op.kind == ir::OpKind::mm || name == "aten::mm") return ++products % 2 == 1;
@@ -116,7 +122,7 @@ bool policy_keeps(const ir::Program& p, const ir::Op& op, std::int32_t& products
     return ++products % 2 == 1;
   if (op.kind == ir::OpKind::fp8_amax) return !ir::attributes<ir::Float8>(op).rowwise;
   return op.kind == ir::OpKind::sdpa || op.kind == ir::OpKind::ring_attention ||
-         op.kind == ir::OpKind::tp_reduce_scatter ||
+         op.kind == ir::OpKind::tp_reduce_scatter || exchanges_rows(p, op) ||
          std::find(std::begin(attention_ops), std::end(attention_ops), name) !=
              std::end(attention_ops);
 }

@@ -186,9 +186,12 @@ void Lowering::declare_block(std::int16_t index) {
     }
     if (moe.biased) b.router_bias = parameter({moe.experts}, Module::router);
     const std::int64_t both = 2 * moe.intermediate;
+    const std::int64_t here = local_experts();
     const auto weights = [&](std::int64_t out, std::int64_t in) {
-      return parameter(moe.input_first ? Shape{moe.experts, in, out} : Shape{moe.experts, out, in},
-                       Module::experts);
+      const V v =
+          parameter(moe.input_first ? Shape{here, in, out} : Shape{here, out, in}, Module::experts);
+      s_.parameters.back().expert = config_.layout.ep > 1;
+      return v;
     };
     b.experts_gate_up = weights(both, h);
     if (moe.biased) b.experts_gate_up_bias = parameter({moe.experts, both}, Module::experts);

@@ -266,12 +266,23 @@ class Lowering : private Emission {
   std::pair<V, V> sampled_expert(V scores, V masked_scores, bool drawn_twice);
   V jittered(V x, ir::OpKind product);
   std::pair<V, V> best_experts(V scores);
+  V sorted_experts(const Block& b, V rows_of, V experts, V weights,
+                   std::initializer_list<V> callers);
   V expert_gate(V both);
   V clamped_gate(V both);
   V expert_product(V rows, V weight, V bias, V ids, V offsets, V& biases);
   V divided_in_place(V weights, V total);
   std::pair<V, V> chunk(V x);
   V activate(V x, std::vector<ir::OpId>* chain);
+
+  // dispatch.cpp
+  [[nodiscard]] std::int64_t local_experts() const {
+    return spec_.moe->experts / config_.layout.ep;
+  }
+  V exchanged(V rows);
+  V dispatched_experts(const Block& b, V flat, const Routed& routed);
+  V local_ids(V received_counts, std::int64_t rows);
+  void host_counts(V sent, V received);
 
   // loss.cpp
   void loss_ce();

@@ -152,7 +152,8 @@ ir::ValueId Lowering::divided_in_place(V weights, V total) {
 std::pair<ir::ValueId, ir::ValueId> Lowering::best_experts(V scores) {
   const Shape size{shape(scores)[0], spec_.moe->top_k};
   const V top = out(size, dtype(scores), true), experts = out(size, DType::i64, false);
-  emit(OpKind::topk, {scores}, {top, experts}, ir::TopK{static_cast<std::int32_t>(size[1])});
+  emit(OpKind::topk, {scores}, {top, experts},
+       ir::TopK{static_cast<std::int32_t>(size[1]), config_.run.balanced_routing});
   return {top, experts};
 }
 
@@ -372,9 +373,90 @@ ir::ValueId Lowering::expert_gate(V both) {
   return product;
 }
 
+/// grouped_mm_experts_forward of rows, each by the experts of its row of `experts`; `callers`: what
+/// who calls it holds as long as its own locals. What is given to local experts may be marked as
+/// another rank's: such rows are cleared before and after each product.
+ir::ValueId Lowering::sorted_experts(const Block& b, V rows_of, V experts, V weights,
+                                     std::initializer_list<V> callers) {
+  const auto& moe = *spec_.moe;
+  const std::int64_t tokens = shape(rows_of)[0], top_k = shape(experts)[1], rows = tokens * top_k,
+                     count = local_experts();
+  const bool marked = config_.layout.ep > 1;
+  const DType type = dtype(rows_of);
+  const V sample_weights = p_.reshape(weights, {rows});
+  const V expert_ids = p_.reshape(experts, {rows});
+  const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
+  emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
+  const V source = out({rows}, DType::i64, false);
+  emit(OpKind::floor_divide, {order}, {source}, ir::FloorDivide{static_cast<std::int32_t>(top_k)});
+  V selected = out({rows, spec_.hidden}, type, true);
+  emit(OpKind::index, {rows_of, source}, {selected});
+  const V weights_sorted = out({rows}, dtype(weights), grad(weights));
+  emit(OpKind::index, {sample_weights, order}, {weights_sorted});
+  const V narrow_ids = out({rows}, DType::i32, false);
+  emit(OpKind::cast, {sorted_ids}, {narrow_ids});
+  const V counts = out({count}, DType::i32, false);
+  if (count == 1)  // from 0 to 0: histc looks for a smallest and a largest itself
+    for (int end = 0; end < 2; ++end) make_int(OpKind::amax, {1}, DType::i32, {narrow_ids});
+  emit(OpKind::histc, {narrow_ids}, {counts}, ir::Histc{static_cast<std::int32_t>(count)});
+  const V offsets = out({count}, DType::i32, false);
+  emit(OpKind::cumsum, {counts}, {offsets});
+  V mask = ir::no_id;
+  if (marked) {
+    const auto last = static_cast<double>(count - 1);
+    mask = make_int(OpKind::compare, {rows}, DType::u8, {sorted_ids},
+                    ir::Compare{static_cast<double>(count), ir::Comparison::at_least});
+    const V within = p_.on_storage_of(sorted_ids, {rows}, DType::i64, true);
+    emit(OpKind::clamp, {sorted_ids}, {within},
+         ir::Clamp{-std::numeric_limits<double>::infinity(), last});
+    mask = p_.reshape(mask, {rows, 1});
+    const V cleared = p_.on_storage_of(selected, shape(selected), type, true);
+    emit(OpKind::masked_fill, {selected, mask}, {cleared});
+    selected = cleared;
+  }
+  const auto own = [&](V product) {
+    if (!marked) return product;
+    const V cleared = out(shape(product), dtype(product), grad(product));
+    emit(OpKind::masked_fill, {product, mask}, {cleared});
+    return cleared;
+  };
+
+  V biases = ir::no_id;
+  const V both = own(expert_product(selected, b.experts_gate_up, b.experts_gate_up_bias, sorted_ids,
+                                    offsets, biases));
+  const V product = moe.clamped_gate ? clamped_gate(both) : expert_gate(both);
+  hold({both});
+  const V expert_out = own(
+      expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids, offsets, biases));
+  hold({product});
+  const V column = p_.reshape(weights_sorted, {rows, 1});
+  const V weighted = binary(OpKind::mul, expert_out, column);
+  const V inverse = out({rows}, DType::i64, false);
+  emit(OpKind::empty, {}, {inverse});
+  const V positions = out({rows}, DType::i64, false);
+  emit(OpKind::arange, {}, {positions});
+  const V inverse_filled = p_.on_storage_of(inverse, {rows}, DType::i64, true);
+  emit(OpKind::index_put, {inverse, order, positions}, {inverse_filled});
+  const V restored = out({rows, spec_.hidden}, dtype(weighted), true);
+  emit(OpKind::index, {weighted, inverse_filled}, {restored});
+  hold({weighted});
+  const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
+  // view(tokens, top_k, hidden).sum(1): of one expert a token its gradient is a view
+  emit(OpKind::sum, {restored}, {combined},
+       ir::Sum{top_k > 1 ? ir::SumOver::experts : ir::SumOver::choices});
+  const V y = cast(combined, type);
+  std::vector<V> locals(callers);
+  locals.insert(locals.end(), {selected, weights_sorted, expert_out, restored, inverse_filled,
+                               sorted_ids, counts});
+  hold_all(locals);
+  hold({order, offsets, narrow_ids, mask});
+  hold({biases});
+  return y;
+}
+
 ir::ValueId Lowering::moe(const Block& b, V x) {
   const auto& moe = *spec_.moe;
-  const std::int64_t tokens = config_.run.batch * config_.run.seq, rows = tokens * moe.top_k;
+  const std::int64_t tokens = config_.run.batch * config_.run.seq;
   if (moe.every_expert) return every_expert(b, x);
   const V given = x;
   if (moe.input_jitter) x = jittered(x, OpKind::mul);
@@ -389,52 +471,15 @@ ir::ValueId Lowering::moe(const Block& b, V x) {
                                              : softmax_router(b, flat);
   const V logits = routed.logits, weights = routed.weights, experts = routed.experts;
 
-  leaf_ = Module::experts;
-  const V sample_weights = p_.reshape(weights, {rows});
-  const V expert_ids = p_.reshape(experts, {rows});
-  const V sorted_ids = out({rows}, DType::i64, false), order = out({rows}, DType::i64, false);
-  emit(OpKind::sort, {expert_ids}, {sorted_ids, order});
-  const V source = out({rows}, DType::i64, false);
-  emit(OpKind::floor_divide, {order}, {source},
-       ir::FloorDivide{static_cast<std::int32_t>(moe.top_k)});
-  const V selected = out({rows, spec_.hidden}, dtype(x), true);
-  emit(OpKind::index, {flat, source}, {selected});
-  const V weights_sorted = out({rows}, dtype(weights), true);
-  emit(OpKind::index, {sample_weights, order}, {weights_sorted});
-  const V narrow_ids = out({rows}, DType::i32, false);
-  emit(OpKind::cast, {sorted_ids}, {narrow_ids});
-  const V counts = out({moe.experts}, DType::i32, false);
-  emit(OpKind::histc, {narrow_ids}, {counts}, ir::Histc{static_cast<std::int32_t>(moe.experts)});
-  const V offsets = out({moe.experts}, DType::i32, false);
-  emit(OpKind::cumsum, {counts}, {offsets});
-
-  V biases = ir::no_id;
-  const V both = expert_product(selected, b.experts_gate_up, b.experts_gate_up_bias, sorted_ids,
-                                offsets, biases);
-  const V product = moe.clamped_gate ? clamped_gate(both) : expert_gate(both);
-  hold({both});
-  const V expert_out =
-      expert_product(product, b.experts_down, b.experts_down_bias, sorted_ids, offsets, biases);
-  hold({product});
-  const V column = p_.reshape(weights_sorted, {rows, 1});
-  const V weighted = binary(OpKind::mul, expert_out, column);
-  const V inverse = out({rows}, DType::i64, false);
-  emit(OpKind::empty, {}, {inverse});
-  const V positions = out({rows}, DType::i64, false);
-  emit(OpKind::arange, {}, {positions});
-  const V inverse_filled = p_.on_storage_of(inverse, {rows}, DType::i64, true);
-  emit(OpKind::index_put, {inverse, order, positions}, {inverse_filled});
-  const V restored = out({rows, spec_.hidden}, dtype(weighted), true);
-  emit(OpKind::index, {weighted, inverse_filled}, {restored});
-  hold({weighted});
-  const V combined = out({tokens, spec_.hidden}, dtype(weighted), true);
-  emit(OpKind::sum, {restored}, {combined},
-       ir::Sum{ir::SumOver::experts});  // view(tokens, top_k, hidden).sum(1)
-  V y = cast(combined, dtype(x));
-  hold({given, x, selected, weights_sorted, expert_out, restored, inverse_filled, sorted_ids,
-        counts});
-  hold({order, offsets, narrow_ids});
-  hold({biases});
+  V y{};
+  if (config_.layout.ep > 1) {
+    y = dispatched_experts(b, flat, routed);
+    leaf_ = Module::mlp;
+    hold({given, x});
+  } else {
+    leaf_ = Module::experts;
+    y = sorted_experts(b, flat, experts, weights, {given, x});
+  }
   hold_all(routed.locals);
   if (shared != ir::no_id) {
     leaf_ = Module::mlp;

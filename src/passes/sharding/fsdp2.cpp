@@ -76,13 +76,10 @@ class Fsdp2 {
         }
         // A checkpoint around several units runs their forward hooks again, without resharding.
         const std::int32_t u = b_.group_of(op);
-        if (u != recompute_group_) {
-          leave_recomputed();
-          if (u >= 0 && u != current) recompute_forward(b_.group(u));
-          recompute_group_ = u;
-        }
+        if (u != recompute_group_) recompute_transition(current, u);
+        recompute_group_ = u;
       } else if (op.phase == Phase::backward) {
-        if (recomputing) leave_recomputed();
+        while (!recomputed_.empty()) leave_recomputed();
         recomputing = false;
         if (group_begins && !is_end(op)) current = backward_transition(current, b_.group_of(op), i);
       }
@@ -171,18 +168,23 @@ class Fsdp2 {
     b_.wait_for_unshard(group, true);
   }
 
-  /// A unit's forward hooks inside backward: the unit is the root of that little forward, so its
-  /// all-gather's buffer goes with its end; it is not resharded.
-  void recompute_forward(ParamGroup& group) {
-    b_.record(1);  // FSDP::root_pre_forward
-    pre_forward(group);
-    in_recomputed_ = true;
+  /// A unit's forward hooks inside backward, unless its backward has begun: it is not resharded.
+  /// The first unit is the root of that little forward, so the last all-gather's buffer goes with
+  /// its end.
+  void recompute_transition(std::int32_t current, std::int32_t next) {
+    while (!recomputed_.empty() && recomputed_.back() != next &&
+           (next < 0 || recomputed_.back() != b_.group(next).within))
+      leave_recomputed();
+    if (next < 0 || next == current || b_.group(next).in_backward) return;
+    if (!recomputed_.empty() && recomputed_.back() == next) return;
+    if (recomputed_.empty()) b_.record(1);  // FSDP::root_pre_forward
+    pre_forward(b_.group(next));
+    recomputed_.push_back(next);
   }
   void leave_recomputed() {
-    if (!in_recomputed_) return;
-    in_recomputed_ = false;
+    recomputed_.pop_back();
     b_.record(1);  // FSDP::post_forward
-    b_.release_all_gather();
+    if (recomputed_.empty()) b_.release_all_gather();
   }
 
   void post_forward(ParamGroup& group) {
@@ -195,14 +197,25 @@ class Fsdp2 {
 
   std::int32_t forward_transition(std::int32_t current, std::int32_t next) {
     if (current == next) return current;
-    if (current >= 0) post_forward(b_.group(current));
+    if (next < 0 || current < 0 || b_.group(next).within != current) {
+      current = leave_units(current, next);
+      if (current == next) return current;
+    }
     if (next >= 0) pre_forward(b_.group(next));
     return next;
+  }
+  /// Out of the unit, and of that which it is within, unless that is the next.
+  std::int32_t leave_units(std::int32_t current, std::int32_t next) {
+    while (current >= 0 && current != next) {
+      post_forward(b_.group(current));
+      current = b_.group(current).within;
+    }
+    return current;
   }
 
   /// The root's post-forward: the last all-gather's buffer goes.
   void leave_forward(std::int32_t current) {
-    if (current >= 0) post_forward(b_.group(current));
+    leave_units(current, -1);
     post_forward(b_.root());
     b_.release_all_gather();
   }
@@ -232,8 +245,18 @@ class Fsdp2 {
       group.in_backward = in_between(current);
       if (!group.in_backward) post_backward(group);
     }
-    if (next >= 0 && !b_.group(next).in_backward) pre_backward(b_.group(next));
+    if (next >= 0) begin_backward(b_.group(next));
     return next;
+  }
+  /// What a unit's output is the input of within another one may launch nothing in backward.
+  void begin_backward(ParamGroup& group) {
+    if (group.in_backward) return;
+    if (group.within >= 0) {
+      ParamGroup& around = b_.group(group.within);
+      begin_backward(around);
+      around.in_backward = true;
+    }
+    pre_backward(group);
   }
 
   [[nodiscard]] std::int32_t backward_group_after(const std::vector<Op>& old, std::size_t i) const {
@@ -265,7 +288,8 @@ class Fsdp2 {
   std::vector<OpId> moved_;        ///< where the ops from first_ on stand now
   std::vector<std::size_t> ends_;  ///< by group: its last op in backward
   std::int32_t recompute_group_ = -1;
-  bool piped_ = false, reduces_ = true, in_recomputed_ = false, inputs_alone_ = false;
+  std::vector<std::int32_t> recomputed_;  ///< units whose forward hooks have run again, inside out
+  bool piped_ = false, reduces_ = true, inputs_alone_ = false;
 };
 
 bool applies(const StepConfig& config) { return config.layout.gathers(); }
@@ -288,7 +312,7 @@ void make_shards(StepProgram& step, const model::ModelSpec&, const StepConfig& c
     const ir::Shape shape = step.program.value(parameter.value).shape;
     const bool adapter = config.adapters.used() && parameter.trained;
     parameter.stored =
-        step.program.make({fsdp_shard_numel(shape, fsdp_shards(config))},
+        step.program.make({fsdp_shard_numel(shape, fsdp_shards(config, parameter))},
                           adapter ? config.adapters.dtype : config.precision.param_dtype,
                           ir::Role::parameter, parameter.module);
     // CPUOffloadPolicy: the shard is the host's, and no op makes it on the device.

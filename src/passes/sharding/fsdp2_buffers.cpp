@@ -23,12 +23,16 @@ std::int64_t fsdp_shards(const StepConfig& config) {
                                                : config.layout.replica_ranks();
 }
 
+std::int64_t fsdp_shards(const StepConfig& config, const Parameter& parameter) {
+  return fsdp_shards(config) / (parameter.expert ? config.layout.ep : 1);
+}
+
 std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards) {
   return ceil_div(shape[0], shards) * (shape.numel() / shape[0]);
 }
 
 Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
-    : s_(step), p_(step.program), c_(config), shards_(fsdp_shards(config)) {
+    : s_(step), p_(step.program), c_(config) {
   const std::int64_t blocks = s_.blocks;
   const std::int64_t per_unit =
       c_.layout.fsdp_unit == FsdpUnit::segment && c_.memory.ac == AcMode::grouped ? c_.memory.ac_arg
@@ -38,9 +42,20 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     embedding_ = static_cast<std::int32_t>(count);
     head_ = embedding_ + 1;
   }
-  groups_.resize(static_cast<std::size_t>(head_ < 0 ? count : head_ + 1) + 1);
-  for (std::int64_t b = 0; b < blocks; ++b)
+  units_ = static_cast<std::int32_t>(count);
+  std::int64_t all = head_ < 0 ? count : head_ + 1;
+  if (c_.layout.ep > 1) {
+    experts_ = static_cast<std::int32_t>(all);
+    all += blocks;
+  }
+  groups_.resize(static_cast<std::size_t>(all) + 1);
+  for (std::int64_t b = 0; b < blocks; ++b) {
     group_of_block_.push_back(static_cast<std::int32_t>(b / per_unit));
+    if (experts_ < 0) continue;
+    ParamGroup& experts = group(experts_ + static_cast<std::int32_t>(b));
+    experts.experts = true;
+    experts.within = group_of_block_.back();
+  }
   for (const Parameter& parameter : s_.parameters)
     if (instance_.size() <= static_cast<std::size_t>(parameter.value))
       instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
@@ -62,6 +77,7 @@ void Fsdp2Buffers::add(std::size_t index) {
   const std::int32_t of = group_of(parameter.module);
   ParamGroup& unit = of < 0 ? root() : group(of);
   unit.parameters.push_back(index);
+  unit.shards = fsdp_shards(c_, parameter);
   const std::int64_t numel = p_.value(shard(index)).shape[0];
   unit.shard_bytes += numel * size_of(p_.value(parameter.value).dtype);
   if (parameter.trained) unit.trained_numel += numel;
@@ -73,10 +89,9 @@ void Fsdp2Buffers::add(std::size_t index) {
 }
 
 std::vector<ParamGroup*> Fsdp2Buffers::in_module_order() {
-  const auto blocks = embedding_ < 0 ? static_cast<std::int32_t>(groups_.size()) - 1 : embedding_;
   std::vector<ParamGroup*> all{&root()};
   if (embedding_ >= 0) all.push_back(&group(embedding_));
-  for (std::int32_t unit = 0; unit < blocks; ++unit) all.push_back(&group(unit));
+  for (std::int32_t unit = 0; unit < units_; ++unit) all.push_back(&group(unit));
   if (head_ >= 0) all.push_back(&group(head_));
   std::erase_if(all, [](const ParamGroup* unit) { return unit->empty(); });
   return all;
@@ -92,6 +107,8 @@ void Fsdp2Buffers::keep() {
 }
 
 std::int32_t Fsdp2Buffers::group_of(ir::ModulePath module) const {
+  if (module.block >= 0 && module.leaf == ir::Module::experts && experts_ >= 0)
+    return experts_ + module.block;
   if (module.block >= 0) return group_of_block_[static_cast<std::size_t>(module.block)];
   if (module.leaf == ir::Module::embed) return embedding_;
   const bool at_end = module.leaf == ir::Module::final_norm || module.leaf == ir::Module::lm_head;
@@ -103,6 +120,13 @@ OpId Fsdp2Buffers::emit(OpKind kind, ir::ModulePath module, std::span<const Valu
   const OpId id = p_.emit(kind, phase_, module, in, out);
   p_.op(id).group = next_group_--;
   return id;
+}
+
+void Fsdp2Buffers::emit(OpKind kind, const ParamGroup& group, std::span<const ValueId> in,
+                        std::span<const ValueId> out) {
+  const OpId id = emit(kind, module_of(group), in, out);
+  if (group.experts)
+    p_.op(id).attributes = ir::ExpertShards{static_cast<std::int32_t>(group.shards)};
 }
 
 ValueId Fsdp2Buffers::instance(ValueId v) {
@@ -162,6 +186,10 @@ ValueId Fsdp2Buffers::fetched_shard(std::size_t parameter, ir::ModulePath module
 
 void Fsdp2Buffers::unshard(ParamGroup& group) {
   if (group.unsharded || group.all_gather_output != no_id) return;
+  if (group.shards == 1) {
+    group.copying = true;
+    return;
+  }
   const ir::ModulePath module = module_of(group);
   record(1);  // FSDP::all_gather
   std::vector<ValueId> inputs, scaled;
@@ -186,11 +214,12 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   // Of one dtype its elements, of several (bf16 and fp32 adapters, fp8) bytes: the sizes are the
   // same.
   const DType dtype = scaled.empty() ? c_.precision.compute_dtype : DType::u8;
-  group.all_gather_output = buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), shards_),
-                                   dtype, Role::communication, module);
+  group.all_gather_output =
+      buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), group.shards), dtype,
+             Role::communication, module);
   const ValueId out[] = {group.all_gather_output};
-  emit(OpKind::all_gather_copy_in, module, inputs, out);
-  emit(OpKind::all_gather, module, out, {});
+  emit(OpKind::all_gather_copy_in, group, inputs, out);
+  emit(OpKind::all_gather, group, out, {});
 }
 
 void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
@@ -201,22 +230,8 @@ void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
 }
 
 void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
-  if (group.all_gather_output == no_id) return;
-  const ir::ModulePath module = module_of(group);
-  record(1);  // FSDP::all_gather_copy_out
-  const ValueId in[] = {group.all_gather_output};
-  for (std::size_t i : group.parameters) {
-    const ValueId parameter = s_.parameters[i].value;
-    const ir::Shape shape = p_.value(parameter).shape;
-    const std::int64_t padded = fsdp_shard_numel(shape, shards_) * shards_;
-    const ValueId whole =
-        buffer(padded, p_.value(parameter).dtype, Role::gathered, s_.parameters[i].module);
-    p_.value(whole).shape = shape;
-    p_.value(whole).requires_grad = s_.parameters[i].trained;
-    group.gathered.push_back(whole);
-    instance_[static_cast<std::size_t>(parameter)] = whole;
-  }
-  emit(OpKind::all_gather_copy_out, module, in, group.gathered);
+  if (group.all_gather_output == no_id && !group.copying) return;
+  group.copying ? cast_and_copy(group) : copy_out(group);
   if (forward) {
     // The one before was kept to overlap its copy-out with this all-gather; the local
     // `prev_all_gather_state` keeps it to the function's end.
@@ -225,6 +240,46 @@ void Fsdp2Buffers::wait_for_unshard(ParamGroup& group, bool forward) {
   }
   group.all_gather_output = no_id;
   group.unsharded = true;
+}
+
+void Fsdp2Buffers::copy_out(ParamGroup& group) {
+  record(1);  // FSDP::all_gather_copy_out
+  const ValueId in[] = {group.all_gather_output};
+  for (std::size_t i : group.parameters) group.gathered.push_back(unsharded_like(i, group.shards));
+  emit(OpKind::all_gather_copy_out, group, in, group.gathered);
+}
+
+ValueId Fsdp2Buffers::unsharded_like(std::size_t i, std::int64_t shards) {
+  const ValueId parameter = s_.parameters[i].value;
+  const ir::Shape shape = p_.value(parameter).shape;
+  const ValueId whole = buffer(fsdp_shard_numel(shape, shards) * shards, p_.value(parameter).dtype,
+                               Role::gathered, s_.parameters[i].module);
+  p_.value(whole).shape = shape;
+  p_.value(whole).requires_grad = s_.parameters[i].trained;
+  instance_[static_cast<std::size_t>(parameter)] = whole;
+  return whole;
+}
+
+/// FSDPParamGroup.wait_for_unshard of one rank: each parameter cast, on the stream that computes,
+/// then copied; the local `all_gather_input` holds what was cast until the next is.
+void Fsdp2Buffers::cast_and_copy(ParamGroup& group) {
+  const DType computed = c_.precision.compute_dtype;
+  ValueId held = no_id;
+  for (std::size_t i : group.parameters) {
+    ValueId in[] = {shard(i)};
+    if (c_.precision.param_dtype != computed) {
+      const ValueId cast[] = {
+          buffer(p_.value(in[0]).shape[0], computed, Role::temporary, s_.parameters[i].module)};
+      emit(OpKind::cast, module_of(group), in, cast);
+      if (held != no_id) hold(held);
+      held = in[0] = cast[0];
+    }
+    const ValueId out[] = {unsharded_like(i, 1)};
+    emit(OpKind::all_gather_copy_out, group, in, out);
+    group.gathered.push_back(out[0]);
+  }
+  if (held != no_id) hold(held);
+  group.copying = false;
 }
 
 void Fsdp2Buffers::reshard(ParamGroup& group) {
@@ -324,6 +379,28 @@ ValueId Fsdp2Buffers::divided(ValueId v, ir::ModulePath module, bool before) {
   return out[0];
 }
 
+/// What the ranks' gradients `input` are summed to here. Of experts set_gradient_divide_factor says
+/// that they are of all ranks' tokens (transformers 5.23, distributed/fsdp.py): a sum that is
+/// divided afterwards; of one rank, which has all of them, divided into a copy.
+ValueId Fsdp2Buffers::reduced(const ParamGroup& group, ValueId input, DType type, Role role) {
+  const ir::ModulePath module = module_of(group);
+  const ValueId in[] = {input}, out[] = {buffer(group.trained_numel, type, role, module)};
+  const ir::Number share{1 / static_cast<double>(c_.layout.replica_ranks())};
+  if (group.shards == 1) {
+    const ValueId divided[] = {buffer(group.trained_numel, type, Role::gradient, module)};
+    p_.op(emit(OpKind::mul_scalar, module, in, divided)).attributes = share;
+    const ValueId copied[] = {divided[0]};
+    emit(OpKind::clone, module, copied, out);
+  } else {
+    emit(OpKind::reduce_scatter, group, in, out);
+  }
+  if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, group, out, {});
+  if (!group.experts || group.shards == 1) return out[0];
+  const ValueId scaled[] = {p_.on_storage_of(out[0], p_.value(out[0]).shape, type, true)};
+  p_.op(emit(OpKind::mul_scalar, module, out, scaled)).attributes = share;
+  return scaled[0];
+}
+
 void Fsdp2Buffers::reduce(ParamGroup& group) {
   const ir::ModulePath module = module_of(group);
   std::vector<ValueId> gradients;
@@ -334,28 +411,26 @@ void Fsdp2Buffers::reduce(ParamGroup& group) {
   const bool adapters = c_.adapters.used();
   const DType stored = adapters ? c_.adapters.dtype : c_.precision.param_dtype;
   // Without a policy of their own, adapters' gradients are reduced as they are.
-  const DType reduced = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
-                            ? stored
-                            : c_.precision.reduce_dtype;
-  ValueId input[] = {
-      buffer(ir::checked_mul(group.trained_numel, shards_), reduced, Role::communication, module)};
-  emit(OpKind::reduce_scatter_copy_in, module, gradients, input);
+  const DType type = adapters && c_.precision.param_dtype == c_.precision.compute_dtype
+                         ? stored
+                         : c_.precision.reduce_dtype;
+  ValueId input[] = {buffer(ir::checked_mul(group.trained_numel, group.shards), type,
+                            Role::communication, module)};
+  emit(OpKind::reduce_scatter_copy_in, group, gradients, input);
   input[0] = divided(input[0], module, true);
-  ValueId output[] = {buffer(group.trained_numel, reduced,
-                             reduced == stored ? Role::gradient : Role::communication, module)};
-  emit(OpKind::reduce_scatter, module, input, output);
-  if (c_.layout.shard == Sharding::hsdp) emit(OpKind::all_reduce, module, output, {});
+  ValueId output[] = {
+      reduced(group, input[0], type, type == stored ? Role::gradient : Role::communication)};
   output[0] = divided(output[0], module, false);
   ValueId sharded = output[0];
   // AllReduceState's, until backward ends
   if (c_.layout.shard == Sharding::hsdp) held_all_reduce_.push_back(output[0]);
-  if (reduced != stored) {
+  if (type != stored) {
     const ValueId cast[] = {buffer(group.trained_numel, stored, Role::gradient, module)};
     emit(OpKind::cast, module, output, cast);
     sharded = cast[0];
   }
   offloads() ? store_on_host(group, sharded) : store(group, sharded);
-  hold(gradients.back());  // foreach_reduce's loop variable
+  if (group.shards > 1) hold(gradients.back());  // foreach_reduce's loop variable
   held_reduce_scatter_ = input[0];
 }
 

@@ -12,12 +12,16 @@ namespace ac_advisor::passes {
 /// FSDPParamGroup: the parameters that one fully_shard call gathers together.
 struct ParamGroup {
   std::vector<std::size_t> parameters;  ///< indices into StepProgram::parameters
-  std::int64_t shard_bytes = 0;         ///< padded, on one rank, in the dtypes of what is gathered
-  std::int64_t trained_numel = 0;       ///< padded elements on one rank that have a gradient
+  std::int64_t shards = 1;              ///< ranks that share them
+  std::int32_t within = -1;             ///< of experts: the unit whose forward theirs is part of
+  bool experts = false;
+  std::int64_t shard_bytes = 0;    ///< padded, on one rank, in the dtypes of what is gathered
+  std::int64_t trained_numel = 0;  ///< padded elements on one rank that have a gradient
   bool reshard_after_forward = true;
   bool unsharded = false;
   bool in_backward = false;  ///< begun, and left for another module's ops before its own end
   [[nodiscard]] bool empty() const { return parameters.empty(); }  ///< a state without a group
+  bool copying = false;  ///< of one rank: asked for, and nobody has waited for it yet
   ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet
   std::vector<ir::ValueId> gathered;          ///< unsharded parameters, while they are
   std::vector<std::int32_t> post_forward_indices;
@@ -25,6 +29,8 @@ struct ParamGroup {
 
 /// Ranks that share one copy of the parameters.
 [[nodiscard]] std::int64_t fsdp_shards(const StepConfig& config);
+/// Of this one: of an expert that not all ranks have, those that have it.
+[[nodiscard]] std::int64_t fsdp_shards(const StepConfig& config, const Parameter& parameter);
 /// Elements of one rank's dim-0 shard of `shape`, padded.
 [[nodiscard]] std::int64_t fsdp_shard_numel(const ir::Shape& shape, std::int64_t shards);
 
@@ -79,6 +85,9 @@ class Fsdp2Buffers {
  private:
   ir::OpId emit(ir::OpKind kind, ir::ModulePath module, std::span<const ir::ValueId> in,
                 std::span<const ir::ValueId> out);
+  /// The same of an op between the group's ranks, or to and from its buffers.
+  void emit(ir::OpKind kind, const ParamGroup& group, std::span<const ir::ValueId> in,
+            std::span<const ir::ValueId> out);
   ir::ValueId buffer(std::int64_t numel, DType dtype, ir::Role role, ir::ModulePath module);
   [[nodiscard]] std::int32_t group_of(ir::ModulePath module) const;
   [[nodiscard]] ir::ModulePath module_of(const ParamGroup& group) const {
@@ -96,6 +105,10 @@ class Fsdp2Buffers {
   [[nodiscard]] bool offloads() const { return c_.memory.offload == Offload::parameters; }
   ir::ValueId fetched_shard(std::size_t parameter, ir::ModulePath module);
   ir::ValueId divided(ir::ValueId v, ir::ModulePath module, bool before);
+  void copy_out(ParamGroup& group);
+  ir::ValueId unsharded_like(std::size_t parameter, std::int64_t shards);
+  void cast_and_copy(ParamGroup& group);
+  ir::ValueId reduced(const ParamGroup& group, ir::ValueId input, DType type, ir::Role role);
   void reduce(ParamGroup& group);
   void store(ParamGroup& group, ir::ValueId sharded);
   void store_on_host(ParamGroup& group, ir::ValueId sharded);
@@ -104,10 +117,12 @@ class Fsdp2Buffers {
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
-  std::int64_t shards_;
-  std::vector<ParamGroup> groups_;  ///< blocks or segments, the ends' of their own, the root
+  /// Blocks or segments, the ends' of their own, each block's experts, the root.
+  std::vector<ParamGroup> groups_;
   std::vector<std::int32_t> group_of_block_;
+  std::int32_t units_ = 0;                   ///< groups of blocks
   std::int32_t embedding_ = -1, head_ = -1;  ///< groups; -1: in the root's
+  std::int32_t experts_ = -1;                ///< that of the first block's; -1: in the block's
   std::vector<ir::ValueId> instance_;
   ir::ValueId held_all_gather_ = ir::no_id, held_reduce_scatter_ = ir::no_id;
   std::vector<ir::ValueId> held_all_reduce_;

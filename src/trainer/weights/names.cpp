@@ -145,15 +145,21 @@ class Names {
 }  // namespace
 
 std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
-                                             const passes::StepProgram& step, std::int64_t tp) {
+                                             const passes::StepProgram& step,
+                                             const Layout& layout) {
   std::vector<NamedParameter> named;
   Names names(spec, step);
   for (const passes::Parameter& parameter : step.parameters) {
     named.push_back(names.next(parameter));
     const ir::Module leaf = parameter.module.leaf;
-    if (tp == 1 || is_norm(leaf)) continue;
+    if (parameter.expert) {
+      named.back().split = 0;
+      named.back().shape[0] *= layout.ep;
+      continue;
+    }
+    if (layout.tp == 1 || is_norm(leaf)) continue;
     named.back().split = leaf == ir::Module::o_proj || leaf == ir::Module::down_proj ? 1 : 0;
-    named.back().shape[static_cast<std::size_t>(named.back().split)] *= tp;
+    named.back().shape[static_cast<std::size_t>(named.back().split)] *= layout.tp;
   }
   return named;
 }

@@ -38,12 +38,13 @@ struct NamedParameter {
   std::vector<std::int64_t> shape;
   /// The dimension of `shape` of which each tensor-parallel rank has a part; -1: all of them have
   /// it whole. As TorchTitan's plan splits them: o and down by rows of the input, else by columns.
+  /// Of experts the ranks that share them have a part each.
   std::int64_t split = -1;
 };
 
-/// In the order of `step.parameters`, whose layers are split over `tp` ranks.
+/// In the order of `step.parameters`, whose layers are split as the layout says.
 [[nodiscard]] std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
                                                            const passes::StepProgram& step,
-                                                           std::int64_t tp);
+                                                           const Layout& layout);
 
 }  // namespace ac_advisor::trainer

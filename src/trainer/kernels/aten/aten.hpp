@@ -54,6 +54,7 @@ void cp_all_gather(const Call& c);
 void ring_exchange(const Call& c);
 void cp_all_to_all(const Call& c);
 void cp_reduce_scatter(const Call& c);
+void all_to_all(const Call& c);
 void amax(const Call& c);
 void gather(const Call& c);
 void put_in_rows(const Call& c);
@@ -104,6 +105,8 @@ void cumsum(const Call& c);
 void topk(const Call& c);
 void sort(const Call& c);
 void floor_divide(const Call& c);
+void clamp(const Call& c);
+void repeat_interleave(const Call& c);
 
 // optimizer.cpp
 void foreach (const Call& c);

@@ -6,8 +6,21 @@
 namespace ac_advisor::trainer::aten {
 namespace {
 
-/// Ranks that a parameter is cut over.
-Group sharded(const Call& c) { return c.executor().mesh().sharded(); }
+/// Whether it is of experts that not all ranks have.
+bool of_experts(const Call& c) {
+  const auto* experts = std::get_if<ir::ExpertShards>(&c.op().attributes);
+  return experts != nullptr && experts->ranks > 0;
+}
+
+/// Ranks that a parameter is cut over, and this one's place among them.
+Group sharded(const Call& c) {
+  const Mesh& mesh = c.executor().mesh();
+  return of_experts(c) ? mesh.expert_sharded() : mesh.sharded();
+}
+std::int64_t place(const Call& c) {
+  const Mesh& mesh = c.executor().mesh();
+  return of_experts(c) ? mesh.expert_shard() : mesh.shard();
+}
 
 /// The parameter rows that rank r of the group has; fewer, or none, at the end.
 std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int64_t rank,
@@ -21,7 +34,7 @@ std::pair<std::int64_t, std::int64_t> rows_of(const at::Tensor& whole, std::int6
 
 void all_gather_copy_in(const Call& c) {
   const at::Tensor buffer = c.out();
-  std::int64_t start = c.executor().mesh().shard() * (buffer.numel() / sharded(c).size);
+  std::int64_t start = place(c) * (buffer.numel() / sharded(c).size);
   for (std::size_t i = 0; i < c.inputs(); ++i) {
     const at::Tensor shard = c.in(i);
     buffer.narrow(0, start, shard.numel()).copy_(shard);
@@ -35,7 +48,7 @@ void all_gather(const Call& c) {
   if (c.op().phase != ir::Phase::optimizer) {
     if (c.inputs() > 1) {  // from a tensor of its own
       const at::Tensor all = c.in(0), own = c.in(1);
-      all.narrow(0, executor.mesh().shard() * own.numel(), own.numel()).copy_(own);
+      all.narrow(0, place(c) * own.numel(), own.numel()).copy_(own);
     }
     executor.begin(executor.collectives().all_gather(c.in(0), sharded(c)), {c.in_storage(0)});
     return;
@@ -103,9 +116,11 @@ void reduce_scatter_copy_in(const Call& c) {
   }
 }
 
+/// Of experts the sum, which the program divides.
 void reduce_scatter(const Call& c) {
   Executor& executor = c.executor();
-  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), sharded(c)),
+  const Combine how = of_experts(c) ? Combine::sum : Combine::average;
+  executor.begin(executor.collectives().reduce_scatter(c.in(0), c.out(), sharded(c), how),
                  {c.in_storage(0), c.out_storage(0)});
 }
 
@@ -118,7 +133,8 @@ void all_reduce(const Call& c) {
   const StepConfig& config = executor.config();
   const bool hsdp = config.layout.shard == Sharding::hsdp;
   auto begun = executor.collectives().all_reduce(
-      c.in(0), hsdp ? executor.mesh().replicas() : executor.mesh().data_parallel());
+      c.in(0), hsdp ? executor.mesh().replicas() : executor.mesh().data_parallel(),
+      of_experts(c) ? Combine::sum : Combine::average);
   if (config.layout.zero())
     complete(begun);  // overlap_comm is off
   else

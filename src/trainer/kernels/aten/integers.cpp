@@ -2,6 +2,7 @@
 #include <ATen/ExpandUtils.h>
 
 #include "trainer/kernels/aten/aten.hpp"
+#include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor::trainer::aten {
 
@@ -42,9 +43,16 @@ void compare(const Call& c) {
   }
 }
 
-/// inputs: which positions may be seen, what is added there, what is added elsewhere
+/// inputs: which positions may be seen, what is added there, what is added elsewhere; or rows, and
+/// which of them are cleared
 void masked_fill(const Call& c) {
   at::Tensor y = c.out();
+  if (c.inputs() == 2) {
+    const MemoryTracker::Scope outside(nullptr);  // a kernel reads the mask as it is
+    if (c.in(0).data_ptr() != y.data_ptr()) y.copy_(c.in(0));
+    y.masked_fill_(c.in(1).view(at::kBool).expand_as(y), 0);
+    return;
+  }
   const at::Tensor allowed = c.in(0).view(at::kBool);
   at::where_out(y, allowed.numel() == y.numel() ? allowed.view(y.sizes()) : allowed.expand_as(y),
                 c.in(1), c.in(2));
@@ -57,7 +65,31 @@ void cumsum(const Call& c) {
 
 void topk(const Call& c) {
   at::Tensor values = c.out(0), indices = c.out(1);
+  if (c.attributes<ir::TopK>().in_turn) {
+    at::Tensor flat = indices.view({-1});
+    at::arange_out(flat, flat.numel());
+    flat.remainder_(c.in(0).size(-1));
+    at::gather_out(values, c.in(0), -1, indices);
+    return;
+  }
   at::topk_out(values, indices, c.in(0), c.attributes<ir::TopK>().k, -1);
+}
+
+/// At most, of whole numbers.
+void clamp(const Call& c) {
+  const MemoryTracker::Scope outside(nullptr);  // a kernel has the number as an argument
+  at::Tensor y = c.out();
+  at::clamp_max_out(y, c.in(0), static_cast<std::int64_t>(c.attributes<ir::Clamp>().high));
+}
+
+/// inputs: how often each entry stands, and the sums of these up to it
+void repeat_interleave(const Call& c) {
+  const at::Tensor places = c.out(), times = c.in(0);
+  const auto counts = times.accessor<std::int64_t, 1>();
+  auto to = places.accessor<std::int64_t, 1>();
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < counts.size(0); ++i)
+    for (std::int64_t k = 0; k < counts[i]; ++k) to[at++] = i;
 }
 
 void sort(const Call& c) {

@@ -21,7 +21,7 @@ void vector_norm(const Call& c) {
 void sum(const Call& c) {
   at::Tensor x = c.in(0), y = c.out();
   const ir::SumOver over = c.attributes<ir::Sum>().over;
-  if (over == ir::SumOver::experts) {
+  if (over == ir::SumOver::experts || over == ir::SumOver::choices) {
     at::sum_out(y, x.view({y.size(0), -1, y.size(1)}), {1});
     return;
   }

@@ -118,7 +118,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {tp_all_reduce, aten::tp_all_reduce},
     {ep_all_gather, nullptr},  // the trainer refuses what has these
     {ep_reduce_scatter, nullptr},
-    {all_to_all, nullptr},
+    {all_to_all, aten::all_to_all},
     {send_recv, aten::send_recv},
     {ring_exchange, aten::ring_exchange},
     {mask_shard, aten::mask_shard},
@@ -166,6 +166,8 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {ring_attention, aten::nothing},
     {ir::OpKind::eye, aten::eye},
     {mm_dequant, nullptr},
+    {repeat_interleave, aten::repeat_interleave},
+    {host_read, aten::nothing},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 

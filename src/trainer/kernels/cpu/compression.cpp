@@ -60,10 +60,14 @@ void index_fill(const Call& c) {
 void index_add(const Call& c) {
   const at::Tensor target = c.in(0), index = c.in(1), values = c.in(2);
   const auto* where = index.const_data_ptr<std::int64_t>();
-  dispatch(target, [&](auto* data) {
+  const auto add = [&](auto* data) {
     const auto* what = static_cast<decltype(data)>(values.mutable_data_ptr());
     for (std::int64_t i = 0; i < index.numel(); ++i) data[where[i]] += what[i];
-  });
+  };
+  if (target.scalar_type() == at::kLong)  // of how many rows experts have
+    add(target.mutable_data_ptr<std::int64_t>());
+  else
+    dispatch(target, add);
 }
 
 }  // namespace ac_advisor::trainer::cpu

@@ -1,12 +1,18 @@
 // Writes at computed places, element by element.
 #include "trainer/kernels/aten/aten.hpp"
 #include "trainer/kernels/cpu/cpu.hpp"
+#include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor::trainer::cpu {
 
 void index_put(const Call& c) {
   if (c.inputs() == 4) return aten::put_in_rows(c);
   const at::Tensor target = c.in(0), index = c.in(1), values = c.in(2);
+  if (values.dim() == 2) {  // rows
+    const MemoryTracker::Scope outside(nullptr);
+    c.out().index_copy_(0, index, values);
+    return;
+  }
   const auto where = index.accessor<std::int64_t, 1>(), what = values.accessor<std::int64_t, 1>();
   auto out = target.accessor<std::int64_t, 1>();
   for (std::int64_t i = 0; i < index.size(0); ++i) out[where[i]] = what[i];

@@ -1,0 +1,157 @@
+// What is planned of --ep with transformers' layers, and what is not.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+/// Whose experts beside an all-to-all were compared with transformers'.
+constexpr std::array<std::string_view, 4> compared = {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe"};
+
+bool is_compared(const ModelSpec& m) {
+  return std::find(compared.begin(), compared.end(), m.family) != compared.end();
+}
+bool shared(const StepConfig& c) { return c.layout.ep > 1; }
+bool trained(const StepConfig& c) { return c.runtime.kind == Runtime::ac_trainer; }
+std::string ep_option(const StepConfig& c) { return "--ep " + std::to_string(c.layout.ep); }
+std::string ep_text(const ModelSpec&, const StepConfig& c) { return ep_option(c); }
+std::string with_model(const ModelSpec& m, const StepConfig& c) {
+  return ep_option(c) + " for " + m.family;
+}
+
+constexpr Exclusion of_experts[] = {
+    {"--ep N, a model without experts, transformers' layers", "there is nothing to share",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && !m.moe && m.layers > 0; },
+     with_model},
+    {"--ep N --framework other than hf",
+     "transformers' own expert parallelism is planned; TorchTitan's and others' is of model code "
+     "of their own, and Trainers clip",
+     "use --framework hf, or --framework megatron --transformer-impl transformer_engine",
+     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.runtime.framework != "hf"; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return ep_option(c) + " --framework " + c.runtime.framework;
+     }},
+    {"--ep N --tp T, --cp N or --pp P",
+     "experts are planned beside FSDP2 alone; transformers refuses them in a pipeline",
+     "leave these out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.layout.tp > 1 || c.layout.cp > 1 || c.layout.pp > 1);
+     },
+     ep_text},
+    {"--ep N --world W, or --shard hsdp:M",
+     "N must divide the ranks that one copy of the parameters is sharded over",
+     "give an N that divides them",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && fsdp_shards(c) % c.layout.ep != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return ep_option(c) + " --world " + std::to_string(c.layout.world) + " --shard " +
+              shard_option(c);
+     }},
+    {"--ep N that does not divide the experts, transformers' layers",
+     "each rank has as many as every other (MoEParamShard)", "give an N that divides them",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && m.moe && m.moe->experts % c.layout.ep != 0;
+     },
+     ep_text},
+    {"--ep N, experts of another kind",
+     "transformers' all-to-all was compared of mixtral, qwen2_moe, qwen3_moe and olmoe",
+     "plan one of these, or use --shard fsdp2 alone",
+     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && m.moe && !is_compared(m); },
+     with_model},
+    {"--ep N --batch B --seq S, tokens that do not spread evenly over the experts",
+     "loads are planned balanced: each expert has as many tokens as every other",
+     "give a --batch or --seq that does",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return shared(c) && m.moe && c.run.batch * c.run.seq * m.moe->top_k % m.moe->experts != 0;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return ep_option(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
+              std::to_string(c.run.seq);
+     }},
+    {"--ep N --capacity-factor F, transformers' layers",
+     "its experts are planned with balanced loads", "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.run.capacity_factor != 1.0;
+     },
+     ep_text},
+    {"--ep N --clip-grad NORM",
+     "PyTorch's clip_grad_norm_ fails for gradients on meshes of different ranks, and the norm of "
+     "each mesh, as transformers' Trainer takes it, is not planned",
+     "leave --clip-grad out",
+     [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.optimizer.clip_grad > 0; },
+     ep_text},
+    {"--ep N, an --optimizer other than adamw, adamw-foreach or sgd",
+     "others were not compared with parameters on meshes of different ranks",
+     "use --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       const Optimizer o = c.optimizer.kind;
+       return shared(c) && o != Optimizer::adamw && o != Optimizer::adamw_foreach &&
+              o != Optimizer::sgd;
+     },
+     ep_text},
+    {"--ep N --kernels fused or compiled", "they were not compared beside an all-to-all",
+     "use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.memory.kernels != Kernels::eager;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return ep_option(c) + " --kernels " + to_option(c.memory.kernels);
+     }},
+    {"--ep N --lora, --fp8, --offload, --packing, --master-weights, --ema or "
+     "--optimizer-in-backward",
+     "they were not compared beside an all-to-all", "leave them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) &&
+              (c.adapters.used() || c.precision.float8() || c.memory.offload != Offload::none ||
+               c.run.packing > 0 || c.optimizer.master_weights || c.optimizer.ema ||
+               c.optimizer.in_backward);
+     },
+     ep_text},
+    {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
+     "experts' units within such regions were not compared",
+     "use --ac full, selective, every:K or grouped:K",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget ||
+                            c.memory.scope == AcScope::submodule);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return ep_option(c) + " --ac " + ac_option(c); }},
+    {"--ep N without --balanced-routing, ac-trainer",
+     "the trainer's tensors have the sizes that are planned, of balanced loads",
+     "add --balanced-routing",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && trained(c) && !c.run.balanced_routing;
+     },
+     ep_text},
+    {"--ep N, ac-trainer on a GPU", "its all-to-all was not run there", "use --gpu cpu",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && trained(c) && c.device.gpu != "cpu";
+     },
+     [](const ModelSpec&, const StepConfig& c) { return ep_option(c) + " --gpu " + c.device.gpu; }},
+    {"--balanced-routing, PyTorch",
+     "transformers' routers have no such switch; plans of --ep assume balanced loads anyway",
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) { return c.run.balanced_routing && !trained(c); }},
+    {"--balanced-routing, a model without experts, or with routers of other kinds",
+     "the trainer has it of mixtral, qwen3_moe and olmoe", "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.run.balanced_routing && !(m.moe && is_compared(m));
+     },
+     [](const ModelSpec& m, const StepConfig&) { return "--balanced-routing for " + m.family; }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup expert_exclusions;
+const ExclusionGroup expert_exclusions{"--ep", of_experts, Of::transformers};
+
+}  // namespace ac_advisor::passes
