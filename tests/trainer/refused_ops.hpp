@@ -9,7 +9,7 @@ namespace ac_advisor::test {
 inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
   if (kind >= dequantize && kind <= mm_int8) return true;
-  if (kind >= ep_all_gather && kind <= all_to_all) return true;
+  if (kind >= ep_all_gather && kind <= ep_reduce_scatter) return true;
   for (ir::OpKind refused : {orthogonalize,  // compressed gradients', which the CPU alone has
                              index_fill,
                              copy_to_host,
@@ -22,7 +22,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              relu,
                              relu_backward,
                              sigmoid_backward,
-                             clamp,
                              floor,
                              polar,
                              max,
@@ -36,8 +35,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              scaled_mm,
                              fp8_product,
                              float8_linear,
-                             repeat_interleave,
-                             host_read,
                              captured,
                              random,
                              mul_of_view,
