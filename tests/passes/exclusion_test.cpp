@@ -1183,7 +1183,7 @@ const Case cases[] = {
     {"--ep N, an --optimizer other than adamw, adamw-foreach or sgd",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
-       c.optimizer.kind = Optimizer::lion;
+       c.optimizer.kind = Optimizer::sgd_momentum;
      },
      "--ep 4: others were not compared"},
     {"--ep N --kernels fused or compiled",

@@ -42,7 +42,8 @@ bool checked_elsewhere(OpKind kind) {
   return kind == precomputed_grad || kind == mm_quantized || kind == gather ||
          kind == tp_all_gather || kind == tp_reduce_scatter || kind == vocab_parallel_loss ||
          kind == compiled_unit || kind == ring_attention || kind == cp_all_to_all ||
-         kind == weighted_loss ||
+         kind == weighted_loss || kind == all_to_all ||
+         kind == clamp ||        // of experts that ranks share: layouts_test.cpp
          kind == vector_norm ||  // with a gradient in an LM head alone, which the trainer refuses
          kind == sigmoid ||      // within a ring, whose backward is its own: layouts_test.cpp
          kind == scatter;  // by llama4 alone, which the trainer refuses: compared in memory only

@@ -9,7 +9,7 @@ namespace ac_advisor::test {
 inline bool refused_by_trainer(ir::OpKind kind) {
   using enum ir::OpKind;
   if (kind >= dequantize && kind <= mm_int8) return true;
-  if (kind >= ep_all_gather && kind <= all_to_all) return true;
+  if (kind >= ep_all_gather && kind <= ep_reduce_scatter) return true;
   for (ir::OpKind refused : {orthogonalize,  // compressed gradients', which the CPU alone has
                              index_fill,
                              copy_to_host,
@@ -22,7 +22,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              relu,
                              relu_backward,
                              sigmoid_backward,
-                             clamp,
                              floor,
                              polar,
                              max,
@@ -38,8 +37,6 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              float8_linear,
                              mx_cast,
                              mx_blocked,
-                             repeat_interleave,
-                             host_read,
                              captured,
                              random,
                              mul_of_view,

@@ -225,8 +225,7 @@ using Attributes =
                  Number, Clamp, Power, Sum, Dropout, Compare, NllLoss, TopK, Histc, FloorDivide,
                  RmsNorm, LayerNorm, SwiGlu, Dequantize, QuantizedProduct, TiledHead, Foreach,
                  BucketCopy, TpGather, TpScatter, TpReduce, Rearrange, Embedding, SendReceive,
-                 Captured, Generated, CompiledUnit, Float8, RingAttention, Exchange,
-                 ExpertShards>;
+                 Captured, Generated, CompiledUnit, Float8, RingAttention, Exchange, ExpertShards>;
 
 /// "inner=2048 form=nt"; empty where there are none.
 [[nodiscard]] std::string to_string(const Attributes& attributes);
