@@ -327,11 +327,11 @@ TEST_CASE("batches that carry position_ids meet PyTorch's on the emulated device
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
-  CHECK(all.allocated.count() >= 250);
+  CHECK(all.allocated.count() >= 330);
   CHECK(all.allocated.worst() <= 0.05);
-  // Under FSDP2 a block of an embedding's gradient is found free or not.
+  // A block of an embedding's gradient, or of the logits, is found free or not.
   CHECK(all.reserved.worst() <= 4.5);
-  CHECK(all.reserved.above(3.0) <= 2);
+  CHECK(all.reserved.above(3.0) <= 4);
   CHECK(all.phases.worst() <= 2);
   CHECK(all.launches.median() <= 0.5);
   CHECK(all.launches.worst() <= 2);
