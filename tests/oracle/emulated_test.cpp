@@ -368,12 +368,12 @@ TEST_CASE("ranks that share experts meet transformers' all-to-all on the emulate
 
 TEST_CASE("pipeline ranks meet torch.distributed.pipelining's on the emulated device") {
   const Compared all = compared("pp_peaks.json");
-  CHECK(all.allocated.count() >= 366);
+  CHECK(all.allocated.count() >= 400);
   CHECK(all.allocated.worst() <= 0.05);
   // Under FSDP2 a block of an embedding's gradient is found free or not; Llama-3.1-8B's middle
   // stage reserves as much less clipped as not.
   CHECK(all.reserved.worst() <= 4.5);
-  CHECK(all.reserved.above(3.0) <= 3);
+  CHECK(all.reserved.above(3.0) <= 4);
   CHECK(all.phases.worst() <= 2);
   CHECK(all.launches.median() <= 0.5);
   CHECK(all.launches.worst() <= 2);

@@ -195,7 +195,6 @@ def zero_bubble():
     yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 24, seq=1024)
     yield from every_rank("smollm17b_untied_8layers", 2, "zbv", 24, seq=1024)
     yield from every_rank("qwen3_06b_4layers", 2, "zb1", 4)
-    yield from every_rank("olmo2_7b_4layers", 2, "zb1", 4, **four, **MIXED)
     yield from every_rank("gemma3_1b_6layers", 2, "zb1", 4, batch=2, seq=1024)
     yield from every_rank("llama8b", 4, "zbv", 8, world=32, shard="fsdp2", seq=4096, **MIXED, **UNITS)
 
