@@ -119,6 +119,10 @@ void explain(profile::Profile& result, std::size_t shown) {
       shown, c.layout.pp,
       c.layout.pp_rank == Layout::highest_rank ? ", whose allocated peak is the highest" : "",
       100.0 * *result.time.bubble_share));
+  if (c.layout.cp > 1 && !c.megatron())
+    result.assumptions.push_back(
+        fmt::format("of the {} ranks of a stage that share a sequence the figures are rank {}'s",
+                    c.layout.cp, c.layout.context_rank()));
   if (result.model.tied_embeddings && !c.megatron())
     result.assumptions.push_back(
         "the first and the last stage have a copy each of the tied embedding, whose gradients are "

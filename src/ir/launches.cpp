@@ -349,6 +349,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return row(op.kind).launches + (cudnn_drops(program, op) ? 1 : 0);
     case slice_backward:  // zeros, and the slice's gradient, if it has elements
       return program.value(program.input(op, 0)).shape.numel() > 0 ? row(op.kind).launches : 1;
+    case tp_all_reduce:  // a functional collective's copy before it, unless it is in place
+      return row(op.kind).launches - (op.outputs == 0 ? 1 : 0);
     case broadcast:  // of what was joined, and a copy back to each
       return op.inputs;
     case pad:  // by nothing, or by less than nothing: a copy; else a fill and a copy

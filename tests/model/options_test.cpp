@@ -186,6 +186,14 @@ TEST_CASE("TorchTitan reduces in fp32 under fsdp2") {
   CHECK(c.precision.reduce_dtype == DType::f32);
 }
 
+TEST_CASE("TorchTitan clips gradients, alone and in stages of split layers") {
+  const OptionList titan = with(eight_ranks, {{"--framework", "torchtitan"}});
+  const OptionList stages{{"--tp", "2"}, {"--pp", "2"}, {"--grad-accum", "2"}};
+  CHECK(resolve(titan).optimizer.clip_grad == 1.0);
+  CHECK(resolve(with(titan, stages)).optimizer.clip_grad == 1.0);
+  CHECK(resolve(with(titan, {{"--clip-grad", "0"}})).optimizer.clip_grad == 0.0);
+}
+
 TEST_CASE("TorchTitan compiles its loss with its blocks") {
   const OptionList compiled =
       with(eight_ranks, {{"--framework", "torchtitan"}, {"--kernels", "compiled"}});
