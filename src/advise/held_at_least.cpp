@@ -35,17 +35,26 @@ bool saves_each_input(AcMode ac) {
   return ac == AcMode::none || ac == AcMode::full || ac == AcMode::selective;
 }
 
-/// What one micro-batch's forward of so many blocks leaves for its backward.
-std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int64_t hidden,
-                         const ReferenceSteps* references) {
-  const std::int64_t inputs = saves_each_input(config.memory.ac) ? blocks * hidden : 0;
-  if (references == nullptr) return inputs;
+/// What a block saves of one micro-batch, kept and recomputed; nothing where it is not known.
+struct SavedByBlock {
+  std::int64_t kept = 0, recomputed = 0;
+};
+
+SavedByBlock saved_by_block(const StepConfig& config, const ReferenceSteps* references) {
+  if (references == nullptr) return {};
   const bool every = config.memory.ac == AcMode::every;
   const LeastCosts *kept = references->find(config, every ? AcMode::none : config.memory.ac),
                    *less = references->find(config, every ? AcMode::full : config.memory.ac);
-  if (kept == nullptr || less == nullptr) return inputs;
+  if (kept == nullptr || less == nullptr) return {};
+  return {kept->saved, less->saved};
+}
+
+/// What one micro-batch's forward of so many blocks leaves for its backward.
+std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int64_t hidden,
+                         const SavedByBlock& block) {
+  const std::int64_t inputs = saves_each_input(config.memory.ac) ? blocks * hidden : 0;
   const std::int64_t recomputed = recomputed_blocks(config, blocks);
-  return std::max(inputs, (blocks - recomputed) * kept->saved + recomputed * less->saved);
+  return std::max(inputs, (blocks - recomputed) * block.kept + recomputed * block.recomputed);
 }
 
 /// Without stages: shards and their moments, and beside them what forward leaves, with the
@@ -71,9 +80,10 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
   const std::int64_t block = (model::parameter_count(model) - ends) / model.layers;
   const std::int64_t hidden = config.run.batch * (config.local_seq() / layout.tp) * model.hidden *
                               size_of(config.precision.compute_dtype);
+  const SavedByBlock saves = saved_by_block(config, references);
   if (layout.pp == 1)
     return held_without_stages(model.layers * block + 2 * table,
-                               saved_bytes(config, model.layers, hidden, references), config);
+                               saved_bytes(config, model.layers, hidden, saves), config);
   StepConfig own = config;
   std::int64_t most = 0;
   for (own.layout.pp_rank = 0; own.layout.pp_rank < layout.pp; ++own.layout.pp_rank) {
@@ -86,7 +96,7 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
     }
     const PipelineRank rank = passes::pipeline_rank(own);
     const std::int64_t saved =
-        in_flight(rank) * saved_bytes(config, blocks, hidden, references) / rank.chunks;
+        in_flight(rank) * saved_bytes(config, blocks, hidden, saves) / rank.chunks;
     most = std::max(most, state_bytes(parameters / layout.tp, config) +
                               receives * rank.micro_batches * hidden + saved);
   }
