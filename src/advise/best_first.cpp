@@ -11,6 +11,7 @@
 #include "largest_fit.hpp"
 #include "least_costs.hpp"
 #include "lighter.hpp"
+#include "parallel.hpp"
 #include "plan_rank.hpp"
 
 namespace ac_advisor::advise {
@@ -22,22 +23,26 @@ constexpr std::size_t at_once = 16;
 class BestFirst {
  public:
   BestFirst(const model::ModelSpec& model, const std::vector<StepConfig>& list,
-            const std::vector<Row>& rows)
+            const std::vector<Row>& rows, unsigned threads)
       : list_(list),
         rows_(rows),
         group_(comparable_groups(list)),
         state_(list.size(), State::waits),
         most_tokens_(list.size(), std::numeric_limits<double>::infinity()) {
     const ReferenceSteps references(model, list);
+    parallel(list.size(), threads, [&](std::size_t i) {
+      const StepConfig& c = list[i];
+      if (held_at_least(model, c, &references) > simulate::find_device(c.device.gpu).usable_bytes)
+        state_[i] = State::left_out;
+      else if (const double least = seconds_at_least(model, c, references); least > 0)
+        most_tokens_[i] = tokens_of_step(c) / least;
+    });
     for (std::size_t i = 0; i < list.size(); ++i) {
       const StepConfig& c = list[i];
-      if (held_at_least(model, c, &references) > simulate::find_device(c.device.gpu).usable_bytes) {
-        state_[i] = State::left_out;
+      if (state_[i] == State::left_out) {
         ++found_.too_large;
         continue;
       }
-      const double least = seconds_at_least(model, c, references);
-      if (least > 0) most_tokens_[i] = tokens_of_step(c) / least;
       const auto [lightest, is_new] = lightest_.try_emplace(group_[i], i);
       if (!is_new && lighter_in_group(c, list[lightest->second])) lightest->second = i;
       order_.push_back(i);
@@ -124,9 +129,9 @@ class BestFirst {
 }  // namespace
 
 Searched search_best_first(const model::ModelSpec& model, const std::vector<StepConfig>& list,
-                           const std::vector<Row>& rows,
+                           const std::vector<Row>& rows, unsigned threads,
                            const std::function<void(const std::vector<std::size_t>&)>& simulate) {
-  return BestFirst(model, list, rows).run(simulate);
+  return BestFirst(model, list, rows, threads).run(simulate);
 }
 
 }  // namespace ac_advisor::advise

@@ -16,10 +16,10 @@ struct Searched {
 
 /// Simulates the configurations of `list` whose bounds let them be among the first `exact_rows`
 /// that fit, or the best of their layout, the fastest by its bound first. `simulate` gets indices,
-/// and fills `rows` there.
+/// and fills `rows` there; bounds are found on so many `threads`.
 [[nodiscard]] Searched search_best_first(
     const model::ModelSpec& model, const std::vector<StepConfig>& list,
-    const std::vector<Row>& rows,
+    const std::vector<Row>& rows, unsigned threads,
     const std::function<void(const std::vector<std::size_t>&)>& simulate);
 
 }  // namespace ac_advisor::advise

@@ -1,5 +1,6 @@
 // What a sweep varies: options of the table and their texts.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "ac_advisor/passes/pipeline.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "check_device.hpp"
+#include "parallel.hpp"
 #include "variants.hpp"
 
 namespace ac_advisor::advise {
@@ -325,11 +327,15 @@ Space space_around(const model::ModelSpec& model, const StepConfig& base, const 
   return space;
 }
 
-std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepConfig& base,
-                                     const Space& space) {
-  const Variants variants(model, base, space.hand);
+namespace {
+
+/// What `combinations` makes with one value of the first axis.
+std::vector<StepConfig> combinations_of(const model::ModelSpec& model, const StepConfig& base,
+                                        const Space& space, const Variants& variants,
+                                        std::size_t first) {
   std::vector<StepConfig> list;
   std::vector<std::size_t> index(space.axes.size(), 0);
+  index.front() = first;
   const std::size_t layout = layout_axes(space);
   const auto descend = [&](const auto& next, std::size_t axis) -> void {
     std::optional<StepConfig> c;
@@ -351,7 +357,26 @@ std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepCo
       if (!says_nothing(space, index, axis)) next(next, axis + 1);
     index[axis] = 0;
   };
-  descend(descend, 0);
+  if (!says_nothing(space, index, 0)) descend(descend, 1);
+  return list;
+}
+
+}  // namespace
+
+std::vector<StepConfig> combinations(const model::ModelSpec& model, const StepConfig& base,
+                                     const Space& space) {
+  const Variants variants(model, base, space.hand);
+  if (space.axes.empty()) {
+    const std::optional<StepConfig> c = at(variants, base, space, {});
+    return c && is_row(model, base, space, *c) ? std::vector{*c} : std::vector<StepConfig>{};
+  }
+  std::vector<std::vector<StepConfig>> parts(space.axes.front().values.size());
+  parallel(parts.size(), threads_of(space.threads), [&](std::size_t first) {
+    parts[first] = combinations_of(model, base, space, variants, first);
+  });
+  std::vector<StepConfig> list;
+  for (std::vector<StepConfig>& part : parts)
+    std::move(part.begin(), part.end(), std::back_inserter(list));
   return list;
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <mutex>
-#include <thread>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/export.hpp"
@@ -15,6 +13,7 @@
 #include "held_at_least.hpp"
 #include "largest_fit.hpp"
 #include "lighter.hpp"
+#include "parallel.hpp"
 #include "savings.hpp"
 #include "setting.hpp"
 
@@ -24,31 +23,6 @@ namespace {
 std::string label_of(const StepConfig& c) {
   const std::string label = setting(c) + fmt::format(" b{}", c.run.batch);
   return c.run.grad_accum > 1 ? label + fmt::format("x{}", c.run.grad_accum) : label;
-}
-
-/// Runs `work(i)` for each i on a few threads; the first exception is rethrown.
-template <typename Work>
-void parallel(std::size_t count, unsigned threads, const Work& work) {
-  const unsigned n = std::max(1U, std::min<unsigned>(threads, static_cast<unsigned>(count)));
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto run = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        return;
-      }
-    }
-  };
-  std::vector<std::thread> pool;
-  for (unsigned t = 1; t < n; ++t) pool.emplace_back(run);
-  run();
-  for (std::thread& thread : pool) thread.join();
-  if (failure) std::rethrow_exception(failure);
 }
 
 void mark_pareto(std::vector<Row>& rows) {
@@ -261,8 +235,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
   const bool large = list.size() > space.simulate_up_to;
   if (!large) result.too_large = drop_too_large(model, list);
   result.rows.resize(list.size());
-  const unsigned threads =
-      space.threads > 0 ? space.threads : std::max(1U, std::thread::hardware_concurrency());
+  const unsigned threads = threads_of(space.threads);
   // The largest batch is worth its simulations only for rows that a table shows.
   std::size_t simulations = list.size(), shown = std::min(simulations, space.largest_batches);
   std::atomic<std::size_t> done{0};
@@ -279,8 +252,8 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
     tell();
   };
   if (large) {
-    const Searched found =
-        search_best_first(model, list, result.rows, [&](const std::vector<std::size_t>& next) {
+    const Searched found = search_best_first(
+        model, list, result.rows, threads, [&](const std::vector<std::size_t>& next) {
           parallel(next.size(), threads, [&](std::size_t i) { simulate(next[i]); });
         });
     simulations = found.simulated.size();
