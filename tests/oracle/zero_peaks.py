@@ -7,6 +7,8 @@ A case is a model of MODELS and the planner's own options; each runs in a proces
 leaves hooks behind. --list prints world, rank and number of each. Of ZeRO 1 and 2 the rank is the one whose
 partition meets the parameters with the most elements, which is planned; of ZeRO 3 all ranks hold alike.
 
+With --cp a sequence's ranks share it by DeepSpeed's Ulysses (ulysses_step.py), as accelerate sets it up.
+
 Of ZeRO 3 the model is made under deepspeed.zero.Init, as transformers makes it, and what that cached is given
 back. Its launches by phase are counted, too: kernels, memsets, copies on the device.
 """
@@ -49,6 +51,7 @@ def cases():
     for stage in ("zero1", "zero2"):
         yield "mistral", f"--world 8 --shard {stage} --batch 1 --seq 2048 --ac full --clip-grad 1.0"
     yield from stage_3()
+    yield from shared_sequences()
 
 
 def stage_3():
@@ -76,6 +79,19 @@ def stage_3():
     for model in ("granite", "smollm3"):
         yield model, case(8, 1, 2048)
     yield "deep", case(2, 1, 512, "--ac full")
+
+
+def shared_sequences():
+    def case(world, cp, batch, seq, *more):
+        return " ".join([f"--world {world} --cp {cp} --cp-method ulysses --shard zero3 --batch {batch} --seq {seq}", *more])
+
+    for ac in ("none", "full"):
+        yield "llama", case(4, 4, 1, 8192, "--ac", ac)
+        yield "mistral", case(8, 8, 2, 8192, "--ac", ac)
+        yield "untied", case(8, 2, 2, 4096, "--ac", ac)
+    yield "tiny", case(4, 4, 2, 4096, "--ac full --grad-accum 2")
+    yield "qwen2", case(2, 2, 1, 4096)
+    yield "large", case(8, 8, 1, 32768, "--ac full")
 
 
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
@@ -112,6 +128,7 @@ def measure(model, words):
     """Figures of the third step; reserved memory is the highest of all."""
     import deepspeed
     import transformers
+    import ulysses_step
 
     options = parse(words)
     config = transformers.AutoConfig.for_model(**MODELS[model])
@@ -127,13 +144,15 @@ def measure(model, words):
     if options.ac == "full":
         network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-    engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings)
+    groups = ulysses_step.register(network, options) if options.cp > 1 else None
+    engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings, mpu=groups)
     del network, optimizer
     if partitions:
         del known
         torch.cuda.empty_cache()
-    ids = torch.zeros(options.batch, options.seq, dtype=torch.int64, device="cuda")
+    ids = torch.zeros(options.batch, options.seq // options.cp, dtype=torch.int64, device="cuda")
     labels = ids.clone()
+    given = {"position_ids": ulysses_step.positions(vars(options), 0)} if options.cp > 1 else {}
     reserved, peaks, launches = 0, {}, {}
     counted = counts()
 
@@ -150,7 +169,10 @@ def measure(model, words):
         peaks.clear()
         launches.clear()
         for _ in range(options.grad_accum):
-            loss = engine(input_ids=ids, labels=labels, use_cache=False).loss
+            if options.cp > 1:
+                loss = ulysses_step.loss_of(engine, input_ids=ids, shift_labels=labels, use_cache=False, **given)[0]
+            else:
+                loss = engine(input_ids=ids, labels=labels, use_cache=False).loss
             take("forward")
             engine.backward(loss)
             take("backward")

@@ -21,11 +21,11 @@ std::string with_model(const ModelSpec& m, const StepConfig& c) {
 
 constexpr Exclusion of_contexts[] = {
     {"--cp N --framework megatron or deepspeed", "their own context parallelism is not PyTorch's",
-     "give --transformer-impl transformer_engine with --framework megatron, or use --framework "
-     "torchtitan or hf",
+     "give --transformer-impl transformer_engine with --framework megatron, --cp-method ulysses "
+     "with --framework deepspeed, or use --framework torchtitan or hf",
      [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) &&
-              (c.runtime.framework == "megatron" || c.runtime.framework == "deepspeed");
+       return (shared(c) && c.runtime.framework == "megatron") ||
+              (in_a_ring(c) && c.runtime.framework == "deepspeed");
      },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --framework " + c.runtime.framework;
@@ -74,9 +74,12 @@ constexpr Exclusion of_contexts[] = {
      }},
     {"--cp N, --shard other than fsdp2 and hsdp:M",
      "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, "
-     "over all ranks; other ways were not compared",
-     "use --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return shared(c) && !c.layout.gathers(); },
+     "over all ranks, and beside DeepSpeed's Ulysses its ZeRO 3 does; other ways were not compared",
+     "use --shard fsdp2, or zero3 with --cp-method ulysses",
+     [](const ModelSpec&, const StepConfig& c) {
+       const bool by_zero = c.layout.ulysses() && c.layout.zero3();
+       return shared(c) && !c.layout.gathers() && !by_zero;
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);
      }},

@@ -262,8 +262,11 @@ class Zero3 {
     std::sort(in_bucket_.begin(), in_bucket_.end(),
               [](const Filled& a, const Filled& b) { return a.parameter < b.parameter; });
     const Filled& front = in_bucket_.front();
-    ValueId joined = front.gradient;
-    if (in_bucket_.size() > 1 || numel(front.parameter) % ranks() != 0) joined = join();
+    const bool alone = filled_ > bucket_elements();
+    const ValueId whole = alone ? in_dtype(front.gradient, zero3_reduced_in(c_)) : front.gradient;
+    ValueId joined = whole;
+    if (in_bucket_.size() > 1 || numel(front.parameter) % ranks() != 0)
+      joined = join(alone ? p_.reshape(whole, {filled_}) : s_.zero3.bucket);
     const std::int64_t all = p_.value(joined).shape.numel();
     if (p_.value(joined).shape.rank() != 1) joined = p_.reshape(joined, {all});
     const ValueId divided = p_.on_storage_of(joined, {all}, p_.value(joined).dtype, true);
@@ -271,30 +274,41 @@ class Zero3 {
         ir::Number{1.0 / static_cast<double>(ranks())};
     emit(OpKind::reduce_scatter, {divided}, {}, sharded);
     std::int64_t start = 0;
+    std::vector<ValueId> own;
     for (const Filled& one : in_bucket_) {
-      const ValueId own = p_.narrow(divided, 0, start, part(one.parameter));
-      keep(one.parameter, own);
+      const ValueId of_rank = p_.narrow(divided, 0, start, part(one.parameter));
+      own.push_back(in_dtype(of_rank, c_.precision.compute_dtype));
       start += part(one.parameter);
     }
-    if (filled_ > bucket_elements()) emit(OpKind::hold, {in_bucket_.front().gradient}, {}, sharded);
+    if (whole != front.gradient) emit(OpKind::hold, {whole}, {}, sharded);
+    for (std::size_t i = 0; i < in_bucket_.size(); ++i) keep(in_bucket_[i].parameter, own[i]);
+    if (zero3_reduced_in(c_) != c_.precision.compute_dtype)
+      emit(OpKind::hold, own, {}, sharded);  // grad_partitions
+    if (alone) emit(OpKind::hold, {front.gradient}, {}, sharded);
     in_bucket_.clear();
     filled_ = 0;
   }
 
+  /// A gradient, or this rank's part of one, cast where that is another dtype.
+  ValueId in_dtype(ValueId gradient, DType dtype) {
+    if (p_.value(gradient).dtype == dtype) return gradient;
+    const ValueId y = p_.make(p_.value(gradient).shape, dtype, Role::communication, sharded);
+    s_.zero3.reduced.push_back(y);
+    emit(OpKind::cast, {gradient}, {y}, sharded);
+    return y;
+  }
+
   /// reduce_scatter_coalesced: torch.cat of each rank's part of each parameter, of which a kernel
   /// takes 128 (aten/src/ATen/native/cuda/Shape.cu).
-  ValueId join() {
+  ValueId join(ValueId source) {
     constexpr std::int64_t pieces_a_kernel = 128;
     const auto pieces = static_cast<std::int64_t>(in_bucket_.size()) * ranks();
     const std::int64_t kernels = (pieces + pieces_a_kernel - 1) / pieces_a_kernel;
     std::int64_t all = 0;
     for (const Filled& one : in_bucket_) all += part(one.parameter) * ranks();
-    const ValueId joined = p_.make({all}, c_.precision.compute_dtype, Role::communication, sharded);
+    const ValueId joined = p_.make({all}, zero3_reduced_in(c_), Role::communication, sharded);
     s_.zero3.reduced.push_back(joined);
     emit(OpKind::empty, {}, {joined}, sharded);
-    const ValueId own = in_bucket_.front().gradient;
-    const bool alone = filled_ > bucket_elements();
-    const ValueId source = alone ? p_.reshape(own, {filled_}) : s_.zero3.bucket;
     for (std::int64_t k = 0; k < kernels; ++k) {
       const std::int64_t begin = all * k / kernels, end = all * (k + 1) / kernels,
                          from = std::min(begin, filled_), to = std::min(end, filled_);

@@ -17,6 +17,10 @@ std::int64_t zero3_part(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
 
+DType zero3_reduced_in(const StepConfig& config) {
+  return config.layout.ulysses() ? DType::f32 : config.precision.compute_dtype;
+}
+
 ValueId make_whole(ir::Program& program, const Parameter& parameter, std::int64_t elements,
                    ir::ModulePath module) {
   const ir::Value like = program.value(parameter.value);
@@ -69,7 +73,7 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
   Zero3Values& z = step.zero3;
   z.partitions = p.make({all}, dtype, Role::parameter, sharded);
   z.gradients = p.make({all}, dtype, Role::gradient, sharded);
-  z.bucket = p.make({bucket_elements}, dtype, Role::communication, sharded);
+  z.bucket = p.make({bucket_elements}, zero3_reduced_in(config), Role::communication, sharded);
   step.resident.insert(step.resident.end(), {z.partitions, z.gradients, z.bucket});
   for (const Parameter& parameter : step.parameters)
     z.is_persistent.push_back(p.value(parameter.value).shape.numel() <= persistence_threshold);
