@@ -98,14 +98,17 @@ Grid layout_grid(const advise::Sweep& sweep) {
   };
   const bool stages = any([](const advise::LayoutChoice& c) { return c.pp > 1; });
   const bool rings = any([](const advise::LayoutChoice& c) { return c.cp > 1; });
-  Grid grid({fmt::format("tp{}{} x dp", rings ? " x cp" : "", stages ? " x pp" : ""),
+  const bool experts = any([](const advise::LayoutChoice& c) { return c.ep > 1; });
+  Grid grid({fmt::format("tp{}{} x dp{}", rings ? " x cp" : "", stages ? " x pp" : "",
+                         experts ? ", ep" : ""),
              "its best configuration", "rank", "peak", "ms/step", "tokens/s"});
   for (const advise::LayoutChoice& choice : choices) {
     const advise::Row& row = sweep.rows[choice.row];
     const profile::Profile& p = row.profile;
     const std::string cp = rings ? fmt::format(" x {}", choice.cp) : "";
     const std::string pp = stages ? fmt::format(" x {}", choice.pp) : "";
-    grid.row({fmt::format("{}{}{} x {}", choice.tp, cp, pp, p.config.layout.data_ranks()),
+    const std::string ep = experts ? fmt::format(", {}", choice.ep) : "";
+    grid.row({fmt::format("{}{}{} x {}{}", choice.tp, cp, pp, p.config.layout.data_ranks(), ep),
               row.label, rank_text(row), gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second))});
   }

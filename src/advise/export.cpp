@@ -250,10 +250,21 @@ std::string export_target_of(const std::string& framework) {
   return framework == "liger" || framework == "hf-trainer" || framework == "trl" ? "hf" : framework;
 }
 
+namespace {
+
+/// Without what transformers has in a script's own calls: no file has a key for it.
+StepConfig of_files(StepConfig config) {
+  if (export_target_of(config.runtime.framework) == "hf" && !config.megatron())
+    config.layout.ep = 1;
+  return config;
+}
+
+}  // namespace
+
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
   const std::string target = export_target_of(config.runtime.framework);
   try {
-    const ExportResult exported = export_setting(target, model, config);
+    const ExportResult exported = export_setting(target, model, of_files(config));
     if (exported.other_technique.empty()) return {};
     return "--shard " + shard_option(config) + ": " + exported.other_technique;
   } catch (const UserError& error) {

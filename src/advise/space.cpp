@@ -51,6 +51,15 @@ std::vector<std::int64_t> context_parallel_degrees(const StepConfig& base) {
   return degrees;
 }
 
+/// The divisors of the world and of the experts.
+std::vector<std::int64_t> expert_parallel_degrees(const model::ModelSpec& model,
+                                                  const StepConfig& base) {
+  std::vector<std::int64_t> degrees;
+  for (std::int64_t ep = 1; ep <= std::min(base.layout.world, model.moe->experts); ++ep)
+    if (base.layout.world % ep == 0 && model.moe->experts % ep == 0) degrees.push_back(ep);
+  return degrees;
+}
+
 /// The divisors of the world that leave each stage a block.
 std::vector<std::int64_t> pipeline_degrees(const model::ModelSpec& model, const StepConfig& base) {
   std::vector<std::int64_t> degrees;
@@ -74,6 +83,9 @@ bool has_context_parallelism(const model::ModelSpec& model, const StepConfig& ba
   split.layout.cp = 2;
   split.layout.shard = Sharding::fsdp2;
   return has(model, base, split);
+}
+bool has_expert_parallelism(const model::ModelSpec& model, const StepConfig& base) {
+  return model.moe && base.runtime.framework == "hf" && !base.megatron();
 }
 bool has_pipelines(const model::ModelSpec& model, const StepConfig& base) {
   StepConfig split = base;
@@ -207,7 +219,8 @@ bool is_row(const model::ModelSpec& model, const StepConfig& base, const Space& 
 std::size_t layout_axes(const Space& space) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < space.axes.size(); ++i)
-    for (const char* const option : {"--batch", "--tp", "--cp", "--pp", "--pp-schedule", "--shard"})
+    for (const char* const option :
+         {"--batch", "--tp", "--cp", "--pp", "--pp-schedule", "--ep", "--shard"})
       if (space.axes[i].option == option) count = i + 1;
   return count;
 }
@@ -268,6 +281,8 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
     else
       space.set("--pp-schedule", {"1f1b", "interleaved:2"});
   }
+  if (whole && base.layout.cp * base.layout.ep == 1 && ranks && has_expert_parallelism(model, base))
+    space.set("--ep", texts_of(expert_parallel_degrees(model, base)));
   if (base.layout.data_ranks() > 1) {
     std::vector<std::string> shards{"ddp", "fsdp2"};
     if (degrees.size() > 1 || stages.size() > 1)

@@ -131,6 +131,12 @@ void tell_untried(Sweep& sweep, const Space& space) {
       tell_untried(sweep, "context parallelism", c,
                    [](const StepConfig& row) { return row.layout.cp > 1; });
     }
+    if (axis.option == "--ep" && axis.values.size() > 1) {
+      c.layout.ep = std::stoll(axis.values[1]);
+      c.layout.shard = Sharding::fsdp2;
+      tell_untried(sweep, "expert parallelism", c,
+                   [](const StepConfig& row) { return row.layout.ep > 1; });
+    }
     if (axis.option == "--pp" && axis.values.size() > 1) {
       c.layout.pp = std::stoll(axis.values[1]);
       c.run.grad_accum = std::max(c.run.grad_accum, c.layout.pp);
@@ -208,6 +214,7 @@ std::size_t drop_too_large(const model::ModelSpec& model, std::vector<StepConfig
 
 std::string split_words(const Layout& layout) {
   return fmt::format("tp {}", layout.tp) + (layout.cp > 1 ? fmt::format(" cp {}", layout.cp) : "") +
+         (layout.ep > 1 ? fmt::format(" ep {}", layout.ep) : "") +
          (layout.pp > 1 ? fmt::format(" pp {}", layout.pp) : "");
 }
 
@@ -216,11 +223,12 @@ std::vector<LayoutChoice> layouts(const Sweep& sweep) {
   for (std::size_t i = 0; i < sweep.rows.size(); ++i) {
     const Layout& layout = sweep.rows[i].profile.config.layout;
     const bool seen = std::any_of(choices.begin(), choices.end(), [&](const LayoutChoice& choice) {
-      return choice.tp == layout.tp && choice.cp == layout.cp && choice.pp == layout.pp;
+      return choice.tp == layout.tp && choice.cp == layout.cp && choice.ep == layout.ep &&
+             choice.pp == layout.pp;
     });
     if (!seen)
-      choices.push_back(
-          {layout.tp, layout.cp, layout.pp, i, against(sweep.rows[i], sweep.rows.front())});
+      choices.push_back({layout.tp, layout.cp, layout.ep, layout.pp, i,
+                         against(sweep.rows[i], sweep.rows.front())});
   }
   if (choices.size() < 2) choices.clear();
   return choices;

@@ -19,6 +19,10 @@ struct Group {
   [[nodiscard]] std::int64_t nodes() const { return ceil_div(ranks, in_node); }
 };
 
+bool is_all_to_all(OpKind kind) {
+  return kind == OpKind::all_to_all || kind == OpKind::cp_all_to_all;
+}
+
 bool is_all_reduce(OpKind kind) {
   return kind == OpKind::all_reduce || kind == OpKind::tp_all_reduce;
 }
@@ -45,6 +49,27 @@ Group group_of(const ir::Op& op, const Device& d, const Run& run) {
   // Replicas of a shard are `shards` ranks of a layer apart.
   const std::int64_t apart = shards * run.tp, replicas = run.world / apart;
   return {replicas, std::clamp<std::int64_t>(node / apart, 1, replicas)};
+}
+
+/// The device's latency is of a whole node's ring; each further rank is a step more.
+double latency_of(const Group& group, const Device& d) {
+  const double nodes = static_cast<double>(group.nodes()),
+               inside = static_cast<double>(group.ranks) - nodes,
+               known = static_cast<double>(d.node_size) - 1;
+  return d.collective_latency + link_step_seconds * std::max(0.0, inside - known) +
+         network_step_seconds * (nodes - 1);
+}
+
+/// What goes to other nodes leaves by the rank's own adapter, each byte for itself; the rest goes
+/// over the links meanwhile.
+double exchange_seconds(double bytes, const Group& group, const Device& d, const Run& run) {
+  const double ranks = static_cast<double>(group.ranks), near = static_cast<double>(group.in_node);
+  const double network = run.network > 0 ? run.network : d.network_bandwidth;
+  const double link = d.link_bandwidth * d.collective_bandwidth;
+  const double inside = link > 0 ? bytes * (near - 1) / ranks / link : 0;
+  const double across =
+      network > 0 ? bytes * (ranks - near) / ranks / (network * d.network_gather) : 0;
+  return latency_of(group, d) + std::max(inside, across);
 }
 
 }  // namespace
@@ -83,6 +108,7 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   const Group group = group_of(op, d, run);
   if (makes_new_tensors(op.kind))  // of an all-gather, what it makes
     for (ir::ValueId v : p.outputs(op)) bytes = std::max(bytes, static_cast<double>(p.bytes(v)));
+  if (is_all_to_all(op.kind)) return exchange_seconds(bytes, group, d, run);
   const bool reduce = is_all_reduce(op.kind);
   const double passes = reduce ? 2.0 : 1.0, ranks = static_cast<double>(group.ranks),
                nodes = static_cast<double>(group.nodes());
@@ -92,11 +118,7 @@ double collective_seconds(const ir::Program& p, const ir::Op& op, const Device& 
   if (nodes > 1 && network > 0)
     bus = std::min(bus, network * static_cast<double>(group.in_node) *
                             (reduce ? d.network_reduce : d.network_gather));
-  // The device's latency is of a whole node's ring; each further rank is a step more.
-  const double inside = ranks - nodes, known = static_cast<double>(d.node_size) - 1;
-  const double latency = d.collective_latency + link_step_seconds * std::max(0.0, inside - known) +
-                         network_step_seconds * (nodes - 1);
-  return passes * (latency + bytes * (ranks - 1) / ranks / bus);
+  return passes * (latency_of(group, d) + bytes * (ranks - 1) / ranks / bus);
 }
 
 }  // namespace ac_advisor::simulate

@@ -652,6 +652,34 @@ TEST_CASE("sequences are split over ranks that keep 2,048 tokens, with as many s
     CHECK(c.layout.cp == 4);
 }
 
+TEST_CASE("ranks that share experts are swept where transformers has them") {
+  const model::ModelSpec model = model::load_model("mixtral-8x7b");
+  const OptionList hand{
+      {"--framework", "hf"}, {"--world", "16"}, {"--batch", "1"}, {"--seq", "4096"}};
+  const StepConfig base = resolve_options(hand);
+  std::set<std::int64_t> shared;
+  for (const StepConfig& c :
+       advise::combinations(model, base, advise::space_around(model, base, hand))) {
+    shared.insert(c.layout.ep);
+    if (c.layout.ep > 1) CHECK(c.layout.gathers());
+    if (c.layout.ep > 1 && c.memory.loss == LossKind::ce)
+      CHECK(advise::unavailable(model, c).empty());
+  }
+  CHECK((shared == std::set<std::int64_t>{1, 2, 4, 8}));  // 8 experts
+  OptionList given = hand;
+  given.emplace_back("--ep", "4");
+  given.emplace_back("--shard", "fsdp2");
+  const StepConfig fixed = resolve_options(given);
+  for (const StepConfig& c :
+       advise::combinations(model, fixed, advise::space_around(model, fixed, given)))
+    CHECK(c.layout.ep == 4);
+  // Of one that has no experts nothing is shared.
+  const model::ModelSpec dense = model::load_model("llama-3.1-8b");
+  for (const StepConfig& c :
+       advise::combinations(dense, base, advise::space_around(dense, base, hand)))
+    CHECK(c.layout.ep == 1);
+}
+
 TEST_CASE("405B on 16,384 ranks has more than 20,000 layouts") {
   const model::ModelSpec model = model::load_model("llama-3.1-405b");
   const OptionList hand{{"--framework", "torchtitan"},

@@ -46,6 +46,17 @@ TEST_CASE("beyond a node a collective crosses the network, which its GPUs share"
   CHECK(seconds(ir::OpKind::all_gather, d, 16) == Approx(latency + 1.024e9 * 15 / 16 / 4e10));
 }
 
+TEST_CASE("of an all-to-all what other nodes get leaves by each GPU's own adapter") {
+  const simulate::Device d = noded_device();
+  const double latency = 3.4e-6 * 7 + 14e-6;  // of 16 ranks in two nodes, as above
+  simulate::Run run;
+  run.world = run.expert_ranks = 16;
+  // Half of what 16 ranks exchange stays in a node; 7 / 16 of it goes over links.
+  CHECK(seconds(ir::OpKind::all_to_all, d, run) == Approx(latency + 1.024e9 / 2 / 5e9));
+  run.world = run.expert_ranks = 8;
+  CHECK(seconds(ir::OpKind::all_to_all, d, run) == Approx(1.024e9 * 7 / 8 / 1e11));
+}
+
 TEST_CASE("--node-size and --network take the place of the device file's") {
   const simulate::Device d = noded_device();
   simulate::Run run = 16;

@@ -53,9 +53,10 @@ struct NotPlanned {
   std::string why;  ///< what it contradicts, and the way out
 };
 
-/// The best row of all that split layers, sequences and the model over the same numbers of ranks.
+/// The best row of all that split layers, sequences, experts and the model over the same numbers
+/// of ranks.
 struct LayoutChoice {
-  std::int64_t tp = 1, cp = 1, pp = 1;
+  std::int64_t tp = 1, cp = 1, ep = 1, pp = 1;
   std::size_t row = 0;  ///< index into Sweep::rows
   std::string why;      ///< against the first row: a sentence
 };
