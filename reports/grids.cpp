@@ -337,8 +337,9 @@ std::string title(const profile::Profile& p) {
         "\ncp {} x dp {}: {}", c.layout.cp, c.layout.data_ranks(),
         c.layout.ulysses() ? "Ulysses, heads in place of tokens" : "keys and values in a ring");
   if (c.layout.ep > 1)
-    text += fmt::format("\nep {} x etp {}: each layer's experts over {} ranks", c.layout.ep,
-                        c.layout.expert_tp(), c.layout.expert_ranks());
+    text += fmt::format("\nep {}{}: each layer's experts over {} ranks", c.layout.ep,
+                        c.megatron() ? fmt::format(" x etp {}", c.layout.expert_tp()) : "",
+                        c.layout.expert_ranks());
   const std::string instances =
       c.layout.optimizer_instances > 1
           ? fmt::format(" in each of {} instances", c.layout.optimizer_instances)

@@ -252,10 +252,12 @@ std::string export_target_of(const std::string& framework) {
 
 namespace {
 
-/// Without what transformers has in a script's own calls: no file has a key for it.
+/// Without what transformers, accelerate and DeepSpeed have in a script's own calls: no file has a
+/// key for it.
 StepConfig of_files(StepConfig config) {
-  if (export_target_of(config.runtime.framework) == "hf" && !config.megatron())
-    config.layout.ep = 1;
+  if (config.megatron()) return config;
+  if (export_target_of(config.runtime.framework) == "hf") config.layout.ep = 1;
+  if (config.layout.ulysses()) config.layout.cp = 1;
   return config;
 }
 

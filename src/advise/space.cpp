@@ -289,7 +289,7 @@ Space default_space(const model::ModelSpec& model, const StepConfig& base) {
       shards.insert(shards.begin(), "none");  // one rank sees all data
     for (std::int64_t n = 2; many && n < base.layout.world; ++n)
       if (base.layout.world % n == 0) shards.push_back("hsdp:" + std::to_string(n));
-    if (!whole) shards = {"fsdp2"};
+    if (!whole || (base.layout.ep > 1 && !base.megatron())) shards = {"fsdp2"};
     if (base.runtime.framework == "deepspeed") shards = {"ddp", "zero1", "zero2", "zero3"};
     const std::string own = text_of("--shard", base);
     if (std::find(shards.begin(), shards.end(), own) == shards.end()) shards.push_back(own);

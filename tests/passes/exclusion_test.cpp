@@ -1199,6 +1199,18 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "--ep 4: they were not compared"},
+    {"--ep N --reduce-dtype fp16 or --grad-scaler",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.precision.reduce_dtype = DType::f16;
+     },
+     "--ep 4: how gradients of several meshes"},
+    {"--ep N --cuda-graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "--ep 4: the host waits"},
     {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
@@ -1283,6 +1295,18 @@ const Case cases[] = {
        m.kv_heads = 3;
      },
      "--cp 2 --cp-method ulysses, 3 heads of keys and values"},
+    {"--cp N --cp-method ulysses --framework torchtitan, torchtune or automodel",
+     [](auto&, StepConfig& c) {
+       by_ulysses(c);
+       c.runtime.framework = "torchtitan";
+     },
+     "--cp 2 --cp-method ulysses --framework torchtitan"},
+    {"--cp N --cp-method ulysses --cuda-graph",
+     [](auto&, StepConfig& c) {
+       by_ulysses(c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "--cp 2 --cp-method ulysses --cuda-graph"},
     {"--cp N --cp-method ulysses --tp T",
      [](auto&, StepConfig& c) {
        by_ulysses(c);
@@ -2497,6 +2521,14 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "--pp 2 --pp-schedule zb1 --kernels fused"},
+    {"--pp-schedule zb1, zbv or dualpipev, --cp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_parts(m, c);
+       c.layout.cp = 2;
+       c.layout.world = 4;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--pp 2 --pp-schedule zb1: a ring's backward"},
     {"--pp-schedule zb1, zbv or dualpipev, --tp",
      [](model::ModelSpec& m, StepConfig& c) {
        in_parts(m, c);

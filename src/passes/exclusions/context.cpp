@@ -166,8 +166,6 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
 };
 
-}  // namespace
-
 constexpr Exclusion of_ulysses[] = {
     {"--cp N --cp-method ulysses --seq S, S no multiple of N",
      "each rank has as many tokens of every sequence", "give a --seq that is a multiple of N",
@@ -196,6 +194,25 @@ constexpr Exclusion of_ulysses[] = {
        return cp_option(c) + " --cp-method ulysses, " + std::to_string(m.kv_heads) +
               " heads of keys and values";
      }},
+    {"--cp N --cp-method ulysses --framework torchtitan, torchtune or automodel",
+     "they have rings, or nothing of it: it is DeepSpeed's, and accelerate's by ParallelismConfig",
+     "use --framework hf or deepspeed, or --cp-method allgather",
+     [](const ModelSpec&, const StepConfig& c) {
+       const std::string& framework = c.runtime.framework;
+       return c.layout.ulysses() &&
+              (framework == "torchtitan" || framework == "torchtune" || framework == "automodel");
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses --framework " + c.runtime.framework;
+     }},
+    {"--cp N --cp-method ulysses --cuda-graph",
+     "exchanges of heads and gathered positions were not captured", "use --cuda-graph off",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.ulysses() && c.runtime.cuda_graph != CudaGraph::off;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return cp_option(c) + " --cp-method ulysses --cuda-graph";
+     }},
     {"--cp N --cp-method ulysses --tp T", "DeepSpeed's Ulysses splits the heads itself",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return c.layout.ulysses() && c.layout.tp > 1; },
@@ -209,6 +226,8 @@ constexpr Exclusion of_ulysses[] = {
        return cp_option(c) + " --cp-method ulysses --pp " + std::to_string(c.layout.pp);
      }},
 };
+
+}  // namespace
 
 extern const ExclusionGroup context_exclusions;
 const ExclusionGroup context_exclusions{"--cp", of_contexts};

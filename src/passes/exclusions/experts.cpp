@@ -117,6 +117,19 @@ constexpr Exclusion of_experts[] = {
                c.optimizer.in_backward);
      },
      ep_text},
+    {"--ep N --reduce-dtype fp16 or --grad-scaler",
+     "how gradients of several meshes are scaled in fp16 was not compared", "use bf16 or fp32",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && (c.precision.reduce_dtype == DType::f16 ||
+                            c.precision.compute_dtype == DType::f16 || c.optimizer.grad_scaler);
+     },
+     ep_text},
+    {"--ep N --cuda-graph", "the host waits for how many rows come, which is not captured",
+     "use --cuda-graph off",
+     [](const ModelSpec&, const StepConfig& c) {
+       return shared(c) && c.runtime.cuda_graph != CudaGraph::off;
+     },
+     ep_text},
     {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
      "experts' units within such regions were not compared",
      "use --ac full, selective, every:K or grouped:K",
@@ -144,7 +157,8 @@ constexpr Exclusion of_experts[] = {
     {"--balanced-routing, a model without experts, or with routers of other kinds",
      "the trainer has it of mixtral, qwen3_moe and olmoe", "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       return c.run.balanced_routing && !(m.moe && is_compared(m));
+       return c.run.balanced_routing &&
+              !(m.moe && is_compared(m) && m.moe->shared_intermediate == 0);
      },
      [](const ModelSpec& m, const StepConfig&) { return "--balanced-routing for " + m.family; }},
 };

@@ -183,6 +183,10 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_schedule(c) + " --kernels " + to_option(c.memory.kernels);
      }},
+    {"--pp-schedule zb1, zbv or dualpipev, --cp", "a ring's backward in two parts was not compared",
+     "leave one of them out, or use --pp-schedule 1f1b",
+     [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.cp > 1; },
+     with_schedule_alone},
     {"--pp-schedule zb1, zbv or dualpipev, --tp",
      "how DTensors' gradients wait for the weights' part is not planned yet",
      "leave one of them out, or use --pp-schedule 1f1b",

@@ -20,8 +20,6 @@ Transfer transfer(const Call& c, const passes::Message& message, const at::Tenso
           static_cast<std::int32_t>(border * rank.micro_batches + message.micro), sends};
 }
 
-}  // namespace
-
 /// Ulysses' copies; `all` has (ranks, S / ranks, B, …). What is seen in another shape lies in
 /// memory as it was made.
 void rearrange_for_heads(const at::Tensor& x, const at::Tensor& y, const ir::Rearrange& how) {
@@ -55,6 +53,8 @@ void rearrange_for_heads(const at::Tensor& x, const at::Tensor& y, const ir::Rea
       y.copy_(x.transpose(0, 1));
   }
 }
+
+}  // namespace
 
 /// The parts of a [B, S, W] tensor lie rank after rank along dim 0. What counts is the order in
 /// memory: the program's views of the whole may have the parts' shape.

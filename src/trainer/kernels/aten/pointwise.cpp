@@ -81,6 +81,7 @@ void clamp(const Call& c) {
   constexpr double no_end = 0x1p62;  // of whole numbers
   const bool below = std::abs(low) < no_end, above = std::abs(high) < no_end;
   if (below) at::clamp_min_out(y, c.in(0), number(low, y));
+  if (!below && !above) y.copy_(c.in(0));
   if (above) at::clamp_max_out(y, below ? y : c.in(0), number(high, y));
 }
 
