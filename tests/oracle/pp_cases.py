@@ -194,6 +194,11 @@ def zero_bubble():
     yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 4, **FP32)
     yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 24, seq=1024)
     yield from every_rank("smollm17b_untied_8layers", 2, "zbv", 24, seq=1024)
+    for schedule, layers in (("zb1", 4), ("zbv", 8), ("dualpipev", 8)):
+        model = f"smollm17b_untied_{layers}layers"
+        yield from every_rank(model, 2, schedule, 4, clip_grad=1.0, **four, **MIXED, **UNITS)
+        yield from every_rank(model, 2, schedule, 4, world=8, shard="hsdp:2", **MIXED, **UNITS)
+    yield from every_rank("smollm17b_untied_4layers", 2, "zb1", 4, clip_grad=1.0)
     yield from every_rank("qwen3_06b_4layers", 2, "zb1", 4)
     yield from every_rank("gemma3_1b_6layers", 2, "zb1", 4, batch=2, seq=1024)
     yield from every_rank("llama8b", 4, "zbv", 8, world=32, shard="fsdp2", seq=4096, **MIXED, **UNITS)

@@ -582,7 +582,7 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::delayed;
      },
      "no delayed scaling"},
-    {"--fp8 mx --autocast, or --param-dtype fp32 without fsdp2 or hsdp:N",
+    {"--fp8 mx --autocast, or --param-dtype fp32 or fp16 without fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::mx;
        c.precision.param_dtype = DType::f32;
@@ -2549,7 +2549,7 @@ const Case cases[] = {
        c.layout.pp_schedule = PipelineSchedule::zbv;
        c.layout.pp_chunks = 2;
      },
-     "--pp 2 for llama: the first and the last stage are of one rank"},
+     "--pp 2 --pp-schedule zbv for llama: the first and the last stage are of one rank"},
     {"--pp-schedule zb1, zbv or dualpipev, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        in_parts(m, c);
@@ -2927,7 +2927,7 @@ const Case cases[] = {
 
 TEST_CASE("each exclusion refuses its configuration, and says what, why and what instead") {
   for (const Case& one : cases) {
-    INFO(one.options);
+    INFO(std::string(one.options));
     model::ModelSpec spec = small_model();
     StepConfig config = small_config();
     CHECK(refused(spec, config) == "accepted");

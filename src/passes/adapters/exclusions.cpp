@@ -35,7 +35,7 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
-     "name them: --lora-targets all-linear, or q_proj,v_proj", without_targets,
+     "name them: --lora-targets all-linear, or endings of its layers' names", without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
      }},
@@ -48,15 +48,15 @@ constexpr Exclusion of_adapters[] = {
        return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
      }},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
-     "adapters go to linear layers of blocks: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, "
-     "down_proj, or what the family has in their place (qkv_proj, c_attn, fc1); those of the "
-     "embedding and the LM head are not planned",
-     "use those, or all-linear",
+     "adapters go to linear layers of blocks; those of the embedding and the LM head are not "
+     "planned",
+     "use those that it has, or all-linear",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(c) && !without_targets(m, c) && !unknown_target(m, c).empty();
      },
      [](const ModelSpec& m, const StepConfig& c) {
-       return "--lora-targets: \"" + unknown_target(m, c) + "\"";
+       return "--lora-targets: \"" + unknown_target(m, c) + "\", where " + m.family + " has " +
+              layer_list(m);
      }},
     {"--lora RANK, a mixture of experts, targets beside attention",
      "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",

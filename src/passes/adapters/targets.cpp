@@ -119,4 +119,12 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
   return {};
 }
 
+std::string layer_list(const model::ModelSpec& spec) {
+  const model::LayerNames& names = model::layer_names(spec.family);
+  std::string text;
+  for (const Module leaf : linear_layers(spec))
+    text += (text.empty() ? "" : ", ") + std::string(name_of(names, leaf));
+  return text;
+}
+
 }  // namespace ac_advisor::passes

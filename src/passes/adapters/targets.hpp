@@ -18,6 +18,8 @@ namespace ac_advisor::passes {
                           ir::ModulePath layer);
 /// Whether no layer of a block but attention's gets adapters.
 [[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
+/// The names of these layers, for people: "attn.c_attn, attn.c_proj, …".
+[[nodiscard]] std::string layer_list(const model::ModelSpec& spec);
 /// The first of the targets that names no linear layer of a block; empty: all do.
 [[nodiscard]] std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config);
 

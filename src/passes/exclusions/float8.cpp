@@ -38,7 +38,7 @@ constexpr Exclusion of_float8[] = {
      "--transformer-impl "
      "transformer_engine",
      [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::delayed; }},
-    {"--fp8 mx --autocast, or --param-dtype fp32 without fsdp2 or hsdp:N",
+    {"--fp8 mx --autocast, or --param-dtype fp32 or fp16 without fsdp2 or hsdp:N",
      "its casts take bf16, and MXFP8Linear is given its weight as it is",
      "use --param-dtype bf16 without autocast",
      [](const ModelSpec&, const StepConfig& c) {

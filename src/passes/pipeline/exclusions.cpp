@@ -91,7 +91,8 @@ constexpr Exclusion all_exclusions[] = {
      },
      with_layers},
     {"--pp-layers of another sum or number",
-     "it says the blocks of each of the N (times V of interleaved:V) stages, 0 for the first or "
+     "it says the blocks of each stage (N, times the V of interleaved:V and zb1:V, times two of "
+     "zbv and dualpipev), 0 for the first or "
      "the last at most, and their sum is the model's",
      "give one number a stage",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -193,7 +194,7 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.tp > 1; },
      with_schedule_alone},
     {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8",
-     "their backwards in two parts were compared with no run", "use --pp-schedule 1f1b",
+     "a backward in two parts of such layers was compared with no run", "use --pp-schedule 1f1b",
      [](const ModelSpec& m, const StepConfig& c) {
        return split(c) &&
               (m.moe || m.norm == model::Norm::layer || m.delta || c.precision.float8());
@@ -205,7 +206,7 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return piped(c) && is_v_shaped(c.layout.pp_schedule) && m.tied_embeddings;
      },
-     with_model},
+     [](const ModelSpec& m, const StepConfig& c) { return with_schedule(c) + " for " + m.family; }},
     {"--pp-schedule zb1 --framework torchtitan",
      "TorchTitan 0.2.2 has two or more stages a rank in schedules of several", "use zb1:2, or zbv",
      [](const ModelSpec&, const StepConfig& c) {
