@@ -48,7 +48,7 @@ Grid rank_peaks(const Measurement& m) {
     const Layout& layout = m.measured.config.layout;
     grid.row({layout.pp > 1   ? "stage " + fmt::format("{}", fmt::join(rank.stages, ", "))
               : layout.cp > 1 ? fmt::format("part {} of sequences", rank.cp_rank)
-                              : "all stages",
+                              : "all ranks",
               grouped(rank.count), grouped(predicted), grouped(rank.peak_allocated),
               signed_bytes(rank.peak_allocated - predicted)});
   }

@@ -13,7 +13,8 @@ std::string split_label(const Layout& layout) {
   if (layout.pp == 1) return text;
   text += " pp" + std::to_string(layout.pp);
   if (layout.pp_schedule == PipelineSchedule::gpipe) text += " gpipe";
-  if (layout.pp_schedule == PipelineSchedule::zero_bubble) text += " zb1";
+  if (layout.pp_schedule == PipelineSchedule::zero_bubble)
+    return text + (layout.pp_chunks > 1 ? " zb1:" + std::to_string(layout.pp_chunks) : " zb1");
   if (layout.pp_schedule == PipelineSchedule::zbv) text += " zbv";
   if (layout.pp_schedule == PipelineSchedule::dual_pipe_v) text += " dualpipev";
   if (!is_v_shaped(layout.pp_schedule) && layout.pp_chunks > 1)

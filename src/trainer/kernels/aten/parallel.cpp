@@ -153,26 +153,12 @@ void ring_exchange(const Call& c) {
   executor.begin(executor.collectives().exchange(batch), {c.in_storage(0), c.out_storage(0)});
 }
 
-/// Each rank's part of the rows, of equal size, to that rank. One process that stands for a rank
-/// gets what it sends.
+/// Each rank's part of the rows, of equal size, to that rank.
 void all_to_all(const Call& c) {
   Executor& executor = c.executor();
-  const Group group = executor.mesh().expert_parallel();
-  const std::int64_t own = executor.mesh().ep_rank();
-  const at::Tensor from = c.in(0).view({group.size, -1}), to = c.out().view({group.size, -1});
-  if (!executor.collectives().real()) {
-    to.copy_(from);
-    return;
-  }
-  to[own].copy_(from[own]);
-  const std::int32_t tag = executor.next_message();
-  std::vector<Transfer> batch;
-  for (std::int64_t place = 0; place < group.size; ++place) {
-    if (place == own) continue;
-    batch.push_back({from[place], group.member(place), tag, /*sends=*/true});
-    batch.push_back({to[place], group.member(place), tag, /*sends=*/false});
-  }
-  executor.begin(executor.collectives().exchange(batch), {c.in_storage(0), c.out_storage(0)});
+  executor.begin(
+      executor.collectives().all_to_all(c.in(0), c.out(), executor.mesh().expert_parallel()),
+      {c.in_storage(0), c.out_storage(0)});
 }
 
 /// inputs: what is written over, and which of its first sizes are zero from here on
