@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -54,17 +55,23 @@ class Actions {
 };
 
 /// The actions of _PipelineScheduleRuntime, which sends and receives each message by itself
-/// (PyTorch v2.11, schedules.py).
+/// (PyTorch v2.11, schedules.py). A stage of the rank takes its micro-batches in turn; those that
+/// there are not are left out.
 class RuntimeActions {
  public:
   explicit RuntimeActions(const PipelineRank& rank)
-      : r_(rank), to_(rank), backwards_(static_cast<std::size_t>(rank.chunks), 0) {}
+      : r_(rank), to_(rank), counts_(static_cast<std::size_t>(rank.chunks)) {}
 
-  void forward(std::int64_t chunk, std::int64_t micro);
-  void backward(std::int64_t chunk, std::int64_t micro);
-  void input_backward(std::int64_t chunk, std::int64_t micro);
+  void forward(std::int64_t chunk);
+  void backward(std::int64_t chunk);
+  void input_backward(std::int64_t chunk);
   /// The last one of a stage is followed by the reduction (_add_reduce_grad), as a whole one is.
-  void weight_backward(std::int64_t chunk, std::int64_t micro);
+  void weight_backward(std::int64_t chunk);
+
+  /// How many there have been of a stage.
+  [[nodiscard]] std::int64_t forwards(std::int64_t chunk) const { return of(chunk).forwards; }
+  [[nodiscard]] std::int64_t inputs(std::int64_t chunk) const { return of(chunk).inputs; }
+  [[nodiscard]] std::int64_t weights(std::int64_t chunk) const { return of(chunk).weights; }
 
   /// Where a period begins that stands for others, and where it ends.
   void begin_period() { period_[0] = to_.count(); }
@@ -73,12 +80,39 @@ class RuntimeActions {
   std::vector<PipelineAction> take(std::int64_t runs);
 
  private:
-  void reduce_after(std::int64_t chunk);
+  struct Counts {
+    std::int64_t forwards = 0, inputs = 0, weights = 0;
+  };
+  [[nodiscard]] const Counts& of(std::int64_t chunk) const {
+    return counts_[static_cast<std::size_t>(chunk)];
+  }
+  Counts& of(std::int64_t chunk) { return counts_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] bool is_run(std::int64_t micro) const { return micro < r_.micro_batches; }
+  void reduce_after(std::int64_t chunk, std::int64_t micro);
 
   const PipelineRank& r_;
   Actions to_;
   std::size_t period_[2] = {};
-  std::vector<std::int64_t> backwards_;  ///< by stage of the rank, that have given their weights'
+  std::vector<Counts> counts_;
+};
+
+/// What _get_warmup_ops and _get_1f1b_rank_ops derive of the number of micro-batches.
+struct Rounds {
+  Rounds(const PipelineRank& r, std::int64_t multiply_factor)
+      : micro_batches(r.micro_batches / r.rounds()),
+        all(r.chunks * r.micro_batches),
+        warm_up(std::min((r.chunks - 1) * micro_batches + multiply_factor * (r.ranks - 1 - r.rank),
+                         all)),
+        chunks(r.chunks) {}
+  std::int64_t micro_batches;  ///< of a round
+  std::int64_t all;            ///< forwards of the rank
+  std::int64_t warm_up;        ///< of these, before the first backward
+  std::int64_t chunks;
+
+  [[nodiscard]] std::int64_t pairs() const { return chunks * micro_batches; }  ///< of a round
+  /// The stage of the rank's so-manieth forward, and backward.
+  [[nodiscard]] std::int64_t forward(std::int64_t op) const { return op / micro_batches % chunks; }
+  [[nodiscard]] std::int64_t backward(std::int64_t op) const { return chunks - 1 - forward(op); }
 };
 
 /// ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble, ScheduleDualPipeV. A period of the steady

@@ -79,44 +79,21 @@ std::vector<PipelineAction> gpipe(const PipelineRank& r) {
   return to.take();
 }
 
-/// What ScheduleInterleaved1F1B derives of the number of micro-batches.
-struct Rounds {
-  explicit Rounds(const PipelineRank& r)
-      : count(r.rounds()),
-        micro_batches(r.micro_batches / count),
-        warm_up(std::min((r.chunks - 1) * micro_batches + 2 * (r.ranks - 1 - r.rank),
-                         r.micro_batches * r.chunks)) {}
-  std::int64_t count, micro_batches;
-  std::int64_t warm_up;  ///< _get_warmup_ops, multiply_factor 2
-};
-
 /// _get_1f1b_rank_ops, and what _PipelineScheduleRuntime makes of it: each message is a batch of
 /// its own. The actions of the second V * micro_batches pairs are a period of the steady state.
 std::vector<PipelineAction> interleaved(const PipelineRank& r, std::int64_t runs) {
   RuntimeActions to(r);
-  const Rounds rounds(r);
-  const std::int64_t all = r.chunks * r.micro_batches, round = r.chunks * rounds.micro_batches;
-  std::vector<std::int64_t> next_forward(static_cast<std::size_t>(r.chunks), 0),
-      next_backward(next_forward);
-  const auto forward = [&](std::int64_t op) {
-    const std::int64_t chunk = op / rounds.micro_batches % r.chunks;
-    const std::int64_t micro = next_forward[static_cast<std::size_t>(chunk)]++;
-    to.forward(chunk, micro);
-  };
-  const auto backward = [&](std::int64_t op) {
-    const std::int64_t chunk = r.chunks - 1 - op / rounds.micro_batches % r.chunks;
-    const std::int64_t micro = next_backward[static_cast<std::size_t>(chunk)]++;
-    to.backward(chunk, micro);
-  };
-  for (std::int64_t op = 0; op < rounds.warm_up; ++op) forward(op);
-  for (std::int64_t op = rounds.warm_up; op < all; ++op) {
+  const Rounds rounds(r, /*multiply_factor=*/2);
+  for (std::int64_t op = 0; op < rounds.warm_up; ++op) to.forward(rounds.forward(op));
+  for (std::int64_t op = rounds.warm_up; op < rounds.all; ++op) {
     const std::int64_t pair = op - rounds.warm_up;
-    if (pair == round) to.begin_period();
-    forward(op);
-    backward(pair);
-    if (pair + 1 == 2 * round) to.end_period();
+    if (pair == rounds.pairs()) to.begin_period();
+    to.forward(rounds.forward(op));
+    to.backward(rounds.backward(pair));
+    if (pair + 1 == 2 * rounds.pairs()) to.end_period();
   }
-  for (std::int64_t pair = all - rounds.warm_up; pair < all; ++pair) backward(pair);
+  for (std::int64_t pair = rounds.all - rounds.warm_up; pair < rounds.all; ++pair)
+    to.backward(rounds.backward(pair));
   return to.take(runs);
 }
 
@@ -185,12 +162,12 @@ WrittenSchedule written_schedule(const PipelineRank& rank) {
       break;
     case PipelineSchedule::interleaved:
     case PipelineSchedule::zero_bubble: {
-      const Rounds rounds(rank);
-      const std::int64_t few = std::min(rounds.count, most_rounds);
-      fewer.micro_batches = few * rounds.micro_batches;
+      const std::int64_t rounds = rank.rounds();
+      const std::int64_t few = std::min(rounds, most_rounds);
+      fewer.micro_batches = few * (rank.micro_batches / rounds);
       const Writer actions =
           rank.schedule == PipelineSchedule::interleaved ? interleaved : zero_bubble;
-      written.actions = actions(fewer, rounds.count - few + 1);
+      written.actions = actions(fewer, rounds - few + 1);
       break;
     }
     case PipelineSchedule::zbv:
