@@ -14,14 +14,6 @@ namespace {
 
 using Kind = passes::PipelineAction::Kind;
 
-model::ModelSpec untied(std::int64_t layers) {
-  model::ModelSpec m = small_model();
-  m.tied_embeddings = false;
-  m.layers = layers;
-  m.window.assign(static_cast<std::size_t>(layers), 0);
-  return m;
-}
-
 StepConfig piped(std::int64_t pp, std::int64_t micro_batches,
                  PipelineSchedule schedule = PipelineSchedule::one_f_one_b) {
   StepConfig c = small_config();
@@ -99,16 +91,17 @@ std::string order(const passes::PipelineRank& rank) {
 
 TEST_CASE("stages count the embedding and the head as a block each, as TorchTitan does") {
   // 6 + 2 over four stages: 2 each; 10 + 2: 3 each; 9 + 2: the first three have one more
-  CHECK(blocks(passes::pipeline_stages(untied(6), piped(4, 4))) ==
+  CHECK(blocks(passes::pipeline_stages(untied_model(6), piped(4, 4))) ==
         std::vector<std::int64_t>{1, 2, 2, 1});
-  CHECK(blocks(passes::pipeline_stages(untied(10), piped(4, 4))) ==
+  CHECK(blocks(passes::pipeline_stages(untied_model(10), piped(4, 4))) ==
         std::vector<std::int64_t>{2, 3, 3, 2});
-  CHECK(blocks(passes::pipeline_stages(untied(9), piped(4, 4))) ==
+  CHECK(blocks(passes::pipeline_stages(untied_model(9), piped(4, 4))) ==
         std::vector<std::int64_t>{2, 3, 3, 1});
   StepConfig by_hand = piped(2, 4);
   by_hand.layout.pp_layers = {3, 1};
-  CHECK(blocks(passes::pipeline_stages(untied(4), by_hand)) == std::vector<std::int64_t>{3, 1});
-  const auto stages = passes::pipeline_stages(untied(6), piped(4, 4));
+  CHECK(blocks(passes::pipeline_stages(untied_model(4), by_hand)) ==
+        std::vector<std::int64_t>{3, 1});
+  const auto stages = passes::pipeline_stages(untied_model(6), piped(4, 4));
   CHECK(stages[0].embedding);
   CHECK(!stages[0].head);
   CHECK(stages[3].head);
@@ -118,15 +111,15 @@ TEST_CASE("stages count the embedding and the head as a block each, as TorchTita
 TEST_CASE("an interleaved rank has each pp-th stage") {
   StepConfig c = piped(2, 4, PipelineSchedule::interleaved);
   c.layout.pp_rank = 1;
-  const auto all = passes::pipeline_stages(untied(6), c);
-  const auto own = passes::stages_of_rank(untied(6), c);
+  const auto all = passes::pipeline_stages(untied_model(6), c);
+  const auto own = passes::stages_of_rank(untied_model(6), c);
   REQUIRE(own.size() == 2);
   CHECK(own[0] == all[1]);
   CHECK(own[1] == all[3]);
 }
 
 TEST_CASE("the stages' parameters are the model's") {
-  const model::ModelSpec model = untied(6);
+  const model::ModelSpec model = untied_model(6);
   for (const auto schedule : {PipelineSchedule::one_f_one_b, PipelineSchedule::interleaved}) {
     StepConfig c = piped(2, 4, schedule);
     std::int64_t sum = 0;
@@ -181,8 +174,8 @@ TEST_CASE("what is written of a schedule stands for all of it") {
 TEST_CASE("a plan's cost does not grow with --grad-accum") {
   for (const auto schedule :
        {PipelineSchedule::one_f_one_b, PipelineSchedule::gpipe, PipelineSchedule::interleaved}) {
-    const auto few = passes::build_step(untied(6), piped(2, 1024, schedule));
-    const auto many = passes::build_step(untied(6), piped(2, 1 << 20, schedule));
+    const auto few = passes::build_step(untied_model(6), piped(2, 1024, schedule));
+    const auto many = passes::build_step(untied_model(6), piped(2, 1 << 20, schedule));
     CHECK(few.program.ops.size() == many.program.ops.size());
     CHECK(few.program.storages.size() == many.program.storages.size());
   }
@@ -191,7 +184,7 @@ TEST_CASE("a plan's cost does not grow with --grad-accum") {
 TEST_CASE("a stage receives each micro-batch into a buffer of its own") {
   StepConfig c = piped(3, 100);
   c.layout.pp_rank = 1;
-  const auto step = passes::build_step(untied(4), c);
+  const auto step = passes::build_step(untied_model(4), c);
   CHECK(received_bytes(step) == 2 * 100 * (2 * 32 * 64 * 2));  // activations and gradients, bf16
 }
 
@@ -202,7 +195,7 @@ TEST_CASE("a sharded stage gathers and reduces each unit once a step, however ma
       for (const DType reduce : {DType::bf16, DType::f32}) {
         StepConfig c = sharded(piped(2, n, schedule));
         c.precision.reduce_dtype = reduce;
-        const auto step = passes::build_step(untied(6), c);
+        const auto step = passes::build_step(untied_model(6), c);
         // Of the first rank's blocks and the embedding: a unit each. Only what runs once is counted
         // once: none of them lies where the schedule repeats itself.
         const std::int64_t units = 1 + (step.stages.front().end - step.stages.front().first) +
@@ -215,7 +208,7 @@ TEST_CASE("a sharded stage gathers and reduces each unit once a step, however ma
 TEST_CASE("gradients that wait in fp32 are cast once and added to by each other micro-batch") {
   StepConfig c = sharded(piped(2, 8));
   c.precision.reduce_dtype = DType::f32;
-  const auto wide = passes::build_step(untied(6), c);
+  const auto wide = passes::build_step(untied_model(6), c);
   const auto widened = [&](ir::OpKind kind) {
     return runs(wide, kind, 8, [](const ir::Op& op) {
       return op.phase == ir::Phase::backward && op.module.leaf == ir::Module::fsdp;
@@ -232,7 +225,7 @@ TEST_CASE("layers in parts: a stage sends its part of each sequence") {
   StepConfig c = piped(2, 4);
   c.layout.tp = 2;
   c.layout.world = 4;
-  const auto step = passes::build_step(untied(4), c);
+  const auto step = passes::build_step(untied_model(4), c);
   CHECK(received_bytes(step) == 4 * (2 * (32 / 2) * 64 * 2));  // the first stage's gradients, bf16
 }
 
@@ -260,7 +253,7 @@ TEST_CASE("two stages a rank halve the bubble") {
 TEST_CASE("a plan tells what each rank holds, and shows the highest") {
   StepConfig c = piped(2, 4);
   c.layout.pp_rank = Layout::highest_rank;
-  const profile::Profile plan = advise::plan(untied(4), c);
+  const profile::Profile plan = advise::plan(untied_model(4), c);
   REQUIRE(plan.memory.ranks.size() == 2);
   const auto& ranks = plan.memory.ranks;
   CHECK(plan.memory.peak_allocated == std::max(ranks[0].peak_allocated, ranks[1].peak_allocated));
@@ -269,7 +262,7 @@ TEST_CASE("a plan tells what each rank holds, and shows the highest") {
   REQUIRE(plan.time.bubble_share);
   CHECK(*plan.time.bubble_share > 0);
   c.layout.pp_rank = 1;
-  CHECK(advise::plan(untied(4), c).memory.peak_allocated == ranks[1].peak_allocated);
+  CHECK(advise::plan(untied_model(4), c).memory.peak_allocated == ranks[1].peak_allocated);
   const profile::Profile read = profile::from_json(profile::to_json(plan), "plan");
   CHECK(profile::to_json(read) == profile::to_json(plan));
   CHECK(read.time.pipeline.size() == plan.time.pipeline.size());

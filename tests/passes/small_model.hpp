@@ -22,6 +22,15 @@ inline model::ModelSpec small_model() {
   return m;
 }
 
+/// So many blocks of it, the LM head with a weight of its own, as a pipeline's ends have.
+inline model::ModelSpec untied_model(std::int64_t layers) {
+  model::ModelSpec m = small_model();
+  m.tied_embeddings = false;
+  m.layers = layers;
+  m.window.assign(static_cast<std::size_t>(layers), 0);
+  return m;
+}
+
 inline StepConfig small_config() {
   StepConfig c;
   c.run.batch = 2;

@@ -18,14 +18,6 @@ namespace {
 
 using Kind = passes::PipelineAction::Kind;
 
-model::ModelSpec untied(std::int64_t layers) {
-  model::ModelSpec m = small_model();
-  m.tied_embeddings = false;
-  m.layers = layers;
-  m.window.assign(static_cast<std::size_t>(layers), 0);
-  return m;
-}
-
 StepConfig piped(PipelineSchedule schedule, std::int64_t pp, std::int64_t rank,
                  std::int64_t micro_batches) {
   StepConfig c = small_config();
@@ -91,8 +83,10 @@ TEST_CASE("a V's ranks have a stage from either end, and the last rank hands on 
 }
 
 TEST_CASE("both parts together compute what a whole backward does") {
-  const auto whole = passes::build_step(untied(4), piped(PipelineSchedule::one_f_one_b, 2, 1, 2));
-  const auto parts = passes::build_step(untied(4), piped(PipelineSchedule::zero_bubble, 2, 1, 2));
+  const auto whole =
+      passes::build_step(untied_model(4), piped(PipelineSchedule::one_f_one_b, 2, 1, 2));
+  const auto parts =
+      passes::build_step(untied_model(4), piped(PipelineSchedule::zero_bubble, 2, 1, 2));
   for (const ir::OpKind kind :
        {ir::OpKind::mm, ir::OpKind::sdpa_backward, ir::OpKind::silu_backward, ir::OpKind::mul,
         ir::OpKind::sum, ir::OpKind::log_softmax_backward})
@@ -107,14 +101,17 @@ TEST_CASE("both parts together compute what a whole backward does") {
 }
 
 TEST_CASE("the first stage has nothing to do for its input, and its weights' part is all") {
-  const auto whole = passes::build_step(untied(4), piped(PipelineSchedule::one_f_one_b, 2, 0, 2));
-  const auto parts = passes::build_step(untied(4), piped(PipelineSchedule::zero_bubble, 2, 0, 2));
+  const auto whole =
+      passes::build_step(untied_model(4), piped(PipelineSchedule::one_f_one_b, 2, 0, 2));
+  const auto parts =
+      passes::build_step(untied_model(4), piped(PipelineSchedule::zero_bubble, 2, 0, 2));
   for (const ir::OpKind kind : {ir::OpKind::mm, ir::OpKind::add_scalar, ir::OpKind::accumulate})
     CHECK(count(parts, kind) == count(whole, kind));
 }
 
 TEST_CASE("gradients of a stage's inputs live until the next step") {
-  const auto step = passes::build_step(untied(4), piped(PipelineSchedule::zero_bubble, 2, 1, 4));
+  const auto step =
+      passes::build_step(untied_model(4), piped(PipelineSchedule::zero_bubble, 2, 1, 4));
   std::set<ir::ValueId> kept(step.surviving.begin(), step.surviving.end());
   for (const passes::StageEnds& ends : step.ends) CHECK(kept.contains(ends.input_gradient));
 }

@@ -93,16 +93,7 @@ void check_exact(const model::ModelSpec& model, const StepConfig& config) {
       to_option(config.memory.kernels), shard_option(config), config.run.grad_accum,
       to_option(config.optimizer.kind), to_option(config.run.attention), config.run.dropout);
   CAPTURE(label);
-  CHECK(run.peak == predicted.peak_allocated);
-  CHECK(run.declared_peak == predicted.peak_excluding_workspace);
-  std::array<std::int64_t, 5> phases = run.by_phase, declared = run.declared_by_phase;
-  phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
-  declared[2] = std::max(declared[2], declared[3]);
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    CAPTURE(i);
-    CHECK(phases[i] == predicted.peak_by_phase[i]);
-    CHECK(declared[i] == predicted.peak_by_phase_excluding_workspace[i]);
-  }
+  test::check_planned(run, predicted, /*workspaces=*/true);
 }
 
 }  // namespace

@@ -33,15 +33,7 @@ void check_same(const model::ModelSpec& model, const OptionList& options) {
   CHECK(left.host_peak > 0);
   CHECK(left.host_peak == predicted.host_pinned);
   CHECK(stayed.host_peak == 0);
-  CHECK(left.declared_peak == predicted.peak_excluding_workspace);
-  if (config.precision.compute_dtype != DType::f32) return;  // oneDNN's scratch is not planned
-  CHECK(left.peak == predicted.peak_allocated);
-  std::array<std::int64_t, 5> phases = left.by_phase;
-  phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    CAPTURE(i);
-    CHECK(phases[i] == predicted.peak_by_phase[i]);
-  }
+  test::check_planned(left, predicted, config.precision.compute_dtype == DType::f32);
 }
 
 }  // namespace

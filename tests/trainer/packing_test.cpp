@@ -68,15 +68,7 @@ void check_exact(const model::ModelSpec& model, const OptionList& options) {
   std::string label;
   for (const auto& [option, value] : options) label += option + " " + value + " ";
   CAPTURE(label);
-  CHECK(run.declared_peak == predicted.peak_excluding_workspace);
-  if (config.precision.compute_dtype != DType::f32) return;  // oneDNN's scratch is not planned
-  CHECK(run.peak == predicted.peak_allocated);
-  std::array<std::int64_t, 5> phases = run.by_phase;
-  phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    CAPTURE(i);
-    CHECK(phases[i] == predicted.peak_by_phase[i]);
-  }
+  test::check_planned(run, predicted, config.precision.compute_dtype == DType::f32);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "trainer/run_step.hpp"
 
+#include <doctest/doctest.h>
+
 #include <ATen/Parallel.h>
 
 #include <exception>
@@ -105,6 +107,22 @@ Outcome run_steps(const model::ModelSpec& model, const StepConfig& config, int s
       if (error) std::rethrow_exception(error);
   }
   return outcome;
+}
+
+void check_planned(const Outcome& run, const profile::Memory& predicted, bool workspaces) {
+  const auto joined = [](std::array<std::int64_t, 5> phases) {
+    phases[2] = std::max(phases[2], phases[3]);  // recomputation is inside backward
+    return phases;
+  };
+  const std::array<std::int64_t, 5> phases = joined(run.by_phase),
+                                    declared = joined(run.declared_by_phase);
+  CHECK(run.declared_peak == predicted.peak_excluding_workspace);
+  if (workspaces) CHECK(run.peak == predicted.peak_allocated);
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    CAPTURE(i);
+    CHECK(declared[i] == predicted.peak_by_phase_excluding_workspace[i]);
+    if (workspaces) CHECK(phases[i] == predicted.peak_by_phase[i]);
+  }
 }
 
 at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name) {

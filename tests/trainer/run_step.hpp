@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/profile/profile.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/rank.hpp"
 #include "trainer/weights/safetensors.hpp"
@@ -49,6 +50,10 @@ using MakeBackend = std::function<std::unique_ptr<trainer::Backend>()>;
                                 const trainer::Data& data, bool emulated = false,
                                 const trainer::Weights* weights = nullptr, const Wrap& wrap = {},
                                 const MakeBackend& backend = {});
+
+/// Checks that bytes are the plan's, of the step and of each phase; `workspaces`: with those, too
+/// (oneDNN's scratch for bf16 is not planned).
+void check_planned(const Outcome& run, const profile::Memory& predicted, bool workspaces);
 
 /// The whole tensor of that name.
 [[nodiscard]] at::Tensor read_all(const trainer::SafetensorsFile& file, const std::string& name);
