@@ -10,7 +10,7 @@ using ir::OpKind;
 using ir::Shape;
 
 /// all_to_all_single_autograd: a new tensor, whose gradient goes the other way.
-ir::ValueId Lowering::exchanged(V rows) {
+ir::ValueId Lowering::all_to_all(V rows) {
   const V y = out(shape(rows), dtype(rows), grad(rows));
   emit(OpKind::all_to_all, {rows}, {y});
   return y;
@@ -68,7 +68,7 @@ ir::ValueId Lowering::dispatched_experts(const Block& b, V flat, const Routed& r
   const V sent_counts = p_.reshape(counts, sends);
   const V received_counts = make_int(OpKind::all_to_all, sends, DType::i64, {sent_counts});
   host_counts(sent_counts, received_counts);
-  const V received = exchanged(sent);
+  const V received = all_to_all(sent);
   const V local = local_ids(received_counts, rows);
   const V unit = make_int(OpKind::fill, {rows, 1}, type, {}, ir::Number{1});
   hold({sent, counts, received_counts});
@@ -76,7 +76,7 @@ ir::ValueId Lowering::dispatched_experts(const Block& b, V flat, const Routed& r
   const V made = sorted_experts(b, received, local, unit, {});
 
   // _combine_tokens
-  const V returned = exchanged(made);
+  const V returned = all_to_all(made);
   const V places = out({rows, spec_.hidden}, type, false);
   emit(OpKind::empty, {}, {places});
   const V in_order = p_.on_storage_of(places, {rows, spec_.hidden}, type, true);

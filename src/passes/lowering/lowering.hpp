@@ -279,7 +279,7 @@ class Lowering : private Emission {
   [[nodiscard]] std::int64_t local_experts() const {
     return spec_.moe->experts / config_.layout.ep;
   }
-  V exchanged(V rows);
+  V all_to_all(V rows);
   V dispatched_experts(const Block& b, V flat, const Routed& routed);
   V local_ids(V received_counts, std::int64_t rows);
   void host_counts(V sent, V received);
