@@ -77,7 +77,7 @@ std::string text(const Dequantize& a) {
   return fmt::format("block={} nested={}", a.block, a.nested);
 }
 std::string text(const QuantizedProduct& a) {
-  return fmt::format("inner={} {}", a.inner, text(a.of));
+  return fmt::format("inner={} {}{}", a.inner, text(a.of), a.biased ? " biased=true" : "");
 }
 std::string text(const TiledHead& a) {
   return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);

@@ -202,11 +202,15 @@ void Rank::read_own(const Weights* file, std::size_t index, std::int64_t begin, 
   }
 }
 
-/// The weight whose codes parameter `index` holds, into them, the code book and the scales. It is
-/// quantized from the dtype that other parameters have.
+/// What a base was loaded in and quantized from: before prepare_model_for_kbit_training cast the
+/// rest.
+at::ScalarType loaded_in(const StepConfig& c) {
+  return c.adapters.kbit_prepare ? at::kBFloat16 : scalar_type(c.precision.param_dtype);
+}
+
+/// The weight whose codes parameter `index` holds, into them, the code book and the scales.
 void Rank::load_quantized(const Weights* file, std::size_t index) {
-  const at::Tensor whole =
-      at::empty(built_.parameters[index].shape, scalar_type(built_.config.precision.param_dtype));
+  const at::Tensor whole = at::empty(built_.parameters[index].shape, loaded_in(built_.config));
   read_parameter(file, index, 0, whole.numel(), whole);
   const auto stored = [&](std::size_t i) {
     return executor_.tensor(built_.step.parameters[i].stored);
@@ -262,8 +266,7 @@ void Rank::initial_magnitude(const Weights* file, std::size_t index, std::int64_
   if (base.holds == Holds::codes) {
     const at::Tensor codes = executor_.tensor(built_.step.parameters[layer.base].stored),
                      scales = executor_.tensor(built_.step.parameters[layer.base + 2].stored);
-    const at::Tensor whole =
-        at::empty(base.shape, scalar_type(built_.config.precision.param_dtype));
+    const at::Tensor whole = at::empty(base.shape, loaded_in(built_.config));
     nf4::dequantize(codes, {scales}, whole);
     weight = whole.narrow(0, begin, end - begin);
   } else {

@@ -14,7 +14,7 @@ import sys
 
 import bitsandbytes
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, prepare_model_for_kbit_training
 from safetensors.torch import load_file, save_file
 
 from transformers_reference import BATCH, FAMILIES, SEQ, build
@@ -22,6 +22,8 @@ from transformers_reference import BATCH, FAMILIES, SEQ, build
 HERE = pathlib.Path(__file__).resolve().parent
 # bitsandbytes' CPU kernel takes a block of 64 weights to lie in one row: rows of 32 come out wrong.
 FAMILIES["wide"] = ("Llama", dict(tie_word_embeddings=True, vocab_size=96, hidden_size=64, intermediate_size=64))
+FAMILIES["wide_bf16"] = FAMILIES["wide"]
+FAMILIES["wide_qwen2"] = ("Qwen2", FAMILIES["wide"][1])
 CASES = {
     "llama": ("llama", 4, None, None, False),
     "qwen3": ("qwen3", 8, "all-linear", None, False),
@@ -33,6 +35,10 @@ CASES = {
     "wide_nf4_dora": ("wide", 4, "all-linear", "nf4", True),
     "wide_nf4_double": ("wide", 8, "all-linear", "nf4-double", False),
     "wide_int8": ("wide", 8, "all-linear", "int8", False),
+    "wide_nf4_biased": ("wide_qwen2", 8, "all-linear", "nf4", False),
+    "wide_int8_biased": ("wide_qwen2", 8, "all-linear", "int8", False),
+    "wide_nf4_prepared": ("wide_bf16", 8, "all-linear", "nf4", False),
+    "wide_nf4_dora_prepared": ("wide_bf16", 4, "all-linear", "nf4", True),
 }
 
 
@@ -40,8 +46,9 @@ class RowsIn8Bits(torch.nn.Linear):
     """A linear layer as bitsandbytes runs it on a GPU, without outliers; on a CPU its own Linear8bitLt takes the
     product of the dequantized weight instead (MatMul8bitFp)."""
 
-    def __init__(self, weight):
+    def __init__(self, weight, bias):
         super().__init__(weight.shape[1], weight.shape[0], bias=False)
+        self.bias = bias
         codes, scales, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.half())
         self.state = bitsandbytes.MatmulLtState()
         self.state.CB, self.state.SCB, self.state.has_fp16_weights, self.state.threshold = codes, scales, False, 0.0
@@ -50,10 +57,12 @@ class RowsIn8Bits(torch.nn.Linear):
     def forward(self, x):
         # The product of a GPU is in fp16 before it is in the input's dtype, and is divided by 127 squared: the CPU's
         # has 6.200124e-05 for 6.2000124e-05, and what that moves by an fp16 step moves codes of the next layer.
+        # A bias is added to the product in fp16.
         class Rounded(torch.autograd.Function):
             @staticmethod
             def forward(ctx, y):
-                return (y * (1 / (127 * 127) / 6.200124e-05)).half().to(y.dtype)
+                product = (y * (1 / (127 * 127) / 6.200124e-05)).half()
+                return (product if self.bias is None else product.add_(self.bias)).to(y.dtype)
 
             @staticmethod
             def backward(ctx, gradient):
@@ -72,7 +81,7 @@ def quantize(model, how):
                 continue
             full = "model.layers." + (path + "." if path else "") + name
             if how == "int8":
-                made = RowsIn8Bits(linear.weight.detach())
+                made = RowsIn8Bits(linear.weight.detach(), linear.bias)
                 kept[full + ".codes"] = made.state.CB.view(torch.uint8).clone()
                 kept[full + ".absmax"] = made.state.SCB.clone()
                 setattr(module, name, made)
@@ -85,7 +94,7 @@ def quantize(model, how):
                                                                   compress_statistics=double)
             made.weight = bitsandbytes.nn.Params4bit(packed, requires_grad=False, quant_state=state, bnb_quantized=True,
                                                      quant_type="nf4", compress_statistics=double)
-            made.quant_state = state
+            made.quant_state, made.bias = state, linear.bias
             kept[full + ".codes"] = packed.flatten().clone()
             kept[full + ".absmax"] = state.absmax.clone()
             if double:
@@ -109,9 +118,13 @@ def write_base(config, model, folder):
 def reference(name):
     family, rank, targets, quantized, dora = CASES[name]
     config, model = build(family)
+    if family.endswith("_bf16"):
+        model.bfloat16()
     if quantized:
         write_base(config, model, HERE / "models" / family)
     codes = quantize(model, quantized) if quantized else {}
+    if name.endswith("_prepared"):
+        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     lora = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, use_dora=dora, task_type="CAUSAL_LM")
     net = get_peft_model(model, lora)
     net.train()

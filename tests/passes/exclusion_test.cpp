@@ -2372,14 +2372,6 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "frozen base"},
-    {"--kbit-prepare, ac-trainer",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.kbit_prepare = true;
-     },
-     "planned for PyTorch, not run by the trainer"},
     {"--quantize HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -2389,16 +2381,6 @@ const Case cases[] = {
        c.device.gpu = "h100-80gb";
      },
      "the CPU's alone"},
-    {"--quantize HOW, a linear layer with a bias, ac-trainer",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.runtime.kind = Runtime::ac_trainer;
-       c.adapters.quantize = Quantization::nf4;
-       c.device.gpu = "cpu";
-       m.mlp_bias = true;
-     },
-     "the trainer's has none"},
     {"--grad-compression HOW --grad-accum K",
      [](auto&, StepConfig& c) {
        c.layout.shard = Sharding::ddp;

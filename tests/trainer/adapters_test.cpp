@@ -71,7 +71,31 @@ const std::vector<Case>& cases() {
       {"wide_int8",
        "wide",
        {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "int8"}},
-       1e-4}};
+       1e-4},
+      {"wide_nf4_biased",
+       "wide_qwen2",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "nf4"}},
+       2e-2},
+      {"wide_int8_biased",
+       "wide_qwen2",
+       {{"--lora", "8"}, {"--lora-targets", "all-linear"}, {"--quantize", "int8"}},
+       2e-3},  // sums in another order move an fp16 step and that a code; other tokens are within
+               // 1e-4
+      {"wide_nf4_prepared",
+       "wide_bf16",
+       {{"--lora", "8"},
+        {"--lora-targets", "all-linear"},
+        {"--quantize", "nf4"},
+        {"--kbit-prepare", ""}},
+       2e-2},
+      {"wide_nf4_dora_prepared",
+       "wide_bf16",
+       {{"--lora", "4"},
+        {"--lora-targets", "all-linear"},
+        {"--quantize", "nf4"},
+        {"--dora", ""},
+        {"--kbit-prepare", ""}},
+       2e-2}};
   return all;
 }
 
@@ -117,9 +141,10 @@ TEST_CASE(
 }
 
 TEST_CASE("NF4 codes and scales are bitsandbytes' to the bit") {
-  for (const char* name : {"wide_nf4_qv", "wide_nf4"}) {
+  for (const std::string name : {"wide_nf4_qv", "wide_nf4", "wide_nf4_prepared"}) {
+    const std::string family = name.ends_with("_prepared") ? "wide_bf16" : "wide";
     const trainer::SafetensorsFile expected(adapters_of(name) + "/expected.safetensors"),
-        base(test::source_folder() + "/tests/oracle/models/wide/model.safetensors");
+        base(test::source_folder() + "/tests/oracle/models/" + family + "/model.safetensors");
     int compared = 0;
     for (const auto& [key, entry] : expected.entries()) {
       if (!key.ends_with(".codes")) continue;
@@ -205,13 +230,14 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
   const char* losses[] = {"ce", "lc-ce", "chunked:24"};
   const char* shards[] = {"none", "ddp", "fsdp2", "hsdp:2"};
   int index = 0, compared = 0;
-  for (const char* base : {"none", "nf4", "nf4-double", "int8", "none --dora", "nf4 --dora"})
+  for (const char* base : {"none", "nf4", "nf4-double", "int8", "none --dora", "nf4 --dora",
+                           "nf4 --kbit-prepare", "int8 --kbit-prepare"})
     for (const char* shard : shards)
       for (const char* mode : modes) {
         ++index;
-        const bool dora = std::string_view(base).ends_with("--dora");
-        const std::string quantize =
-            dora ? std::string(base, std::string_view(base).find(' ')) : std::string(base);
+        const std::string_view all = base, extra = all.substr(std::min(all.size(), all.find(' ')));
+        const bool dora = extra == " --dora";
+        const std::string quantize(all.substr(0, all.size() - extra.size()));
         OptionList options{{"--seq", "24"},
                            {"--lora", "4"},
                            {"--lora-targets", index % 2 == 0 ? "all-linear" : "q_proj,v_proj"},
@@ -224,7 +250,7 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
                            {"--grad-accum", index % 3 == 0 ? "2" : "1"},
                            {"--shard", shard}};
         if (std::string_view(shard) != "none") options.emplace_back("--world", "4");
-        if (dora) options.emplace_back("--dora", "");
+        if (!extra.empty()) options.emplace_back(std::string(extra.substr(1)), "");
         StepConfig config;
         try {
           config = test::trainer_config(options);
@@ -244,7 +270,7 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
         CHECK(run.declared_peak == predicted.peak_excluding_workspace);
         ++compared;
       }
-  CHECK(compared >= 84);
+  CHECK(compared >= 108);
 }
 
 TEST_CASE("adapters: what dropout leaves is the same when it is recomputed, and is not all") {

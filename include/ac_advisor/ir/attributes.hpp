@@ -112,6 +112,7 @@ struct Dequantize {
 struct QuantizedProduct {
   std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
   Dequantize of;
+  bool biased = false;  ///< the last input is the layer's bias
 };
 struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear, mx_cast
   bool rowwise = false;     ///< a scale for each row or column, else one for all

@@ -162,10 +162,6 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
      "leave --optimizer-in-backward out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
-    {"--kbit-prepare, ac-trainer", "planned for PyTorch, not run by the trainer", "leave it out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return trained_here(c) && c.adapters.kbit_prepare;
-     }},
     {"--quantize HOW, ac-trainer on a GPU", "the trainer's packed weights are the CPU's alone",
      "use --gpu cpu",
      [](const ModelSpec&, const StepConfig& c) {
@@ -173,14 +169,6 @@ constexpr Exclusion of_adapters[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return quantize_option(c) + " --gpu " + c.device.gpu;
-     }},
-    {"--quantize HOW, a linear layer with a bias, ac-trainer", "the trainer's has none",
-     "plan it instead, or use --quantize none",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return trained_here(c) && quantized(c) && (m.qkv_bias || m.output_bias || m.mlp_bias);
-     },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return quantize_option(c) + ", " + m.family + " with biases";
      }},
 };
 

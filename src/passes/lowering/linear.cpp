@@ -113,13 +113,13 @@ ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
   const V weight = out({l.out, l.in}, dtype(x), false);
   emit(OpKind::dequantize, {l.weight, scales}, {weight});
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
-  const ir::QuantizedProduct product{columns(shape(x)), {64, nested}};
-  if (nested) {
-    emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales, l.nested, l.offset}, {y}, product);
-    hold({without_offset, scales});
-  } else {
-    emit(OpKind::mm_quantized, {x, weight, l.weight, l.scales}, {y}, product);
-  }
+  std::vector<V> operands{x, weight, l.weight, l.scales};
+  if (nested) operands.insert(operands.end(), {l.nested, l.offset});
+  const bool biased = l.bias != ir::no_id;
+  if (biased) operands.push_back(l.bias);
+  p_.emit(OpKind::mm_quantized, phase_, at(leaf_), operands, std::vector{y},
+          ir::QuantizedProduct{columns(shape(x)), {64, nested}, biased});
+  if (nested) hold({without_offset, scales});
   const V back = cast(y, dtype(given));
   hold({given, x});  // the caller's argument, and `x`, bound anew
   return back;
@@ -137,8 +137,13 @@ ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
   emit(OpKind::quantize_rows, {half}, {row_scales, row_codes});
   const V product = out({rows, l.out}, DType::i32, false);
   emit(OpKind::mm_int8, {row_codes, l.weight}, {product}, ir::Product{columns(shape(x))});
-  const V scaled = out({rows, l.out}, DType::f16, false);
+  V scaled = out({rows, l.out}, DType::f16, false);
   emit(OpKind::mm_dequant, {product, row_scales, l.scales}, {scaled});
+  if (l.bias != ir::no_id && dtype(l.bias) != DType::f16) {  // of fp16 the kernel itself adds it
+    const V whole = p_.on_storage_of(scaled, shape(scaled), DType::f16, true);
+    emit(OpKind::add, {scaled, l.bias}, {whole});
+    scaled = whole;
+  }
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
   emit(OpKind::mm_quantized, {x, scaled, l.weight, l.scales}, {y},
        ir::QuantizedProduct{0, {1, false}});

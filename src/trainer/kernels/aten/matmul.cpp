@@ -31,11 +31,13 @@ void mm(const Call& c) {
 /// Of the weight that was dequantized for it; of rows in 8 bits it was made before.
 void mm_quantized(const Call& c) {
   at::Tensor y = rows(c.out());
-  if (c.attributes<ir::QuantizedProduct>().inner == 0) {
+  const auto& attributes = c.attributes<ir::QuantizedProduct>();
+  if (attributes.inner == 0)
     y.copy_(c.in(1));
-    return;
-  }
-  product(y, rows(c.in(0)), c.in(1), ir::Form::nt);
+  else if (attributes.biased)
+    at::addmm_out(y, c.in(c.inputs() - 1), rows(c.in(0)), c.in(1).t());
+  else
+    product(y, rows(c.in(0)), c.in(1), ir::Form::nt);
 }
 
 void addmm(const Call& c) {
