@@ -108,7 +108,11 @@ void Rank::fill_buffers() {
                           spec.unit_offset_norm && spec.qk_norm;
   std::int64_t table = 0;  // two buffers each, of each stage
   for (std::size_t i = 0; i < built_.step.buffers.size(); ++i) {
-    const at::Tensor buffer = executor_.tensor(built_.step.buffers[i]);
+    const ir::ValueId value = built_.step.buffers[i];
+    const ir::Program& program = built_.step.program;
+    if (program.storage(program.storage_of(value)).role == ir::Role::parameter)
+      continue;  // scales and code books, which are loaded with their weights
+    const at::Tensor buffer = executor_.tensor(value);
     if (buffer.dim() == 0) {  // the embedding's scale, rounded to the weights' dtype as there
       buffer.fill_(std::sqrt(static_cast<double>(spec.hidden)));
       continue;
@@ -210,24 +214,38 @@ at::ScalarType loaded_in(const StepConfig& c) {
 
 /// The weight whose codes parameter `index` holds, into them, the code book and the scales.
 void Rank::load_quantized(const Weights* file, std::size_t index) {
-  const at::Tensor whole = at::empty(built_.parameters[index].shape, loaded_in(built_.config));
+  const NamedParameter& parameter = built_.parameters[index];
+  const at::Tensor whole = at::empty(parameter.shape, loaded_in(built_.config));
   read_parameter(file, index, 0, whole.numel(), whole);
-  const auto stored = [&](std::size_t i) {
-    return executor_.tensor(built_.step.parameters[i].stored);
-  };
+  const at::Tensor stored = executor_.tensor(built_.step.parameters[index].stored);
+  const QuantizationState& state = parameter.state;
+  const at::Tensor scales = executor_.tensor(state.scales);
   if (built_.config.adapters.quantize == Quantization::int8) {
-    int8::quantize(whole.to(at::kHalf), stored(index), stored(index + 1));
+    int8::quantize(whole.to(at::kHalf), stored, scales);
     return;
   }
+  // A shard is of four weights an element; the scales are of the whole weight.
+  const bool sharded = built_.config.layout.gathers();
+  const ir::Shape& shape = built_.step.program.value(built_.step.parameters[index].value).shape;
+  const at::Tensor codes =
+      sharded ? at::zeros({shape.numel()}, stored.options()).view(at::kByte) : stored;
   if (built_.config.adapters.quantize == Quantization::nf4_double) {
-    const at::Tensor scales = at::empty(stored(index + 2).sizes(), at::kFloat);
-    nf4::quantize(whole, stored(index), scales);
-    nf4::quantize_scales(scales, stored(index + 2), stored(index + 3), stored(index + 4));
+    const at::Tensor wide = at::empty(scales.sizes(), at::kFloat);
+    nf4::quantize(whole, codes, wide);
+    nf4::quantize_scales(wide, scales, executor_.tensor(state.nested),
+                         executor_.tensor(state.offset));
   } else {
-    nf4::quantize(whole, stored(index), stored(index + 2));
+    nf4::quantize(whole, codes, scales);
   }
-  const at::Tensor book = stored(index + 1);
+  const at::Tensor book = executor_.tensor(state.code_book);
   std::copy(nf4::code_book.begin(), nf4::code_book.end(), book.mutable_data_ptr<float>());
+  if (!sharded) return;
+  const at::Tensor elements = codes.view(stored.scalar_type());
+  const std::int64_t first =
+      std::min(this->sharded(index).second * stored.numel(), elements.numel());
+  const std::int64_t own = std::min(stored.numel(), elements.numel() - first);
+  stored.zero_();
+  stored.view({-1}).narrow(0, 0, own).copy_(elements.narrow(0, first, own));
 }
 
 /// The parameters of one layer that an adapter's magnitude stands after.
@@ -265,7 +283,7 @@ void Rank::initial_magnitude(const Weights* file, std::size_t index, std::int64_
   at::Tensor weight;
   if (base.holds == Holds::codes) {
     const at::Tensor codes = executor_.tensor(built_.step.parameters[layer.base].stored),
-                     scales = executor_.tensor(built_.step.parameters[layer.base + 2].stored);
+                     scales = executor_.tensor(base.state.scales);
     const at::Tensor whole = at::empty(base.shape, loaded_in(built_.config));
     nf4::dequantize(codes, {scales}, whole);
     weight = whole.narrow(0, begin, end - begin);

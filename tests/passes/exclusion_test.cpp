@@ -2261,12 +2261,6 @@ const Case cases[] = {
        c.adapters.kbit_prepare = true;
      },
      "--quantize nf4 --shard fsdp2 --kbit-prepare"},
-    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer",
-     [](auto&, StepConfig& c) {
-       quantized_shards(c, Quantization::nf4);
-       c.runtime.kind = Runtime::ac_trainer;
-     },
-     "shards no packed weights"},
     {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        quantized_shards(c, Quantization::nf4);

@@ -229,7 +229,7 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
   const char* modes[] = {"none", "full", "selective", "attention", "grouped:2", "every:2"};
   const char* losses[] = {"ce", "lc-ce", "chunked:24"};
   const char* shards[] = {"none", "ddp", "fsdp2", "hsdp:2"};
-  int index = 0, compared = 0;
+  int index = 0, compared = 0, shared = 0;
   for (const char* base : {"none", "nf4", "nf4-double", "int8", "none --dora", "nf4 --dora",
                            "nf4 --kbit-prepare", "int8 --kbit-prepare"})
     for (const char* shard : shards)
@@ -250,6 +250,10 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
                            {"--grad-accum", index % 3 == 0 ? "2" : "1"},
                            {"--shard", shard}};
         if (std::string_view(shard) != "none") options.emplace_back("--world", "4");
+        const bool gathered =
+            std::string_view(shard) == "fsdp2" || std::string_view(shard) == "hsdp:2";
+        if (gathered && quantize != "none")
+          options.insert(options.end(), {{"--param-dtype", "bf16"}, {"--compute-dtype", "bf16"}});
         if (!extra.empty()) options.emplace_back(std::string(extra.substr(1)), "");
         StepConfig config;
         try {
@@ -265,12 +269,14 @@ TEST_CASE("adapters: predicted is measured to the byte in every mode, loss, kern
         const profile::Memory predicted = advise::plan(model, config).memory;
         const test::Outcome run =
             test::run_steps(model, config, 2, test::random_tokens(model.vocab), /*emulated=*/true);
+        if (gathered && quantize != "none") ++shared;
         // A base in 4 bits computes in bf16, where oneDNN has scratch of its own.
         if (!config.adapters.four_bit()) CHECK(run.peak == predicted.peak_allocated);
         CHECK(run.declared_peak == predicted.peak_excluding_workspace);
         ++compared;
       }
-  CHECK(compared >= 108);
+  CHECK(compared >= 130);
+  CHECK(shared >= 20);
 }
 
 TEST_CASE("adapters: what dropout leaves is the same when it is recomputed, and is not all") {
@@ -307,6 +313,27 @@ TEST_CASE("adapters: ranks' gradients are those of one rank with the whole batch
     CHECK(ranks.gradients.size() == alone.gradients.size());
     CHECK(test::largest_difference(ranks.gradients, alone.gradients) < 1e-5);
     CHECK(test::largest_difference(ranks.parameters, alone.parameters) < 1e-4);  // AdamW divides
+  }
+}
+
+TEST_CASE("adapters: ranks that share a packed base have the gradients of one that has it whole") {
+  const model::ModelSpec model = model::load_model("tiny-llama");
+  for (const char* base : {"nf4", "nf4-double"}) {
+    const OptionList packed{
+        {"--seq", "24"},      {"--lora", "4"},           {"--lora-targets", "all-linear"},
+        {"--quantize", base}, {"--param-dtype", "bf16"}, {"--compute-dtype", "bf16"},
+        {"--batch", "1"}};
+    const auto run = [&](const OptionList& ranks) {
+      return test::run_steps(model, test::trainer_config(test::with(packed, ranks)), 2,
+                             test::random_tokens(model.vocab));
+    };
+    const auto on_three = [&](const char* shard) {  // shards of codes that are padded
+      return run({{"--world", "3"}, {"--shard", shard}});
+    };
+    const test::Outcome whole = on_three("ddp"), shared = on_three("fsdp2");
+    CAPTURE(base);
+    CHECK(shared.gradients.size() == whole.gradients.size());
+    CHECK(test::largest_difference(shared.gradients, whole.gradients) < 2e-2);  // reduced in bf16
   }
 }
 

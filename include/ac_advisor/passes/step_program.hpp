@@ -38,6 +38,7 @@ struct Parameter {
 struct LinearValues {
   ir::ValueId weight = ir::no_id;  ///< [out, in]; of a quantized one its codes
   ir::ValueId bias = ir::no_id;
+  ir::ValueId code_book = ir::no_id;  ///< of a weight in 4 bits
   ir::ValueId scales = ir::no_id;     ///< of a quantized weight: one a block, or one a row
   ir::ValueId nested = ir::no_id;     ///< scales in 8 bits: their own, one a block
   ir::ValueId offset = ir::no_id;     ///< and what is added to them

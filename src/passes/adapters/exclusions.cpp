@@ -148,14 +148,6 @@ constexpr Exclusion of_adapters[] = {
        return quantize_option(c) + " --shard " + shard_option(c) +
               (c.adapters.kbit_prepare ? " --kbit-prepare" : " --param-dtype fp32");
      }},
-    {"--quantize HOW --shard fsdp2 or hsdp:N, ac-trainer", "the trainer shards no packed weights",
-     "use ddp, or --quantize none",
-     [](const ModelSpec&, const StepConfig& c) {
-       return trained_here(c) && quantized(c) && c.layout.gathers();
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantize_option(c) + " --shard " + shard_option(c);
-     }},
     {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
      "leave --ema out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},

@@ -49,7 +49,7 @@ void Lowering::quantized(Linear& l, Module leaf) {
   };
   l.weight = sharded ? frozen({(weights + 3) / 4, 1}, config_.precision.param_dtype, leaf)
                      : frozen({(weights + 1) / 2}, DType::u8, leaf);
-  state({code_book}, DType::f32);
+  l.code_book = state({code_book}, DType::f32);
   if (config_.adapters.quantize == Quantization::nf4) {
     l.scales = state({blocks}, DType::f32);
     return;

@@ -67,8 +67,8 @@ bool is_norm(ir::Module leaf) {
 const passes::LinearValues* layer_of(const passes::BlockValues& block, ir::ValueId parameter) {
   for (const passes::LinearValues* layer : {&block.q, &block.k, &block.v, &block.o, &block.qkv,
                                             &block.gate, &block.up, &block.gate_up, &block.down})
-    for (const ir::ValueId value : {layer->weight, layer->scales, layer->nested, layer->offset,
-                                    layer->lora_a, layer->lora_b, layer->magnitude})
+    for (const ir::ValueId value : {layer->weight, layer->code_book, layer->scales, layer->nested,
+                                    layer->offset, layer->lora_a, layer->lora_b, layer->magnitude})
       if (value == parameter) return layer;
   return nullptr;
 }
@@ -105,7 +105,6 @@ class Names {
                                          in_block(module.leaf, spec_.sandwich_norms));
     const passes::LinearValues* layer =
         layer_of(step_.model.blocks[static_cast<std::size_t>(module.block)], parameter.value);
-    const bool after_codes = std::exchange(after_codes_, false);
     const ir::ValueId v = parameter.value;
     if (layer != nullptr && (v == layer->lora_a || v == layer->lora_b)) {
       const bool a = v == layer->lora_a;
@@ -114,6 +113,9 @@ class Names {
     } else if (layer != nullptr && v == layer->magnitude) {
       named.holds = Holds::magnitude;
       named.name = fmt::format("base_model.model.{}.lora_magnitude_vector", path);
+    } else if (layer != nullptr && v == layer->code_book) {
+      named.holds = Holds::code_book;
+      named.name = path + ".weight.quant_map";
     } else if (layer != nullptr && v == layer->scales) {
       named.holds = Holds::scales;
       named.name = path + ".weight.absmax";
@@ -127,10 +129,7 @@ class Names {
       named.holds = Holds::codes;
       named.name = path + ".weight";
       named.shape = {layer->out, layer->in};
-      after_codes_ = true;
-    } else if (after_codes) {
-      named.holds = Holds::code_book;
-      named.name = path + ".weight.quant_map";
+      named.state = {layer->code_book, layer->scales, layer->nested, layer->offset};
     } else {
       named.name = path + (named.shape.size() == 1 && !is_norm(module.leaf) ? ".bias" : ".weight");
     }
@@ -139,7 +138,6 @@ class Names {
   const model::ModelSpec& spec_;
   const passes::StepProgram& step_;
   ir::ModulePath last_;
-  bool after_codes_ = false;
 };
 
 }  // namespace

@@ -29,6 +29,11 @@ enum class Holds {
   return holds >= Holds::adapter_a && holds <= Holds::magnitude;
 }
 
+/// What stands beside a weight's codes: parameters, or buffers that are whole on each rank.
+struct QuantizationState {
+  ir::ValueId code_book = ir::no_id, scales = ir::no_id, nested = ir::no_id, offset = ir::no_id;
+};
+
 struct NamedParameter {
   /// Hugging Face's ("model.layers.0.self_attn.q_proj.weight"), of an adapter that of PEFT's
   /// adapter_model.safetensors ("base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight").
@@ -40,6 +45,7 @@ struct NamedParameter {
   /// it whole. As TorchTitan's plan splits them: o and down by rows of the input, else by columns.
   /// Of experts the ranks that share them have a part each.
   std::int64_t split = -1;
+  QuantizationState state = {};  ///< of codes
 };
 
 /// In the order of `step.parameters`, whose layers are split as the layout says.

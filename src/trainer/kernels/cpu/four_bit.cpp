@@ -14,9 +14,9 @@ void dequantize(const Call& c) {
   else if (c.out_value(0).dtype == DType::f32 && c.in_value(0).shape == c.out_value(0).shape)
     nf4::dequantize_scales(c.in(0), c.in(1), c.out());
   else if (how.nested)
-    nf4::dequantize(c.in(0), {c.in(1), c.in(2), c.in(3)}, c.out());
+    nf4::dequantize(c.in(0).view(at::kByte), {c.in(1), c.in(2), c.in(3)}, c.out());
   else
-    nf4::dequantize(c.in(0), {c.in(1)}, c.out());
+    nf4::dequantize(c.in(0).view(at::kByte), {c.in(1)}, c.out());
 }
 
 }  // namespace ac_advisor::trainer::cpu
