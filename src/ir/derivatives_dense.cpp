@@ -31,8 +31,10 @@ void mm(Derivation& d) {
   const auto columns = static_cast<std::int32_t>(last(d, g));
   if (d.needs(1))
     d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), Product{tokens, Form::tn}));
+  const bool saves_input = d.attributes<Product>().saves_input;
   if (d.needs(0))
     d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
+  if (saves_input) d.emit_raw(OpKind::hold, {x}, {});
 }
 
 void addmm(Derivation& d) {

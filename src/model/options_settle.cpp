@@ -142,9 +142,9 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
 /// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
 /// leaves those of another as PEFT makes them. torchtune's adapters are its own, in the dtype of
-/// all.
+/// all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py: module.bfloat16()).
 void settle_adapters(StepConfig& c, const Choices& hand) {
-  const bool of_peft = c.runtime.framework != "torchtune";
+  const bool of_peft = c.runtime.framework != "torchtune" && (!c.layout.zero() || c.layout.zero3());
   if (!hand.has("--lora-dtype") && of_peft && c.adapters.quantize == Quantization::none)
     c.adapters.dtype = DType::f32;
   if (!c.adapters.kbit_prepare) return;
@@ -174,7 +174,12 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
 void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
   // A preset's autocast is for what is not sharded: FSDP has its own mixed precision.
   const bool in_fp32 = hand.has("--compute-dtype") && c.precision.compute_dtype == DType::f32;
-  if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) c.precision.autocast = false;
+  if (!hand.has("--autocast") && (!c.layout.whole() || in_fp32)) {
+    // A trainer's bf16 is DeepSpeed's bf16.enabled: no autocast, the module cast whole.
+    const bool cast_whole = c.layout.zero() && c.precision.autocast && !in_fp32;
+    if (cast_whole && !hand.has("--param-dtype")) c.precision.param_dtype = DType::bf16;
+    c.precision.autocast = false;
+  }
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.autocast)  // "fp16" has said it already

@@ -27,6 +27,7 @@ def parse(words):
     parser.add_argument("--ac", default=None)
     parser.add_argument("--lora", type=int, default=0)
     parser.add_argument("--lora-targets", default="")
+    parser.add_argument("--lora-dtype", default=None)
     parser.add_argument("--quantize", default="none")
     parser.add_argument("--attn", default="flash")
     parser.add_argument("--param-dtype", default=None)

@@ -52,6 +52,7 @@ def cases():
         yield "mistral", f"--world 8 --shard {stage} --batch 1 --seq 2048 --ac full --clip-grad 1.0"
     yield from stage_3()
     yield from shared_sequences()
+    yield from adapters()
 
 
 def stage_3():
@@ -94,20 +95,52 @@ def shared_sequences():
     yield "large", case(8, 8, 1, 32768, "--ac full")
 
 
+def adapters():
+    """PEFT's LoRA, whose fp32 adapters DeepSpeed casts to bf16 with all else, but not those of stage 3."""
+    for stage in ("zero1", "zero2", "zero3"):
+        def case(world, batch, seq, *more, stage=stage):
+            dtype = "fp32" if stage == "zero3" else "bf16"
+            return " ".join([f"--world {world} --shard {stage} --batch {batch} --seq {seq} --lora 16 --lora-dtype {dtype}", *more])
+
+        for ac in ("none", "full"):
+            yield "llama", case(2, 1, 2048, "--ac", ac)
+            yield "untied", case(8, 2, 1024, "--lora-targets all-linear --ac", ac)
+        yield "large", case(8, 1, 2048, "--lora-targets all-linear --ac full")
+        yield "qwen3", case(4, 2, 1000, "--lora-targets all-linear")
+        yield "gemma", case(8, 1, 2048, "--ac full --grad-accum 2")
+        yield "mistral", case(8, 1, 2048, "--ac full --clip-grad 1.0")
+        yield "llama", case(8, 1, 2048, "--quantize nf4 --ac full")
+        yield "large", case(4, 1, 1024, "--quantize nf4-double --lora-targets all-linear --ac full --grad-accum 2")
+        yield "qwen3", case(2, 2, 1024, "--quantize nf4")
+
+
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
 
 
-def shapes_of(model):
-    """Elements of each parameter, in the order of parameters()."""
+def adapted(network, options):
+    import peft
+    from loop_trainer import lora_config
+
+    if not options.lora:
+        return network
+    network = peft.get_peft_model(network, lora_config(options), low_cpu_mem_usage=next(network.parameters()).is_meta)
+    if options.ac == "full":
+        network.enable_input_require_grads()
+    return network
+
+
+def shapes_of(model, options):
+    """Elements of each parameter that is trained, in the order of parameters()."""
     import transformers
 
     config = transformers.AutoConfig.for_model(**MODELS[model])
     with torch.device("meta"):
-        return [p.numel() for p in transformers.AutoModelForCausalLM.from_config(config).parameters()]
+        network = adapted(transformers.AutoModelForCausalLM.from_config(config), options)
+        return [p.numel() for p in network.parameters() if p.requires_grad]
 
 
-def planned_rank(model, world):
-    sizes = shapes_of(model)
+def planned_rank(model, options):
+    sizes, world = shapes_of(model, options), options.world
     part = -(-sum(sizes) // (2 * world)) * 2
     whole, start = [0] * world, 0
     for size in sizes:
@@ -126,6 +159,7 @@ def counts():
 
 def measure(model, words):
     """Figures of the third step; reserved memory is the highest of all."""
+    import adapter_step
     import deepspeed
     import transformers
     import ulysses_step
@@ -139,14 +173,20 @@ def measure(model, words):
     partitions = options.shard == "zero3"
     if partitions:  # transformers then makes its models under deepspeed.zero.Init
         known = transformers.integrations.HfDeepSpeedConfig(settings)
-    with contextlib.nullcontext() if partitions else torch.device("cuda"):
+    quantized = options.quantize != "none"
+    with contextlib.nullcontext() if partitions else torch.device("meta" if quantized else "cuda"):
         network = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).train()
     if options.ac == "full":
         network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
+    if quantized:
+        adapter_step.quantize(network, options.quantize)
+        adapter_step.materialize(network)
+    network = adapted(network, options)
+    trained = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
     groups = ulysses_step.register(network, options) if options.cp > 1 else None
     engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings, mpu=groups)
-    del network, optimizer
+    del network, optimizer, trained
     if partitions:
         del known
         torch.cuda.empty_cache()
@@ -179,6 +219,7 @@ def measure(model, words):
             boundary = engine.is_gradient_accumulation_boundary()
             engine.step()
             take("optimizer" if boundary else "backward")
+            del loss
         reserved = max(reserved, torch.cuda.max_memory_reserved())
     states = sum(v.numel() for state in sharded.optimizer.state.values() for v in state.values())
     if states < 2:
@@ -203,7 +244,7 @@ def main():
     if arguments.list:
         for number, (model, words) in enumerate(CASES):
             options = parse(words)
-            rank = 0 if options.shard == "zero3" else planned_rank(model, options.world)
+            rank = 0 if options.shard == "zero3" else planned_rank(model, options)
             print(options.world, rank, number)
         return
     model, words = CASES[arguments.case]

@@ -68,6 +68,15 @@ void on_host(StepConfig& c) {
   c.memory.offload = Offload::parameters;
 }
 
+/// LoRA beside ZeRO's partitions.
+void adapted_in_partitions(StepConfig& c, Sharding shard) {
+  c.adapters.rank = 8;
+  c.adapters.targets = "all-linear";
+  c.adapters.dtype = DType::bf16;
+  c.layout.shard = shard;
+  c.layout.world = 2;
+}
+
 void quantized_shards(StepConfig& c, Quantization how) {
   sharded(c, Sharding::fsdp2);
   c.adapters.rank = 8;
@@ -2243,14 +2252,31 @@ const Case cases[] = {
        c.runtime.kind = Runtime::ac_trainer;
      },
      "not run by the trainer"},
-    {"--lora RANK --shard zero1, zero2 or zero3",
+    {"--lora RANK --shard zero1, zero2 or zero3, ac-trainer",
      [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.layout.shard = Sharding::zero2;
-       c.layout.world = 2;
+       adapted_in_partitions(c, Sharding::zero2);
+       c.runtime.kind = Runtime::ac_trainer;
      },
-     "--lora 8 --shard zero2"},
+     "not run by the trainer"},
+    {"--lora RANK --shard zero1 or zero2, adapters in another dtype than the computation",
+     [](auto&, StepConfig& c) {
+       adapted_in_partitions(c, Sharding::zero2);
+       c.adapters.dtype = DType::f32;
+     },
+     "DeepSpeed casts all of the module"},
+    {"--quantize int8 --shard zero1 or zero2, or --quantize --shard zero3",
+     [](auto&, StepConfig& c) {
+       adapted_in_partitions(c, Sharding::zero3);
+       c.adapters.dtype = DType::f32;
+       c.adapters.quantize = Quantization::nf4;
+     },
+     "--lora 8 --shard zero3"},
+    {"--dora --shard zero1, zero2 or zero3",
+     [](auto&, StepConfig& c) {
+       adapted_in_partitions(c, Sharding::zero1);
+       c.adapters.dora = true;
+     },
+     "--lora 8 --shard zero1"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
     {"--quantize int8 --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) { quantized_shards(c, Quantization::int8); },

@@ -77,4 +77,19 @@ TEST_CASE("zero3: what the trace uses again within the reuse distance is kept") 
   CHECK(far.release(trace[0], true) == std::vector<FetchAction>{{Kind::free, -1, {0}}});
 }
 
+TEST_CASE("zero3: a frozen weight that a recomputation gathered goes with the module that waits") {
+  // Backward enters call 1 and recomputes call 0, whose weight the trace uses once more.
+  const std::vector<ModuleCall> trace{call(1, {1}), call(0, {0}), call(0, {0})};
+  const auto freed_with = [&](std::vector<bool> frozen) {
+    passes::Zero3Fetches fetches({10, 20}, {false, false}, trace, {0, 1000, 1000}, frozen);
+    CHECK(fetches.fetch(false).size() == 1);
+    CHECK(fetches.fetch(true, /*recomputing=*/true).size() == 1);
+    CHECK(fetches.release(trace[1], true).empty());
+    return fetches.release(trace[0], false);
+  };
+  const FetchAction own{Kind::free, -1, {1}}, recomputed{Kind::free, -1, {0}};
+  CHECK(freed_with({}) == std::vector<FetchAction>{own});
+  CHECK(freed_with({true, false}) == std::vector<FetchAction>{own, recomputed});
+}
+
 }  // namespace ac_advisor::test

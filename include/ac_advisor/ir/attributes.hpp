@@ -36,7 +36,8 @@ struct RecordFunction {
 struct Product {           ///< mm, addmm, bmm, baddbmm, grouped_mm
   std::int32_t inner = 0;  ///< K: multiply-adds an output element
   Form form = Form::nt;
-  double alpha = 1;  ///< baddbmm: what the product is multiplied by
+  bool saves_input = false;  ///< mm: for backward, whether or not the weight has a gradient
+  double alpha = 1;          ///< baddbmm: what the product is multiplied by
 };
 struct LinearCrossEntropy {
   double soft_cap = 0;  ///< of the logits; 0: none

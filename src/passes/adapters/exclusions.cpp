@@ -84,9 +84,30 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
      "plan it instead",
      [](const ModelSpec& m, const StepConfig& c) { return trained_here(c) && m.moe.has_value(); }},
-    {"--lora RANK --shard zero1, zero2 or zero3",
-     "DeepSpeed's partitions of adapters are not planned yet", "use ddp or fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); },
+    {"--lora RANK --shard zero1, zero2 or zero3, ac-trainer",
+     "planned for PyTorch, not run by the trainer", "use ddp or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return trained_here(c) && used(c) && c.layout.zero();
+     },
+     with_sharding},
+    {"--lora RANK --shard zero1 or zero2, adapters in another dtype than the computation",
+     "DeepSpeed casts all of the module to bf16 (engine.py, _configure_distributed_model)",
+     "leave --lora-dtype and --param-dtype out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return used(c) && c.layout.zero() && !c.layout.zero3() && !trained_here(c) &&
+              (c.adapters.dtype != DType::bf16 || c.precision.param_dtype != DType::bf16);
+     },
+     with_sharding},
+    {"--quantize int8 --shard zero1 or zero2, or --quantize --shard zero3", "it was not compared",
+     "use nf4 with zero1 or zero2, or --shard ddp",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.zero() && quantized(c) &&
+              (c.adapters.quantize == Quantization::int8 || c.layout.zero3());
+     },
+     with_sharding},
+    {"--dora --shard zero1, zero2 or zero3", "it was not compared",
+     "leave --dora out, or use --shard ddp",
+     [](const ModelSpec&, const StepConfig& c) { return c.adapters.dora && c.layout.zero(); },
      with_sharding},
     {"--lora-dropout P", "a probability of at least 0 and below 1", "give one, such as 0.05",
      [](const ModelSpec&, const StepConfig& c) {

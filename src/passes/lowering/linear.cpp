@@ -35,8 +35,11 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
   const bool trained = grad(x) || grad(weight) || (bias != ir::no_id && grad(bias));
   const std::int64_t width = shape(weight)[l.input_first ? 1 : 0];
   const V y = out(with_columns(shape(x), width), dtype(x), trained);
-  const ir::Product product{columns(shape(x)), l.input_first ? ir::Form::nn : ir::Form::nt};
-  if (bias != ir::no_id && config_.layout.zero3()) return biased_in_place(x, weight, bias, y);
+  ir::Product product{columns(shape(x)), l.input_first ? ir::Form::nn : ir::Form::nt};
+  // LinearFunctionForZeroStage3 saves its input whatever is frozen
+  product.saves_input = config_.layout.zero3() && !grad(weight);
+  if (bias != ir::no_id && config_.layout.zero3())
+    return biased_in_place(x, weight, bias, y, product);
   if (bias != ir::no_id)
     emit(OpKind::addmm, {bias, x, weight}, {y}, product);
   else
@@ -46,8 +49,8 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
 }
 
 /// DeepSpeed's LinearFunctionForZeroStage3 (v0.19.8, zero/linear.py): output += bias.
-ir::ValueId Lowering::biased_in_place(V x, V weight, V bias, V y) {
-  emit(OpKind::mm, {x, weight}, {y}, ir::Product{columns(shape(x)), ir::Form::nt});
+ir::ValueId Lowering::biased_in_place(V x, V weight, V bias, V y, const ir::Product& product) {
+  emit(OpKind::mm, {x, weight}, {y}, product);
   const V sum = p_.on_storage_of(y, shape(y), dtype(y), true);
   p_.value(sum).requires_grad = grad(y);
   emit(OpKind::add, {y, bias}, {sum});

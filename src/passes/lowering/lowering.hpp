@@ -75,7 +75,7 @@ class Lowering : private Emission {
   // linear.cpp
   V linear(V x, const Linear& l);
   V base_linear(V x, const Linear& l);
-  V biased_in_place(V x, V weight, V bias, V y);
+  V biased_in_place(V x, V weight, V bias, V y, const ir::Product& product);
   V low_rank(V x, const Linear& l);
   V adapted(V x, const Linear& l);
   V adapted_quantized(V x, const Linear& l);

@@ -34,7 +34,7 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
     parameter.stored = parameter.value;
     step.resident.push_back(parameter.value);
     // They are flattened into one buffer, beside which the model's own stand until then.
-    if (!trained(config))
+    if (!trained(config) && parameter.trained)
       step.set_up.push_back(p.make(p.value(parameter.value).shape, p.value(parameter.value).dtype,
                                    Role::parameter, root));
   }
@@ -246,7 +246,8 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 /// place.
 void gather(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
   std::vector<ValueId> in{step.optimized.front().parameter};
-  for (const Parameter& parameter : step.parameters) in.push_back(parameter.value);
+  for (const Parameter& parameter : step.parameters)
+    if (parameter.trained) in.push_back(parameter.value);
   ir::Program& p = step.program;
   const std::int32_t group = p.ops.back().group + 1;
   p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer}, in, {});
@@ -266,7 +267,7 @@ constexpr Exclusion exclusions_of_zero[] = {
 
 extern const Pass zero_partition_pass, zero_pass, zero_gather_pass;
 const Pass zero_partition_pass{
-    "zero-partition", Stage::before,  "zero1, zero2: this rank's fp32 partition of all parameters",
+    "zero-partition", Stage::before,  "zero1, zero2: this rank's fp32 partition of what is trained",
     applies,          make_partition, {},
     Of::pytorch};
 const Pass zero_pass{"zero",

@@ -24,7 +24,7 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
-constexpr ir::ModulePath sharded{-1, ir::Module::fsdp};
+constexpr ir::ModulePath sharded{-1, ir::Module::fsdp}, embedding{-1, ir::Module::embed};
 
 bool applies(const StepConfig& config) { return config.layout.zero3(); }
 
@@ -42,13 +42,19 @@ class Zero3 {
     find_ready();
     p_.ops.resize(static_cast<std::size_t>(first_));
     if (first()) emit_persistent();
-    const std::vector<ModuleHook> hooks = module_hooks(old);
-    Zero3Fetches fetches(elements_, s_.zero3.is_persistent, trace_of(hooks));
+    std::vector<ModuleHook> hooks = module_hooks(old);
+    // A frozen embedding whose output requires a gradient: its hook runs last of all.
+    if (input_requires_grad(c_)) hooks.push_back({old.size(), embedding, true, false});
+    std::vector<bool> frozen;
+    for (const Parameter& parameter : s_.parameters) frozen.push_back(!parameter.trained);
+    Zero3Fetches fetches(elements_, s_.zero3.is_persistent, trace_of(hooks), {}, frozen);
     auto hook = hooks.begin();
     const auto run_hooks = [&](std::size_t until) {
       for (; hook != hooks.end() && hook->before <= until; ++hook) {
         const ModuleCall call{hook->module, parameters_of(hook->module)};
-        perform(hook->begins ? fetches.fetch(hook->forward) : fetches.release(call, hook->forward));
+        const bool recomputing = hook->forward && phase_ == Phase::recompute;
+        perform(hook->begins ? fetches.fetch(hook->forward, recomputing)
+                             : fetches.release(call, hook->forward));
       }
     };
     std::size_t next = 0;
@@ -114,7 +120,7 @@ class Zero3 {
       of_module_[key(s_.parameters[i].module)].push_back(i);
     const ir::ModulePath head{-1, ir::Module::lm_head};
     if (of_module_.count(key(head)) == 0)  // tied to the embedding
-      of_module_[key(head)] = of_module_[key({-1, ir::Module::embed})];
+      of_module_[key(head)] = of_module_[key(embedding)];
     std::vector<ModuleCall> trace;
     for (const ModuleHook& hook : hooks)
       if (hook.begins) trace.push_back({hook.module, parameters_of(hook.module)});

@@ -6,9 +6,11 @@
 namespace ac_advisor::passes {
 
 Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool> persistent,
-                           std::vector<ModuleCall> trace, FetchLimits limits)
+                           std::vector<ModuleCall> trace, FetchLimits limits,
+                           std::vector<bool> frozen)
     : elements_(std::move(elements)),
       persistent_(std::move(persistent)),
+      frozen_(std::move(frozen)),
       trace_(std::move(trace)),
       limits_(limits),
       uses_(elements_.size()),
@@ -16,6 +18,7 @@ Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool>
       fetched_for_(elements_.size(), -1),
       waits_in_(elements_.size(), -1),
       active_(elements_.size()) {
+  frozen_.resize(elements_.size());
   for (std::size_t i = 0; i < elements_.size(); ++i)
     if (persistent_[i]) status_[i] = Status::whole;
   std::int64_t passed = 0;
@@ -30,12 +33,13 @@ Zero3Fetches::Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool>
   }
 }
 
-std::vector<FetchAction> Zero3Fetches::fetch(bool forward) {
+std::vector<FetchAction> Zero3Fetches::fetch(bool forward, bool recomputing) {
   Actions actions;
   const ModuleCall& call = trace_[static_cast<std::size_t>(call_)];
   if (!forward) {
-    const auto same = [&](const ModuleCall& c) { return c.module == call.module; };
-    if (std::none_of(in_backward_.begin(), in_backward_.end(), same)) in_backward_.push_back(call);
+    const auto same = [&](const Entered& e) { return e.call.module == call.module; };
+    if (std::none_of(in_backward_.begin(), in_backward_.end(), same))
+      in_backward_.push_back({call, {}});
   }
   std::vector<std::size_t> missing;
   for (std::size_t p : call.parameters)
@@ -44,6 +48,8 @@ std::vector<FetchAction> Zero3Fetches::fetch(bool forward) {
   for (std::size_t p : call.parameters) {
     if (std::find(active_[p].begin(), active_[p].end(), call.module) == active_[p].end())
       active_[p].push_back(call.module);
+    if (recomputing && frozen_[p] && !in_backward_.empty())
+      in_backward_.back().recomputed.push_back(p);
     wait_for(p, actions);
   }
   take_from_queue(call.parameters);
@@ -114,25 +120,38 @@ bool Zero3Fetches::used_soon(std::size_t parameter) const {
 
 std::vector<FetchAction> Zero3Fetches::release(const ModuleCall& of, bool forward) {
   Actions actions;
-  if (!forward)
-    std::erase_if(in_backward_, [&](const ModuleCall& c) { return c.module == of.module; });
+  std::vector<std::size_t> recomputed;
+  if (!forward) {
+    const auto entered = std::find_if(in_backward_.begin(), in_backward_.end(),
+                                      [&](const Entered& e) { return e.call.module == of.module; });
+    if (entered != in_backward_.end()) {
+      recomputed = std::move(entered->recomputed);
+      in_backward_.erase(entered);
+    }
+  }
+  const auto was_recomputed = [&](std::size_t p) {
+    return std::find(recomputed.begin(), recomputed.end(), p) != recomputed.end();
+  };
   for (std::size_t p : of.parameters) {
     std::erase(active_[p], of.module);
-    if (persistent_[p] || fetched_for_[p] > call_ || used_soon(p)) continue;
-    let_go(p, actions);
+    const bool kept = fetched_for_[p] > call_ || used_soon(p);
+    if (!persistent_[p] && (!kept || was_recomputed(p))) let_go(p, actions);
   }
+  for (std::size_t p : recomputed)
+    if (!persistent_[p]) let_go(p, actions);
   return actions;
 }
 
 std::vector<FetchAction> Zero3Fetches::end_backward() {
   Actions actions;
   while (!in_backward_.empty()) {
-    const ModuleCall left = std::move(in_backward_.back());
+    const Entered left = std::move(in_backward_.back());
     in_backward_.pop_back();
-    for (std::size_t p : left.parameters) {
-      std::erase(active_[p], left.module);
-      if (!persistent_[p]) let_go(p, actions);
-    }
+    for (const auto* parameters : {&left.call.parameters, &left.recomputed})
+      for (std::size_t p : *parameters) {
+        std::erase(active_[p], left.call.module);
+        if (!persistent_[p]) let_go(p, actions);
+      }
   }
   return actions;
 }

@@ -42,12 +42,14 @@ struct FetchLimits {
 /// for itself and ahead, and which it lets go.
 class Zero3Fetches {
  public:
-  /// By parameter: its elements, and whether it is whole between steps.
+  /// By parameter: its elements, whether it is whole between steps, and whether it is frozen
+  /// (empty: none is).
   Zero3Fetches(std::vector<std::int64_t> elements, std::vector<bool> persistent,
-               std::vector<ModuleCall> trace, FetchLimits limits = {});
+               std::vector<ModuleCall> trace, FetchLimits limits = {},
+               std::vector<bool> frozen = {});
 
-  /// fetch_sub_module of the trace's next call.
-  [[nodiscard]] std::vector<FetchAction> fetch(bool forward);
+  /// fetch_sub_module of the trace's next call; `recomputing`: forward within backward.
+  [[nodiscard]] std::vector<FetchAction> fetch(bool forward, bool recomputing = false);
   /// release_sub_module of a module that was fetched.
   [[nodiscard]] std::vector<FetchAction> release(const ModuleCall& of, bool forward);
   /// release_backward_leftovers: of modules whose inputs have no gradient.
@@ -69,7 +71,7 @@ class Zero3Fetches {
   [[nodiscard]] bool used_soon(std::size_t parameter) const;
 
   std::vector<std::int64_t> elements_;
-  std::vector<bool> persistent_;
+  std::vector<bool> persistent_, frozen_;
   std::vector<ModuleCall> trace_;
   FetchLimits limits_;
   std::vector<std::int64_t> passed_;             ///< by call: elements of the calls before it
@@ -81,7 +83,11 @@ class Zero3Fetches {
       fetched_for_;                     ///< by parameter: __most_recent_step_id_param_fetched_for
   std::vector<std::int32_t> waits_in_;  ///< by parameter: the buffer that it is to be waited for in
   std::vector<std::vector<ir::ModulePath>> active_;  ///< by parameter: ds_active_sub_modules
-  std::vector<ModuleCall> in_backward_;              ///< __active_backward_submodules
+  struct Entered {
+    ModuleCall call;
+    std::vector<std::size_t> recomputed;  ///< ds_recompute_parameters: frozen, fetched meanwhile
+  };
+  std::vector<Entered> in_backward_;  ///< __active_backward_submodules
   struct Buffer {
     std::vector<std::size_t> parameters;
     std::size_t waiting = 0;

@@ -66,8 +66,12 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
   const DType dtype = config.precision.compute_dtype;
   std::vector<std::int64_t> parts;
   std::int64_t all = 0;
+  const auto part_of = [&](const Parameter& parameter) {
+    return zero3_part(p.value(parameter.value).shape.numel(), config.layout.world);
+  };
   for (const Parameter& parameter : step.parameters) {
-    parts.push_back(zero3_part(p.value(parameter.value).shape.numel(), config.layout.world));
+    if (!parameter.trained) continue;
+    parts.push_back(part_of(parameter));
     all += parts.back();
   }
   Zero3Values& z = step.zero3;
@@ -78,9 +82,15 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
   for (const Parameter& parameter : step.parameters)
     z.is_persistent.push_back(p.value(parameter.value).shape.numel() <= persistence_threshold);
   std::int64_t start = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    step.parameters[i].stored = p.narrow(z.partitions, 0, start, parts[i]);
-    start += parts[i];
+  for (Parameter& parameter : step.parameters) {
+    const std::int64_t part = part_of(parameter);
+    if (parameter.trained) {
+      parameter.stored = p.narrow(z.partitions, 0, start, part);
+      start += part;
+    } else {  // a frozen one's stands by itself, as Init made it
+      parameter.stored = p.make({part}, dtype, Role::parameter, sharded);
+      step.resident.push_back(parameter.stored);
+    }
   }
   for (std::int64_t elements : sub_groups(parts)) {
     step.optimized.push_back(

@@ -33,6 +33,7 @@ void append_norm(OptimizerOps& ops, const StepProgram& step) {
   const ir::Program& p = ops.program();
   OptimizerOps::Values norms;
   for (const Parameter& parameter : step.parameters) {
+    if (!parameter.trained) continue;
     const ir::Value part = p.value(parameter.stored);
     const std::int64_t elements = part.shape.numel();
     // A double for each element: two fp32, as no tensor of a step is in fp64.
@@ -54,6 +55,7 @@ OptimizerOps::Values gradients_within(StepProgram& step, std::int64_t start,
   ir::Program& p = step.program;
   OptimizerOps::Values gradients;
   for (const Parameter& parameter : step.parameters) {
+    if (!parameter.trained) continue;
     const std::int64_t at = p.value(parameter.stored).narrow_start,
                        part = p.value(parameter.stored).shape.numel();
     if (at < start || at >= start + elements) continue;

@@ -6,7 +6,8 @@ namespace ac_advisor::passes {
 
 ZeroPartition::ZeroPartition(const StepProgram& step, std::int64_t world) : starts_{0} {
   for (const Parameter& parameter : step.parameters)
-    starts_.push_back(starts_.back() + step.program.value(parameter.value).shape.numel());
+    starts_.push_back(starts_.back() +
+                      (parameter.trained ? step.program.value(parameter.value).shape.numel() : 0));
   const std::int64_t alignment = 2 * world;  // nccl_start_alignment_factor
   elements_ = (starts_.back() + alignment - 1) / alignment * 2;
   std::vector<std::int64_t> kept(static_cast<std::size_t>(world), 0);

@@ -20,9 +20,9 @@ struct ZeroPiece {
   std::int64_t kept_start = 0;  ///< where such gradients would stand one after the other
 };
 
-/// All parameters, one after the other in the order of `parameters()`, as DeepSpeed's ZeRO 1 and 2
-/// cut them (v0.19.8, stage_1_and_2.py): padded to a multiple of twice the ranks, then into equal
-/// parts.
+/// All parameters that are trained, one after the other in the order of `parameters()`, as
+/// DeepSpeed's ZeRO 1 and 2 cut them (v0.19.8, stage_1_and_2.py): padded to a multiple of twice the
+/// ranks, then into equal parts.
 class ZeroPartition {
  public:
   ZeroPartition(const StepProgram& step, std::int64_t world);
