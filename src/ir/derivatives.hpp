@@ -75,6 +75,7 @@ void convolution(Derivation& d);
 void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
 void float8_linear(Derivation& d);
+void hada_weight(Derivation& d);
 void ring_attention(Derivation& d);
 void clone(Derivation& d);
 void cp_all_to_all(Derivation& d);

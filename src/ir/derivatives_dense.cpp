@@ -25,14 +25,20 @@ void embedding(Derivation& d) {
 }
 
 void mm(Derivation& d) {
-  // inputs: x [.., K], w [N, K]; MmBackward0 computes mat2's gradient first.
+  // inputs: x [.., K], w [N, K], or with Form::nn [K, N]; MmBackward0 computes mat2's gradient
+  // first.
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1))
-    d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), Product{tokens, Form::tn}));
+  const bool input_first = d.attributes<Product>().form == Form::nn;
+  if (d.needs(1)) {
+    const Product product{tokens, Form::tn};
+    d.give(1, input_first ? d.emit(OpKind::mm, {x, g}, d.shape(w), d.dtype(w), product)
+                          : d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), product));
+  }
   if (d.needs(0))
-    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
+    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x),
+                     Product{columns, input_first ? Form::nt : Form::nn}));
 }
 
 void addmm(Derivation& d) {

@@ -384,6 +384,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {eye, "eye", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr},
   {mm_dequant, "int8_mm_dequant", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr},
   {repeat_interleave, "repeat_interleave", nullptr, C::embedding, 0, 1, 1, 1, 0, nullptr},
+  {hada_weight, "HadaWeight", derive::hada_weight, C::none, 0, 0, 0, 0, 0, nullptr},
   {host_read, "_local_scalar_dense", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};

@@ -18,9 +18,9 @@ ir::ValueId Lowering::soft_cap(V logits, double cap) {
 }
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
-  if (config_.run.labels_shifted) return m_.labels;
+  if (config_.run.labels_shifted) return labels_;
   const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
-  emit(OpKind::pad, {m_.labels}, {padded});
+  emit(OpKind::pad, {labels_}, {padded});
   const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
   emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
@@ -145,7 +145,7 @@ ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction h
 
 void Lowering::loss_ce_compiled() {
   const V logits = model_logits();
-  s_.loss = compiled_cross_entropy(logits, m_.labels, ir::Reduction::mean);
+  s_.loss = compiled_cross_entropy(logits, labels_, ir::Reduction::mean);
   hold({logits});  // the loop's
   s_.outputs = {logits};
 }
