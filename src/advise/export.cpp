@@ -130,8 +130,16 @@ std::string config_of(const Adapters& a) {
     return fmt::format("LoraConfig(r={}, lora_alpha={}", a.rank, 2 * a.rank);
   const model::AdapterMethodRow& method = model::row(a.method);
   std::string text = fmt::format("{}(task_type=\"CAUSAL_LM\"", method.config);
-  if (a.size > 0) text += fmt::format(", {}={}", method.field, a.size);
-  if (a.factor > 0) text += fmt::format(", decompose_factor={}", a.factor);
+  if (a.method == AdapterMethod::road)
+    text += fmt::format(", variant=\"road_{}\"", a.size);
+  else if (a.method == AdapterMethod::trainable_tokens)
+    text += fmt::format(", token_indices=[…]  # {} of them", a.size);
+  else if (a.size > 0)
+    text += fmt::format(", {}={}", method.field, a.size);
+  if (a.factor > 0 && a.method == AdapterMethod::lokr)
+    text += fmt::format(", decompose_factor={}", a.factor);
+  else if (a.factor > 0)
+    text += fmt::format(", init_weights=\"mini\", mini_r={}", a.factor);
   return text;
 }
 

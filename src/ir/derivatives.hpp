@@ -9,6 +9,8 @@ namespace ac_advisor::ir::derive {
 void pass_to_all(Derivation& d);  ///< add, add_scalar, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
+void cos(Derivation& d);
+void sin(Derivation& d);
 void exp_of(Derivation& d);
 void softplus(Derivation& d);
 void pad(Derivation& d);

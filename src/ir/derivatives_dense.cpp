@@ -271,8 +271,10 @@ void index(Derivation& d) {
 }
 
 void index_put(Derivation& d) {
-  // inputs: what is written over, which needs no gradient, places, rows
+  // inputs: what is written over, which needs no gradient, places, rows; rows twice: index_copy,
+  // whose gradient is expanded as they are, which saves them
   if (!d.needs(2)) return;
+  if (d.inputs() > 3) d.emit_raw(OpKind::hold, {d.in(3)}, {});
   d.give(2, d.emit(OpKind::index, {d.grad(), d.in(1)}, d.shape(d.in(2)), d.dtype(d.in(2))));
 }
 

@@ -13,16 +13,21 @@ using enum AdapterPlace;
 constexpr AdapterMethodRow methods[] = {
     {AdapterMethod::ia3, "ia3", {}, 0, linear_layers, "IA3Config", {}},
     {AdapterMethod::ln_tuning, "ln-tuning", {}, 0, norms, "LNTuningConfig", {}},
-    {AdapterMethod::prompt_tuning, "prompt-tuning", "tokens", 0, prompt, "PromptTuningConfig",
+    {AdapterMethod::prompt_tuning, "prompt-tuning", "tokens", 0, embedding, "PromptTuningConfig",
      "num_virtual_tokens"},
-    {AdapterMethod::p_tuning, "p-tuning", "tokens", 0, prompt, "PromptEncoderConfig",
+    {AdapterMethod::p_tuning, "p-tuning", "tokens", 0, embedding, "PromptEncoderConfig",
      "num_virtual_tokens"},
-    {AdapterMethod::prefix_tuning, "prefix-tuning", "tokens", 0, prompt, "PrefixTuningConfig",
+    {AdapterMethod::prefix_tuning, "prefix-tuning", "tokens", 0, embedding, "PrefixTuningConfig",
      "num_virtual_tokens"},
     {AdapterMethod::loha, "loha", "rank", 8, linear_layers, "LoHaConfig", "r"},
     {AdapterMethod::lokr, "lokr", "rank", 8, linear_layers, "LoKrConfig", "r"},
     {AdapterMethod::vera, "vera", "rank", 256, linear_layers, "VeraConfig", "r"},
     {AdapterMethod::miss, "miss", "rank", 64, linear_layers, "MissConfig", "r"},
+    {AdapterMethod::oft, "oft", "block", 32, linear_layers, "OFTConfig", "oft_block_size"},
+    {AdapterMethod::road, "road", "variant", 1, linear_layers, "RoadConfig", "variant"},
+    {AdapterMethod::adalora, "adalora", "rank", 12, linear_layers, "AdaLoraConfig", "init_r"},
+    {AdapterMethod::trainable_tokens, "trainable-tokens", "tokens", 0, embedding,
+     "TrainableTokensConfig", "token_indices"},
 };
 
 /// utils/constants.py, TRANSFORMERS_MODELS_TO_<METHOD>_TARGET_MODULES_MAPPING.
@@ -55,6 +60,8 @@ constexpr Targets targets[] = {
     {"stablelm", "q_proj,v_proj", {}, {}},
 };
 
+constexpr std::string_view without_adalora[] = {"falcon", "mistral", "mixtral", "phi", "stablelm"};
+
 const Targets* of(std::string_view family) {
   const auto* const found = std::find_if(std::begin(targets), std::end(targets),
                                          [&](const Targets& t) { return t.family == family; });
@@ -78,6 +85,12 @@ std::string_view default_targets(AdapterMethod method, std::string_view family) 
       return found->ia3;
     case AdapterMethod::ln_tuning:
       return found->norms;
+    case AdapterMethod::adalora:
+      if (family == "opt") return "q_proj,k_proj,v_proj,out_proj,fc1,fc2";
+      return std::find(std::begin(without_adalora), std::end(without_adalora), family) ==
+                     std::end(without_adalora)
+                 ? found->lora
+                 : std::string_view{};
     case AdapterMethod::vera:  // with few changes
       return family == "phi" ? "q_proj,v_proj" : found->lora;
     default:

@@ -136,7 +136,8 @@ void apply_adapter(const Given& given, StepConfig& config) {
   a.method = found->method;
   if (text) {
     const std::size_t end = text->find(':');
-    const bool factors = end != std::string_view::npos && found->method == AdapterMethod::lokr;
+    const bool factors = end != std::string_view::npos && (found->method == AdapterMethod::lokr ||
+                                                           found->method == AdapterMethod::miss);
     a.size = parse_whole(given, factors ? text->substr(0, end) : *text, adapter_size);
     if (factors) a.factor = parse_whole(given, text->substr(end + 1), adapter_size);
   } else if (!found->size.empty()) {

@@ -107,10 +107,16 @@ inline constexpr std::string_view adapter_words[] = {"none",
                                                      "prompt-tuning:TOKENS",
                                                      "p-tuning:TOKENS",
                                                      "prefix-tuning:TOKENS",
+                                                     "trainable-tokens:N",
                                                      "loha:RANK",
                                                      "lokr:RANK",
+                                                     "lokr:RANK:FACTOR",
                                                      "vera:RANK",
-                                                     "miss:RANK"};
+                                                     "miss:RANK",
+                                                     "miss:RANK:MINI",
+                                                     "oft:BLOCK",
+                                                     "road:VARIANT",
+                                                     "adalora:RANK"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 

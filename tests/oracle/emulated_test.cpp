@@ -277,14 +277,15 @@ TEST_CASE("adapters over a base that FSDP2 shards meet PyTorch's on the emulated
 
 TEST_CASE("PEFT's other methods than LoRA are met on the emulated device") {
   const Compared all = compared("peft_methods_peaks.json");
-  CHECK(all.allocated.count() >= 130);
+  CHECK(all.allocated.count() >= 199);
   // A prefix' keys and values, some of whose blocks PyTorch's allocator does not split.
   CHECK(all.allocated.worst() <= 0.05);
   CHECK(all.allocated.median() <= 0.0001);
   CHECK(all.reserved.above(0.5) <= 2);
   CHECK(all.phases.worst() <= 0.1);
   CHECK(all.launches.median() <= 0.01);
-  CHECK(all.launches.worst() <= 5);  // LayerNorms of layers that are not first
+  // LayerNorms of layers that are not first; AdaLoRA's in-place sum with what a bias makes a view.
+  CHECK(all.launches.worst() <= 5.1);
 }
 
 TEST_CASE("torchtune's loop around transformers' layers is met on the emulated device") {

@@ -15,7 +15,8 @@ import emulated_peaks
 import training_step
 
 FAMILIES = ("llama1b_4layers", "mistral7b_4layers", "qwen2_05b_4layers", "gemma_7b_4layers", "phi2_4layers")
-SIZED = {"prompt-tuning": 20, "p-tuning": 20, "prefix-tuning": 30, "loha": 8, "lokr": 8, "vera": 256, "miss": 64}
+SIZED = {"prompt-tuning": 20, "p-tuning": 20, "prefix-tuning": 30, "loha": 8, "lokr": 8, "vera": 256, "miss": 64,
+         "oft": 32, "road": 1, "adalora": 12, "trainable-tokens": 64}
 
 
 def shape(model, adapter, **more):
@@ -31,13 +32,14 @@ def methods():
 def cases():
     for adapter in methods():
         for model in FAMILIES:
-            yield shape(model, adapter)
+            named = {"lora_targets": "q_proj,v_proj"} if adapter.startswith("adalora") else {}  # PEFT has no others
+            yield shape(model, adapter, **named)
             if not adapter.startswith("prefix"):  # a checkpoint's second forward adds to the cache of keys
-                yield shape(model, adapter, ac="full")
+                yield shape(model, adapter, ac="full", **named)
         yield shape("llama1b_4layers", adapter, attn="flash")
         yield shape("llama1b_4layers", adapter, batch=3, seq=1000, optimizer="adamw-foreach")
         yield shape("llama1b_4layers", adapter, grad_accum=2, hold_output=False)
-    for adapter in ("ia3", "loha:32", "lokr:32:4", "vera:64", "miss:48"):
+    for adapter in ("ia3", "loha:32", "lokr:32:4", "vera:64", "miss:48", "miss:64:64", "oft:64", "road:2", "adalora:8"):
         for ac in ("none", "full"):
             yield shape("llama1b_4layers", adapter, ac=ac, lora_targets="all-linear")
         yield shape("qwen2_05b_4layers", adapter, batch=1, lora_targets="all-linear")
@@ -64,7 +66,16 @@ def config_of(adapter, entry):
     if name == "vera":
         return peft.VeraConfig(**given, **linear, r=int(size))
     if name == "miss":
-        return peft.MissConfig(**given, **linear, r=int(size))
+        rank, _, mini = size.partition(":")
+        return peft.MissConfig(**given, **linear, r=int(rank), **({"init_weights": "mini", "mini_r": int(mini)} if mini else {}))
+    if name == "oft":
+        return peft.OFTConfig(**given, **linear, oft_block_size=int(size))
+    if name == "road":
+        return peft.RoadConfig(**given, **linear, variant=f"road_{size}")
+    if name == "adalora":
+        return peft.AdaLoraConfig(**given, **linear, init_r=int(size), total_step=1000)
+    if name == "trainable-tokens":
+        return peft.TrainableTokensConfig(**given, token_indices=list(range(int(size))))
     kinds = {"prompt-tuning": peft.PromptTuningConfig, "p-tuning": peft.PromptEncoderConfig,
              "prefix-tuning": peft.PrefixTuningConfig}
     return kinds[name](**given, num_virtual_tokens=int(size))

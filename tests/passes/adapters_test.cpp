@@ -61,6 +61,11 @@ TEST_CASE("PEFT's other methods train what its own layers declare") {
       {"lokr:32:4", 4 * (4 * 4 + 16 * 16 + 4 * 4 + 8 * 16)},
       {"vera:16", 4 * ((64 + 16) + (32 + 16))},
       {"miss:16", 4 * 16 * (64 + 32)},
+      {"miss:16:8", 4 * 2 * 16 * 8},
+      {"oft:16", 4 * 2 * (64 / 16) * (16 * 15 / 2)},  // both have 64 inputs
+      // A, B, E, and the rank
+      {"adalora:8", 4 * (8 * (64 + 64) + 8 * (64 + 32) + 2 * (8 + 1))},
+      {"trainable-tokens:10", 10 * 64},
   };
   for (const Case& one : cases) {
     INFO(one.adapter);

@@ -2175,7 +2175,7 @@ const Case cases[] = {
        c.adapters.dora = true;
      },
      "--adapter ia3 --dora"},
-    {"--adapter ln-tuning, prompt-tuning, p-tuning or prefix-tuning, --lora-targets",
+    {"--adapter METHOD of no linear layers --lora-targets",
      [](auto&, StepConfig& c) {
        by(c, AdapterMethod::prompt_tuning, 20);
        c.adapters.targets = "q_proj";
@@ -2187,12 +2187,28 @@ const Case cases[] = {
        m.family = "gpt_neox";
      },
      "--adapter ln-tuning for gpt_neox"},
-    {"--adapter loha, lokr, vera or miss, layers whose weights are [in, out]",
+    {"--adapter METHOD other than ia3, layers whose weights are [in, out]",
      [](model::ModelSpec& m, StepConfig& c) {
        by(c, AdapterMethod::lokr, 8);
        m.input_first = true;
      },
-     "nn.Linear alone"},
+     "--adapter lokr:8 for llama"},
+    {"--adapter oft:BLOCK, a layer of whose inputs BLOCK is no divisor",
+     [](auto&, StepConfig& c) { by(c, AdapterMethod::oft, 24); }, "--adapter oft:24 for llama"},
+    {"--adapter road:VARIANT other than 1 and 2",
+     [](auto&, StepConfig& c) { by(c, AdapterMethod::road, 4); }, "--adapter road:4"},
+    {"--adapter road:VARIANT, a layer whose outputs are no groups of 64",
+     [](auto&, StepConfig& c) { by(c, AdapterMethod::road, 1); },  // v: 32
+     "--adapter road:1 for llama"},
+    {"--adapter miss:RANK:MINI, a layer of whose outputs MINI is no divisor",
+     [](auto&, StepConfig& c) {
+       by(c, AdapterMethod::miss, 16);
+       c.adapters.factor = 64;
+     },
+     "--adapter miss:16:64 for llama"},
+    {"--adapter trainable-tokens:N, more than the vocabulary has",
+     [](auto&, StepConfig& c) { by(c, AdapterMethod::trainable_tokens, 513); },
+     "--adapter trainable-tokens:513"},
     {"--adapter METHOD, a mixture of experts",
      [](model::ModelSpec& m, StepConfig& c) {
        by(c, AdapterMethod::ia3);

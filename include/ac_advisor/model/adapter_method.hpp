@@ -19,12 +19,16 @@ enum class AdapterMethod : std::uint8_t {
   lokr,
   vera,
   miss,
+  oft,
+  road,
+  adalora,
+  trainable_tokens,
 };
 
 namespace model {
 
 /// What of the model a method is about.
-enum class AdapterPlace : std::uint8_t { linear_layers, norms, prompt };
+enum class AdapterPlace : std::uint8_t { linear_layers, norms, embedding };
 
 struct AdapterMethodRow {
   AdapterMethod method{};

@@ -26,6 +26,14 @@ std::string of_family(const ModelSpec& m, const StepConfig& c) {
   return given_adapters(c) + " for " + m.family;
 }
 
+/// Whether the widths, in and out, of a layer that gets adapters are such.
+template <class Such>
+bool any_adapted(const ModelSpec& m, const StepConfig& c, const Such& such) {
+  const auto all = adapted_widths(m, c);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const auto& one) { return such(one.first, one.second); });
+}
+
 constexpr Exclusion of_methods[] = {
     {"--adapter METHOD --lora RANK", "a model has adapters of one kind", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.rank > 0; },
@@ -44,8 +52,8 @@ constexpr Exclusion of_methods[] = {
                       : c.adapters.dora        ? "--dora"
                                                : "--lora-dtype bf16");
      }},
-    {"--adapter ln-tuning, prompt-tuning, p-tuning or prefix-tuning, --lora-targets",
-     "no linear layer is adapted", "leave --lora-targets out",
+    {"--adapter METHOD of no linear layers --lora-targets", "norms, or tokens, are trained",
+     "leave --lora-targets out",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && !adapts_layers(c) && !c.adapters.targets.empty();
      },
@@ -60,11 +68,47 @@ constexpr Exclusion of_methods[] = {
               model::default_targets(c.adapters.method, m.family).empty();
      },
      of_family},
-    {"--adapter loha, lokr, vera or miss, layers whose weights are [in, out]",
-     "PEFT has them for nn.Linear alone", "use --adapter ia3, or --lora RANK",
+    {"--adapter METHOD other than ia3, layers whose weights are [in, out]",
+     "transformers' Conv1D was compared with (IA)^3 alone", "use --adapter ia3, or --lora RANK",
      [](const ModelSpec& m, const StepConfig& c) {
        return at(c, AdapterPlace::linear_layers) && c.adapters.method != AdapterMethod::ia3 &&
               m.input_first;
+     },
+     of_family},
+    {"--adapter oft:BLOCK, a layer of whose inputs BLOCK is no divisor",
+     "PEFT takes another block then", "give a divisor, such as oft:32",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::oft &&
+              any_adapted(m, c, [&](std::int64_t in, std::int64_t) {
+                return c.adapters.size < 2 || in % c.adapters.size != 0;
+              });
+     },
+     of_family},
+    {"--adapter road:VARIANT other than 1 and 2", "road_4 was not compared", "use road:1 or road:2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::road && c.adapters.size > 2;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return given_adapters(c); }},
+    {"--adapter road:VARIANT, a layer whose outputs are no groups of 64",
+     "PEFT refuses it (group_size)", "name others by --lora-targets",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::road &&
+              any_adapted(m, c, [](std::int64_t, std::int64_t out) { return out % 64 != 0; });
+     },
+     of_family},
+    {"--adapter miss:RANK:MINI, a layer of whose outputs MINI is no divisor",
+     "the matrix could not be repeated along them", "give a divisor, such as miss:64:64",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::miss && c.adapters.factor > 0 &&
+              any_adapted(m, c, [&](std::int64_t, std::int64_t out) {
+                return out % c.adapters.factor != 0;
+              });
+     },
+     of_family},
+    {"--adapter trainable-tokens:N, more than the vocabulary has", "a token is trained once",
+     "give fewer",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::trainable_tokens && c.adapters.size > m.vocab;
      },
      of_family},
     {"--adapter METHOD, a mixture of experts", "only LoRA was compared beside frozen experts",

@@ -125,15 +125,12 @@ std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Modul
 
 }  // namespace
 
-std::pair<std::int64_t, std::int64_t> widest_adapted(const model::ModelSpec& spec,
-                                                     const StepConfig& config) {
-  std::int64_t in = 0, out = 0;
-  for (const Module leaf : linear_layers(spec)) {
-    if (!adapts(spec, config, {0, leaf})) continue;
-    const auto [of_input, of_output] = widths(spec, leaf);
-    in = std::max(in, of_input), out = std::max(out, of_output);
-  }
-  return {in, out};
+std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::ModelSpec& spec,
+                                                                  const StepConfig& config) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  for (const Module leaf : linear_layers(spec))
+    if (adapts(spec, config, {0, leaf})) all.push_back(widths(spec, leaf));
+  return all;
 }
 
 bool scales_input(const model::ModelSpec& spec, ir::ModulePath layer) {

@@ -17,9 +17,9 @@ namespace ac_advisor::passes {
 /// is a target or ends in "." and a target).
 [[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
                           ir::ModulePath layer);
-/// The largest input and the largest output of the layers that get adapters.
-[[nodiscard]] std::pair<std::int64_t, std::int64_t> widest_adapted(const model::ModelSpec& spec,
-                                                                   const StepConfig& config);
+/// Inputs and outputs of the layers of a block that get adapters.
+[[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
+    const model::ModelSpec& spec, const StepConfig& config);
 /// Whether linear layers of blocks get adapters at all.
 [[nodiscard]] bool adapts_layers(const StepConfig& config);
 /// (IA)^3: whether this layer's input is scaled, instead of its output.

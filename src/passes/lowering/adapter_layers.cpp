@@ -57,7 +57,20 @@ void Lowering::declare_adapter(Linear& l, Module leaf) {
       add({l.out}), add({r});  // lambda_b, lambda_d
       break;
     case AdapterMethod::miss:
-      add({r, l.out});
+      add({r, config_.adapters.factor > 0 ? config_.adapters.factor : l.out});
+      break;
+    case AdapterMethod::oft:
+      add({l.in / r, r * (r - 1) / 2});
+      for (int axis = 0; axis < 2; ++axis) {  // rows and columns of what is above the diagonal
+        s_.buffers.push_back(p_.make({r * (r - 1) / 2}, DType::i64, ir::Role::buffer, at(leaf)));
+        l.adapter.push_back(s_.buffers.back());
+      }
+      break;
+    case AdapterMethod::road:
+      for (int half = 0; half < 2; ++half) add({r == 1 ? l.out / 2 : l.out});  // theta, alpha
+      break;
+    case AdapterMethod::adalora:
+      add({r, l.in}), add({l.out, r}), add({r, 1}), add({1});  // A, B, E, ranknum
       break;
     default:
       break;
@@ -66,7 +79,9 @@ void Lowering::declare_adapter(Linear& l, Module leaf) {
 
 /// VeRA's A and B, as large as the largest adapted layer; drawn, not trained.
 void Lowering::declare_shared() {
-  const auto [in, out] = widest_adapted(spec_, config_);
+  std::int64_t in = 0, out = 0;
+  for (const auto& [of_input, of_output] : adapted_widths(spec_, config_))
+    in = std::max(in, of_input), out = std::max(out, of_output);
   const std::int64_t r = config_.adapters.size;
   for (V* v : {&m_.shared_a, &m_.shared_b}) {
     *v = p_.make(v == &m_.shared_a ? Shape{r, in} : Shape{out, r}, DType::f32, ir::Role::buffer,
@@ -83,6 +98,12 @@ ir::ValueId Lowering::adapted_by_method(V x, const Linear& l) {
       return vera(x, l);
     case AdapterMethod::miss:
       return miss(x, l);
+    case AdapterMethod::oft:
+      return oft(x, l);
+    case AdapterMethod::road:
+      return road(x, l);
+    case AdapterMethod::adalora:
+      return adalora(x, l);
     default:
       return by_weight(x, l);
   }
@@ -170,10 +191,19 @@ ir::ValueId Lowering::vera(V x, const Linear& l) {
   return y;
 }
 
-/// tuners/miss/layer.py, MissLinear.forward: shards of the input, of `rank` each, are summed first.
+/// tuners/miss/layer.py, MissLinear.forward: shards of the input, of `rank` each, are summed first;
+/// "mini": the matrix is one that is repeated along the output.
 ir::ValueId Lowering::miss(V x, const Linear& l) {
   const V base = base_linear(x, l);
-  const std::int64_t r = config_.adapters.size, over = l.in % r;
+  const std::int64_t r = config_.adapters.size, mini = config_.adapters.factor, over = l.in % r;
+  V matrix = l.adapter[0];
+  if (mini > 0) {
+    const V wide = p_.on_storage_of(matrix, {r, l.out / mini, mini}, DType::f32, false);
+    emit(OpKind::expand, {p_.reshape(matrix, {r, 1, mini})}, {wide});
+    const V copy = out(shape(wide), DType::f32, true);
+    emit(OpKind::clone, {wide}, {copy});
+    matrix = p_.reshape(copy, {r, l.out});
+  }
   V in = x;
   if (over > 0) {
     Shape wide = shape(x);
@@ -187,10 +217,10 @@ ir::ValueId Lowering::miss(V x, const Linear& l) {
   const V summed = out({s[0], s[1], r}, DType::f32, grad(in));
   emit(OpKind::sum, {shards}, {summed}, ir::Sum{ir::SumOver::groups});
   const V delta = out({s[0], s[1], l.out}, DType::f32, true);
-  emit(OpKind::mm, {summed, l.adapter[0]}, {delta},
+  emit(OpKind::mm, {summed, matrix}, {delta},
        ir::Product{static_cast<std::int32_t>(r), ir::Form::nn});
   const V y = cast(binary(OpKind::add, base, delta), dtype(base));
-  hold({x, in});  // the caller's argument, and `x`, bound anew
+  hold({x, in, matrix});  // the caller's argument, `x`, bound anew, and `miss`
   return y;
 }
 

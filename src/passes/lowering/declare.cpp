@@ -310,7 +310,9 @@ void Lowering::declare() {
     m_.embed_scale = p_.make({}, dtype_, Role::buffer, at(Module::embed));
     s_.buffers.push_back(m_.embed_scale);
   }
-  if (config_.adapters.prompt_tokens() + config_.adapters.prefix_tokens() > 0) declare_prompt();
+  if (config_.adapters.of_another_method() &&
+      model::row(config_.adapters.method).place == model::AdapterPlace::embedding)
+    declare_prompt();
   s_.blocks = static_cast<std::int32_t>(spec_.layers);
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -45,7 +46,9 @@ ir::ValueId Lowering::head_input(V hidden) {
 /// The LM head's weight; NormHead.forward of Baichuan2's modeling_baichuan.py:
 /// nn.functional.normalize.
 ir::ValueId Lowering::head_weight() {
-  const V weight = m_.lm_head;
+  const bool trains_rows =
+      config_.adapters.method == AdapterMethod::trainable_tokens && m_.lm_head == m_.embed;
+  const V weight = trains_rows ? with_tokens(m_.lm_head) : m_.lm_head;
   if (!spec_.normalized_head) return weight;
   constexpr double least = 1e-12, infinity = std::numeric_limits<double>::infinity();
   const V length = out({shape(weight)[0], 1}, dtype(weight), grad(weight));

@@ -105,10 +105,20 @@ class Lowering : private Emission {
   V vera(V x, const Linear& l);
   V miss(V x, const Linear& l);
 
+  // adapter_rotations.cpp
+  V oft(V x, const Linear& l);
+  V block_rotations(V vectors, std::int64_t blocks, std::int64_t width, const Linear& l);
+  V road(V x, const Linear& l);
+
+  // adalora.cpp
+  V adalora(V x, const Linear& l);
+  void orthogonality();
+
   // prompt.cpp
   void declare_prompt();
   V with_prompt(V words);
   V looked_up(const ir::Shape& size);
+  V with_tokens(V weight);
   void make_prefix();
   V after_prefix(V x, std::size_t place);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
@@ -92,10 +93,12 @@ ir::ValueId Lowering::position_embedding() {
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   if (tp_ > 1) return parallel_embedding();
-  V x = out({config_.run.batch, shape(m_.ids)[1], spec_.hidden}, dtype_, grad(m_.embed));
-  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  const bool trains_rows = config_.adapters.method == AdapterMethod::trainable_tokens;
+  const V weight = trains_rows ? with_tokens(m_.embed) : m_.embed;
+  V x = out({config_.run.batch, shape(m_.ids)[1], spec_.hidden}, dtype_, grad(weight));
+  emit(OpKind::embedding, {weight, m_.ids}, {x});
   if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
-  if (input_requires_grad(config_)) {
+  if (input_requires_grad(config_) && !trains_rows) {
     // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
     p_.value(x).requires_grad = true;
     s_.leaves.push_back(x);
@@ -343,6 +346,7 @@ void Lowering::loss() {
       loss_tiled();
       break;
   }
+  if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
   end_autocast();
   const bool whole_output =
       config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast;

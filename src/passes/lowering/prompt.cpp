@@ -1,4 +1,4 @@
-// Learned prompts of PEFT v0.21: peft_model.py, PeftModelForCausalLM.forward and get_prompt;
+// Learned tokens of PEFT v0.21: peft_model.py, PeftModelForCausalLM.forward and get_prompt;
 // tuners/prompt_tuning/model.py, tuners/p_tuning/model.py, tuners/prefix_tuning/model.py, whose
 // keys and values are transformers v5.23's DynamicCache (cache_utils.py).
 #include "ac_advisor/model/adapter_method.hpp"
@@ -16,6 +16,9 @@ void Lowering::declare_prompt() {
   const std::int64_t h = spec_.hidden;
   const std::int64_t width = prefix ? 2 * spec_.layers * spec_.kv_heads * spec_.head_dim : h;
   m_.prompt = trained({config_.adapters.size, width}, DType::f32, Module::embed);
+  if (config_.adapters.method == AdapterMethod::trainable_tokens)  // trainable_tokens_original
+    s_.buffers.push_back(
+        p_.make({config_.adapters.size, h}, DType::f32, ir::Role::buffer, at(Module::embed)));
   if (config_.adapters.method != AdapterMethod::p_tuning) return;
   for (int layer = 0; layer < 3; ++layer) {
     Linear l;
@@ -49,6 +52,18 @@ ir::ValueId Lowering::with_prompt(V words) {
   emit(OpKind::cat, {prompt, words}, {x});
   prompt_frame_ = {no_labels, labels_, prompt, x};
   return x;
+}
+
+/// tuners/trainable_tokens/layer.py, get_merged_weights: the embedding's weight, copied, with the
+/// trained rows in it. Their indices come from the host.
+ir::ValueId Lowering::with_tokens(V weight) {
+  const V indices = make_int(OpKind::empty, {config_.adapters.size}, DType::i64, {});
+  const V rows = cast(m_.prompt, dtype(weight));
+  const V copy = make_int(OpKind::clone, shape(weight), dtype(weight), {weight});
+  const V merged = p_.on_storage_of(copy, shape(weight), dtype(weight), true);
+  p_.value(merged).requires_grad = true;
+  emit(OpKind::index_put, {copy, indices, rows, rows}, {merged});  // index_copy
+  return merged;
 }
 
 ir::ValueId Lowering::looked_up(const Shape& size) {
