@@ -1,7 +1,10 @@
 #include "ac_advisor/advise/export.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "export_target.hpp"
@@ -121,19 +124,37 @@ void check_all(const Setting& s) {
              "its optimizer steps after backward; drop --optimizer-in-backward");
 }
 
+/// The method's class and its size: "LoraConfig(r=8, lora_alpha=16".
+std::string config_of(const Adapters& a) {
+  if (!a.of_another_method())
+    return fmt::format("LoraConfig(r={}, lora_alpha={}", a.rank, 2 * a.rank);
+  const model::AdapterMethodRow& method = model::row(a.method);
+  std::string text = fmt::format("{}(task_type=\"CAUSAL_LM\"", method.config);
+  if (a.method == AdapterMethod::road)
+    text += fmt::format(", variant=\"road_{}\"", a.size);
+  else if (a.method == AdapterMethod::trainable_tokens)
+    text += fmt::format(", token_indices=[…]  # {} of them", a.size);
+  else if (a.size > 0)
+    text += fmt::format(", {}={}", method.field, a.size);
+  if (a.factor > 0 && a.method == AdapterMethod::lokr)
+    text += fmt::format(", decompose_factor={}", a.factor);
+  else if (a.factor > 0)
+    text += fmt::format(", init_weights=\"mini\", mini_r={}", a.factor);
+  return text;
+}
+
 /// What no file has: the arguments of PEFT's and bitsandbytes' own configurations.
 std::string adapters_note(const Adapters& a) {
-  std::string lora =
-      "LoraConfig(r=" + std::to_string(a.rank) + ", lora_alpha=" + std::to_string(2 * a.rank);
-  if (a.targets == "all-linear") lora += ", target_modules=\"all-linear\"";
+  std::string made = config_of(a);
+  if (a.targets == "all-linear") made += ", target_modules=\"all-linear\"";
   if (!a.targets.empty() && a.targets != "all-linear") {
-    lora += ", target_modules=[\"";  // a string would be a pattern
-    for (const char c : a.targets) lora += c == ',' ? "\", \"" : std::string(1, c);
-    lora += "\"]";
+    made += ", target_modules=[\"";  // a string would be a pattern
+    for (const char c : a.targets) made += c == ',' ? "\", \"" : std::string(1, c);
+    made += "\"]";
   }
-  if (a.dropout > 0) lora += ", lora_dropout=" + std::to_string(a.dropout);
-  if (a.dora) lora += ", use_dora=True";
-  std::string text = "the adapters are made in code, by PEFT's " + lora + ")";
+  if (a.dropout > 0) made += ", lora_dropout=" + std::to_string(a.dropout);
+  if (a.dora) made += ", use_dora=True";
+  std::string text = "the adapters are made in code, by PEFT's " + made + ")";
   if (a.quantize == Quantization::int8)
     text += "; the base is loaded with BitsAndBytesConfig(load_in_8bit=True)";
   else if (a.quantize != Quantization::none)

@@ -42,6 +42,8 @@ constexpr std::string_view mlp_modules[] = {"gate_proj", "up_proj", "down_proj"}
 
 std::string lora(const Setting& s) {
   const Adapters& a = s.c.adapters;
+  if (a.of_another_method())
+    s.refuse(given_adapters(s.c), "it has LoRA and DoRA alone; export to hf");
   if (a.quantize != Quantization::none)
     s.refuse(std::string("--quantize ") + to_option(a.quantize),
              "its quantized base is torchao's NF4Tensor, and the plan's is bitsandbytes'; export "

@@ -9,6 +9,8 @@ namespace ac_advisor::ir::derive {
 void pass_to_all(Derivation& d);  ///< add, add_scalar, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
+void cos(Derivation& d);
+void sin(Derivation& d);
 void exp_of(Derivation& d);
 void softplus(Derivation& d);
 void pad(Derivation& d);
@@ -75,6 +77,7 @@ void convolution(Derivation& d);
 void masked_scatter(Derivation& d);
 void compiled_unit(Derivation& d);
 void float8_linear(Derivation& d);
+void hada_weight(Derivation& d);
 void ring_attention(Derivation& d);
 void clone(Derivation& d);
 void cp_all_to_all(Derivation& d);

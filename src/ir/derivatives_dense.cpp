@@ -25,16 +25,22 @@ void embedding(Derivation& d) {
 }
 
 void mm(Derivation& d) {
-  // inputs: x [.., K], w [N, K]; MmBackward0 computes mat2's gradient first.
+  // inputs: x [.., K], w [N, K], or with Form::nn [K, N]; MmBackward0 computes mat2's gradient
+  // first.
   const ValueId x = d.in(0), w = d.in(1), g = d.grad();
   const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
   const auto columns = static_cast<std::int32_t>(last(d, g));
-  if (d.needs(1))
-    d.give(1, d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), Product{tokens, Form::tn}));
-  const bool saves_input = d.attributes<Product>().saves_input;
+  const Product made = d.attributes<Product>();
+  const bool input_first = made.form == Form::nn;
+  if (d.needs(1)) {
+    const Product product{tokens, Form::tn};
+    d.give(1, input_first ? d.emit(OpKind::mm, {x, g}, d.shape(w), d.dtype(w), product)
+                          : d.emit(OpKind::mm, {g, x}, d.shape(w), d.dtype(w), product));
+  }
   if (d.needs(0))
-    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
-  if (saves_input) d.emit_raw(OpKind::hold, {x}, {});
+    d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x),
+                     Product{columns, input_first ? Form::nt : Form::nn}));
+  if (made.saves_input) d.emit_raw(OpKind::hold, {x}, {});
 }
 
 void addmm(Derivation& d) {
@@ -267,8 +273,10 @@ void index(Derivation& d) {
 }
 
 void index_put(Derivation& d) {
-  // inputs: what is written over, which needs no gradient, places, rows
+  // inputs: what is written over, which needs no gradient, places, rows; rows twice: index_copy,
+  // whose gradient is expanded as they are, which saves them
   if (!d.needs(2)) return;
+  if (d.inputs() > 3) d.emit_raw(OpKind::hold, {d.in(3)}, {});
   d.give(2, d.emit(OpKind::index, {d.grad(), d.in(1)}, d.shape(d.in(2)), d.dtype(d.in(2))));
 }
 

@@ -13,10 +13,14 @@ void pass_to_all(Derivation& d) {
 }
 
 void add(Derivation& d) {
-  // x + alpha * y; alpha is -1 where it is not 1: SubBackward0 negates
-  if (d.attributes<Add>().alpha == 1.0) return pass_to_all(d);
+  // x + alpha * y; SubBackward0 negates
+  const double alpha = d.attributes<Add>().alpha;
+  if (alpha == 1.0) return pass_to_all(d);
   const ValueId g = d.grad();
-  if (d.needs(1)) d.give(1, d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g)));
+  if (d.needs(1))
+    d.give(1, alpha == -1.0
+                  ? d.emit(OpKind::neg, {g}, d.shape(g), d.dtype(g))
+                  : d.emit(OpKind::mul_scalar, {g}, d.shape(g), d.dtype(g), Number{alpha}));
   if (d.needs(0)) d.give(0, g);
 }
 
@@ -89,6 +93,19 @@ void div(Derivation& d) {
     d.emit_raw(OpKind::hold, {once}, {});
   }
   if (d.needs(0)) d.give(0, d.emit(OpKind::div, {g, b}, d.shape(g), d.dtype(g)));
+}
+
+void cos(Derivation& d) {  // grad * -self.sin()
+  const ValueId x = d.in(0), g = d.grad();
+  const ValueId sine = d.emit(OpKind::sin, {x}, d.shape(x), d.dtype(x));
+  const ValueId minus = d.emit(OpKind::neg, {sine}, d.shape(x), d.dtype(x));
+  d.give(0, d.emit(OpKind::mul, {g, minus}, d.shape(x), d.dtype(x)));
+}
+
+void sin(Derivation& d) {  // grad * self.cos()
+  const ValueId x = d.in(0), g = d.grad();
+  const ValueId cosine = d.emit(OpKind::cos, {x}, d.shape(x), d.dtype(x));
+  d.give(0, d.emit(OpKind::mul, {g, cosine}, d.shape(x), d.dtype(x)));
 }
 
 void neg(Derivation& d) {

@@ -332,8 +332,8 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case sum:
       return row_sum_launches(program, op);
     case cat:  // Shape.cu: one kernel joins 128 tensors of up to four dimensions
-      return program.value(program.input(op, 0)).shape.rank() > 4 ? op.inputs
-                                                                  : (op.inputs + 127) / 128;
+      return program.value(program.output(op, 0)).shape.rank() > 4 ? op.inputs
+                                                                   : (op.inputs + 127) / 128;
     case baddbmm:  // the bias is copied, and the product added to it
       return 2;
     case softmax_backward:  // its product by TensorIterator, then a kernel

@@ -11,12 +11,14 @@ struct Row {
 };
 
 // models/FAMILY/modeling_FAMILY.py: __init__ of the block, of attention, of the MLP and of the
-// model say the order, the model's forward which masks are made, the block's what it names.
+// model say the order, the model's forward which masks are made and whether a cache is
+// returned, the block's what it names.
 constexpr Row rows[] = {
     {"bloom", {.norms = NormOrder::in_turn}},
     {"cohere2", {.both_masks = true}},
     {"deepseek_v2", {.experts_first = true}},
     {"deepseek_v3", {.experts_first = true}},
+    {"gemma", {.drops_cache = true}},
     {"gemma2", {.both_masks = true}},
     {"gemma3_text", {.both_masks = true}},
     {"glm4_moe", {.experts_first = true}},
@@ -25,13 +27,19 @@ constexpr Row rows[] = {
     {"gpt_oss", {.both_masks = true, .names_routing = true}},
     {"gptj", {.norms = NormOrder::first, .keys_first = true}},
     {"llama4_text", {.experts_first = true}},
+    {"ministral3", {.drops_cache = true}},
+    {"mistral", {.drops_cache = true}},
     {"olmo3", {.both_masks = true}},
     {"opt", {.norms = NormOrder::after_each, .keys_first = true, .head_norm_first = true}},
-    {"phi3", {.output_first = true}},
+    {"phi3", {.output_first = true, .drops_cache = true}},
+    {"qwen2", {.drops_cache = true}},
     {"qwen2_moe", {.idle_mask = true}},
     {"qwen2_5_vl_text", {.heads_last = true}},
+    {"qwen3", {.drops_cache = true}},
     {"qwen3_moe", {.experts_first = true}},
+    {"smollm3", {.drops_cache = true}},
     {"stablelm", {.heads_last = true}},
+    {"starcoder2", {.drops_cache = true}},
 };
 constexpr ClassFacts usual;
 

@@ -58,37 +58,12 @@ constexpr Names rows[] = {
 };
 constexpr LayerNames usual;
 
-struct Targets {
-  std::string_view family, targets;
-};
-constexpr Targets defaults[] = {
-    {"bloom", "query_key_value"},     {"falcon", "query_key_value"},
-    {"gemma", "q_proj,v_proj"},       {"gemma2", "q_proj,v_proj"},
-    {"gemma3_text", "q_proj,v_proj"}, {"gpt2", "c_attn"},
-    {"gpt_neox", "query_key_value"},  {"gptj", "q_proj,v_proj"},
-    {"llama", "q_proj,v_proj"},       {"llama4_text", "q_proj,v_proj"},
-    {"mistral", "q_proj,v_proj"},     {"mixtral", "q_proj,v_proj"},
-    {"opt", "q_proj,v_proj"},         {"phi", "q_proj,v_proj,fc1,fc2"},
-    {"qwen2", "q_proj,v_proj"},       {"qwen3", "q_proj,v_proj"},
-    {"stablelm", "q_proj,v_proj"},
-};
-
-template <class Row>
-const Row* find(const Row* begin, const Row* end, std::string_view family) {
-  const Row* found = std::find_if(begin, end, [&](const Row& row) { return row.family == family; });
-  return found != end ? found : nullptr;
-}
-
 }  // namespace
 
 const LayerNames& layer_names(std::string_view family) {
-  const Names* found = find(std::begin(rows), std::end(rows), family);
-  return found != nullptr ? found->layers : usual;
-}
-
-std::string_view default_targets(std::string_view family) {
-  const Targets* found = find(std::begin(defaults), std::end(defaults), family);
-  return found != nullptr ? found->targets : std::string_view{};
+  const auto* const found = std::find_if(std::begin(rows), std::end(rows),
+                                         [&](const Names& row) { return row.family == family; });
+  return found != std::end(rows) ? found->layers : usual;
 }
 
 }  // namespace ac_advisor::model

@@ -94,7 +94,7 @@ constexpr Requirement has_stages = {[](const StepConfig& c) { return c.layout.pp
 constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapters.used(); },
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
-                                      "give --lora RANK, such as 16"};
+                                      "give --lora RANK, such as 16, or --adapter METHOD"};
 // A preset's scope is kept where nothing is checkpointed: savings add checkpointing later.
 constexpr Requirement has_scope = {
     [](const StepConfig& c) {
@@ -417,6 +417,16 @@ constexpr OptionRow table[] = {
          "trained (0)",
          adapters},
         0, 65536)),
+    newer(mode<apply_adapter, adapter_option>(
+        {"--adapter", "adapter", "METHOD",
+         "another of PEFT's methods over a frozen base: ia3, ln-tuning, prompt-tuning:TOKENS, "
+         "p-tuning:TOKENS, prefix-tuning:TOKENS, trainable-tokens:N, loha:RANK, lokr:RANK (or "
+         "RANK:FACTOR), vera:RANK, miss:RANK (or RANK:MINI), oft:BLOCK, road:VARIANT or "
+         "adalora:RANK (none)",
+         adapters},
+        adapter_words,
+        "^(none|ia3|ln-tuning|(prompt-tuning|p-tuning|prefix-tuning|trainable-tokens):[0-9]+"
+        "|(loha|vera|oft|road|adalora)(:[0-9]+)?|(lokr|miss)(:[0-9]+(:[0-9]+)?)?)$")),
     needing(newer(mode<apply_lora_targets, lora_targets_text>(
                 {"--lora-targets", "lora_targets", "NAMES",
                  "what gets adapters: endings of modules' names, q_proj,v_proj say, or all-linear "

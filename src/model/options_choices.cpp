@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "options_size.hpp"
 
@@ -20,6 +21,7 @@ constexpr Whole shard_count{"N", 2, 1 << 19, "hsdp:"};
 
 constexpr Whole factors_rank{"RANK", 1, 4096, "powersgd:"};
 
+constexpr Whole adapter_size{"a number of --adapter", 1, 65536};
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
 constexpr Whole split_chunks_a_rank{"V", 2, 64, "zb1:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
@@ -118,6 +120,32 @@ void apply_cublas_workspace(const Given& given, StepConfig& config) {
 
 std::string cublas_workspace_text(const StepConfig& config) {
   return config.runtime.cublas_workspace;
+}
+
+void apply_adapter(const Given& given, StepConfig& config) {
+  const auto text = argument(given.value);
+  const std::string_view name = word(given.value);
+  Adapters& a = config.adapters;
+  a.method = {}, a.size = 0, a.factor = 0;
+  if (given.value == "none") return;
+  const auto rows = model::adapter_methods();
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const auto& method) { return method.name == name; });
+  if (found == rows.end()) refuse_choice(given, adapter_words);
+  if (text && found->size.empty()) refuse_argument(given);
+  a.method = found->method;
+  if (text) {
+    const std::size_t end = text->find(':');
+    const bool factors = end != std::string_view::npos && (found->method == AdapterMethod::lokr ||
+                                                           found->method == AdapterMethod::miss);
+    a.size = parse_whole(given, factors ? text->substr(0, end) : *text, adapter_size);
+    if (factors) a.factor = parse_whole(given, text->substr(end + 1), adapter_size);
+  } else if (!found->size.empty()) {
+    if (found->usual == 0)
+      refuse(given, fmt::format("{0} needs the number of its {1}, such as {0}:32", found->name,
+                                found->size));
+    a.size = found->usual;
+  }
 }
 
 void apply_lora_targets(const Given& given, StepConfig& config) {
@@ -381,6 +409,20 @@ std::string compression_option(const StepConfig& config) {
 const char* autocast_option(const StepConfig& config) {
   if (!config.precision.autocast) return "none";
   return config.precision.compute_dtype == DType::f16 ? "fp16" : "bf16";
+}
+
+std::string adapter_option(const StepConfig& config) {
+  const Adapters& a = config.adapters;
+  if (!a.of_another_method()) return "none";
+  std::string text(model::row(a.method).name);
+  if (a.size > 0) text += ":" + std::to_string(a.size);
+  if (a.factor > 0) text += ":" + std::to_string(a.factor);
+  return text;
+}
+
+std::string given_adapters(const StepConfig& config) {
+  return config.adapters.of_another_method() ? "--adapter " + adapter_option(config)
+                                             : "--lora " + std::to_string(config.adapters.rank);
 }
 
 std::string lora_targets_text(const StepConfig& config) { return config.adapters.targets; }

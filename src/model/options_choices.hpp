@@ -101,6 +101,22 @@ inline constexpr std::string_view pp_schedule_words[] = {"1f1b",  "gpipe", "inte
                                                          "zb1:V", "zbv",   "dualpipev"};
 inline constexpr std::string_view compression_words[] = {"none", "bf16", "fp16", "topk:RATIO",
                                                          "powersgd:RANK"};
+inline constexpr std::string_view adapter_words[] = {"none",
+                                                     "ia3",
+                                                     "ln-tuning",
+                                                     "prompt-tuning:TOKENS",
+                                                     "p-tuning:TOKENS",
+                                                     "prefix-tuning:TOKENS",
+                                                     "trainable-tokens:N",
+                                                     "loha:RANK",
+                                                     "lokr:RANK",
+                                                     "lokr:RANK:FACTOR",
+                                                     "vera:RANK",
+                                                     "miss:RANK",
+                                                     "miss:RANK:MINI",
+                                                     "oft:BLOCK",
+                                                     "road:VARIANT",
+                                                     "adalora:RANK"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 
@@ -118,6 +134,8 @@ void apply_cp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string cp_rank_text(const StepConfig& config);
 void apply_pp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string pp_rank_text(const StepConfig& config);
+/// "loha:8": a method of PEFT's, and its number.
+void apply_adapter(const Given& given, StepConfig& config);
 /// "q_proj,v_proj" or "all-linear".
 void apply_lora_targets(const Given& given, StepConfig& config);
 /// "none full full": a mode a block, without arguments.

@@ -5,9 +5,9 @@
 
 namespace ac_advisor::passes {
 
-extern const ExclusionGroup adapter_exclusions, compile_exclusions, compression_exclusions,
-    context_exclusions, cuda_graph_exclusions, delta_exclusions, expert_exclusions,
-    float8_exclusions, fsdp1_exclusions, packing_exclusions, position_exclusions,
+extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
+    compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
+    expert_exclusions, float8_exclusions, fsdp1_exclusions, packing_exclusions, position_exclusions,
     trainer_exclusions, ulysses_exclusions, zero3_exclusions;
 
 namespace {
@@ -27,6 +27,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});
     all.push_back(delta_exclusions);
+    all.push_back(method_exclusions);
     all.push_back(adapter_exclusions);
     all.push_back(packing_exclusions);
     all.push_back(context_exclusions);

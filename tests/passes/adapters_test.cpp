@@ -43,6 +43,58 @@ TEST_CASE("adapters over a frozen base: they alone have gradients and optimizer 
   CHECK(step.optimizer_states.size() == 3 * step.optimized.size());
 }
 
+TEST_CASE("PEFT's other methods train what its own layers declare") {
+  struct Case {
+    const char* adapter;
+    std::int64_t trained;
+  };
+  // four blocks of q, o: 64 to 64; k, v: 64 to 32; gate, up: 64 to 160; down: 160 to 64
+  const Case cases[] = {
+      {"ia3", 4 * (32 + 32 + 160)},  // outputs of k and v, the input of down
+      {"ln-tuning", (4 * 2 + 1) * 64},
+      {"prompt-tuning:20", 20 * 64},
+      {"p-tuning:20", 20 * 64 + 3 * (64 * 64 + 64)},
+      {"prefix-tuning:20", 20 * 4 * 2 * 32},
+      {"loha:8", 4 * 2 * 8 * ((64 + 64) + (64 + 32))},  // of q and v
+      // q: 8 x 8 times (8 x 2)(2 x 8); v: 4 x 8 times (8 x 2)(2 x 8)
+      {"lokr:2", 4 * (8 * 8 + 4 * 8 + 2 * 2 * (8 + 8))},
+      {"lokr:32:4", 4 * (4 * 4 + 16 * 16 + 4 * 4 + 8 * 16)},
+      {"vera:16", 4 * ((64 + 16) + (32 + 16))},
+      {"miss:16", 4 * 16 * (64 + 32)},
+      {"miss:16:8", 4 * 2 * 16 * 8},
+      {"oft:16", 4 * 2 * (64 / 16) * (16 * 15 / 2)},  // both have 64 inputs
+      // A, B, E, and the rank
+      {"adalora:8", 4 * (8 * (64 + 64) + 8 * (64 + 32) + 2 * (8 + 1))},
+      {"trainable-tokens:10", 10 * 64},
+  };
+  for (const Case& one : cases) {
+    INFO(one.adapter);
+    const StepConfig config = resolve_options({{"--adapter", one.adapter}, {"--seq", "32"}});
+    CHECK(given_adapters(config) == std::string("--adapter ") + one.adapter);
+    const passes::StepProgram step = passes::build_step(small_model(), config);
+    std::int64_t trained = 0;
+    for (const passes::Parameter& p : step.parameters)
+      if (p.trained) trained += step.program.value(p.value).shape.numel();
+    CHECK(trained == one.trained);
+  }
+}
+
+TEST_CASE("a method of PEFT's is named with its number where it needs one") {
+  const auto refused = [](const char* adapter) -> std::string {
+    try {
+      static_cast<void>(resolve_options({{"--adapter", adapter}}));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(refused("prompt-tuning").find("prompt-tuning:32") != std::string::npos);
+  CHECK(refused("ia3:8").find("takes no argument") != std::string::npos);
+  CHECK(refused("loha:0").find("at least 1") != std::string::npos);
+  CHECK(refused("boft").find("prefix-tuning:TOKENS") != std::string::npos);
+  CHECK(refused("vera") == "accepted");
+}
+
 TEST_CASE("quantized layers multiply as much as others do") {
   const double plain = matmul_flops(adapted());
   CHECK(matmul_flops(adapted(Quantization::nf4)) == plain);

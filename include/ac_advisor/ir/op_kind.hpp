@@ -179,6 +179,7 @@ enum class OpKind : std::uint8_t {
   eye,                ///< ones on the diagonal of a square
   mm_dequant,         ///< a product of 8-bit rows by the scales of both, in fp16
   repeat_interleave,  ///< of counts and their sums: each entry's index, as often as it counts
+  hada_weight,        ///< launches nothing: the autograd node of LoHa's weight
   host_read,          ///< numbers that the host waits for
   captured,           ///< an op of an imported graph that has no row of its own
   count_              // number of kinds

@@ -26,6 +26,7 @@ struct ClassFacts {
   bool idle_mask = false;        ///< of a window of no tokens, which no block takes
   bool names_routing =
       false;  ///< a block binds what routed its tokens where attention's weights were
+  bool drops_cache = false;  ///< a cache that it was given is not returned without use_cache
 };
 
 /// transformers 5.23's, by the family's name.

@@ -21,8 +21,5 @@ struct LayerNames {
 
 /// transformers 5.23's, by the family's name; of internlm2 and baichuan their own code's.
 [[nodiscard]] const LayerNames& layer_names(std::string_view family);
-/// What gets adapters where nothing is said (peft v0.21, utils/constants.py,
-/// TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); empty: PEFT asks.
-[[nodiscard]] std::string_view default_targets(std::string_view family);
 
 }  // namespace ac_advisor::model

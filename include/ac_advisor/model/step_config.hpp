@@ -266,9 +266,15 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-/// Low-rank adapters over a frozen base (PEFT).
+/// What PEFT trains beside a frozen base (adapter_method.hpp); 0 is LoRA.
+enum class AdapterMethod : std::uint8_t;
+
+/// Adapters over a frozen base (PEFT).
 struct Adapters {
-  std::int64_t rank = 0;  ///< 0: none, all parameters are trained
+  std::int64_t rank = 0;  ///< LoRA's; 0: none, all parameters are trained
+  AdapterMethod method{};
+  std::int64_t size = 0;    ///< of another method: a rank, a block, learned tokens
+  std::int64_t factor = 0;  ///< LoKr's decompose_factor; 0: PEFT's own choice
   /// Comma-separated endings of modules' names, or "all-linear"; empty: PEFT's default.
   std::string targets;
   DType dtype = DType::f32;  ///< of the adapters
@@ -278,7 +284,12 @@ struct Adapters {
   InputGrads input_grads = InputGrads::automatic;
   bool kbit_prepare = false;  ///< what is not quantized was cast to fp32
 
-  [[nodiscard]] bool used() const { return rank > 0; }
+  [[nodiscard]] bool used() const { return rank > 0 || of_another_method(); }
+  [[nodiscard]] bool of_another_method() const { return method != AdapterMethod{}; }
+  /// Learned tokens before those of each sequence.
+  [[nodiscard]] std::int64_t prompt_tokens() const;
+  /// Learned keys and values of each block before those of each sequence.
+  [[nodiscard]] std::int64_t prefix_tokens() const;
   [[nodiscard]] bool four_bit() const {
     return quantize == Quantization::nf4 || quantize == Quantization::nf4_double;
   }
@@ -350,13 +361,15 @@ struct StepConfig {
   bool operator==(const StepConfig&) const = default;
 };
 
-/// What is fed to the model: a packed batch is one sequence of all of its tokens. Of sequences that
+/// What is fed to the model: a packed batch is one sequence of all of its tokens, a learned prompt
+/// goes before each. Of sequences that
 /// ranks share each has its part, and where its tokens are, and what follows them.
 [[nodiscard]] inline StepConfig as_fed(StepConfig config) {
   if (config.run.packing > 0) {
     config.run.seq *= config.run.batch;
     config.run.batch = 1;
   }
+  config.run.seq += config.adapters.prompt_tokens();
   if (config.layout.cp > 1 && !config.megatron()) {
     config.run.seq = config.local_seq();
     config.run.position_ids = config.run.labels_shifted = true;

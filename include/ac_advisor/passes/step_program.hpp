@@ -45,6 +45,7 @@ struct LinearValues {
   ir::ValueId lora_a = ir::no_id;     ///< [rank, in]
   ir::ValueId lora_b = ir::no_id;     ///< [out, rank]
   ir::ValueId magnitude = ir::no_id;  ///< DoRA: [out]
+  std::vector<ir::ValueId> adapter;   ///< of PEFT's other methods, in the order they are declared
   ir::ValueId fp8 = ir::no_id, fp8_turned = ir::no_id;  ///< Transformer Engine's copies in 8 bits
   std::int64_t in = 0, out = 0;
   bool input_first = false;  ///< the weight is [in, out]
@@ -117,7 +118,12 @@ struct ModelValues {
   ir::ValueId positions = ir::no_id, final_norm_bias = ir::no_id, lm_head_bias = ir::no_id;
   ir::ValueId embed_norm = ir::no_id, embed_norm_bias = ir::no_id;
   ir::ValueId embed_scale = ir::no_id;  ///< of a scaled embedding
-  std::vector<ir::ValueId> inv_freq;    ///< one a rotary table
+  /// Of PEFT's methods: learned tokens, (tokens, width), and the layers that they go through first;
+  /// VeRA's two random matrices that all layers share.
+  ir::ValueId prompt = ir::no_id;
+  std::vector<LinearValues> prompt_encoder;
+  ir::ValueId shared_a = ir::no_id, shared_b = ir::no_id;
+  std::vector<ir::ValueId> inv_freq;  ///< one a rotary table
   std::vector<BlockValues> blocks;
   ir::ValueId memory_buffer = ir::no_id;  ///< Megatron-core's GlobalMemoryBuffer
   TowerValues tower;                      ///< of a step with images

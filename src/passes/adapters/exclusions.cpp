@@ -1,7 +1,7 @@
 // What adapters over a frozen base cannot be combined with, and why.
 #include <string>
 
-#include "ac_advisor/model/layer_names.hpp"
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "targets.hpp"
@@ -15,14 +15,15 @@ bool used(const StepConfig& c) { return c.adapters.used(); }
 bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
 bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
 bool without_targets(const ModelSpec& m, const StepConfig& c) {
-  return used(c) && c.adapters.targets.empty() && model::default_targets(m.family).empty();
+  return adapts_layers(c) && c.adapters.targets.empty() &&
+         model::default_targets(c.adapters.method, m.family).empty();
 }
 
 std::string quantize_option(const StepConfig& c) {
   return std::string("--quantize ") + to_option(c.adapters.quantize);
 }
 std::string with_sharding(const ModelSpec&, const StepConfig& c) {
-  return "--lora " + std::to_string(c.adapters.rank) + " --shard " + shard_option(c);
+  return given_adapters(c) + " --shard " + shard_option(c);
 }
 
 constexpr Exclusion of_adapters[] = {
@@ -33,11 +34,11 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--lora " + std::to_string(c.adapters.rank);
      }},
-    {"--lora RANK, a family for which PEFT has no targets",
+    {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
      "name them: --lora-targets all-linear, or endings of its layers' names", without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
-       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+       return given_adapters(c) + " for " + m.family;
      }},
     {"--lora RANK, a family with latent attention or delta nets",
      "adapters of their projections are not planned", "plan it without: --lora 0",
@@ -45,14 +46,14 @@ constexpr Exclusion of_adapters[] = {
        return used(c) && (m.latent.has_value() || m.delta.has_value());
      },
      [](const ModelSpec& m, const StepConfig& c) {
-       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+       return given_adapters(c) + " for " + m.family;
      }},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      "adapters go to linear layers of blocks; those of the embedding and the LM head are not "
      "planned",
      "use those that it has, or all-linear",
      [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && !without_targets(m, c) && !unknown_target(m, c).empty();
+       return adapts_layers(c) && !without_targets(m, c) && !unknown_target(m, c).empty();
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora-targets: \"" + unknown_target(m, c) + "\", where " + m.family + " has " +
@@ -73,7 +74,7 @@ constexpr Exclusion of_adapters[] = {
                m.delta.has_value());
      },
      [](const ModelSpec& m, const StepConfig& c) {
-       return "--lora " + std::to_string(c.adapters.rank) + " for " + m.family;
+       return given_adapters(c) + " for " + m.family;
      }},
     {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
      "of what is beside adapters of attention in bf16 none was compared", "leave them out",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/layer_names.hpp"
 
 namespace ac_advisor::passes {
@@ -47,7 +48,7 @@ std::string path_of(const model::ModelSpec& spec, ir::ModulePath layer) {
 
 std::string_view targets_of(const model::ModelSpec& spec, const StepConfig& config) {
   if (!config.adapters.targets.empty()) return config.adapters.targets;
-  return model::default_targets(spec.family);
+  return model::default_targets(config.adapters.method, spec.family);
 }
 
 std::vector<std::string_view> split(std::string_view list) {
@@ -82,13 +83,95 @@ std::vector<Module> linear_layers(const model::ModelSpec& spec) {
   return layers;
 }
 
+bool adapts_layers(const StepConfig& config) {
+  const Adapters& a = config.adapters;
+  return a.rank > 0 || (a.of_another_method() &&
+                        model::row(a.method).place == model::AdapterPlace::linear_layers);
+}
+
 bool adapts(const model::ModelSpec& spec, const StepConfig& config, ir::ModulePath layer) {
-  if (!config.adapters.used() || layer.block < 0) return false;
+  if (!adapts_layers(config) || layer.block < 0) return false;
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return true;
   const auto list = split(targets);
   return std::any_of(list.begin(), list.end(),
                      [&](std::string_view target) { return names(spec, target, layer); });
+}
+
+namespace {
+
+/// A layer's input and output.
+std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Module leaf) {
+  const std::int64_t h = spec.hidden, q = spec.heads * spec.head_dim,
+                     kv = spec.kv_heads * spec.head_dim;
+  switch (leaf) {
+    case Module::q_proj:
+      return {h, q};
+    case Module::k_proj:
+    case Module::v_proj:
+      return {h, kv};
+    case Module::qkv_proj:
+      return {h, q + 2 * kv};
+    case Module::o_proj:
+      return {q, h};
+    case Module::gate_up_proj:
+      return {h, 2 * spec.intermediate};
+    case Module::down_proj:
+      return {spec.intermediate, h};
+    default:
+      return {h, spec.intermediate};
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::ModelSpec& spec,
+                                                                  const StepConfig& config) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  for (const Module leaf : linear_layers(spec))
+    if (adapts(spec, config, {0, leaf})) all.push_back(widths(spec, leaf));
+  return all;
+}
+
+bool scales_input(const model::ModelSpec& spec, ir::ModulePath layer) {
+  return names(spec, model::feedforward_targets(spec.family), layer);
+}
+
+namespace {
+
+/// What transformers calls a block's norms, and the last, in the families that PEFT knows.
+std::string_view norm_name(const model::ModelSpec& spec, Module leaf) {
+  const bool two_at_once = spec.side_by_side && !spec.shared_norm;  // falcon's ln_attn and ln_mlp
+  switch (leaf) {
+    case Module::norm1:
+      return spec.family == "gpt2" || spec.family == "gptj" ? "ln_1"
+             : two_at_once                                  ? "ln_attn"
+                                                            : "input_layernorm";
+    case Module::norm2:
+      return spec.family == "gpt2" ? "ln_2"
+             : two_at_once         ? "ln_mlp"
+             : spec.sandwich_norms ? "pre_feedforward_layernorm"
+                                   : "post_attention_layernorm";
+    case Module::post_attention_norm:
+      return "post_attention_layernorm";
+    case Module::post_mlp_norm:
+      return "post_feedforward_layernorm";
+    case Module::final_norm:
+      return spec.family == "phi"                                        ? "final_layernorm"
+             : model::layer_names(spec.family).blocks == "transformer.h" ? "ln_f"
+                                                                         : "norm";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module leaf) {
+  const std::string_view name = norm_name(spec, leaf);
+  if (config.adapters.method != AdapterMethod::ln_tuning || name.empty()) return false;
+  const auto list = split(model::default_targets(config.adapters.method, spec.family));
+  return std::find(list.begin(), list.end(), name) != list.end();
 }
 
 bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {

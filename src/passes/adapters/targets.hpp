@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ac_advisor/ir/module_path.hpp"
@@ -16,6 +17,16 @@ namespace ac_advisor::passes {
 /// is a target or ends in "." and a target).
 [[nodiscard]] bool adapts(const model::ModelSpec& spec, const StepConfig& config,
                           ir::ModulePath layer);
+/// Inputs and outputs of the layers of a block that get adapters.
+[[nodiscard]] std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(
+    const model::ModelSpec& spec, const StepConfig& config);
+/// Whether linear layers of blocks get adapters at all.
+[[nodiscard]] bool adapts_layers(const StepConfig& config);
+/// (IA)^3: whether this layer's input is scaled, instead of its output.
+[[nodiscard]] bool scales_input(const model::ModelSpec& spec, ir::ModulePath layer);
+/// LN tuning: whether these norms have a trained copy.
+[[nodiscard]] bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config,
+                               ir::Module leaf);
 /// Whether no layer of a block but attention's gets adapters.
 [[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
 /// The names of these layers, for people: "attn.c_attn, attn.c_proj, …".

@@ -95,9 +95,7 @@ constexpr Exclusion of_float8[] = {
     {"--fp8 RECIPE --lora", "adapters beside such layers were not compared",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.used(); },
-     [](const ModelSpec&, const StepConfig& c) {
-       return fp8(c) + " --lora " + std::to_string(c.adapters.rank);
-     }},
+     [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " " + given_adapters(c); }},
     {"--fp8 RECIPE --compile-unit model",
      "such layers in a graph of the whole model were not compared", "use --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {

@@ -179,7 +179,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
       v = repeated_heads(v);
     }
     mask = additive_mask(windowed ? window_mask_ : full_mask_, dtype(q),
-                         {config_.run.batch, 1, config_.run.seq, config_.run.seq});
+                         {config_.run.batch, 1, config_.run.seq, shape(k)[2]});
     leaf_ = Module::attention_core;
   }
   if (attends_by_products(q, k) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
@@ -541,9 +541,13 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   leaf_ = Module::attention;
   x = gathered(x);
   V gate = ir::no_id;
-  const auto [q, k, v] = spec_.latent            ? latent_heads(b, x, rotary)
-                         : spec_.gated_attention ? gated_heads(b, x, rotary, gate)
-                                                 : projected_heads(b, index, x, rotary);
+  auto [q, k, v] = spec_.latent            ? latent_heads(b, x, rotary)
+                   : spec_.gated_attention ? gated_heads(b, x, rotary, gate)
+                                           : projected_heads(b, index, x, rotary);
+  if (!cache_.empty()) {
+    const std::size_t place = 2 * static_cast<std::size_t>(index);
+    k = after_prefix(k, place), v = after_prefix(v, place + 1);
+  }
   const std::int64_t window =
       spec_.window.empty() ? 0 : spec_.window[static_cast<std::size_t>(index)];
   const V core = eager_attention_

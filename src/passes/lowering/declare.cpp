@@ -1,6 +1,7 @@
 // The pass that declares what exists before the step, and what sizes and dtypes are refused.
 #include <string>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/class_facts.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
@@ -15,10 +16,20 @@ using ir::Role;
 using ir::Shape;
 
 ir::ValueId Lowering::parameter(const Shape& shape, Module leaf) {
-  if (config_.adapters.used()) return frozen(shape, dtype_, leaf);
+  if (config_.adapters.used()) {
+    const V base = frozen(shape, dtype_, leaf);
+    return adapts_norm(spec_, config_, leaf) ? trained(shape, dtype_, leaf) : base;
+  }
   const V v = p_.make(shape, dtype_, Role::parameter, at(leaf), true);
   s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   s_.parameters.back().partial = tp_ > 1 && module_of(ModuleKind::norm, leaf) != Module::root;
+  return v;
+}
+
+/// Of an adapter.
+ir::ValueId Lowering::trained(const Shape& shape, DType dtype, Module leaf) {
+  const V v = p_.make(shape, dtype, Role::parameter, at(leaf), true);
+  s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
   return v;
 }
 
@@ -75,15 +86,16 @@ Lowering::Linear Lowering::linear_parameters(std::int64_t in, std::int64_t out, 
     l.bias = config_.adapters.four_bit() ? frozen({out}, four_bit_compute, leaf)
                                          : parameter({out}, leaf);
   if (!adapts(spec_, config_, at(leaf))) return l;
+  if (config_.adapters.of_another_method()) {
+    declare_adapter(l, leaf);
+    return l;
+  }
   const std::int64_t rank = config_.adapters.rank;
   const auto adapter = [&](const Shape& shape) {
     // fsdp2's mixed precision gathers all of them in the compute dtype.
     const bool mixed = config_.layout.gathers() &&
                        config_.precision.param_dtype != config_.precision.compute_dtype;
-    const V v = p_.make(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype,
-                        Role::parameter, at(leaf), true);
-    s_.parameters.push_back({v, at(leaf), 0, ir::no_id});
-    return v;
+    return trained(shape, mixed ? config_.precision.compute_dtype : config_.adapters.dtype, leaf);
   };
   l.lora_a = adapter({rank, in});
   l.lora_b = adapter({out, rank});
@@ -224,7 +236,8 @@ void Lowering::declare_block(std::int16_t index) {
 /// (torch/distributed/pipelining/microbatch.py, v2.11).
 void Lowering::declare_inputs() {
   const bool piped = config_.layout.pp > 1;
-  const Shape tokens{(piped ? config_.run.grad_accum : 1) * config_.run.batch, config_.run.seq};
+  const Shape tokens{(piped ? config_.run.grad_accum : 1) * config_.run.batch,
+                     config_.run.seq - config_.adapters.prompt_tokens()};
   m_.ids = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   m_.labels = p_.make(tokens, DType::i64, Role::input, at(Module::root));
   s_.inputs = {m_.ids, m_.labels};
@@ -278,6 +291,7 @@ void Lowering::declare() {
     m_.embed_norm_bias = parameter({spec_.hidden}, Module::embed);
   }
   const bool norm_first = model::class_facts(spec_.family).head_norm_first;
+  if (config_.adapters.method == AdapterMethod::vera) declare_shared();
   if (heads && norm_first) declare_final_norm();
   m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
   for (const StageBlocks& stage : s_.stages)
@@ -296,6 +310,9 @@ void Lowering::declare() {
     m_.embed_scale = p_.make({}, dtype_, Role::buffer, at(Module::embed));
     s_.buffers.push_back(m_.embed_scale);
   }
+  if (config_.adapters.of_another_method() &&
+      model::row(config_.adapters.method).place == model::AdapterPlace::embedding)
+    declare_prompt();
   s_.blocks = static_cast<std::int32_t>(spec_.layers);
 }
 
@@ -349,10 +366,10 @@ constexpr Exclusion exclusions_of_declare[] = {
        return option("--batch", c.run.batch) + " " + option("--seq", c.run.seq);
      }},
     {"--seq N, a model with a table of positions", "its table has no more rows",
-     "give a --seq of at most its positions",
+     "give a --seq of at most its positions, with the tokens of a learned prompt",
      [](const ModelSpec& m, const StepConfig& c) {
        return (m.position_table > 0 || m.rotation == model::Rotation::table) &&
-              c.run.seq > m.max_positions;
+              c.run.seq + c.adapters.prompt_tokens() > m.max_positions;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return option("--seq", c.run.seq) + " of " + std::to_string(m.max_positions) + " positions";

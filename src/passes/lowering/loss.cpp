@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -18,9 +19,9 @@ ir::ValueId Lowering::soft_cap(V logits, double cap) {
 }
 
 ir::ValueId Lowering::shifted_labels(bool keep_padded) {
-  if (config_.run.labels_shifted) return m_.labels;
+  if (config_.run.labels_shifted) return labels_;
   const V padded = out({config_.run.batch, config_.run.seq + 1}, DType::i64, false);
-  emit(OpKind::pad, {m_.labels}, {padded});
+  emit(OpKind::pad, {labels_}, {padded});
   const V shifted = out({config_.run.batch, config_.run.seq}, DType::i64, false);
   emit(OpKind::clone, {p_.narrow(padded, 1, 1, config_.run.seq)}, {shifted});
   if (keep_padded) padded_labels_ = padded;
@@ -45,7 +46,9 @@ ir::ValueId Lowering::head_input(V hidden) {
 /// The LM head's weight; NormHead.forward of Baichuan2's modeling_baichuan.py:
 /// nn.functional.normalize.
 ir::ValueId Lowering::head_weight() {
-  const V weight = m_.lm_head;
+  const bool trains_rows =
+      config_.adapters.method == AdapterMethod::trainable_tokens && m_.lm_head == m_.embed;
+  const V weight = trains_rows ? with_tokens(m_.lm_head) : m_.lm_head;
   if (!spec_.normalized_head) return weight;
   constexpr double least = 1e-12, infinity = std::numeric_limits<double>::infinity();
   const V length = out({shape(weight)[0], 1}, dtype(weight), grad(weight));
@@ -145,7 +148,7 @@ ir::ValueId Lowering::compiled_cross_entropy(V logits, V labels, ir::Reduction h
 
 void Lowering::loss_ce_compiled() {
   const V logits = model_logits();
-  s_.loss = compiled_cross_entropy(logits, m_.labels, ir::Reduction::mean);
+  s_.loss = compiled_cross_entropy(logits, labels_, ir::Reduction::mean);
   hold({logits});  // the loop's
   s_.outputs = {logits};
 }

@@ -66,7 +66,7 @@ void Lowering::loss_tiled() {
   const V without_last = p_.on_storage_of(hidden_, {b, s, h}, dtype(hidden_), false);
   p_.value(without_last).requires_grad = grad(hidden_);
   emit(OpKind::slice, {hidden_}, {without_last});
-  const V labels = p_.narrow(m_.labels, 1, 1, s);
+  const V labels = p_.narrow(labels_, 1, 1, s);
   const V mask = out({b, s}, DType::u8, false);
   emit(OpKind::compare, {labels}, {mask}, ir::Compare{-100.0, ir::Comparison::not_equal});
   // of the tokens that count: all, as the plan has neither padding nor prompts that are left out

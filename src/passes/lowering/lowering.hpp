@@ -48,6 +48,7 @@ class Lowering : private Emission {
 
   // declare.cpp
   V parameter(const ir::Shape& shape, ir::Module leaf);
+  V trained(const ir::Shape& shape, DType dtype, ir::Module leaf);
   V frozen(const ir::Shape& shape, DType dtype, ir::Module leaf);
   void quantized(Linear& l, ir::Module leaf);
   Linear linear_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf);
@@ -92,6 +93,34 @@ class Lowering : private Emission {
   V whole_weight(const Linear& l, DType type);
   std::array<V, 3> adapters_product(const Linear& l);
   V dora(V in, V base, const Linear& l);
+
+  // adapter_layers.cpp
+  void declare_adapter(Linear& l, ir::Module leaf);
+  void declare_shared();
+  V adapted_by_method(V x, const Linear& l);
+  V ia3(V x, const Linear& l);
+  V loha_weight(const Linear& l);
+  V lokr_weight(const Linear& l);
+  V by_weight(V x, const Linear& l);
+  V vera(V x, const Linear& l);
+  V miss(V x, const Linear& l);
+
+  // adapter_rotations.cpp
+  V oft(V x, const Linear& l);
+  V block_rotations(V vectors, std::int64_t blocks, std::int64_t width, const Linear& l);
+  V road(V x, const Linear& l);
+
+  // adalora.cpp
+  V adalora(V x, const Linear& l);
+  void orthogonality();
+
+  // prompt.cpp
+  void declare_prompt();
+  V with_prompt(V words);
+  V looked_up(const ir::Shape& size);
+  V with_tokens(V weight);
+  void make_prefix();
+  V after_prefix(V x, std::size_t place);
 
   // norm.cpp
   V rms_norm(V x, V weight, ir::Module leaf);
@@ -327,6 +356,9 @@ class Lowering : private Emission {
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;
+  V labels_ = ir::no_id;         ///< with what a learned prompt puts before them
+  std::vector<V> prompt_frame_;  ///< PEFT's own forward: its locals
+  std::vector<V> cache_;         ///< keys and values of each block, with a learned prefix
   std::vector<std::pair<V, V>> cast_cache_;  ///< autocast: parameters and their casts
 
   V hidden_{}, padded_labels_ = ir::no_id, positions_{};

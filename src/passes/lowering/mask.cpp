@@ -50,17 +50,18 @@ ir::ValueId Lowering::of_tokens(V x, V batch, const Shape& size) {
 ir::ValueId Lowering::allowed_positions(std::optional<std::int64_t> window, V packed) {
   leaf_ = Module::root;
   const std::int64_t b = config_.run.batch, s = config_.run.seq;
-  const Shape square{1, 1, s, s}, column{s, 1};
+  const std::int64_t seen = s + config_.adapters.prefix_tokens();
+  const Shape square{1, 1, s, seen}, column{s, 1};
   const auto boolean = [&](Comparison how, V x, V y) {
     return make_int(OpKind::compare, square, DType::u8, {x, y}, ir::Compare{0.0, how});
   };
   const V batch = make_int(OpKind::arange, {b}, DType::i64, {});
   const V heads = make_int(OpKind::arange, {1}, DType::i64, {});
-  const auto tokens = [&] {
-    return make_int(OpKind::add_scalar, {s}, DType::i64,
-                    {make_int(OpKind::arange, {s}, DType::i64, {})});
+  const auto tokens = [&](std::int64_t n) {
+    return make_int(OpKind::add_scalar, {n}, DType::i64,
+                    {make_int(OpKind::arange, {n}, DType::i64, {})});
   };
-  const V queries = tokens(), keys = tokens();
+  const V queries = tokens(s), keys = tokens(seen);
   V allowed{};
   if (packed != ir::no_id) {  // packed_sequence_compatibility_function
     const V all = make_int(OpKind::fill, {}, DType::u8, {}, ir::Number{1.0});
@@ -155,14 +156,17 @@ void Lowering::causal_masks() {
   if (chunks) window = spec_.attention_chunk;
   const auto mask = [&](std::optional<std::int64_t> w) {
     V packed = ir::no_id;
-    if (!spec_.masked_positions && !spec_.no_packed_check) packed = packed_sequence_check();
+    const bool cached = config_.adapters.prefix_tokens() > 0;
+    if (!spec_.masked_positions && !spec_.no_packed_check && !cached)
+      packed = packed_sequence_check();
     if (chunks && w)
       left_padding_ = make_int(OpKind::fill, {config_.run.batch}, DType::i64, {}, ir::Number{0.0});
     if (is_varlen()) return ir::no_id;
     if (eager_attention_) return additive_mask(allowed_positions(w, packed), dtype_, square);
     const bool within = w && *w <= config_.run.seq && sdpa_makes_masks();
-    return within || spec_.always_masked || packed != ir::no_id ? allowed_positions(w, packed)
-                                                                : ir::no_id;
+    return within || cached || spec_.always_masked || packed != ir::no_id
+               ? allowed_positions(w, packed)
+               : ir::no_id;
   };
   if (spec_.window.empty() || any_full || chunks || facts.both_masks) full_mask_ = mask({});
   if (window > 0)

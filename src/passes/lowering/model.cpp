@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/class_facts.hpp"
 #include "lowering.hpp"
 
@@ -92,14 +93,17 @@ ir::ValueId Lowering::position_embedding() {
 ir::ValueId Lowering::embedding() {
   leaf_ = Module::embed;
   if (tp_ > 1) return parallel_embedding();
-  V x = out({config_.run.batch, config_.run.seq, spec_.hidden}, dtype_, grad(m_.embed));
-  emit(OpKind::embedding, {m_.embed, m_.ids}, {x});
+  const bool trains_rows = config_.adapters.method == AdapterMethod::trainable_tokens;
+  const V weight = trains_rows ? with_tokens(m_.embed) : m_.embed;
+  V x = out({config_.run.batch, shape(m_.ids)[1], spec_.hidden}, dtype_, grad(weight));
+  emit(OpKind::embedding, {weight, m_.ids}, {x});
   if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
-  if (input_requires_grad(config_)) {
+  if (input_requires_grad(config_) && !trains_rows) {
     // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
     p_.value(x).requires_grad = true;
     s_.leaves.push_back(x);
   }
+  if (config_.adapters.prompt_tokens() > 0) x = with_prompt(x);
   if (spec_.embedding_multiplier)
     return unary(OpKind::mul_scalar, x, ir::Number{*spec_.embedding_multiplier});
   return x;
@@ -257,6 +261,8 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 
 void Lowering::forward() {
   phase_ = ir::Phase::forward;
+  labels_ = m_.labels;
+  if (config_.adapters.prefix_tokens() > 0) make_prefix();
   V embedded = stage().embedding ? embedding() : s_.ends.back().input;
   if (config_.run.images > 0) embedded = with_images(embedded);
   leaf_ = Module::root;
@@ -312,6 +318,8 @@ void Lowering::forward() {
   s_.loss = ir::no_id;
   s_.outputs = {x};
   if (stage().head) loss();
+  hold_all(prompt_frame_);
+  hold_all(cache_);
   if (!s_.ends.empty()) s_.ends.back().output = s_.outputs.front();
 }
 
@@ -338,10 +346,13 @@ void Lowering::loss() {
       loss_tiled();
       break;
   }
+  if (config_.adapters.method == AdapterMethod::adalora) orthogonality();
   end_autocast();
   const bool whole_output =
       config_.memory.loss == LossKind::ce || config_.memory.loss == LossKind::ce_no_upcast;
   if (image_features_ != ir::no_id && whole_output) s_.outputs.push_back(image_features_);
+  if (whole_output && !model::class_facts(spec_.family).drops_cache)
+    s_.outputs.insert(s_.outputs.end(), cache_.begin(), cache_.end());
   if (config_.memory.wide_output) widen_output();
 }
 

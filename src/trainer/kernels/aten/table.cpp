@@ -167,6 +167,7 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {ir::OpKind::eye, aten::eye},
     {mm_dequant, nullptr},
     {repeat_interleave, aten::repeat_interleave},
+    {hada_weight, nullptr},  // the trainer refuses --adapter
     {host_read, aten::nothing},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
