@@ -14,9 +14,9 @@ ValueId narrowed(Derivation& d, ValueId part, DType dtype) {
 
 }  // namespace
 
-// inputs: hidden [N, H], weight [V, H], targets [N], log-sum-exp [N], entropy [N]; output [N]. Each
-// tile of logits is made once more, turned into its gradient where it is, and multiplied into the
-// sums, which are in fp32 whatever the operands are.
+// inputs: hidden [N, H], weight [V, H], targets [N], log-sum-exp [N], entropy [N], and if there is
+// one the bias [V]; output [N]. Each tile of logits is made once more, turned into its gradient
+// where it is, and multiplied into the sums, which are in fp32 whatever the operands are.
 void tiled_log_probs(Derivation& d) {
   const ValueId hidden = d.in(0), weight = d.in(1), g = d.grad();
   const auto tiles = d.attributes<TiledHead>();
@@ -26,6 +26,9 @@ void tiled_log_probs(Derivation& d) {
   ValueId into_hidden = no_id, into_weight = no_id;
   if (d.needs(0)) into_hidden = d.emit(OpKind::fill, {}, {all, h}, DType::f32);
   if (d.needs(1)) into_weight = d.emit(OpKind::fill, {}, {vocab, h}, DType::f32);
+  const ValueId bias = d.inputs() > 5 ? d.in(5) : no_id;
+  ValueId into_bias = no_id;
+  if (bias != no_id && d.needs(5)) into_bias = d.emit(OpKind::fill, {}, {vocab}, DType::f32);
   const ValueId buffer =
       d.emit(OpKind::empty, {}, {std::min<std::int64_t>(all, tiles.tokens), tiles.words}, type);
   ValueId rows = no_id, words = no_id;
@@ -48,6 +51,9 @@ void tiled_log_probs(Derivation& d) {
       words = next_words;
       const ValueId logits = d.within(buffer, {n, v}), gradient = d.within(buffer, {n, v});
       d.emit_raw(OpKind::mm, {rows, words}, {logits}, Product{inner});
+      if (bias != no_id)
+        d.emit_raw(OpKind::add, {logits, narrowed(d, d.part(bias, 0, word, v), type)},
+                   {d.within(buffer, {n, v})});
       d.emit_raw(OpKind::softmax, {logits, d.in(2), d.in(3), d.in(4), g}, {gradient});
       if (into_hidden != no_id)
         add_product(d.part(into_hidden, 0, start, n), {n, h}, gradient, words,
@@ -55,18 +61,24 @@ void tiled_log_probs(Derivation& d) {
       if (into_weight != no_id)
         add_product(d.part(into_weight, 0, word, v), {v, h}, gradient, rows,
                     Product{static_cast<std::int32_t>(n), Form::tn});
+      if (into_bias == no_id) continue;
+      const ValueId sum = d.emit(OpKind::sum, {gradient}, {v}, DType::f32);
+      const ValueId so_far = d.part(into_bias, 0, word, v);
+      d.emit_raw(OpKind::add, {so_far, sum}, {d.within(so_far, {v})});
     }
   }
   const auto narrow = [&](ValueId sum, ValueId like) {
     return sum == no_id ? no_id : narrowed(d, sum, d.dtype(like));
   };
-  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight);
+  const ValueId to_hidden = narrow(into_hidden, hidden), to_weight = narrow(into_weight, weight),
+                to_bias = narrow(into_bias, bias);
   // the frame's locals
   hold(rows);
   hold(words);
-  for (const ValueId local : {buffer, into_hidden, into_weight}) hold(local);
+  for (const ValueId local : {buffer, into_hidden, into_weight, into_bias}) hold(local);
   if (to_hidden != no_id) d.give(0, to_hidden);
   if (to_weight != no_id) d.give(1, to_weight);
+  if (to_bias != no_id) d.give(5, to_bias);
 }
 
 }  // namespace ac_advisor::ir::derive

@@ -334,6 +334,12 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case cat:  // Shape.cu: one kernel joins 128 tensors of up to four dimensions
       return program.value(program.output(op, 0)).shape.rank() > 4 ? op.inputs
                                                                    : (op.inputs + 127) / 128;
+    case dequantize: {
+      // bitsandbytes v0.50: scales in 8 bits are widened and their offset added before; bytes are
+      // cast, and multiplied by their rows' scales, which are divided (MatMul8bitLt.backward)
+      const Dequantize& of = attributes<Dequantize>(op);
+      return of.nested || of.block == 1 ? 3 : 1;
+    }
     case baddbmm:  // the bias is copied, and the product added to it
       return 2;
     case softmax_backward:  // its product by TensorIterator, then a kernel

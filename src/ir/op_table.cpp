@@ -83,10 +83,13 @@ std::int64_t widened_scales(const Program& p, const Op& op, const WorkspaceTarge
 
 // bitsandbytes v0.50, backends/cuda/ops.py, int8_vectorwise_quant: |A| in 16 bits, and where it is
 // beyond the threshold; without outliers what follows of them is empty.
-std::int64_t row_outliers(const Program& p, const Op& op, const WorkspaceTarget& target) {
-  if (target.trainer || !target.cuda) return 0;
+Blocks row_outlier_blocks(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  if (target.trainer || !target.cuda) return {};
   const std::int64_t elements = p.value(p.input(op, 0)).shape.numel();
-  return scratch_of({2 * elements, elements});
+  return {2 * elements, elements};
+}
+std::int64_t row_outliers(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  return together(row_outlier_blocks(p, op, target));
 }
 
 // Partial sums of the weight's gradient, in fp32: one row per multiprocessor (Liger's rms_norm.py),
@@ -481,6 +484,7 @@ std::vector<std::int64_t> scratch_blocks(const Program& program, const Op& op,
                                          const WorkspaceTarget& target) {
   if (op.kind == sum) return row_sum_blocks(program, op, target);
   if (op.kind == embedding_backward) return embedding_blocks(program, op, target);
+  if (op.kind == quantize_rows) return row_outlier_blocks(program, op, target);
   const bool flash = target.cuda && op.kind == sdpa_backward && runs_flash_attention(op, target);
   if (flash) return flash_backward_blocks(program, op, target);
   const std::int64_t bytes = workspace_bytes(program, op, target);

@@ -8,11 +8,15 @@ namespace {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
+  // Adapters are made when the frozen base is there (peft/mapping_func.py, get_peft_model).
+  for (const Parameter& parameter : step.parameters)
+    if (parameter.stored == ir::no_id && !parameter.trained)
+      step.resident.push_back(parameter.value);
   for (Parameter& parameter : step.parameters) {
     if (parameter.stored != ir::no_id) continue;  // a sharding pass has said what is stored
     parameter.stored = parameter.value;
-    step.resident.push_back(parameter.value);
     if (!parameter.trained) continue;
+    step.resident.push_back(parameter.value);
     step.optimized.push_back({parameter.value, parameter.gradient});
     if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
   }

@@ -120,6 +120,14 @@ class Steps {
     blocks_.storages[i] = allocator_.size(handle_[i]);
   }
 
+  /// native_dropout makes its mask before its result (aten/src/ATen/native/cuda/Dropout.cu, v2.11).
+  void allocate_outputs(const ir::Op& op) {
+    const auto outputs = p_.outputs(op);
+    if (op.kind == ir::OpKind::dropout && !m_.target.trainer)
+      allocate(p_.storage_of(outputs.back()));
+    for (ir::ValueId v : outputs) allocate(p_.storage_of(v));
+  }
+
   /// The parameters in one block, while those that they are copied from are there too.
   void flatten_parameters() {
     if (step_.set_up.empty()) return;
@@ -384,8 +392,7 @@ class Steps {
       // Graphs are recorded from the second step on; the first reads what it is given in place.
       const bool in_place = warms_up_ && op.kind == ir::OpKind::clone && stream_of_op(i) != 0 &&
                             stream_of(p_.storage_of(p_.input(op, 0))) == 0;
-      if (!in_place)
-        for (ir::ValueId v : p_.outputs(op)) allocate(p_.storage_of(v));
+      if (!in_place) allocate_outputs(op);
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
       if (m_.target.engine && of_engine(op)) {

@@ -16,6 +16,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/schedule.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/simulate/memory.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "test_paths.hpp"
@@ -85,7 +86,8 @@ AdapterPlan plan_case(const AdapterCase& c) {
   const passes::StepProgram step = passes::build_step(c.model, c.config);
   const passes::Schedule schedule = passes::make_schedule(step);
   simulate::MemoryModel model;  // an H100, which the cases were emulated on
-  model.cublas_workspace = c.workspace;
+  // of the forward's thread, of autograd's; c.workspace has cuBLASLt's beside them
+  model.cublas_workspace = 2 * simulate::find_device("h100-80gb").cublas_workspace_bytes;
   AdapterPlan planned;
   std::array<std::int64_t, ir::phase_count> peaks{};
   ir::OpId last = ir::no_id;
@@ -144,12 +146,12 @@ TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulate
     reserved.push_back(relative(planned.reserved, c.reserved));
     equal += planned.peaks == c.peaks;
   }
-  // In the others one block as large as the fp32 logits is found free, or not (docs/adapters.md).
+  // In seven a block as large as the logits is found free, or not (docs/adapters.md).
   const auto near =
       std::count_if(reserved.begin(), reserved.end(), [](double error) { return error <= 0.02; });
   if (other == nullptr) {
-    CHECK(static_cast<std::size_t>(near) * 100 >= cases.size() * 91);
-    CHECK(equal >= 130);
+    CHECK(static_cast<std::size_t>(near) * 100 >= cases.size() * 97);
+    CHECK(equal >= 220);
   }
   std::sort(allocated.begin(), allocated.end());
   std::sort(reserved.begin(), reserved.end());

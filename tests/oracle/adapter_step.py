@@ -33,6 +33,7 @@ def build(config, options):
     if quantized:
         quantize(net, options["quantize"])
         materialize(net)
+    torch.cuda.empty_cache()  # from_pretrained makes no LM head of its own beside what it is tied to
     return net.train()
 
 
@@ -46,7 +47,8 @@ def quantize(net, how, storage=torch.uint8):
             if not isinstance(child, torch.nn.Linear) or name == "lm_head":
                 continue
             shape = (child.in_features, child.out_features, child.bias is not None)
-            weight = torch.empty(child.weight.shape, dtype=child.weight.dtype, device="cuda")
+            # bitsandbytes quantizes in 8 bits what comes from the host, and else in the first forward
+            weight = torch.empty(child.weight.shape, dtype=child.weight.dtype, device="cpu" if how == "int8" else "cuda")
             if how == "int8":
                 new = Linear8bitLt(*shape, has_fp16_weights=False, threshold=6.0, device="meta")
                 new.weight = Int8Params(weight, requires_grad=False, has_fp16_weights=False)
@@ -87,26 +89,31 @@ def checkpoint(net, options):
         layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT, preserve_rng_state=False)
 
 
+def adapt(net, options):
+    """What a user calls between loading a model and training it."""
+    if options["kbit_prepare"]:
+        prepare_model_for_kbit_training(net, use_gradient_checkpointing=False)
+    when = options["input_require_grads"]
+    if when == "on" or when == "auto" and options["ac"] != "none":
+        net.enable_input_require_grads()
+    targets = options["lora_targets"]
+    lora = LoraConfig(
+        r=options["lora"], lora_alpha=2 * options["lora"], lora_dropout=options["lora_dropout"],
+        target_modules=None if not targets else targets if targets == "all-linear" else targets.split(","),
+        use_dora=options["dora"], task_type="CAUSAL_LM",
+    )
+    adapted = get_peft_model(net, lora, autocast_adapter_dtype=options["lora_dtype"] == "fp32")
+    if options["lora_dtype"] == "bf16":  # over an fp32 or quantized base by hand, as TRL's SFTTrainer does it
+        for parameter in adapted.parameters():
+            if parameter.requires_grad:
+                parameter.data = parameter.data.bfloat16()
+    return adapted
+
+
 class Step:
     def __init__(self, config, options):
         self.options = options = DEFAULTS | options
-        net = build(config, options)
-        if options["kbit_prepare"]:
-            prepare_model_for_kbit_training(net, use_gradient_checkpointing=False)
-        when = options["input_require_grads"]
-        if when == "on" or when == "auto" and options["ac"] != "none":
-            net.enable_input_require_grads()
-        targets = options["lora_targets"]
-        lora = LoraConfig(
-            r=options["lora"], lora_alpha=2 * options["lora"], lora_dropout=options["lora_dropout"],
-            target_modules=None if not targets else targets if targets == "all-linear" else targets.split(","),
-            use_dora=options["dora"], task_type="CAUSAL_LM",
-        )
-        self.net = get_peft_model(net, lora, autocast_adapter_dtype=options["lora_dtype"] == "fp32")
-        if options["lora_dtype"] == "bf16":  # over an fp32 or quantized base by hand, as TRL's SFTTrainer does it
-            for parameter in self.net.parameters():
-                if parameter.requires_grad:
-                    parameter.data = parameter.data.bfloat16()
+        self.net = adapt(build(config, options), options)
         checkpoint(self.net.base_model.model, options)
         trained = [p for p in self.net.parameters() if p.requires_grad]
         fused = options["optimizer"] == "adamw"

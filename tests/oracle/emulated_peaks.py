@@ -169,18 +169,22 @@ def make_optimizer(entry, step):
     return torch.optim.AdamW(step.parameters(), **{"fused" if entry["optimizer"] == "adamw" else "foreach": True})
 
 
+def synchronized(entry, step, micro_batch):
+    """Around this one: with --no-sync gradients are reduced in the last alone."""
+    last = micro_batch + 1 == entry["grad_accum"]
+    if entry["no_sync"] and entry["shard"] in ("ddp", "fsdp1"):
+        return contextlib.nullcontext() if last else step.no_sync()
+    if entry["no_sync"]:
+        step.set_requires_gradient_sync(last)
+    return contextlib.nullcontext()
+
+
 def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.zero_grad(set_to_none=True)
     for number in range(entry["grad_accum"]):
         enter("forward")
         kept.clear()
-        last = number + 1 == entry["grad_accum"]
-        waits = contextlib.nullcontext()
-        if entry["no_sync"] and entry["shard"] in ("ddp", "fsdp1"):
-            waits = contextlib.nullcontext() if last else step.no_sync()
-        elif entry["no_sync"]:
-            step.set_requires_gradient_sync(last)
-        with waits:
+        with synchronized(entry, step, number):
             out = step(ids, labels)
             loss = out if isinstance(out, torch.Tensor) else out.loss
             kept.append(out if entry["hold_output"] is not False else loss)

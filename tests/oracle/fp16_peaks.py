@@ -51,24 +51,25 @@ def cases():
     yield shape("small_llama", 3, 1000, optimizer="sgd", **AUTOCAST)
 
 
-def train(entry, step, ids, labels, optimizer, scaler, enter, kept):
-    """PyTorch's recipe (docs/source/notes/amp_examples.rst, v2.11)."""
+def train(entry, step, batch, optimizer, scaler, enter, kept, around=contextlib.nullcontext()):
+    """PyTorch's recipe (docs/source/notes/amp_examples.rst, v2.11). `around` a micro-batch's forward and backward."""
     optimizer.zero_grad(set_to_none=True)
     autocast = contextlib.nullcontext()
     if entry["autocast"] != "none":
         autocast = torch.autocast("cuda", DTYPES[entry["autocast"]])
-    for _ in range(entry["grad_accum"]):
+    for number in range(entry["grad_accum"]):
         enter("forward")
         kept.clear()
-        with autocast:
-            out = step(ids, labels)
-        loss = out if isinstance(out, torch.Tensor) else out.loss
-        kept.append(out if entry["hold_output"] is not False else loss)
-        del out
-        scaled = scaler.scale(loss)
-        enter("backward")
-        scaled.backward()
-        del loss, scaled
+        with emulated_peaks.synchronized(entry, step, number), around:
+            with autocast:
+                out = step(**batch)
+            loss = out if isinstance(out, torch.Tensor) else out.loss
+            kept.append(out if entry["hold_output"] is not False else loss)
+            del out
+            scaled = scaler.scale(loss)
+            enter("backward")
+            scaled.backward()
+            del loss, scaled
     enter("optimizer")
     if entry["clip_grad"]:
         scaler.unscale_(optimizer)
@@ -88,7 +89,7 @@ def steps(entry, marks, build):
     kept, found = [], []
     for _ in range(3 if entry["shard"] == "ddp" else 2):
         marks.figures = {}
-        train(entry, trained, ids, labels, optimizer, scaler, marks.enter, kept)
+        train(entry, trained, {"ids": ids, "labels": labels}, optimizer, scaler, marks.enter, kept)
         marks.enter(None)
         found.append(marks.figures)
     assert optimizer.state or entry["optimizer"] == "sgd", "the step was skipped"

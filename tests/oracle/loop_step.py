@@ -28,6 +28,7 @@ def parse(words):
     parser.add_argument("--lora", type=int, default=0)
     parser.add_argument("--lora-targets", default="")
     parser.add_argument("--lora-dtype", default=None)
+    parser.add_argument("--lora-dropout", type=float, default=0)
     parser.add_argument("--quantize", default="none")
     parser.add_argument("--attn", default="flash")
     parser.add_argument("--param-dtype", default=None)
@@ -38,7 +39,7 @@ def parse(words):
     parser.add_argument("--output-dtype", default="bf16")
     parser.add_argument("--offload", default="none")
     parser.add_argument("--cp-method", default="allgather")
-    for flag in ("no-hold-output", "ema", "optimizer-in-backward"):
+    for flag in ("no-hold-output", "ema", "optimizer-in-backward", "dora"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
     if options.param_dtype is None:

@@ -11,8 +11,12 @@ import transformers
 import trl
 
 import adapter_step
+from ac_advisor_dryrun import emulator
+from emulated_peaks import LAUNCHES
 
-OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit", "adafactor": "adafactor"}
+OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit", "adafactor": "adafactor", "sgd": "sgd",
+              "adamw-foreach": "adamw_torch", "paged-adamw": "paged_adamw_32bit", "paged-adamw-8bit": "paged_adamw_8bit",
+              "lion": "lion_32bit"}
 
 
 class Tokens(torch.utils.data.Dataset):
@@ -31,11 +35,16 @@ class Tokens(torch.utils.data.Dataset):
 
 
 class SecondStep(transformers.TrainerCallback):
-    """The peak of allocated memory from the second step's begin on."""
+    """The peak of allocated memory from the second step's begin on, and what that step launches."""
 
     def on_step_begin(self, args, state, control, **_):
         if state.global_step == 1:
             torch.cuda.reset_peak_memory_stats()
+            self.before = emulator.counts()
+
+    def on_step_end(self, args, state, control, **_):
+        if state.global_step == 2:
+            self.launches = [emulator.counts()[a][0] - self.before[a][0] for a in LAUNCHES]
 
 
 def document(options):
@@ -79,7 +88,8 @@ def hf_trainer(model, options, folder):
 def lora_config(options):
     targets = options.lora_targets
     return peft.LoraConfig(
-        r=options.lora, lora_alpha=2 * options.lora, task_type="CAUSAL_LM",
+        r=options.lora, lora_alpha=2 * options.lora, task_type="CAUSAL_LM", lora_dropout=options.lora_dropout,
+        use_dora=options.dora,
         target_modules=None if not targets else targets if targets == "all-linear" else targets.split(","))
 
 
@@ -126,4 +136,6 @@ def measure_trainer(config, options, dtype, **more):
     with tempfile.TemporaryDirectory() as folder:
         trainer = make(model, options, folder, **more)
         trainer.train()
-    return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.memory_reserved()}
+    second = next(c for c in trainer.callback_handler.callbacks if isinstance(c, SecondStep))
+    return {"peak_allocated": torch.cuda.max_memory_allocated(), "peak_reserved": torch.cuda.memory_reserved(),
+            "launches": {"step": second.launches}}

@@ -73,6 +73,7 @@ def model_of(entry):
         quantize(model, entry["quantize"], storage=DTYPES[entry["param_dtype"]])
     targets = entry["lora_targets"]
     config = LoraConfig(r=entry["lora"], lora_alpha=2 * entry["lora"], use_dora=entry.get("dora", False),
+                        lora_dropout=entry.get("lora_dropout", 0.0),
                         target_modules=ALL if targets == ALL else targets.split(","), task_type="CAUSAL_LM")
     wide = entry.get("lora_dtype", "fp32") == "fp32"
     adapted = get_peft_model(model, config, autocast_adapter_dtype=wide)

@@ -1542,6 +1542,17 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "use --autocast fp16"},
+    {"--grad-scaler --lora RANK --lora-dtype bf16",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dtype = DType::bf16;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+       c.precision.compute_dtype = DType::f16;
+       c.optimizer.grad_scaler = true;
+     },
+     "use --lora-dtype fp32"},
     {"--grad-scaler or fp16, --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        sharded(c, Sharding::zero2);
@@ -2355,7 +2366,7 @@ const Case cases[] = {
        m.input_first = true;
      },
      "use --quantize none"},
-    {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
+    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
      [](model::ModelSpec& m, StepConfig& c) {
        m.head_bias = true;
        c.memory.loss = LossKind::lc_ce;

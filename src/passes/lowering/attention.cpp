@@ -97,11 +97,14 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate(V q, V k, const Rotary& rot
   if (!spec_.joined_rotary_part) {
     const V q_wide = rotate_part(q, rotary, chain.ops);
     const V k_wide = rotate_part(k, rotary, chain.ops);
-    const auto first_cast = last_op() + 1;
-    chain.output = cast(q_wide, dtype(q));
-    chain.second_output = cast(k_wide, dtype(k));
-    for (ir::OpId op = first_cast; op <= last_op(); ++op) chain.ops.push_back(op);
-    if (chain.output != q_wide) hold({q_wide, k_wide});  // its locals, until it returns the casts
+    chain.output = q_wide, chain.second_output = k_wide;
+    if (spec_.wide_rotary) {  // of others autocast's own stay as wide as it made them
+      const auto first_cast = last_op() + 1;
+      chain.output = cast(q_wide, dtype(q));
+      chain.second_output = cast(k_wide, dtype(k));
+      for (ir::OpId op = first_cast; op <= last_op(); ++op) chain.ops.push_back(op);
+      if (chain.output != q_wide) hold({q_wide, k_wide});  // its locals, until it returns the casts
+    }
   } else {
     // it rotates a part of each head and joins it with the rest, even where the rest is empty
     const auto first = last_op() + 1;

@@ -69,7 +69,10 @@ ir::ValueId Lowering::scaled_logits(V logits) {
 
 /// Of logits (tokens, V).
 ir::ValueId Lowering::cross_entropy(V logits, V labels, ir::Reduction how) {
-  const V log_probabilities = unary(OpKind::log_softmax, logits);
+  V log_probabilities = unary(OpKind::log_softmax, logits);
+  // autocast has nll_loss in fp32, log_softmax in the dtype that cross_entropy_loss names, its
+  // input's (aten/src/ATen/autocast_mode.h, native/LossNLL.cpp, v2.11)
+  if (config_.precision.autocast) log_probabilities = cast(log_probabilities, DType::f32);
   const V loss = out({}, dtype(log_probabilities), true),
           weight = out({}, dtype(log_probabilities), false);
   emit(OpKind::nll_loss, {log_probabilities, labels}, {loss, weight}, ir::NllLoss{how});

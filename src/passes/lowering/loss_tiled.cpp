@@ -44,6 +44,9 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
       const V tile = p_.on_storage_of(buffer, {n, w}, type, true);
       const V words = narrowed(p_.narrow(m_.lm_head, 0, word, w));
       emit(OpKind::mm, {chunk, words}, {tile}, ir::Product{static_cast<std::int32_t>(h)});
+      if (m_.lm_head_bias != ir::no_id)
+        emit(OpKind::add, {tile, narrowed(p_.narrow(m_.lm_head_bias, 0, word, w))},
+             {p_.on_storage_of(buffer, {n, w}, type, true)});
       const V folded = p_.on_storage_of(running[0], {all}, DType::f32, true);
       emit(OpKind::mean, {tile, targets, running[0]}, {folded});
       running[0] = folded;
@@ -77,9 +80,14 @@ void Lowering::loss_tiled() {
   const DType type = config_.precision.autocast ? config_.precision.compute_dtype : dtype(rows);
   const TokenStatistics of = token_statistics(rows, targets, type);
   const V log_probs = out({b * s}, DType::f32, grad(rows) || grad(m_.lm_head));
-  emit(OpKind::tiled_log_probs, {rows, m_.lm_head, targets, of.log_sum, of.entropy}, {log_probs},
-       ir::TiledHead{static_cast<std::int32_t>(tile_tokens), static_cast<std::int32_t>(tile_words),
-                     is_half(type)});
+  const ir::TiledHead tiles{static_cast<std::int32_t>(tile_tokens),
+                            static_cast<std::int32_t>(tile_words), is_half(type)};
+  if (m_.lm_head_bias == ir::no_id)
+    emit(OpKind::tiled_log_probs, {rows, m_.lm_head, targets, of.log_sum, of.entropy}, {log_probs},
+         tiles);
+  else
+    emit(OpKind::tiled_log_probs,
+         {rows, m_.lm_head, targets, of.log_sum, of.entropy, m_.lm_head_bias}, {log_probs}, tiles);
   const V placed = out({b, s}, DType::f32, grad(log_probs));  // masked_scatter
   emit(OpKind::clone, {p_.reshape(log_probs, {b, s})}, {placed});
   const V each = unary(OpKind::neg, placed);

@@ -51,9 +51,11 @@ constexpr Exclusion exclusions_of_lower[] = {
               c.run.batch * c.run.seq / c.memory.chunk_tokens > most_chunks;
      },
      chunked_option},
-    {"--loss lc-ce, chunked:TOKENS or tiled, an LM head with a bias",
+    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
      "these losses are planned without one", "use --loss ce",
-     [](const ModelSpec& m, const StepConfig& c) { return m.head_bias && without_logits(c); },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return m.head_bias && without_logits(c) && c.memory.loss != LossKind::tiled;
+     },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--loss " + loss_option(c) + " for " + m.family;
      }},

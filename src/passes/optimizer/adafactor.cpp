@@ -41,36 +41,48 @@ void append_adafactor(OptimizerOps& ops, const OptimizerChoice&) {
       ops.kernel({parameter}, {wide_parameter});
       parameter = wide_parameter;
     }
-    ops.kernel({parameter}, {ops.state({}, DType::f32, t.parameter)});  // state["RMS"]: norm, div
+    const V length = scalar(DType::f32);  // state["RMS"]: norm, div
+    ops.kernel({parameter}, {length});
+    ops.kernel({length}, {ops.state({}, DType::f32, t.parameter)});
     const V square = ops.temporary(shape, DType::f32), shifted = ops.temporary(shape, DType::f32);
     ops.kernel({gradient}, {square});
     ops.kernel({square}, {shifted});
     rebind(update, shifted);
     if (factored) {
       for (V moment : moments) {  // mul_, add_ of the mean
+        ops.kernel({moment}, {});
         const V mean = ops.temporary(ops.shape(moment), DType::f32);
         ops.kernel({update}, {mean});
         ops.kernel({moment, mean}, {});
       }
+      const V mean = scalar(DType::f32);  // _approx_sq_grad
       const V rows = ops.temporary(ops.shape(moments[0]), DType::f32);
       const V columns = ops.temporary(ops.shape(moments[1]), DType::f32);
-      ops.kernel({moments[0]}, {rows});
+      ops.kernel({moments[0]}, {mean});
+      ops.kernel({moments[0], mean}, {rows});
+      ops.kernel({rows}, {});  // rsqrt_
       ops.kernel({moments[1]}, {columns});
       const V product = ops.temporary(shape, DType::f32);
       ops.kernel({rows, columns}, {product});
       rebind(update, product);
     } else {
+      ops.kernel({moments[0]}, {});  // mul_, add_
       ops.kernel({moments[0], update}, {});
       const V root = ops.temporary(shape, DType::f32);
       ops.kernel({moments[0]}, {root});
       rebind(update, root);
     }
     ops.kernel({update, gradient}, {});  // mul_
-    const V norm = scalar(DType::f32);
+    const V norm = scalar(DType::f32), mean_square = scalar(DType::f32), ratio = scalar(DType::f32);
     ops.kernel({update}, {norm});
-    ops.kernel({update, norm}, {});       // div_
-    ops.kernel({update}, {});             // mul_ by the learning rate
-    ops.kernel({parameter, update}, {});  // p_data_fp32 -= update
+    ops.kernel({norm}, {mean_square});
+    ops.kernel({mean_square}, {ratio});  // over the threshold
+    ops.kernel({ratio}, {});             // clamp_
+    ops.kernel({update, ratio}, {});     // div_
+    ops.kernel({update}, {});            // mul_ by the learning rate
+    const V negative = ops.temporary(shape, DType::f32);
+    ops.kernel({update}, {negative});
+    ops.kernel({parameter, negative}, {});                                   // add_
     if (parameter != t.parameter) ops.kernel({t.parameter, parameter}, {});  // p.copy_
   }
   for (V* local : {&wide_gradient, &wide_parameter, &update}) rebind(*local, ir::no_id);

@@ -142,6 +142,12 @@ constexpr Exclusion exclusions_of_fp16[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.precision.param_dtype == DType::f16 && !c.adapters.used();
      }},
+    {"--grad-scaler --lora RANK --lora-dtype bf16",
+     "torch.amp.GradScaler has no kernel that checks gradients in bf16",
+     "use --lora-dtype fp32, or --no-grad-scaler",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) && c.adapters.used() && c.adapters.dtype == DType::bf16;
+     }},
     {"--grad-scaler or fp16, --shard zero1, zero2 or zero3",
      "DeepSpeed has a loss scaler of its own, whose check widens the partition's gradients: not "
      "planned yet",
