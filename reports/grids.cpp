@@ -297,9 +297,12 @@ std::string trained_line(const profile::Profile& p) {
   const std::string stored = a.quantize == Quantization::none
                                  ? std::string()
                                  : std::string(" in ") + to_option(a.quantize);
+  const std::string method = a.of_another_method()
+                                 ? adapter_option(p.config)
+                                 : fmt::format("{} {}", a.dora ? "DoRA" : "LoRA", a.rank);
   return fmt::format(
-      "{} {} in {} over a frozen base{}: {} trainable parameters, {} frozen ({:.4f} %)\n",
-      a.dora ? "DoRA" : "LoRA", a.rank, to_option(a.dtype), stored,
+      "{} in {} over a frozen base{}: {} trainable parameters, {} frozen ({:.4f} %)\n", method,
+      to_option(a.dtype), stored,
       grouped(*p.trainable_parameters), grouped(p.parameters - *p.trainable_parameters),
       100.0 * static_cast<double>(*p.trainable_parameters) / static_cast<double>(p.parameters));
 }

@@ -36,6 +36,10 @@ class Op:
     inputs: list = field(default_factory=list)
 
 
+# Flash attention's seed and offset are uint64. A graph has the signed ones: only the width is planned.
+AS_WIDE = {"uint64": "int64", "uint32": "int32", "uint16": "int16"}
+
+
 class Tables:
     """Storages and tensors by number, for all micro-batches of a graph."""
 
@@ -48,7 +52,8 @@ class Tables:
         return len(self.bytes) - 1
 
     def tensor(self, storage, dtype, shape):
-        return self.tensors.setdefault((storage, dtype.removeprefix("torch."), tuple(shape)), len(self.tensors))
+        name = dtype.removeprefix("torch.")
+        return self.tensors.setdefault((storage, AS_WIDE.get(name, name), tuple(shape)), len(self.tensors))
 
 
 @functools.cache
