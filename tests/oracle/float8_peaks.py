@@ -7,6 +7,7 @@ linear layers whose sizes are multiples of 16, but the head (filter_fqns = ["out
 aten.max as well, as TorchTitan's list does.
 """
 
+import contextlib
 import sys
 
 import torch
@@ -119,7 +120,9 @@ class Optimizer:
         precompute_float8_dynamic_scale_for_fsdp(self.model)
 
 
-def measure(entry):
+@contextlib.contextmanager
+def converting(entry):
+    """Models are made with torchao's layers, and optimizers with the scales of what is gathered in fp8."""
     training_step.torchtitan_policy = policy
     plain, make_optimizer = emulated_peaks.model_of, emulated_peaks.make_optimizer
     if entry.get("fp8_all_gather"):
@@ -127,11 +130,14 @@ def measure(entry):
     emulated_peaks.model_of = lambda entry: convert_to_float8_training(
         plain(entry), config=config_of(entry), module_filter_fn=converted)
     try:
-        if "autocast" in entry:
-            return fp16_peaks.measure(entry)
-        return emulated_peaks.measure(entry)
+        yield
     finally:
         emulated_peaks.model_of, emulated_peaks.make_optimizer = plain, make_optimizer
+
+
+def measure(entry):
+    with converting(entry):
+        return fp16_peaks.measure(entry) if "autocast" in entry else emulated_peaks.measure(entry)
 
 
 if __name__ == "__main__":
