@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "reports/emulated.hpp"
 
@@ -297,13 +298,13 @@ std::string trained_line(const profile::Profile& p) {
   const std::string stored = a.quantize == Quantization::none
                                  ? std::string()
                                  : std::string(" in ") + to_option(a.quantize);
-  const std::string method = a.of_another_method()
-                                 ? adapter_option(p.config)
-                                 : fmt::format("{} {}", a.dora ? "DoRA" : "LoRA", a.rank);
+  const std::string what = a.of_another_method()
+                               ? adapter_option(p.config)
+                               : fmt::format("{} {}", a.dora ? "DoRA" : "LoRA", a.rank);
   return fmt::format(
-      "{} in {} over a frozen base{}: {} trainable parameters, {} frozen ({:.4f} %)\n", method,
-      to_option(a.dtype), stored,
-      grouped(*p.trainable_parameters), grouped(p.parameters - *p.trainable_parameters),
+      "{} in {} over a frozen base{}: {} trainable parameters, {} frozen ({:.4f} %)\n", what,
+      to_option(a.method == AdapterMethod::ln_tuning ? p.config.precision.param_dtype : a.dtype),
+      stored, grouped(*p.trainable_parameters), grouped(p.parameters - *p.trainable_parameters),
       100.0 * static_cast<double>(*p.trainable_parameters) / static_cast<double>(p.parameters));
 }
 

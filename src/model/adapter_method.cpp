@@ -26,6 +26,8 @@ constexpr AdapterMethodRow methods[] = {
     {AdapterMethod::oft, "oft", "block", 32, linear_layers, "OFTConfig", "oft_block_size"},
     {AdapterMethod::road, "road", "variant", 1, linear_layers, "RoadConfig", "variant"},
     {AdapterMethod::adalora, "adalora", "rank", 12, linear_layers, "AdaLoraConfig", "init_r"},
+    {AdapterMethod::glora, "glora", "rank", 8, linear_layers, "GloraConfig", "r"},
+    {AdapterMethod::delora, "delora", "rank", 8, linear_layers, "DeloraConfig", "r"},
     {AdapterMethod::trainable_tokens, "trainable-tokens", "tokens", 0, embedding,
      "TrainableTokensConfig", "token_indices"},
 };

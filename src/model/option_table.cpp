@@ -421,12 +421,12 @@ constexpr OptionRow table[] = {
         {"--adapter", "adapter", "METHOD",
          "another of PEFT's methods over a frozen base: ia3, ln-tuning, prompt-tuning:TOKENS, "
          "p-tuning:TOKENS, prefix-tuning:TOKENS, trainable-tokens:N, loha:RANK, lokr:RANK (or "
-         "RANK:FACTOR), vera:RANK, miss:RANK (or RANK:MINI), oft:BLOCK, road:VARIANT or "
-         "adalora:RANK (none)",
+         "RANK:FACTOR), vera:RANK, miss:RANK (or RANK:MINI), oft:BLOCK, road:VARIANT, "
+         "adalora:RANK, glora:RANK or delora:RANK (none)",
          adapters},
         adapter_words,
         "^(none|ia3|ln-tuning|(prompt-tuning|p-tuning|prefix-tuning|trainable-tokens):[0-9]+"
-        "|(loha|vera|oft|road|adalora)(:[0-9]+)?|(lokr|miss)(:[0-9]+(:[0-9]+)?)?)$")),
+        "|(loha|vera|oft|road|adalora|glora|delora)(:[0-9]+)?|(lokr|miss)(:[0-9]+(:[0-9]+)?)?)$")),
     needing(newer(mode<apply_lora_targets, lora_targets_text>(
                 {"--lora-targets", "lora_targets", "NAMES",
                  "what gets adapters: endings of modules' names, q_proj,v_proj say, or all-linear "

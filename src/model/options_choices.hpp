@@ -116,7 +116,9 @@ inline constexpr std::string_view adapter_words[] = {"none",
                                                      "miss:RANK:MINI",
                                                      "oft:BLOCK",
                                                      "road:VARIANT",
-                                                     "adalora:RANK"};
+                                                     "adalora:RANK",
+                                                     "glora:RANK",
+                                                     "delora:RANK"};
 inline constexpr std::string_view cp_rank_words[] = {"usual", "R"};
 inline constexpr std::string_view pp_rank_words[] = {"highest", "R"};
 

@@ -1,5 +1,5 @@
 """Peaks and launches of PEFT's methods beside LoRA, in emulated_peaks.py's loop: (IA)^3, LN tuning, learned prompts and
-prefixes, LoHa, LoKr, VeRA, MiSS, in fp32 over a frozen base in bf16.
+prefixes, LoHa, LoKr, VeRA and others, in fp32 over a frozen base in bf16.
 
     ac-advisor dryrun --output /dev/null -- python peft_methods_peaks.py peft_methods_peaks.json
 
@@ -15,8 +15,10 @@ import emulated_peaks
 import training_step
 
 FAMILIES = ("llama1b_4layers", "mistral7b_4layers", "qwen2_05b_4layers", "gemma_7b_4layers", "phi2_4layers")
+WITHOUT_BIASES = ("llama1b_4layers", "mistral7b_4layers", "gemma_7b_4layers")
 SIZED = {"prompt-tuning": 20, "p-tuning": 20, "prefix-tuning": 30, "loha": 8, "lokr": 8, "vera": 256, "miss": 64,
-         "oft": 32, "road": 1, "adalora": 12, "trainable-tokens": 64}
+         "oft": 32, "road": 1, "adalora": 12, "trainable-tokens": 64,
+         "glora": 8, "delora": 32}
 
 
 def shape(model, adapter, **more):
@@ -31,7 +33,7 @@ def methods():
 
 def cases():
     for adapter in methods():
-        for model in FAMILIES:
+        for model in WITHOUT_BIASES if adapter.startswith("glora") else FAMILIES:
             named = {"lora_targets": "q_proj,v_proj"} if adapter.startswith("adalora") else {}  # PEFT has no others
             yield shape(model, adapter, **named)
             if not adapter.startswith("prefix"):  # a checkpoint's second forward adds to the cache of keys
@@ -39,7 +41,8 @@ def cases():
         yield shape("llama1b_4layers", adapter, attn="flash")
         yield shape("llama1b_4layers", adapter, batch=3, seq=1000, optimizer="adamw-foreach")
         yield shape("llama1b_4layers", adapter, grad_accum=2, hold_output=False)
-    for adapter in ("ia3", "loha:32", "lokr:32:4", "vera:64", "miss:48", "miss:64:64", "oft:64", "road:2", "adalora:8"):
+    for adapter in ("ia3", "loha:32", "lokr:32:4", "vera:64", "miss:48", "miss:64:64", "oft:64", "road:2", "adalora:8",
+                    "delora:8"):
         for ac in ("none", "full"):
             yield shape("llama1b_4layers", adapter, ac=ac, lora_targets="all-linear")
         yield shape("qwen2_05b_4layers", adapter, batch=1, lora_targets="all-linear")
@@ -74,6 +77,10 @@ def config_of(adapter, entry):
         return peft.RoadConfig(**given, **linear, variant=f"road_{size}")
     if name == "adalora":
         return peft.AdaLoraConfig(**given, **linear, init_r=int(size), total_step=1000)
+    if name == "glora":
+        return peft.GloraConfig(**given, **linear, r=int(size))
+    if name == "delora":
+        return peft.DeloraConfig(**given, **linear, r=int(size))
     if name == "trainable-tokens":
         return peft.TrainableTokensConfig(**given, token_indices=list(range(int(size))))
     kinds = {"prompt-tuning": peft.PromptTuningConfig, "p-tuning": peft.PromptEncoderConfig,

@@ -66,6 +66,8 @@ TEST_CASE("PEFT's other methods train what its own layers declare") {
       // A, B, E, and the rank
       {"adalora:8", 4 * (8 * (64 + 64) + 8 * (64 + 32) + 2 * (8 + 1))},
       {"trainable-tokens:10", 10 * 64},
+      {"glora:8", 4 * 2 * 8 * ((64 + 64) + (64 + 32))},
+      {"delora:8", 4 * (8 * ((64 + 64) + (64 + 32)) + 2)},
   };
   for (const Case& one : cases) {
     INFO(one.adapter);

@@ -2213,6 +2213,12 @@ const Case cases[] = {
        m.input_first = true;
      },
      "--adapter lokr:8 for llama"},
+    {"--adapter glora:RANK, layers with biases",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by(c, AdapterMethod::glora, 8);
+       m.qkv_bias = true;
+     },
+     "--adapter glora:8 for llama"},
     {"--adapter oft:BLOCK, a layer of whose inputs BLOCK is no divisor",
      [](auto&, StepConfig& c) { by(c, AdapterMethod::oft, 24); }, "--adapter oft:24 for llama"},
     {"--adapter road:VARIANT other than 1 and 2",
@@ -2253,7 +2259,7 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "--adapter ia3 --param-dtype fp32"},
-    {"--adapter METHOD, --ac other than none and full",
+    {"--adapter METHOD, --ac other than none and full, or of submodules",
      [](auto&, StepConfig& c) {
        by(c, AdapterMethod::ia3);
        c.memory.ac = AcMode::selective;

@@ -23,6 +23,8 @@ enum class AdapterMethod : std::uint8_t {
   road,
   adalora,
   trainable_tokens,
+  glora,
+  delora,
 };
 
 namespace model {

@@ -75,6 +75,13 @@ constexpr Exclusion of_methods[] = {
               m.input_first;
      },
      of_family},
+    {"--adapter glora:RANK, layers with biases", "its terms of a bias were not compared",
+     "plan another method, such as --adapter lokr:8",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.adapters.method == AdapterMethod::glora &&
+              (m.qkv_bias || m.output_bias || m.mlp_bias);
+     },
+     of_family},
     {"--adapter oft:BLOCK, a layer of whose inputs BLOCK is no divisor",
      "PEFT takes another block then", "give a divisor, such as oft:32",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -143,12 +150,16 @@ constexpr Exclusion of_methods[] = {
                           ? std::string("--autocast ") + autocast_option(c)
                           : std::string("--param-dtype ") + to_option(c.precision.param_dtype));
      }},
-    {"--adapter METHOD, --ac other than none and full",
-     "what other modes keep of other adapters than LoRA's was not compared", "use --ac full",
+    {"--adapter METHOD, --ac other than none and full, or of submodules",
+     "what other modes keep of other adapters than LoRA's was not compared",
+     "use --ac full --ac-scope block",
      [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::full;
+       return used(c) && c.memory.ac != AcMode::none &&
+              (c.memory.ac != AcMode::full || c.memory.scope != AcScope::block);
      },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--ac " + ac_option(c)); }},
+     [](const ModelSpec&, const StepConfig& c) {
+       return with(c, "--ac " + ac_option(c) + " --ac-scope " + to_option(c.memory.scope));
+     }},
     {"--adapter prefix-tuning:TOKENS, --ac other than none",
      "a checkpoint's second forward would add its keys to those that the cache has; PEFT refuses "
      "it",

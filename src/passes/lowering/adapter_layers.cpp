@@ -59,6 +59,16 @@ void Lowering::declare_adapter(Linear& l, Module leaf) {
     case AdapterMethod::miss:
       add({r, config_.adapters.factor > 0 ? config_.adapters.factor : l.out});
       break;
+    case AdapterMethod::glora:
+      for (int path = 0; path < 2; ++path) add({l.out, r}), add({r, l.in});    // of A, of B
+      for (const Shape& zeros : {Shape{l.in, 1}, Shape{l.out}, Shape{l.out}})  // C, D and E
+        s_.buffers.push_back(p_.make(zeros, dtype_, ir::Role::buffer, at(leaf)));
+      break;
+    case AdapterMethod::delora:
+      add({r, l.in}), add({l.out, r}), add({1});  // A, B, lambda
+      s_.buffers.push_back(p_.make({l.in}, DType::f32, ir::Role::buffer, at(leaf)));  // w_norm
+      l.adapter.push_back(s_.buffers.back());
+      break;
     case AdapterMethod::oft:
       add({l.in / r, r * (r - 1) / 2});
       for (int axis = 0; axis < 2; ++axis) {  // rows and columns of what is above the diagonal
@@ -98,6 +108,10 @@ ir::ValueId Lowering::adapted_by_method(V x, const Linear& l) {
       return vera(x, l);
     case AdapterMethod::miss:
       return miss(x, l);
+    case AdapterMethod::glora:
+      return glora(x, l);
+    case AdapterMethod::delora:
+      return delora(x, l);
     case AdapterMethod::oft:
       return oft(x, l);
     case AdapterMethod::road:

@@ -104,6 +104,8 @@ class Lowering : private Emission {
   V by_weight(V x, const Linear& l);
   V vera(V x, const Linear& l);
   V miss(V x, const Linear& l);
+  V glora(V x, const Linear& l);
+  V delora(V x, const Linear& l);
 
   // adapter_rotations.cpp
   V oft(V x, const Linear& l);

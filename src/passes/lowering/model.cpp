@@ -98,7 +98,7 @@ ir::ValueId Lowering::embedding() {
   V x = out({config_.run.batch, shape(m_.ids)[1], spec_.hidden}, dtype_, grad(weight));
   emit(OpKind::embedding, {weight, m_.ids}, {x});
   if (spec_.scaled_embedding) x = binary(OpKind::mul, x, m_.embed_scale);
-  if (input_requires_grad(config_) && !trains_rows) {
+  if (input_requires_grad(config_) && !grad(x)) {
     // output.requires_grad_(True), a hook of the embedding module: a leaf whose gradient stays
     p_.value(x).requires_grad = true;
     s_.leaves.push_back(x);
