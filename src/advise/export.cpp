@@ -106,7 +106,9 @@ void check_all(const Setting& s) {
     s.refuse("--offload parameters",
              "FSDP2's CPUOffloadPolicy has no key that is known here; export to torchtitan, "
              "torchtune or hf, or drop --offload");
-  if (s.c.memory.offload == Offload::optimizer || s.c.memory.offload == Offload::gradients)
+  const bool by_deepspeed = s.target.name == deepspeed.name && s.c.layout.zero();
+  if ((s.c.memory.offload == Offload::optimizer && !by_deepspeed) ||
+      s.c.memory.offload == Offload::gradients)
     s.refuse(std::string("--offload ") + to_option(s.c.memory.offload),
              "no key makes an optimizer of torchao's; hand the loop "
              "torchao.optim.CPUOffloadOptimizer, or drop --offload");

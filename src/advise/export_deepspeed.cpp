@@ -11,6 +11,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// What leaves the device: with parameters the optimizer, too.
+Json with_offload(Json zero, const Setting& s) {
+  const Json on_host = {{"device", "cpu"}, {"pin_memory", true}};
+  if (s.c.memory.offload == Offload::parameters) zero["offload_param"] = on_host;
+  if (s.c.memory.offload == Offload::parameters || s.c.memory.offload == Offload::optimizer)
+    zero["offload_optimizer"] = on_host;
+  return zero;
+}
+
 Json zero_optimization(const Setting& s, ExportResult& out) {
   if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
@@ -23,20 +32,22 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
     case Sharding::zero1:
     case Sharding::zero2:
       // The bucket is written out because it is 1 GB of bf16 that the plan counts.
-      return {{"stage", s.c.layout.shard == Sharding::zero1 ? 1 : 2},
-              {"contiguous_gradients", true},
-              {"overlap_comm", false},
-              {"reduce_bucket_size", 500000000}};
+      return with_offload({{"stage", s.c.layout.shard == Sharding::zero1 ? 1 : 2},
+                           {"contiguous_gradients", true},
+                           {"overlap_comm", false},
+                           {"reduce_bucket_size", 500000000}},
+                          s);
     case Sharding::zero3:  // its defaults, which the plan counts with
-      return {{"stage", 3},
-              {"contiguous_gradients", true},
-              {"overlap_comm", true},
-              {"reduce_bucket_size", 500000000},
-              {"stage3_prefetch_bucket_size", 50000000},
-              {"stage3_param_persistence_threshold", 100000},
-              {"stage3_max_live_parameters", 1000000000},
-              {"stage3_max_reuse_distance", 1000000000},
-              {"sub_group_size", 1000000000}};
+      return with_offload({{"stage", 3},
+                           {"contiguous_gradients", true},
+                           {"overlap_comm", true},
+                           {"reduce_bucket_size", 500000000},
+                           {"stage3_prefetch_bucket_size", 50000000},
+                           {"stage3_param_persistence_threshold", 100000},
+                           {"stage3_max_live_parameters", 1000000000},
+                           {"stage3_max_reuse_distance", 1000000000},
+                           {"sub_group_size", 1000000000}},
+                          s);
     case Sharding::fsdp1:  // refused
     case Sharding::fsdp2:
     case Sharding::hsdp:
@@ -46,10 +57,8 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
       "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard: with "
       "--shard "
       "zero3 it is DeepSpeed's";
-  Json zero = {{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}};
-  if (s.c.memory.offload == Offload::parameters)
-    for (const char* what : {"offload_param", "offload_optimizer"})
-      zero[what] = {{"device", "cpu"}, {"pin_memory", true}};
+  Json zero =
+      with_offload({{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}}, s);
   if (s.c.layout.shard == Sharding::hsdp) {
     zero["mics_shard_size"] = s.c.layout.hsdp_shards;
     out.notes.emplace_back("mics_shard_size needs the model built under deepspeed.zero.MiCS_Init");
@@ -60,6 +69,8 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
 Json optimizer(const Setting& s) {
   switch (s.c.optimizer.kind) {
     case Optimizer::adamw:
+      if (s.c.layout.zero() && s.c.memory.offload != Offload::none)  // DeepSpeedCPUAdam
+        return {{"type", "AdamW"}, {"params", Json::object()}};
       return {{"type", "AdamW"}, {"params", {{"torch_adam", true}, {"fused", true}}}};
     case Optimizer::adamw_foreach:
       return {{"type", "AdamW"}, {"params", {{"torch_adam", true}, {"foreach", true}}}};

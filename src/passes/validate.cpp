@@ -8,7 +8,7 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
     expert_exclusions, float8_exclusions, fsdp1_exclusions, packing_exclusions, position_exclusions,
-    trainer_exclusions, ulysses_exclusions, zero3_exclusions;
+    trainer_exclusions, ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 
@@ -38,6 +38,7 @@ const std::vector<ExclusionGroup>& exclusions() {
     all.push_back(compile_exclusions);
     all.push_back(compression_exclusions);
     all.push_back(zero3_exclusions);
+    all.push_back(zero_on_host_exclusions);
     all.push_back(cuda_graph_exclusions);
     all.push_back(trainer_exclusions);
     return all;

@@ -164,16 +164,22 @@ class Steps {
   /// initialize_optimizer_states makes a gradient of zeros for it.
   void make_masters() {
     if (step_.zero3.partitions != ir::no_id)  // whose set-up gives back what it cached
-      for (const passes::OptimizedTensor& t : step_.optimized) allocate(p_.storage_of(t.parameter));
+      for (const passes::OptimizedTensor& t : step_.optimized)
+        if (on_device(t)) allocate(p_.storage_of(t.parameter));
     if (step_.set_up.empty()) return;
     for (const passes::OptimizedTensor& t : step_.optimized) {
       const ir::StorageId master = p_.storage_of(t.parameter);
       const Handle narrow = request(p_.storage(master).bytes / 2, ir::no_id);
-      allocate(master);
+      if (on_device(t)) allocate(master);
       give_back(narrow, ir::no_id);
-      give_back(request(p_.storage(master).bytes, ir::no_id), ir::no_id);
+      if (on_device(t)) give_back(request(p_.storage(master).bytes, ir::no_id), ir::no_id);
     }
     allocator_.reset_peaks();
+  }
+
+  /// A master of an optimizer that the device has.
+  [[nodiscard]] bool on_device(const passes::OptimizedTensor& t) const {
+    return resident_[static_cast<std::size_t>(p_.storage_of(t.parameter))];
   }
 
   [[nodiscard]] bool has_bias(const ir::Op& op) const {

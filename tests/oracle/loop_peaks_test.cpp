@@ -100,7 +100,7 @@ TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reser
 TEST_CASE("DeepSpeed's ZeRO 1, 2 and 3 on the emulated device are met: allocated 0.5 %") {
   // Adapters of more than 100,000 elements are gathered one by one under ZeRO 3: one step is met
   // less.
-  check_file("zero_peaks.json", {120, 0.005, 0.2, 0.95, 0.006, 0.02});
+  check_file("zero_peaks.json", {150, 0.005, 0.2, 0.93, 0.006, 0.02});
 }
 
 TEST_CASE("TRL's OffloadActivations on the emulated device is met: allocated 1.2 %") {

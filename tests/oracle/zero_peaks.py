@@ -7,6 +7,8 @@ A case is a model of MODELS and the planner's own options; each runs in a proces
 leaves hooks behind. --list prints world, rank and number of each. Of ZeRO 1 and 2 the rank is the one whose
 partition meets the parameters with the most elements, which is planned; of ZeRO 3 all ranks hold alike.
 
+With --offload optimizer its offload_optimizer is on, stepped by DeepSpeedCPUAdam.
+
 With --cp a sequence's ranks share it by DeepSpeed's Ulysses (ulysses_step.py), as accelerate sets it up.
 
 Of ZeRO 3 the model is made under deepspeed.zero.Init, as transformers makes it, and what that cached is given
@@ -53,6 +55,7 @@ def cases():
     yield from stage_3()
     yield from shared_sequences()
     yield from adapters()
+    yield from on_host()
 
 
 def stage_3():
@@ -114,6 +117,24 @@ def adapters():
         yield "qwen3", case(2, 2, 1024, "--quantize nf4")
 
 
+def on_host():
+    def case(world, shard, batch, seq, *more):
+        return " ".join([f"--world {world} --shard {shard} --offload optimizer --batch {batch} --seq {seq}", *more])
+
+    for stage in ("zero1", "zero2"):
+        for ac in ("none", "full"):
+            yield "llama", case(8, stage, 1, 2048, "--ac", ac)
+        yield "large", case(8, stage, 1, 2048, "--ac full")
+        yield "tiny", case(2, stage, 2, 512)
+        yield "odd", case(4, stage, 3, 777)
+        for model in ("untied", "qwen2", "gemma"):
+            yield model, case(8, stage, 2, 2048)
+        for accum in (2, 3):
+            yield "llama", case(8, stage, 1, 2048, f"--ac full --grad-accum {accum}")
+        yield "odd", case(2, stage, 2, 1024, "--ac full --grad-accum 3")
+        yield "mistral", case(8, stage, 1, 2048, "--ac full --clip-grad 1.0")
+
+
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
 
 
@@ -157,6 +178,10 @@ def counts():
     return [by_activity[activity][0] for activity in LAUNCHES]
 
 
+def offloading(options):
+    return {} if options.offload == "none" else {"offload_optimizer": {"device": "cpu", "pin_memory": True}}
+
+
 def measure(model, words):
     """Figures of the third step; reserved memory is the highest of all."""
     import adapter_step
@@ -169,7 +194,7 @@ def measure(model, words):
     config._attn_implementation = "sdpa"
     settings = {"train_micro_batch_size_per_gpu": options.batch, "gradient_accumulation_steps": options.grad_accum,
                 "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
-                "zero_optimization": {"stage": int(options.shard[-1])}}
+                "zero_optimization": {"stage": int(options.shard[-1])} | offloading(options)}
     partitions = options.shard == "zero3"
     if partitions:  # transformers then makes its models under deepspeed.zero.Init
         known = transformers.integrations.HfDeepSpeedConfig(settings)
@@ -183,7 +208,9 @@ def measure(model, words):
         adapter_step.materialize(network)
     network = adapted(network, options)
     trained = [p for p in network.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
+    adamw = torch.optim.AdamW if options.offload == "none" else deepspeed.ops.adam.DeepSpeedCPUAdam
+    fused = {"fused": True} if options.offload == "none" else {}
+    optimizer = adamw(trained, lr=1e-4, **fused)
     groups = ulysses_step.register(network, options) if options.cp > 1 else None
     engine, sharded, _, _ = deepspeed.initialize(model=network, optimizer=optimizer, config=settings, mpu=groups)
     del network, optimizer, trained
@@ -221,7 +248,7 @@ def measure(model, words):
             take("optimizer" if boundary else "backward")
             del loss
         reserved = max(reserved, torch.cuda.max_memory_reserved())
-    states = sum(v.numel() for state in sharded.optimizer.state.values() for v in state.values())
+    states = sum(v.numel() for state in sharded.optimizer.state.values() for v in state.values() if torch.is_tensor(v))
     if states < 2:
         raise SystemExit("the optimizer never stepped")
     figures = {"peak_allocated": max(peaks.values()), "peak_reserved": reserved, "peak_by_phase": dict(peaks)}

@@ -848,6 +848,48 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "steps all parameters at once"},
+    {"--offload optimizer --shard zero3",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero3);
+     },
+     "use --shard zero2"},
+    {"--offload gradients --shard zero1, zero2 or zero3",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::gradients;
+       sharded(c, Sharding::zero2);
+     },
+     "use --offload optimizer"},
+    {"--offload optimizer --shard zero1 or zero2, an optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "DeepSpeedCPUAdam"},
+    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or "
+     "autocast",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.precision.param_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--offload optimizer --shard zero1 or zero2 with --ema, --kernels compiled "
+     "or --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.optimizer.ema = true;
+     },
+     "beside its copies"},
+    {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
     {"--offload optimizer or gradients --world N, N above 1",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;

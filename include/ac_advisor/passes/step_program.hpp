@@ -229,11 +229,12 @@ struct StepProgram {
   std::int32_t blocks = 0;
   std::int32_t regions = 0;  ///< checkpoint regions so far, over all micro-batches
   Zero3Values zero3;
-  ir::ValueId averaged = ir::no_id;   ///< zero2: gradients kept so far; zero1: the bucket
-  std::vector<ir::ValueId> set_up;    ///< parameters as made, until a framework has copied them
-  double loss_scale = 1.0;            ///< what backward starts from: 1 / grad_accum
-  ir::ValueId scale = ir::no_id;      ///< fp16: what the gradient scaler multiplies the loss by
-  ir::ValueId found_inf = ir::no_id;  ///< and whether a gradient was not finite
+  ir::ValueId zero_buffer = ir::no_id;  ///< zero1, zero2: for gradients that come from the host
+  ir::ValueId averaged = ir::no_id;     ///< zero2: gradients kept so far; zero1: the bucket
+  std::vector<ir::ValueId> set_up;      ///< parameters as made, until a framework has copied them
+  double loss_scale = 1.0;              ///< what backward starts from: 1 / grad_accum
+  ir::ValueId scale = ir::no_id;        ///< fp16: what the gradient scaler multiplies the loss by
+  ir::ValueId found_inf = ir::no_id;    ///< and whether a gradient was not finite
   /// Of an imported graph: its storages' values while they are there, by its own numbers.
   std::vector<ir::ValueId> captured;
   std::vector<ir::ValueId> in_line;  ///< fsdp2: buffers of gathers that have no stream of their own
@@ -241,11 +242,13 @@ struct StepProgram {
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and
-/// where it alone reduces gradients (--no-sync, zero1) the last.
+/// where it alone reduces gradients (--no-sync, zero1) or has them leave for the host's step (a
+/// zero with --offload) the last.
 [[nodiscard]] inline std::int64_t micro_batches_written(const StepConfig& config) {
   if (config.layout.pp > 1) return written_schedule(pipeline_rank(config)).micro_batches;
-  const bool last_apart =
-      config.layout.no_sync || (config.layout.shard == Sharding::zero1 && !config.megatron());
+  const bool last_apart = config.layout.no_sync ||
+                          (config.layout.shard == Sharding::zero1 && !config.megatron()) ||
+                          (config.layout.zero() && config.memory.offload != Offload::none);
   return std::min<std::int64_t>(config.run.grad_accum, last_apart ? 3 : 2);
 }
 /// How often the written micro-batch `index` of `written` runs in a step.

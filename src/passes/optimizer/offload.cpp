@@ -73,8 +73,9 @@ void append(StepProgram& step, const ModelSpec&, const StepConfig& config) {
 constexpr Exclusion exclusions_of_states_on_host[] = {
     {"--offload optimizer or gradients --world N, N above 1",
      "torchao's CPUOffloadOptimizer is for one GPU: its hooks copy gradients before ranks reduce "
-     "them; DeepSpeed's optimizer on the host is not planned yet",
-     "use --world 1, or --offload parameters --shard fsdp2",
+     "them",
+     "use --world 1, --shard zero1 or zero2 with --offload optimizer, or --offload "
+     "parameters --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.world > 1; },
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--offload ") + to_option(c.memory.offload) + " --world " +
@@ -134,7 +135,8 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
 }  // namespace
 
 bool keeps_states_on_host(const StepConfig& c) {
-  return c.memory.offload == Offload::optimizer || c.memory.offload == Offload::gradients;
+  return !c.layout.zero() &&
+         (c.memory.offload == Offload::optimizer || c.memory.offload == Offload::gradients);
 }
 
 extern const Pass gradients_to_host_pass, optimizer_offload_pass;

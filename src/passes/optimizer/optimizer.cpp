@@ -8,6 +8,7 @@
 #include "ac_advisor/passes/pass.hpp"
 #include "ops.hpp"
 #include "passes/sharding/tensor_parallel.hpp"
+#include "passes/sharding/zero_on_host.hpp"
 
 namespace ac_advisor::passes {
 
@@ -120,7 +121,7 @@ bool applies(const StepConfig& config) {
 /// fused keeps its step counters where the parameters are, foreach on the host (capturable=False);
 /// the trainer's are the fused ones.
 void run(StepProgram& step, const ModelSpec&, const StepConfig& config) {
-  if (config.memory.offload == Offload::parameters) {
+  if (config.memory.offload == Offload::parameters || zero_on_host(config)) {
     OptimizerOps ops(step);
     append_on_host(ops, config.optimizer);
     return;

@@ -12,6 +12,7 @@
 #include "ac_advisor/passes/pass.hpp"
 #include "gradient_hooks.hpp"
 #include "passes/optimizer/ops.hpp"
+#include "zero_on_host.hpp"
 #include "zero_partition.hpp"
 
 namespace ac_advisor::passes {
@@ -40,8 +41,28 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
   }
   const ValueId master = p.make({ZeroPartition(step, config.layout.world).elements()}, DType::f32,
                                 Role::optimizer_state, {-1, ir::Module::optimizer});
-  step.resident.push_back(master);
   step.optimized = {{master, no_id}};
+  if (!zero_on_host(config)) {
+    step.resident.push_back(master);
+    return;
+  }
+  std::int64_t largest = 0;
+  for (const Parameter& parameter : step.parameters)
+    largest = std::max(largest, p.value(parameter.value).shape.numel());
+  const DType dtype = config.precision.compute_dtype;
+  step.zero_buffer = p.make({largest}, dtype, Role::communication, root);
+  constexpr ir::ModulePath module{-1, ir::Module::optimizer};
+  const ZeroPartition partition(step, config.layout.world);
+  const auto pin = [&](std::int64_t elements, DType type) {
+    step.on_host.push_back({p.make({elements}, type, Role::parameter, module), no_id});
+  };
+  step.on_host.push_back(
+      {master, p.make({partition.elements()}, DType::f32, Role::gradient, module)});
+  pin(partition.elements(), dtype);
+  pin(largest, dtype);  // temp_grad_buffer_for_cpu_offload
+  if (config.layout.shard == Sharding::zero2 && config.run.grad_accum > 1)
+    for (const ZeroPiece& piece : partition.pieces()) pin(piece.whole, dtype);
+  step.resident.push_back(step.zero_buffer);
 }
 
 class Zero final : public GradientHooks {
@@ -96,7 +117,11 @@ class Zero final : public GradientHooks {
     const std::int64_t size = elements(one.gradient);
     if (filled_ + size > bucket_elements) flush();
     ValueId place = one.gradient;
-    if (size <= bucket_elements) {
+    if (size > bucket_elements && zero_on_host(c_)) {  // clone()
+      place = p_.make(p_.value(one.gradient).shape, c_.precision.compute_dtype, Role::gradient,
+                      s_.parameters[one.parameter].module);
+      kernel(one.gradient, {place});
+    } else if (size <= bucket_elements) {
       place = p_.narrow(bucket_, 0, filled_, size);
       copy(place, one.gradient, s_.parameters[one.parameter].module);
     }
@@ -172,12 +197,14 @@ class Zero final : public GradientHooks {
   /// Divided by the number of ranks (the trainer's collectives average), and waited for: it is not
   /// asynchronous where overlap_comm is off.
   void all_reduce(ValueId v) {
-    if (!trained(c_)) {
-      const ir::OpId id = emit(OpKind::foreach, root, {v}, {});
-      p_.op(id).attributes = ir::Foreach{0, 1, 1, false};
-    }
+    if (!trained(c_)) kernel(v, {});
     emit(OpKind::all_reduce, root, {v}, {});
     emit(OpKind::hold, root, {v}, {});
+  }
+
+  void kernel(ValueId from, std::vector<ValueId> to) {
+    const ir::OpId id = emit(OpKind::foreach, root, {from}, std::move(to));
+    p_.op(id).attributes = ir::Foreach{0, 1, 1, false};
   }
 
   /// copy_grads_in_partition: a place for each parameter that reaches into the partition.
@@ -187,6 +214,10 @@ class Zero final : public GradientHooks {
                      [&](const ZeroPiece& piece) { return piece.parameter == one.parameter; });
     if (found == mine_.pieces().end() && !trained(c_)) return;
     const ir::ModulePath module = s_.parameters[one.parameter].module;
+    if (zero_on_host(c_)) {
+      to_host(one, found->elements);
+      return;
+    }
     if (kept_ == no_id) {
       kept_ = p_.make({mine_.kept_elements()}, c_.precision.compute_dtype, Role::gradient, root);
       emit(OpKind::empty, root, {}, {kept_});
@@ -199,6 +230,18 @@ class Zero final : public GradientHooks {
     kept_so_far_ += elements(one.gradient);
   }
 
+  /// Of stage 1, whose gradients add up on the device, the last micro-batch's alone.
+  void to_host(const Filled& one, std::int64_t elements) {
+    const bool by_host = !stage1() && c_.run.grad_accum > 1;
+    const ValueId norm = zero_gradient_to_host(
+        p_,
+        [&](OpKind kind, ir::ModulePath module, const std::vector<ValueId>& in,
+            const std::vector<ValueId>& out) { return emit(kind, module, in, out); },
+        {one.gradient, elements, s_.zero_buffer, by_host && micro_batch() > 0, by_host && !last(),
+         last()});
+    if (norm != no_id) norms_.push_back(norm);
+  }
+
   /// As much of `kept` as a piece is long: where it stands depends on the order of gradients.
   ValueId slice(ValueId kept, const ZeroPiece& piece) {
     return p_.narrow(kept, 0, piece.kept_start, piece.whole);
@@ -208,6 +251,11 @@ class Zero final : public GradientHooks {
   /// flattened where it is of several parameters, in fp32.
   void begin_step() {
     OptimizerOps ops(s_);
+    if (zero_on_host(c_)) {
+      ops.hold(norms_);
+      s_.optimized.front().gradient = s_.on_host.front().gradient;
+      return;
+    }
     if (!trained(c_))
       for (const ZeroPiece& piece : mine_.pieces()) {
         // A double for each element: two fp32, as no tensor of a step is in fp64.
@@ -232,6 +280,7 @@ class Zero final : public GradientHooks {
 
   ZeroPartition mine_;
   std::vector<Filled> in_bucket_, waiting_;
+  std::vector<ValueId> norms_;  ///< of gradients that have left for the host
   std::int64_t filled_ = 0, kept_so_far_ = 0;
   ValueId bucket_ = no_id, kept_ = no_id;
 };
@@ -244,11 +293,18 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 
 /// The updated partition goes to the parameters in their own dtype, and to the other ranks, in
 /// place.
-void gather(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
-  std::vector<ValueId> in{step.optimized.front().parameter};
+void gather(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+  ir::Program& p = step.program;
+  const ValueId master = step.optimized.front().parameter;
+  std::vector<ValueId> in{master};
+  if (zero_on_host(config)) {  // it is cast there, into a pinned buffer
+    in = {step.on_host[1].parameter};
+    OptimizerOps ops(step);
+    ops.op({&in}, {}, 0, OpKind::copy_from_host);
+    ops.hold(in);
+  }
   for (const Parameter& parameter : step.parameters)
     if (parameter.trained) in.push_back(parameter.value);
-  ir::Program& p = step.program;
   const std::int32_t group = p.ops.back().group + 1;
   p.emit(OpKind::all_gather, ir::Phase::optimizer, {-1, ir::Module::optimizer}, in, {});
   p.ops.back().group = group;

@@ -1,0 +1,71 @@
+// What of DeepSpeed's optimizer on the host is not planned.
+#include <string>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
+#include "zero_on_host.hpp"
+
+namespace ac_advisor::passes {
+namespace {
+
+using model::ModelSpec;
+
+std::string with_offload(const StepConfig& c) {
+  return std::string("--offload ") + to_option(c.memory.offload) + " --shard " + shard_option(c);
+}
+
+constexpr Exclusion table[] = {
+    {"--offload optimizer --shard zero3",
+     "DeepSpeed's ZeRO 3 with offload_optimizer is not planned yet",
+     "use --shard zero2, or --offload parameters --shard fsdp2",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.zero3() && c.memory.offload == Offload::optimizer;
+     }},
+    {"--offload gradients --shard zero1, zero2 or zero3",
+     "with DeepSpeed's offload_optimizer gradients leave the device in any case",
+     "use --offload optimizer",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.zero() && c.memory.offload == Offload::gradients;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
+    {"--offload optimizer --shard zero1 or zero2, an optimizer other than "
+     "adamw",
+     "steps of the others than DeepSpeedCPUAdam were not compared", "use --optimizer adamw",
+     [](const ModelSpec&, const StepConfig& c) {
+       return zero_on_host(c) && c.optimizer.kind != Optimizer::adamw;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return with_offload(c) + " --optimizer " + to_option(c.optimizer.kind);
+     }},
+    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or "
+     "autocast",
+     "its masters and copies were compared with bf16 alone", "use bf16",
+     [](const ModelSpec&, const StepConfig& c) {
+       return zero_on_host(c) &&
+              (c.precision.param_dtype != DType::bf16 || c.precision.compute_dtype != DType::bf16 ||
+               c.precision.reduce_dtype != DType::bf16 || c.precision.autocast);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
+    {"--offload optimizer --shard zero1 or zero2 with --ema, --kernels "
+     "compiled "
+     "or --cuda-graph",
+     "they were not compared beside its copies", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return zero_on_host(c) && (c.optimizer.ema || c.memory.kernels == Kernels::compiled ||
+                                  c.runtime.cuda_graph != CudaGraph::off);
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
+    {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
+     "planned for PyTorch on a GPU, not run by the trainer", "leave --offload out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return zero_on_host(c) && (c.runtime.kind == Runtime::ac_trainer || c.device.gpu == "cpu");
+     },
+     [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
+};
+
+}  // namespace
+
+extern const ExclusionGroup zero_on_host_exclusions;
+const ExclusionGroup zero_on_host_exclusions{"zero on the host", table};
+
+}  // namespace ac_advisor::passes
