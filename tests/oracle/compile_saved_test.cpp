@@ -109,6 +109,12 @@ Sets compare_sets(const std::string& file) {
                        {"--batch", entry.at("batch").dump()},
                        {"--seq", entry.at("seq").dump()}};
     if (recipe != "none") options.emplace_back("--fp8", recipe);
+    if (entry.contains("lora")) {
+      options.emplace_back("--lora", entry.at("lora").dump());
+      options.emplace_back("--lora-targets", entry.at("lora_targets"));
+      options.emplace_back("--lora-dtype", entry.at("lora_dtype"));
+      options.emplace_back("--input-require-grads", entry.at("input_require_grads"));
+    }
     const StepConfig config = resolve_options(options);
     if (passes::find_exclusion(spec, config) != nullptr) {
       ++sets.refused;
@@ -116,8 +122,9 @@ Sets compare_sets(const std::string& file) {
     }
     const compile::JointGraph graph = joint_of(spec, config);
     for (const auto& [budget, saved] : entry.at("saved").items()) {
-      INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", fp8 ", recipe, ", budget ",
-           budget);
+      INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", fp8 ", recipe, ", adapters of ",
+           entry.value("lora_targets", "none"), " ", entry.value("lora_dtype", ""), " ",
+           entry.value("input_require_grads", ""), ", budget ", budget);
       CHECK(described(graph, compile::saved_values(graph, std::stod(budget))) ==
             with_one_float8(described(saved)));
       ++sets.compared;
@@ -137,6 +144,11 @@ TEST_CASE("what a compiled block saves is what AOTAutograd's partitioner saves, 
 TEST_CASE(
     "what a compiled block of torchao's layers saves is what AOTAutograd's partitioner saves") {
   CHECK(compare_sets("float8_saved.json").compared >= 434);
+}
+
+TEST_CASE(
+    "what a compiled block with PEFT's adapters saves is what AOTAutograd's partitioner saves") {
+  CHECK(compare_sets("adapter_saved.json").compared >= 420);
 }
 
 }  // namespace ac_advisor::test

@@ -10,7 +10,7 @@ import torch
 
 import compile_peaks  # how Inductor is set
 import emulated_peaks
-from torchtune_peaks import MODELS, build, shape, steps
+from torchtune_peaks import ATTENTION_AND_MLP, MODELS, build, shape, steps
 
 
 def cases():
@@ -19,6 +19,9 @@ def cases():
             yield shape(model, ac=ac, kernels="compiled")
             yield shape(model, ac=ac, kernels="compiled", batch=3, seq=1000, grad_accum=2)
             yield shape(model, ac=ac, kernels="compiled", world=8, shard="fsdp2")
+    for model in MODELS[1:4]:
+        for ac in ("full", "none"):
+            yield shape(model, ac=ac, kernels="compiled", lora=8, lora_targets=ATTENTION_AND_MLP)
 
 
 def measure(entry):

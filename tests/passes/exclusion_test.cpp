@@ -3019,13 +3019,70 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--ac memory-budget:0.5 --attn auto"},
-    {"--kernels compiled --lora or --quantize",
+    {"--kernels compiled --quantize int8",
      [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::int8;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "MatMul8bitLt"},
+    {"--kernels compiled --quantize nf4 or nf4-double",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::nf4;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --quantize nf4"},
+    {"--kernels compiled --lora, --dora, --lora-dropout or --autocast",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --lora with --dora"},
+    {"--kernels compiled --lora, experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj,v_proj";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "adapters beside compiled experts"},
+    {"--kernels compiled --lora of another family",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.family = "phi3";
        c.adapters.rank = 8;
        c.adapters.targets = "all-linear";
        c.memory.kernels = Kernels::compiled;
      },
-     "adapters inside compiled blocks"},
+     "--kernels compiled --lora of phi3"},
+    {"--kernels compiled --lora, --shard other than none",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --lora --shard fsdp2"},
+    {"--kernels compiled --lora, --compile-unit model",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "adapters in a graph of the model"},
+    {"--kernels compiled --lora, run by the trainer",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "run by the trainer"},
     {"--compile-unit model --autocast",
      [](auto&, StepConfig& c) {
        whole_model(c);

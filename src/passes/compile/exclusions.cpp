@@ -1,5 +1,8 @@
 // What is planned of --kernels compiled, and what is not.
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
@@ -10,6 +13,12 @@ namespace {
 using model::ModelSpec;
 
 bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compiled; }
+
+bool adapted(const StepConfig& c) { return compiled(c) && c.adapters.used(); }
+
+/// Whose adapters in compiled blocks were compared (tests/oracle/adapter_saved.json).
+constexpr std::string_view adapted_families[] = {"llama",   "mistral", "qwen2", "qwen3",
+                                                 "smollm3", "granite", "olmo2", "gemma"};
 
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
@@ -226,10 +235,66 @@ constexpr Exclusion of_compiled[] = {
               c.run.attention == Attention::automatic;
      },
      [](const ModelSpec&, const StepConfig& c) { return "--ac " + ac_option(c) + " --attn auto"; }},
-    {"--kernels compiled --lora or --quantize",
-     "adapters inside compiled blocks are not planned yet", "use --kernels eager",
+    {"--kernels compiled --quantize nf4 or nf4-double",
+     "a block with bitsandbytes' 4-bit layers is one full graph, in which a weight is dequantized "
+     "by "
+     "an op of its own; what is saved of it is not planned yet",
+     "use --kernels eager, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.adapters.four_bit(); },
      [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && (c.adapters.used() || c.adapters.quantize != Quantization::none);
+       return std::string("--kernels compiled --quantize ") + to_option(c.adapters.quantize);
+     }},
+    {"--kernels compiled --quantize int8",
+     "Dynamo finds no full graph: it breaks one at every MatMul8bitLt, whose function reads its "
+     "weight's gradient (bitsandbytes v0.50, autograd/_functions.py)",
+     "use --kernels eager, or --quantize none",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.adapters.quantize == Quantization::int8;
+     }},
+    {"--kernels compiled --lora, --dora, --lora-dropout or --autocast",
+     "norms of merged weights, random numbers and casts beside adapters in compiled blocks were "
+     "not compared",
+     "leave them out, or use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && (c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--kernels compiled --lora with ") + (c.adapters.dora ? "--dora"
+                                                                : c.adapters.dropout > 0.0
+                                                                    ? "--lora-dropout"
+                                                                    : "--autocast");
+     }},
+    {"--kernels compiled --lora, experts", "adapters beside compiled experts were not compared",
+     "use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) { return adapted(c) && m.moe.has_value(); },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled --lora for " + m.family;
+     }},
+    {"--kernels compiled --lora of another family",
+     "its adapters in compiled blocks were not compared", "use --kernels eager",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return adapted(c) && std::find(std::begin(adapted_families), std::end(adapted_families),
+                                      m.family) == std::end(adapted_families);
+     },
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled --lora of " + m.family;
+     }},
+    {"--kernels compiled --lora, --shard other than none",
+     "frozen weights that are gathered around compiled blocks were not compared",
+     "use --shard none, or --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && c.layout.shard != Sharding::none;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --lora --shard " + shard_option(c);
+     }},
+    {"--kernels compiled --lora, --compile-unit model",
+     "adapters in a graph of the model were not compared", "use --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && whole(c); }},
+    {"--kernels compiled --lora, run by the trainer",
+     "its interpreter was not compared with adapters", "use --kernels eager or fused",
+     [](const ModelSpec&, const StepConfig& c) {
+       return adapted(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
     {"--compile-unit model --autocast", "its casts in a graph of the model are not planned yet",
      "use --autocast none, or --compile-unit block",

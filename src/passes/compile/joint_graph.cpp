@@ -169,4 +169,26 @@ JointGraph without_dead_code(JointGraph graph) {
   return alive;
 }
 
+JointGraph without_pointless_converts(JointGraph graph) {
+  const auto is_float = [](DType type) {
+    return type == DType::f32 || type == DType::bf16 || type == DType::f16;
+  };
+  std::vector<bool> returned(graph.nodes.size(), false);
+  for (const auto* outputs : {&graph.forward_outputs, &graph.backward_outputs})
+    for (NodeId n : *outputs)
+      if (n >= 0) returned[static_cast<std::size_t>(n)] = true;
+  bool changed = false;
+  for (Node& node : graph.nodes) {
+    if (node.target != convert || !is_float(node.dtype)) continue;
+    const NodeId before = node.inputs[0];
+    const Node& inner = graph.node(before);
+    if (inner.target != convert || !is_float(inner.dtype) || inner.users.size() != 1 ||
+        returned[static_cast<std::size_t>(before)])
+      continue;
+    node.inputs = {inner.inputs[0]};
+    changed = true;
+  }
+  return changed ? without_dead_code(std::move(graph)) : graph;
+}
+
 }  // namespace ac_advisor::passes::compile

@@ -66,5 +66,8 @@ struct JointGraph {
 [[nodiscard]] std::string name_of(const JointGraph& graph, NodeId node);
 /// Without what no output needs; fills `users`. Placeholders stay.
 [[nodiscard]] JointGraph without_dead_code(JointGraph graph);
+/// Of two casts, one of which reads the other alone, the last (fx_passes/joint_graph.py:
+/// pointless_convert): it stays even where it casts to the dtype that it reads.
+[[nodiscard]] JointGraph without_pointless_converts(JointGraph graph);
 
 }  // namespace ac_advisor::passes::compile

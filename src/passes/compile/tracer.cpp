@@ -125,6 +125,8 @@ NodeId Tracer::summed_to(NodeId gradient, Shape to) {
 
 NodeId Tracer::view_node(NodeId x, Shape shape) {
   if (node(x).shape == shape) return x;
+  if (node(x).target == Target::view && node(node(x).inputs[0]).shape == shape)
+    return node(x).inputs[0];                // joint_graph.py: pointless_view_pair
   if (node(x).swapped && shape.rank() != 4)  // reshape: not a view of that memory
     x = like(Target::clone, {x}, x);
   return emit(Target::view, {x}, shape, node(x).dtype);
@@ -462,7 +464,7 @@ JointGraph Tracer::joint(std::span<const Tensor> outputs) {
   }
   for (Tensor t : placeholders_)
     graph_.backward_outputs.push_back(pending_[static_cast<std::size_t>(t.id)]);
-  return without_dead_code(std::move(graph_));
+  return without_pointless_converts(without_dead_code(std::move(graph_)));
 }
 
 }  // namespace ac_advisor::passes::compile
