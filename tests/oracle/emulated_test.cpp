@@ -98,7 +98,7 @@ void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
   }
   const json by_phase = entry.value("allocated", json::object());  // none of a Trainer's step
   for (const auto& [name, indices] : phases)
-    if (by_phase.value(name, 0) != 0)  // a stage without a loss
+    if (by_phase.value(name, std::int64_t{0}) != 0)  // a stage without a loss
       all.phases.add(p.memory.peak_by_phase[indices.front()], by_phase.at(name),
                      name + " of " + label);
   if (entry.contains("trainable")) CHECK(p.trainable_parameters == entry.at("trainable"));
