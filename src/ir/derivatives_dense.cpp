@@ -90,23 +90,55 @@ void mx_linear(Derivation& d, Float8Writer& f) {
   d.give(1, of_weight);
 }
 
+/// NoopFwToFloat8BwDynamic.backward (float8/float8_scaling_utils.py).
+void gradient_in_float8(Derivation& d, Float8Writer& f) {
+  d.give(0, f.cast(d.grad(), false, Float8Writer::Along::rows, true).data);
+}
+
+/// matmul_with_hp_or_float8_args.backward of DTensors that are in fp8 already, input and gradient.
+void float8_linear_of_parts(Derivation& d, Float8Writer& f) {
+  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
+  const DType type = d.dtype(d.in(2));
+  const Float8Operand rows{g, float8_scale_of(d.program(), g)},
+      input{x, float8_scale_of(d.program(), x)};
+  const Float8Operand weight = d.inputs() > 3 ? Float8Operand{w, d.in(3)}
+                                              : f.cast(w, true, Float8Writer::Along::columns, true);
+  const ValueId of_input =
+      f.product(rows, f.copied(weight), d.shape(x), type, {columns, Form::nn}, false);
+  const Float8Operand turned = f.copied(rows);
+  const ValueId of_weight =
+      f.product(turned, f.copied(input), d.shape(w), type, {tokens, Form::tn}, false);
+  f.hold({rows.data, rows.scale, weight.data, weight.scale, input.data, input.scale, w});
+  d.give(0, of_input);
+  d.give(1, of_weight);
+}
+
 /// matmul_with_hp_or_float8_args.backward: three casts for the first product, of the gradient and
 /// the weight, two more for the second, of the gradient again and the input. What it makes lives in
 /// its frame to its end.
 void float8_linear(Derivation& d) {
-  // inputs: x [.., K], w [N, K], their product; of a weight that was gathered in fp8 its scale
+  // inputs: x [.., K], w [N, K], their product; of a weight that was gathered in fp8 its scale. Of
+  // the functions around a layer whose ranks have parts: x, and that in fp8, whose gradient is x's
+  // own (_ToFloat8ConstrFunc); what is passed on, and its gradient in fp8.
+  if (d.inputs() == 2) return d.give(0, d.grad());
   using Along = Float8Writer::Along;
-  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
-  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
-  const auto columns = static_cast<std::int32_t>(last(d, g));
   const auto how = d.attributes<Float8>();
   Float8Writer f(d.program(), Phase::backward, d.op().module, how.rowwise);
   f.set_node(d.group(), d.forward());
+  if (d.inputs() == 1) return gradient_in_float8(d, f);
+  const ValueId x = d.in(0), w = d.in(1), g = d.grad();
+  if (d.dtype(x) == DType::f8) return float8_linear_of_parts(d, f);
+  const auto tokens = static_cast<std::int32_t>(d.shape(x).numel() / last(d, x));
+  const auto columns = static_cast<std::int32_t>(last(d, g));
   if (how.mx) return mx_linear(d, f);
-  const Float8Operand rows = f.cast(g, false, Along::rows);
+  // A layer's input that ranks have gathered: they have parts of its columns.
+  const bool parts = d.program().value(d.program().root(x)).distributed;
+  const Float8Operand rows = f.cast(g, false, Along::rows, parts);
   const bool gathered = d.inputs() > 3;
   const Float8Operand weight =
-      gathered ? Float8Operand{w, d.in(3)} : f.cast(w, true, Along::columns);
+      gathered ? Float8Operand{w, d.in(3)} : f.cast(w, true, Along::columns, parts);
   const ValueId of_input =
       f.product(rows, f.copied(weight), d.shape(x), d.dtype(x), {columns, Form::nn}, false);
   const Float8Operand across = f.cast(g, false, Along::columns);

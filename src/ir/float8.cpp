@@ -26,7 +26,7 @@ ValueId Float8Writer::pointwise(OpKind kind, std::initializer_list<ValueId> inpu
   return y;
 }
 
-Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along) {
+Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along, bool shared) {
   const Shape shape = p_.value(x).shape;
   const std::int64_t columns = shape.back(), rows = shape.numel() / columns;
   const DType type = p_.value(x).dtype;
@@ -43,9 +43,16 @@ Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along) {
   }
   // amax_to_scale: four tensors of fp64, which has the size of int64, and what they end in
   const ValueId scale = make(scales, DType::f32);
-  const ValueId wide = make(scales, DType::i64, true), clamped = make(scales, DType::i64, true),
+  const ValueId wide = make(scales, DType::i64, !shared), clamped = make(scales, DType::i64, true),
                 inverse = make(scales, DType::i64, true), times = make(scales, DType::i64, true);
-  emit(OpKind::fp8_scale, {largest}, {scale, wide, clamped, inverse, times}, Float8{rowwise_});
+  if (shared) {  // the clamp has DTensor reduce it
+    const ValueId reduced = make(scales, DType::i64);
+    emit(OpKind::cast, {largest}, {wide}, {});
+    emit(OpKind::tp_all_reduce, {wide}, {reduced}, TpReduce{true});
+    emit(OpKind::fp8_scale, {reduced}, {scale, clamped, inverse, times}, Float8{rowwise_});
+  } else {
+    emit(OpKind::fp8_scale, {largest}, {scale, wide, clamped, inverse, times}, Float8{rowwise_});
+  }
   // _ToFloat8ConstrFunc, whose frame has the scaled tensor until to_fp8_saturated returns
   const ValueId f32 = type == DType::f32 ? x : pointwise(OpKind::cast, {x}, DType::f32);
   const ValueId scaled = pointwise(OpKind::mul, {f32, scale}, DType::f32);
@@ -54,6 +61,14 @@ Float8Operand Float8Writer::cast(ValueId x, bool transposed, Along along) {
   hold({saturated});
   hold({scaled});
   return {data, scale};
+}
+
+ValueId float8_scale_of(const Program& program, ValueId data) {
+  for (;;) {
+    const Op& op = program.op(program.value(program.root(data)).producer);
+    if (op.kind == OpKind::mul) return program.input(op, 1);
+    data = program.input(op, op.kind == OpKind::float8_linear ? 1 : 0);
+  }
 }
 
 Float8Operand Float8Writer::copied(const Float8Operand& x) {

@@ -210,8 +210,11 @@ std::int64_t solve_launches(const Program& p, const Op& op) {
 std::int64_t scaled_product_launches(const Op& op) { return op.inputs > 4 ? 6 : 3; }
 
 /// To fp64, a clamp, a reciprocal, a product, to fp32; those of rows are rounded to powers of two
-/// by log2, floor and exp2.
-std::int64_t scale_launches(const Op& op) { return attributes<Float8>(op).rowwise ? 8 : 5; }
+/// by log2, floor and exp2. What ranks have reduced is in fp64 already.
+std::int64_t scale_launches(const Program& p, const Op& op) {
+  const bool wide = p.value(p.input(op, 0)).dtype == DType::i64;
+  return (attributes<Float8>(op).rowwise ? 8 : 5) - (wide ? 1 : 0);
+}
 
 /// A copy each, and two where scales do not fill their tiles: zeros, and the scales among them.
 std::int64_t blocked_launches(const Program& p, const Op& op) {
@@ -383,7 +386,7 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case fp8_amax:
       return amax_launches(program, op);
     case fp8_scale:
-      return scale_launches(op);
+      return scale_launches(program, op);
     case scaled_mm:
       return scaled_product_launches(op);
     case mx_blocked:

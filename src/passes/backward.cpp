@@ -106,8 +106,9 @@ void Backward::visit(OpId id) {
     const ValueId input = p_.input(p_.op(id), i);
     if (p_.value(given[i]).shape.numel() != p_.value(input).shape.numel())
       given[i] = d.emit(OpKind::sum, {given[i]}, p_.value(input).shape, p_.value(given[i]).dtype);
-    // A weight that was gathered in fp8 passes for one of its own dtype.
-    if (p_.value(given[i]).dtype != p_.value(input).dtype && p_.value(input).dtype != DType::f8)
+    // What is in fp8 passes for a tensor of its own dtype: a gathered weight, DTensor's gradients.
+    const DType of_gradient = p_.value(given[i]).dtype, of_input = p_.value(input).dtype;
+    if (of_gradient != of_input && of_gradient != DType::f8 && of_input != DType::f8)
       given[i] = d.emit(OpKind::cast, {given[i]}, p_.value(input).shape, p_.value(input).dtype);
   }
   for (std::size_t i = 0; i < inputs; ++i)

@@ -35,6 +35,8 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   ops.op({&norms}, {stacked}, 1);
   ops.hold(norms);
   ops.op({}, {reduced}, 2);  // a functional all-reduce, of a copy
+  if (config.layout.tp > 1)  // and over the ranks of a layer
+    ops.op({}, {ops.temporary({count}, dtype)}, 2);
   OptimizerOps::V last = reduced;
   // a clamp, to fp64, its reciprocal, times 448, to fp32
   for (const DType type : {dtype, DType::i64, DType::i64, DType::i64, DType::f32}) {

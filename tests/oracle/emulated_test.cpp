@@ -216,6 +216,27 @@ TEST_CASE("torchao's float8 layers meet torchao's own steps on the emulated devi
   CHECK(all.launches.worst() <= 0.5);
 }
 
+TEST_CASE("pipeline ranks of torchao's float8 layers meet torchao's on the emulated device") {
+  const Compared all = compared("float8_pp_peaks.json");
+  CHECK(all.allocated.count() >= 54);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.worst() <= 0.2);  // 2 MB, of ranks that share layers
+  CHECK(all.reserved.worst() <= 9);     // not explained
+  CHECK(all.phases.worst() <= 0.3);
+  CHECK(all.launches.worst() <= 0.4);
+}
+
+TEST_CASE(
+    "torchao's float8 layers under tensor parallelism meet torchao's on the emulated device") {
+  const Compared all = compared("float8_tp_peaks.json");
+  CHECK(all.allocated.count() >= 29);
+  CHECK(all.allocated.median() <= 0.0001);
+  CHECK(all.allocated.worst() <= 0.1);
+  CHECK(all.reserved.worst() <= 10.5);  // not explained
+  CHECK(all.phases.worst() <= 0.7);
+  CHECK(all.launches.worst() <= 0.2);
+}
+
 TEST_CASE("torchao's MX layers meet torchao's own steps on the emulated B200") {
   const Compared all = compared("mx_peaks.json");
   CHECK(all.allocated.count() >= 70);

@@ -29,7 +29,7 @@ FAMILIES = ("mistral7b_4layers", "phi3_mini_4layers", "smollm3_3b_4layers", "gra
             "phi2_4layers", "stablelm2_16b_4layers", "minitron_4b_4layers", "aya_8b_4layers", "command_r7b_4layers",
             "glm_9b_4layers", "glm4_9b_4layers", "ministral3_8b_4layers", "internlm25_7b_4layers", "minicpm_2b_4layers")
 KEPT = {aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_cudnn_attention.default,
-        aten.max.default}
+        aten.max.default, torch.ops._c10d_functional.reduce_scatter_tensor.default}
 
 
 def shape(model, batch, seq, ac="none", fp8="tensorwise", **more):

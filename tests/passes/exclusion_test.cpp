@@ -639,6 +639,20 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "an average"},
+    {"--fp8-all-gather, several pipeline stages a rank",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m = untied_model(8);
+       c.memory.hold_output = false;
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8_all_gather = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.pp = 2;
+       c.layout.world = 4;
+       c.layout.pp_schedule = PipelineSchedule::interleaved;
+       c.layout.pp_chunks = 2;
+       c.run.grad_accum = 2;
+     },
+     "scales would be reduced"},
     {"--fp8 RECIPE, batch x seq no multiple of 16",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;
@@ -687,21 +701,28 @@ const Case cases[] = {
        c.memory.kernels = Kernels::fused;
      },
      "fused kernels"},
-    {"--fp8 RECIPE --tp",
+    {"--fp8 mx --tp",
      [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::mx;
+       c.layout.tp = c.layout.world = 2;
+     },
+     "MX layers whose ranks have parts"},
+    {"--fp8 RECIPE --tp T, parts of layers that are no multiples of 16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.intermediate = 2 * 24;
        c.precision.fp8 = Fp8Recipe::tensorwise;
        c.layout.tp = c.layout.world = 2;
      },
-     "Float8ColwiseParallel"},
-    {"--fp8 RECIPE --pp",
+     "needs a multiple of 16"},
+    {"--fp8 mx --pp",
      [](model::ModelSpec& m, StepConfig& c) {
        m.tied_embeddings = false;
        c.memory.hold_output = false;
-       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8 = Fp8Recipe::mx;
        c.layout.pp = c.layout.world = 2;
        c.run.grad_accum = 2;
      },
-     "stages of such"},
+     "stages of MX"},
     {"--fp8 RECIPE --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.precision.fp8 = Fp8Recipe::tensorwise;

@@ -55,6 +55,37 @@ TEST_CASE("a block's seven linear layers are products in fp8, the head is not") 
   }
 }
 
+TEST_CASE("ranks of a layer reduce the largest of what they have parts of") {
+  // Tensorwise: what comes to attention, o, the MLP and down, and seven weights; backward seven
+  // gradients and seven weights. Rowwise: input and weight of o and down, whose rows are split;
+  // backward gradient and weight of the five others.
+  const struct {
+    Fp8Recipe recipe;
+    std::int64_t forward, backward;
+  } cases[] = {{Fp8Recipe::tensorwise, 4 + 7, 7 + 7}, {Fp8Recipe::rowwise, 2 * 2, 5 * 2}};
+  for (const auto& [recipe, forward, backward] : cases) {
+    StepConfig c = with_fp8(recipe);
+    c.layout.tp = c.layout.world = 2;
+    const ir::Program p = passes::build_step(small_model(), c).program;
+    CHECK(count(p, OpKind::tp_all_reduce, Phase::forward) == 4 * forward);
+    CHECK(count(p, OpKind::tp_all_reduce, Phase::backward) == 4 * backward);
+  }
+}
+
+TEST_CASE("tensorwise, ranks of a layer gather inputs and gradients in 8 bits") {
+  StepConfig c = with_fp8(Fp8Recipe::tensorwise);
+  c.layout.tp = c.layout.world = 2;
+  const ir::Program p = passes::build_step(small_model(), c).program;
+  const auto in_fp8 = [&](Phase phase) {
+    return std::count_if(p.ops.begin(), p.ops.end(), [&](const ir::Op& op) {
+      return op.kind == OpKind::tp_all_gather && op.phase == phase &&
+             p.value(p.output(op, 0)).dtype == DType::f8;
+    });
+  };
+  CHECK(in_fp8(Phase::forward) == 4 * 2);
+  CHECK(in_fp8(Phase::backward) == 4 * 2);
+}
+
 TEST_CASE(
     "compiled blocks have the same products, and copy queries', keys' and values' input for each") {
   for (const Fp8Recipe recipe : {Fp8Recipe::tensorwise, Fp8Recipe::rowwise}) {

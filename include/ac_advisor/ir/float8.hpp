@@ -26,7 +26,8 @@ class Float8Writer {
   }
 
   /// hp_tensor_to_float8_dynamic of `x` [rows.., columns]; `transposed`: it is given as x.t().
-  Float8Operand cast(ValueId x, bool transposed, Along along);
+  /// `shared`: of a DTensor whose ranks have parts of what one scale is of.
+  Float8Operand cast(ValueId x, bool transposed, Along along, bool shared = false);
   /// preprocess_addmm: the operand lies the other way round for its product, and is copied.
   Float8Operand copied(const Float8Operand& x);
   /// addmm_float8_unwrapped, into `shape` of the operands' type before the cast. `fast`: with
@@ -57,5 +58,8 @@ class Float8Writer {
   std::int32_t group_ = 0;
   OpId forward_ = no_id;
 };
+
+/// What a value in fp8 was multiplied by before it was cast, whatever has gathered it since.
+[[nodiscard]] ValueId float8_scale_of(const Program& program, ValueId data);
 
 }  // namespace ac_advisor::ir

@@ -77,6 +77,12 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather && c.optimizer.ema;
      }},
+    {"--fp8-all-gather, several pipeline stages a rank",
+     "each stage's scales would be reduced by themselves, which was not compared",
+     "use --pp-schedule 1f1b or gpipe, or leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather && c.layout.pp > 1 && c.layout.pp_chunks > 1;
+     }},
     {"--fp8 RECIPE, batch x seq no multiple of 16",
      "torch._scaled_mm sums over the tokens in the weights' gradients, and needs a multiple of 16",
      "use such a length",
@@ -125,15 +131,30 @@ constexpr Exclusion of_float8[] = {
        return used(c) && c.memory.kernels == Kernels::fused;
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels fused"; }},
-    {"--fp8 RECIPE --tp", "DTensors of fp8 and Float8ColwiseParallel are not planned", "use --tp 1",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.tp > 1; },
+    {"--fp8 mx --tp", "MX layers whose ranks have parts were not compared",
+     "use --fp8 tensorwise, --fp8 rowwise or --tp 1",
+     [](const ModelSpec&, const StepConfig& c) { return mx(c) && c.layout.tp > 1; },
      [](const ModelSpec&, const StepConfig& c) {
-       return fp8(c) + " --tp " + std::to_string(c.layout.tp);
+       return "--fp8 mx --tp " + std::to_string(c.layout.tp);
      }},
-    {"--fp8 RECIPE --pp", "stages of such layers were not compared", "use --pp 1",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.pp > 1; },
+    {"--fp8 RECIPE --tp T, parts of layers that are no multiples of 16",
+     "torch._scaled_mm sums over a rank's part, and needs a multiple of 16", "use a smaller T",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const std::int64_t parts[] = {m.heads * m.head_dim, m.kv_heads * m.head_dim, m.intermediate};
+       return used(c) && c.layout.tp > 1 &&
+              std::any_of(std::begin(parts), std::end(parts),
+                          [&](std::int64_t size) { return size / c.layout.tp % 16 != 0; });
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return fp8(c) + " --tp " + std::to_string(c.layout.tp) + " of " +
+              std::to_string(m.heads * m.head_dim) + ", " +
+              std::to_string(m.kv_heads * m.head_dim) + " and " + std::to_string(m.intermediate) +
+              " features";
+     }},
+    {"--fp8 mx --pp", "stages of MX layers were not compared", "use --pp 1",
+     [](const ModelSpec&, const StepConfig& c) { return mx(c) && c.layout.pp > 1; },
      [](const ModelSpec&, const StepConfig& c) {
-       return fp8(c) + " --pp " + std::to_string(c.layout.pp);
+       return "--fp8 mx --pp " + std::to_string(c.layout.pp);
      }},
     {"--fp8 RECIPE --shard zero1, zero2 or zero3", "such shards were not compared",
      "use --shard fsdp2, hsdp:N or ddp",

@@ -542,7 +542,7 @@ std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_
 ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const Rotary& rotary) {
   const V given = x;
   leaf_ = Module::attention;
-  x = gathered(x);
+  x = gathered(input_in_fp8(x));
   V gate = ir::no_id;
   auto [q, k, v] = spec_.latent            ? latent_heads(b, x, rotary)
                    : spec_.gated_attention ? gated_heads(b, x, rotary, gate)
@@ -560,7 +560,8 @@ ir::ValueId Lowering::attention(const Block& b, std::int16_t index, V x, const R
   V merged = p_.reshape(core, {config_.run.batch, config_.run.seq, heads() * spec_.value_dim()});
   if (gate != ir::no_id) merged = gated_output(merged, gate);
   leaf_ = Module::o_proj;
-  V y = scattered(linear(merged, b.o));
+  V y = gradient_in_fp8(scattered(linear(input_in_fp8(merged), b.o)));
+  if (shares_in_fp8()) hold({merged});             // until its name is bound to y
   if (spec_.residual_inside) frame_.push_back(y);  // dropout_add's argument
   if (!spec_.dropout_in_block) y = dropped(y, spec_.residual_dropout);
   frame_.insert(frame_.end(), {given, x, q, k, v});

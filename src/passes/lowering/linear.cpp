@@ -201,11 +201,14 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   const bool rowwise = config_.precision.fp8 == Fp8Recipe::rowwise;
   if (config_.memory.kernels == Kernels::compiled) return float8_linear_as_one(x, l, rowwise);
   Float8Writer f(p_, phase_, at(leaf_), rowwise);
-  const bool gathered = l.scales != ir::no_id;
-  const ir::Float8Operand a = f.cast(x, false, Float8Writer::Along::rows),
+  const bool gathered = l.scales != ir::no_id, cast_before = dtype(x) == DType::f8;
+  const bool by_rows = leaf_ == ir::Module::o_proj || leaf_ == ir::Module::down_proj;
+  const bool shared = tp_ > 1 && (by_rows || !rowwise);
+  const ir::Float8Operand a = cast_before ? ir::Float8Operand{x, ir::float8_scale_of(p_, x)}
+                                          : f.cast(x, false, Float8Writer::Along::rows, shared),
                           b = gathered ? ir::Float8Operand{l.weight, l.scales}
-                                       : f.cast(l.weight, true, Float8Writer::Along::rows);
-  const V product = f.product(a, b, with_columns(shape(x), l.out), dtype(x),
+                                       : f.cast(l.weight, true, Float8Writer::Along::rows, shared);
+  const V product = f.product(a, b, with_columns(shape(x), l.out), cast_before ? dtype_ : dtype(x),
                               {columns(shape(x)), ir::Form::nt}, true);
   if (gathered)
     f.hold({a.data, a.scale});
@@ -218,7 +221,8 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   else
     emit(OpKind::float8_linear, {x, l.weight, product}, {y}, ir::Float8{rowwise});
   if (given != x) hold({given});  // the caller's argument
-  return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
+  const V sum = l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
+  return by_rows ? sum : gradient_in_fp8(sum);  // of a sum of ranks when that is scattered
 }
 
 /// torchao 0.18, prototype/moe_training/mxfp8_linear.py: MXFP8Linear.forward, mx_mm.forward.

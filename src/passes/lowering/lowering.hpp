@@ -229,6 +229,8 @@ class Lowering : private Emission {
 
   // parallel.cpp
   V gathered(V x);
+  V input_in_fp8(V x);
+  V gradient_in_fp8(V y);
   V scattered(V x);
   void wait();
   V whole_vocabulary(V logits);
@@ -236,6 +238,10 @@ class Lowering : private Emission {
   V counted(V targets);
   V where_counted(V targets, V value);
   V vocab_parallel_loss(V logits, V labels);
+  /// torchao's classes instead of PyTorch's, for one scale a tensor.
+  [[nodiscard]] bool shares_in_fp8() const {
+    return tp_ > 1 && block_ >= 0 && config_.precision.fp8 == Fp8Recipe::tensorwise;
+  }
   [[nodiscard]] std::int32_t ranks() const { return static_cast<std::int32_t>(tp_); }
   [[nodiscard]] std::int32_t tp_rank() const {
     return static_cast<std::int32_t>(config_.layout.tp_rank);

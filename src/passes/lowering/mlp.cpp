@@ -121,7 +121,7 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   }
   const V given = x;
   leaf_ = Module::mlp;
-  x = gathered(x);
+  x = gathered(input_in_fp8(x));
   leaf_ = Module::gate_proj;
   gate = linear(x, b.gate);
   leaf_ = Module::activation;
@@ -135,7 +135,8 @@ ir::ValueId Lowering::gated_mlp(const Block& b, V x) {
   chain.output = product;
   s_.chains.push_back(std::move(chain));
   leaf_ = Module::down_proj;
-  const V y = scattered(linear(product, b.down));
+  const V y = gradient_in_fp8(scattered(linear(input_in_fp8(product), b.down)));
+  if (shares_in_fp8()) hold({product});  // the caller's argument, which nothing saves
   hold({given, x});
   return y;
 }

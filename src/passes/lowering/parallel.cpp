@@ -2,6 +2,7 @@
 // style.py, parallel/loss.py), laid out as TorchTitan's llama is (v0.2.2, torchtitan/models/llama3/
 // infra/parallelize.py, apply_non_moe_tp): q, k, v, gate and up by columns, o and down by rows,
 // vocabulary in parts, norms and the residual stream on parts of each sequence.
+#include "ac_advisor/ir/float8.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -24,7 +25,30 @@ ir::ValueId Lowering::gathered(V x) {
   const V joined = out(whole, dtype(x), grad(x));
   p_.value(joined).distributed = true;
   emit(OpKind::clone, {all}, {joined}, ir::Rearrange{ir::Moved::tokens_together, ranks()});
+  if (dtype(x) == DType::f8) hold({x});  // `dt_inp`, until it is bound anew
   return joined;
+}
+
+/// torchao 0.18, float8/float8_tensor_parallel.py (TorchTitan's choice for tensorwise scaling):
+/// what comes to a block's attention, MLP, o and down is cast before ranks gather it, by a scale of
+/// all of their parts.
+ir::ValueId Lowering::input_in_fp8(V x) {
+  if (!shares_in_fp8()) return x;
+  ir::Float8Writer f(p_, phase_, at(leaf_), false);
+  const ir::Float8Operand a = f.cast(x, false, ir::Float8Writer::Along::rows, true);
+  const V y = p_.on_storage_of(a.data, shape(x), DType::f8, false);
+  p_.value(y).requires_grad = grad(x);
+  emit(OpKind::float8_linear, {x, a.data}, {y}, ir::Float8{});
+  return y;
+}
+
+/// NoopFwToFloat8BwDynamic: a layer's gradient is cast before ranks gather it.
+ir::ValueId Lowering::gradient_in_fp8(V y) {
+  if (!shares_in_fp8()) return y;
+  const V same = p_.on_storage_of(y, shape(y), dtype(y), false);
+  p_.value(same).requires_grad = grad(y);
+  emit(OpKind::float8_linear, {y}, {same}, ir::Float8{});
+  return same;
 }
 
 /// Partial to Shard(1): what each rank gets is laid together by a copy, then reduce-scattered. The
