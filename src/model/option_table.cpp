@@ -378,7 +378,8 @@ constexpr OptionRow table[] = {
          "activations: what autograd saves waits in pinned host memory, as TRL's "
          "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
          "the optimizer on the host; optimizer: torchao's CPUOffloadOptimizer, whose states and "
-         "step are the host's; gradients: the same with offload_gradients=True (none)",
+         "step are the host's, with zero1 or zero2 DeepSpeed's offload_optimizer; gradients: the "
+         "same with offload_gradients=True (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",

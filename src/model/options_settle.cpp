@@ -144,9 +144,13 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 /// leaves those of another as PEFT makes them. torchtune's adapters are its own, in the dtype of
 /// all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py: module.bfloat16()).
 void settle_adapters(StepConfig& c, const Choices& hand) {
-  const bool of_peft = c.runtime.framework != "torchtune" && (!c.layout.zero() || c.layout.zero3());
-  if (!hand.has("--lora-dtype") && of_peft && c.adapters.quantize == Quantization::none)
-    c.adapters.dtype = DType::f32;
+  const bool of_peft = c.runtime.framework != "torchtune";
+  if (!hand.has("--lora-dtype")) {
+    if (c.layout.zero() && !c.layout.zero3() && c.runtime.kind == Runtime::pytorch)
+      c.adapters.dtype = DType::bf16;
+    else if (of_peft && c.adapters.quantize == Quantization::none)
+      c.adapters.dtype = DType::f32;
+  }
   if (!c.adapters.kbit_prepare) return;
   if (hand.has("--param-dtype") && c.precision.param_dtype == DType::bf16)
     throw UserError(

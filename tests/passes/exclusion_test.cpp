@@ -893,17 +893,15 @@ const Case cases[] = {
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;
        sharded(c, Sharding::zero2);
-       c.precision.param_dtype = DType::f32;
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
      },
      "bf16 alone"},
-    {"--offload optimizer --shard zero1 or zero2 with --ema, --kernels compiled "
-     "or --cuda-graph",
+    {"--offload optimizer --shard zero1 or zero2 --lora",
      [](auto&, StepConfig& c) {
+       adapted_in_partitions(c, Sharding::zero2);
        c.memory.offload = Offload::optimizer;
-       sharded(c, Sharding::zero2);
-       c.optimizer.ema = true;
      },
-     "beside its copies"},
+     "adapters' partitions on the host"},
     {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;

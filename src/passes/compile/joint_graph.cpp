@@ -179,7 +179,7 @@ JointGraph without_pointless_converts(JointGraph graph) {
       if (n >= 0) returned[static_cast<std::size_t>(n)] = true;
   bool changed = false;
   for (Node& node : graph.nodes) {
-    if (node.target != convert || !is_float(node.dtype)) continue;
+    if (node.target != convert || node.of_two || !is_float(node.dtype)) continue;
     const NodeId before = node.inputs[0];
     const Node& inner = graph.node(before);
     if (inner.target != convert || !is_float(inner.dtype) || inner.users.size() != 1 ||

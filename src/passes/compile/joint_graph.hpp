@@ -40,6 +40,7 @@ struct Node {
   bool has_tensor = true;         ///< false: several outputs, which its getitems name
   bool kept = false;              ///< --ac selective: CheckpointPolicy.MUST_SAVE
   bool recomputed = false;        ///< --ac: CheckpointPolicy.PREFER_RECOMPUTE
+  bool of_two = false;            ///< a cast that fx_graph_cse makes of two
   std::int32_t region = -1;       ///< the checkpoint that it is in; -1: none
   ir::ValueId value = ir::no_id;  ///< a placeholder's in the program
   ir::ModulePath module;

@@ -141,6 +141,13 @@ NodeId Tracer::permute_node(NodeId x, bool heads) {
   return emit(Target::permute, {x}, shape, node(x).dtype, heads ? of_heads : of_matrix);
 }
 
+/// A function's input, which the decomposition of its backward casts by itself, once more.
+NodeId Tracer::widened_twice(NodeId x) {
+  const NodeId wide = convert_node(x, DType::f32);
+  if (wide != x) graph_.node(wide).of_two = true;
+  return wide;
+}
+
 NodeId Tracer::convert_node(NodeId x, DType to) {
   return node(x).dtype == to ? x : emit(Target::convert, {x}, node(x).shape, to);
 }
@@ -259,7 +266,7 @@ Tensor Tracer::cat(std::span<const Tensor> parts) {
 /// decompositions.py: silu as x / (1 + exp(-x)), silu_backward with sigmoid as a reciprocal.
 Tensor Tracer::silu(Tensor x) {
   const DType type = dtype(x);
-  const NodeId wide = convert_node(x.node, DType::f32);
+  const NodeId wide = widened_twice(x.node);
   const NodeId one_plus =
       like(Target::add, {like(Target::exp, {like(Target::neg, {wide}, wide)}, wide)}, wide, 1);
   const NodeId y = convert_node(binary(Target::div, wide, one_plus), type);
@@ -278,7 +285,7 @@ Tensor Tracer::silu(Tensor x) {
 Tensor Tracer::gelu_tanh(Tensor x) {
   constexpr double root = 0.7978845608028654, cubic = 0.044715;
   const DType type = dtype(x);
-  const NodeId wide = convert_node(x.node, DType::f32);
+  const NodeId wide = widened_twice(x.node);
   const auto times = [this](NodeId n, double number) { return like(Target::mul, {n}, n, number); };
   const auto plus = [this](NodeId n, double number) { return like(Target::add, {n}, n, number); };
   const NodeId square = binary(Target::mul, wide, wide);

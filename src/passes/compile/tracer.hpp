@@ -158,6 +158,7 @@ class Tracer {
   NodeId zeros_node(const ir::Shape& shape, DType dtype);
   NodeId slice_node(NodeId x, std::int64_t start, std::int64_t size);
   NodeId convert_node(NodeId x, DType dtype);
+  NodeId widened_twice(NodeId x);
 
   JointGraph graph_;
   KnownNodes known_;

@@ -28,8 +28,7 @@ constexpr Exclusion table[] = {
        return c.layout.zero() && c.memory.offload == Offload::gradients;
      },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
-    {"--offload optimizer --shard zero1 or zero2, an optimizer other than "
-     "adamw",
+    {"--offload optimizer --shard zero1 or zero2, an optimizer other than adamw",
      "steps of the others than DeepSpeedCPUAdam were not compared", "use --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) && c.optimizer.kind != Optimizer::adamw;
@@ -37,8 +36,7 @@ constexpr Exclusion table[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_offload(c) + " --optimizer " + to_option(c.optimizer.kind);
      }},
-    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or "
-     "autocast",
+    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or autocast",
      "its masters and copies were compared with bf16 alone", "use bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) &&
@@ -46,15 +44,10 @@ constexpr Exclusion table[] = {
                c.precision.reduce_dtype != DType::bf16 || c.precision.autocast);
      },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
-    {"--offload optimizer --shard zero1 or zero2 with --ema, --kernels "
-     "compiled "
-     "or --cuda-graph",
-     "they were not compared beside its copies", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return zero_on_host(c) && (c.optimizer.ema || c.memory.kernels == Kernels::compiled ||
-                                  c.runtime.cuda_graph != CudaGraph::off);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
+    {"--offload optimizer --shard zero1 or zero2 --lora",
+     "adapters' partitions on the host were not compared", "leave one of them out",
+     [](const ModelSpec&, const StepConfig& c) { return zero_on_host(c) && c.adapters.used(); },
+     [](const ModelSpec&, const StepConfig& c) { return with_offload(c) + " --lora"; }},
     {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
      "planned for PyTorch on a GPU, not run by the trainer", "leave --offload out",
      [](const ModelSpec&, const StepConfig& c) {
