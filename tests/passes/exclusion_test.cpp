@@ -565,27 +565,27 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::delayed;
        c.layout.world = c.layout.tp = 2;
      },
-     "that ranks share"},
+     "--fp8 delayed --tp 2: layers in FP8 that ranks share"},
     {"--transformer-impl --fp8 --ac",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        c.precision.fp8 = Fp8Recipe::delayed;
        c.memory.ac = AcMode::full;
      },
-     "recomputed layers in FP8"},
+     "--fp8 delayed --ac full: recomputed layers in FP8"},
     {"--transformer-impl --fp8 of experts, or not in bf16",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
        c.precision.fp8 = Fp8Recipe::delayed;
      },
-     "neither was compared"},
+     "--fp8 delayed of a model with experts: neither was compared"},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);
        c.precision.fp8 = Fp8Recipe::delayed;
        m.intermediate = 168;
      },
-     "assert_dim_for_fp8_exec"},
+     "intermediate_size 168"},
     {"--fp8 of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);

@@ -35,8 +35,7 @@ bool in_compiled_blocks(const StepConfig& c) {
 constexpr Exclusion of_float8[] = {
     {"--fp8 delayed", "torchao 0.18 has no delayed scaling any more",
      "use --fp8 tensorwise or rowwise, whose scales are of the tensor itself, or "
-     "--transformer-impl "
-     "transformer_engine",
+     "--framework megatron --transformer-impl transformer_engine",
      [](const ModelSpec&, const StepConfig& c) { return c.precision.fp8 == Fp8Recipe::delayed; }},
     {"--fp8 mx --autocast, or --param-dtype fp32 or fp16 without fsdp2 or hsdp:N",
      "its casts take bf16, and MXFP8Linear is given its weight as it is",

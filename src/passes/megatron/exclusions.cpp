@@ -69,6 +69,33 @@ std::string fp8_text(const StepConfig& c) {
   return c.precision.fp8_all_gather ? "--fp8-all-gather"
                                     : std::string("--fp8 ") + to_option(c.precision.fp8);
 }
+/// Both options of a pair that was not compared.
+template <auto text>
+std::string fp8_with(const StepConfig& c) {
+  return fp8_text(c) + " " + text(c);
+}
+std::string shared_text(const StepConfig& c) {
+  std::string given;
+  const auto add = [&](const char* option, std::int64_t n) {
+    if (n > 1) given += (given.empty() ? "" : " ") + std::string(option) + std::to_string(n);
+  };
+  add("--tp ", c.layout.tp), add("--pp ", c.layout.pp), add("--cp ", c.layout.cp);
+  return given;
+}
+std::string fp8_of_model(const ModelSpec& m, const StepConfig& c) {
+  const std::string text = with<fp8_text>(m, c);
+  return c.precision.compute_dtype != DType::bf16 ? text + " " + dtype_text(c)
+                                                  : text + " of a model with experts";
+}
+std::string tokens_text(const StepConfig& c) {
+  return "--batch " + std::to_string(c.run.batch) + " " + seq_text(c);
+}
+std::string fp8_of_sizes(const ModelSpec& m, const StepConfig& c) {
+  return with<fp8_with<tokens_text>>(m, c) + " of hidden_size " + std::to_string(m.hidden) +
+         ", intermediate_size " + std::to_string(m.intermediate) + " and " +
+         std::to_string(m.heads) + " and " + std::to_string(m.kv_heads) + " heads of " +
+         std::to_string(m.head_dim);
+}
 std::string no_sp_text(const StepConfig& c) { return tp_text(c) + " --no-sp"; }
 
 bool piped(const StepConfig& c) { return c.layout.pp > 1; }
@@ -249,7 +276,7 @@ constexpr Exclusion all_exclusions[] = {
      with<fp8_text>},
     {"--transformer-impl --fp8 rowwise or mx, or --fp8-all-gather",
      "Transformer Engine's delayed and current scaling are planned, of its recipes",
-     "use --fp8 delayed or tensorwise",
+     "use --fp8 delayed or tensorwise without --fp8-all-gather",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather || c.precision.fp8 == Fp8Recipe::rowwise ||
               c.precision.fp8 == Fp8Recipe::mx;
@@ -261,19 +288,20 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.float8() && (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.cp > 1);
      },
-     with<fp8_text>},
+     with<fp8_with<shared_text>>},
     {"--transformer-impl --fp8 --ac", "recomputed layers in FP8 were not compared",
      "use --ac none, or leave --fp8 out",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.float8() && c.memory.ac != AcMode::none;
      },
-     with<fp8_text>},
+     with<fp8_with<ac_text>>},
     {"--transformer-impl --fp8 of experts, or not in bf16",
-     "neither was compared in Transformer Engine's FP8", "leave --fp8 out",
+     "neither was compared in Transformer Engine's FP8",
+     "use bf16 and a model without experts, or leave --fp8 out",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.precision.float8() && (m.moe || c.precision.compute_dtype != DType::bf16);
      },
-     with<fp8_text>},
+     fp8_of_model},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
      "give such sizes, or leave --fp8 out",
@@ -285,7 +313,7 @@ constexpr Exclusion all_exclusions[] = {
                                     [](std::int64_t n) { return n % size != 0; });
        return c.precision.float8() && (odd || c.run.batch * c.run.seq % tokens != 0);
      },
-     with<fp8_text>},
+     fp8_of_sizes},
     {"--transformer-impl --offload", "its cpu_offloading is not planned", "leave --offload out",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--transformer-impl, ac-trainer", "the trainer has transformers' layers",
