@@ -2351,7 +2351,7 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--adapter ia3 --loss lc-ce"},
-    {"--adapter METHOD, --packing, --position-ids or --kernels fused",
+    {"--adapter METHOD, --packing, --position-ids, --optimizer muon, --kernels fused or compiled",
      [](auto&, StepConfig& c) {
        by(c, AdapterMethod::ia3);
        c.run.position_ids = true;

@@ -192,16 +192,19 @@ constexpr Exclusion of_methods[] = {
        return used(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--loss " + loss_option(c)); }},
-    {"--adapter METHOD, --packing, --position-ids or --kernels fused",
+    {"--adapter METHOD, --packing, --position-ids, --optimizer muon, --kernels fused or compiled",
      "none was compared with other adapters than LoRA's", "leave them out, or use --lora RANK",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) &&
-              (c.run.packing > 0 || c.run.position_ids || c.memory.kernels == Kernels::fused);
+              (c.run.packing > 0 || c.run.position_ids || c.memory.kernels != Kernels::eager ||
+               c.optimizer.kind == Optimizer::muon);
      },
      [](const ModelSpec&, const StepConfig& c) {
        return with(c, c.run.packing > 0    ? "--packing " + std::to_string(c.run.packing)
-                      : c.run.position_ids ? "--position-ids"
-                                           : "--kernels fused");
+                      : c.run.position_ids ? std::string("--position-ids")
+                      : c.optimizer.kind == Optimizer::muon
+                          ? std::string("--optimizer muon")
+                          : std::string("--kernels ") + to_option(c.memory.kernels));
      }},
     {"--adapter METHOD --cuda-graph", "was not compared", "leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
