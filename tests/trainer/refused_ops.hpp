@@ -21,6 +21,7 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              gelu,
                              relu,
                              relu_backward,
+                             hada_weight,  // LoHa's
                              sigmoid_backward,
                              floor,
                              polar,
