@@ -146,7 +146,8 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 void settle_adapters(StepConfig& c, const Choices& hand) {
   const bool of_peft = c.runtime.framework != "torchtune";
   if (!hand.has("--lora-dtype")) {
-    if (c.layout.zero() && !c.layout.zero3() && c.runtime.kind == Runtime::pytorch)
+    const bool cast_whole = c.layout.zero() && !c.layout.zero3() && c.adapters.used();
+    if (cast_whole && c.runtime.kind == Runtime::pytorch)
       c.adapters.dtype = DType::bf16;
     else if (of_peft && c.adapters.quantize == Quantization::none)
       c.adapters.dtype = DType::f32;
