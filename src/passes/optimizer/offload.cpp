@@ -81,6 +81,15 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
        return std::string("--offload ") + to_option(c.memory.offload) + " --world " +
               std::to_string(c.layout.world);
      }},
+    {"--offload optimizer or gradients --framework deepspeed --world 1",
+     "DeepSpeed's optimizer on the host is planned from two ranks on, and this one is torchao's",
+     "use --world 2 or more with zero1 or zero2, or --framework hf",
+     [](const ModelSpec&, const StepConfig& c) {
+       return applies(c) && c.runtime.framework == "deepspeed";
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return std::string("--offload ") + to_option(c.memory.offload) + " --framework deepspeed";
+     }},
     {"--offload optimizer or gradients, an optimizer other than adamw and sgd",
      "the others' steps under CPUOffloadOptimizer were not compared", "use one of these two",
      [](const ModelSpec&, const StepConfig& c) {
