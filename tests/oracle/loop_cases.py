@@ -133,4 +133,17 @@ def packed():
             yield name, f"--framework trl --lora 16 --batch 2 --seq 1024 --packing 8 --attn flash --quantize {more}"
 
 
-CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks()]
+def on_deepspeed():
+    """A process each (--only), as an engine leaves hooks behind; so none is a part of another's name."""
+    for stage in ("zero1", "zero2"):
+        for name in ("untied", "qwen2"):
+            yield name, f"--world 2 --framework trl --shard {stage} --batch 3 --seq 1000"
+            yield name, f"--world 2 --framework trl --shard {stage} --batch 2 --seq 1024 --lora 16 {ALL}"
+            yield name, f"--world 2 --framework trl --shard {stage} --batch 2 --seq 1024 {QLORA}"
+            yield name, f"--world 2 --framework hf-trainer --shard {stage} --batch 2 --seq 1024 --lora 16"
+        yield "untied", f"--world 2 --framework trl --shard {stage} --batch 2 --seq 1024 --grad-accum 2"
+        yield "llama", f"--world 2 --framework trl --shard {stage} --batch 1 --seq 2048 --lora 16"
+        yield "llama", f"--world 2 --framework hf-trainer --shard {stage} --batch 1 --seq 2048 --ac full"
+
+
+CASES = [*autocast(), *loop(), *optimizers(), *trainer(), *trainer_in_fp16(), *trainer_with_adapters(), *sft_trainer(), *packed(), *compiled(), *ranks(), *on_deepspeed()]

@@ -65,7 +65,14 @@ def arguments(options, folder):
         "logging_strategy": "no",
         "disable_tqdm": True,
         "report_to": [],
-    }
+    } | ({"deepspeed": deepspeed_settings(options)} if options.shard.startswith("zero") else {})
+
+
+def deepspeed_settings(options):
+    """What transformers' documentation gives for a trainer, which fills in the rest."""
+    return {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+            "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_allow_untested_optimizer": True,
+            "zero_optimization": {"stage": int(options.shard[-1])}}
 
 
 def hf_trainer(model, options, folder):
@@ -120,7 +127,8 @@ def build(config, options, dtype):
     flash = options.packing and options.attn == "flash"
     config._attn_implementation = "flash_attention_2" if flash else "sdpa"
     quantized = options.quantize != "none"
-    with torch.device("meta" if quantized else "cuda"):
+    # DeepSpeed casts and places a model that is still on the host.
+    with torch.device("meta" if quantized else "cpu" if options.shard.startswith("zero") else "cuda"):
         model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
     if quantized:
         adapter_step.quantize(model, options.quantize)

@@ -2552,7 +2552,7 @@ const Case cases[] = {
        c.run.seq = 1;
      },
      "give 2 or more"},
-    {"--loss tiled --shard other than none or ddp",
+    {"--loss tiled --shard zero3, fsdp1, fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::tiled;
        c.layout.shard = Sharding::fsdp2;
