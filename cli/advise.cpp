@@ -23,6 +23,12 @@ advise::Space solving_space(const OptionList& by_hand, const model::ModelSpec& m
   return space;
 }
 
+std::string shown(advise::Largest largest, const Arguments& a, const reports::Style& style) {
+  if (a.format != "html") return render(largest, a.format, style);
+  const std::string model = a.positional.empty() ? std::string() : a.positional.front();
+  return reports::html({{{"", std::move(largest)}}, {}, model});
+}
+
 std::string run_solve(const Arguments& a) {
   const reports::Style style = terminal_style(a.output, a.rows);
   if (a.measured) throw UserError("--solve --measure: what is solved is planned; drop one of them");
@@ -31,21 +37,18 @@ std::string run_solve(const Arguments& a) {
     if (!a.positional.empty())
       throw UserError("--solve model " + a.positional.front() +
                       ": it looks through the sample models; drop MODEL, or use --solve batch");
-    return render(advise::largest_model(base,
-                                        [&](const model::ModelSpec& model) {
-                                          return solving_space(
-                                              advise::resolve(model, a.options).options, model,
-                                              base);
-                                        }),
-                  a.format, style);
+    const auto space_of = [&](const model::ModelSpec& model) {
+      return solving_space(advise::resolve(model, a.options).options, model, base);
+    };
+    return shown(advise::largest_model(base, space_of), a, style);
   }
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);
   const StepConfig& base = resolved.config;
   tell_warnings(model, base);
-  return render(advise::largest(a.solve == "seq" ? advise::Sought::seq : advise::Sought::batch,
-                                model, base, solving_space(resolved.options, model, base)),
-                a.format, style);
+  return shown(advise::largest(a.solve == "seq" ? advise::Sought::seq : advise::Sought::batch,
+                               model, base, solving_space(resolved.options, model, base)),
+               a, style);
 }
 
 /// `--grad-compression auto`: no setting, but the question which of them pays, on which network.

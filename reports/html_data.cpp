@@ -8,6 +8,7 @@
 #include "reports/command_line.hpp"
 #include "reports/grids.hpp"
 #include "reports/html_row.hpp"
+#include "reports/largest.hpp"
 #include "reports/trace_bars.hpp"
 #include "reports/trace_grids.hpp"
 #include "reports/verdict.hpp"
@@ -117,6 +118,21 @@ class Data {
           saving["row"] = i;
       out_["savings"].push_back(std::move(saving));
     }
+  }
+
+  /// Each setting, or model, with the most of what was sought.
+  void add(const advise::Largest& l) {
+    for (const advise::Found& f : l.found) {
+      if (l.sought == advise::Sought::model || &f == &l.found.front()) add_file(f.profile);
+      Json* added = add_row(f.profile, f.label);
+      if (added == nullptr) continue;
+      if (!f.unavailable.empty()) (*added)["unavailable"] = true;
+      if (l.sought != advise::Sought::batch || f.value == 0) continue;
+      (*added)["mostBatch"] = f.value;
+      if (!f.exact) (*added)["mostAtLeast"] = true;
+    }
+    add_table("The largest that fits", largest_grid(l, most_rows));
+    if (const std::string note = marks(l); !note.empty()) out_["sentences"].push_back(note);
   }
 
   void add(const profile::Diff& d) {
@@ -293,6 +309,10 @@ std::string page_title(const Page& page) {
     std::string name = document.origin;
     if (const profile::Profile* p = profile_of(document)) name = p->model.name;
     if (const auto* sweep = std::get_if<advise::Sweep>(&document.value)) name = sweep->model.name;
+    if (const auto* l = std::get_if<advise::Largest>(&document.value))
+      name = l->sought == advise::Sought::model || l->found.empty()
+                 ? "sample models"
+                 : l->found.front().profile.model.name;
     if (const auto* d = std::get_if<trace::Diagnosis>(&document.value))
       name = d->a.origin + " and " + d->b.origin;
     if (const auto* s = std::get_if<trace::Summary>(&document.value)) name = s->origin;

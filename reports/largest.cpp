@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "reports/grid.hpp"
-
 namespace ac_advisor::reports {
 namespace {
 
@@ -16,7 +14,9 @@ const char* word(advise::Sought sought) {
   return words[static_cast<std::size_t>(sought)];
 }
 
-Grid grid_of(const advise::Largest& l, std::size_t rows) {
+}  // namespace
+
+Grid largest_grid(const advise::Largest& l, std::size_t rows) {
   const bool model = l.sought == advise::Sought::model;
   Grid grid({model ? "model, fastest setting" : "setting", word(l.sought), "peak GiB",
              "reserved GiB", "est. tokens/s"});
@@ -31,7 +31,6 @@ Grid grid_of(const advise::Largest& l, std::size_t rows) {
   return grid;
 }
 
-/// What the marks of a table's cells mean, where it has some.
 std::string marks(const advise::Largest& l) {
   const auto lacks = [](const advise::Found& f) { return !f.unavailable.empty(); };
   const auto lacking = std::find_if(l.found.begin(), l.found.end(), lacks);
@@ -44,18 +43,16 @@ std::string marks(const advise::Largest& l) {
   return text;
 }
 
-}  // namespace
-
 std::string table(const advise::Largest& l, const Style& style) {
-  std::string text =
-      wrap(l.answer, style.width) + "\n" + grid_of(l, style.rows).text(style.color, style.width);
+  std::string text = wrap(l.answer, style.width) + "\n" +
+                     largest_grid(l, style.rows).text(style.color, style.width);
   if (l.found.size() > style.rows)
     text += fmt::format("[{} others]\n", l.found.size() - style.rows);
   return text + wrap(marks(l), style.width);
 }
 
 std::string markdown(const advise::Largest& l) {
-  return escape_markdown(l.answer) + "\n\n" + grid_of(l, l.found.size()).markdown() +
+  return escape_markdown(l.answer) + "\n\n" + largest_grid(l, l.found.size()).markdown() +
          (marks(l).empty() ? "" : "\n" + escape_markdown(marks(l)) + "\n");
 }
 

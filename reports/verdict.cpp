@@ -151,4 +151,6 @@ std::string verdict(const Trace& trace) {
                      trace.size(), count("SAVE"), count("RECOMPUTE"), count("ALTERNATE"));
 }
 
+std::string verdict(const advise::Largest& largest) { return largest.answer; }
+
 }  // namespace ac_advisor::reports

@@ -21,6 +21,8 @@ namespace ac_advisor::reports {
 [[nodiscard]] std::string verdict(const RankSummaries& ranks);
 /// What checkpointing costs, and on what.
 [[nodiscard]] std::string verdict(const trace::Diagnosis& diagnosis);
+/// What the largest is.
+[[nodiscard]] std::string verdict(const advise::Largest& largest);
 
 /// The row that `row` saves and costs against: same batch and sharding, nothing saved. Null where
 /// the sweep has none.

@@ -52,6 +52,32 @@ TEST_CASE("the page asks for nothing from anywhere") {
   CHECK(contains(html, "default-src 'none'"));
 }
 
+TEST_CASE("the page of the largest that fits has its answer, its settings and their largest") {
+  const advise::Sweep sweep = test::small_sweep({{"--batch", "2"}});
+  advise::Largest largest{advise::Sought::batch, sweep.rows[0].profile.config, {}, "14 <fit>"};
+  largest.found.push_back({"full", 14, sweep.rows[0].profile, false, ""});
+  largest.found.push_back({"none", 0, sweep.rows[1].profile, true, "not in <it>"});
+  const std::string html = reports::html({{{"", largest}}, {}, "tiny-llama"});
+  CHECK(contains(html, "14 &lt;fit&gt;"));
+  const json data = data_of(html);
+  REQUIRE(data["rows"].size() == 2);
+  CHECK(data["rows"][0]["label"] == "full");
+  CHECK(data["rows"][0]["mostBatch"] == 14);
+  CHECK(data["rows"][0]["mostAtLeast"] == true);
+  CHECK(data["rows"][1]["unavailable"] == true);
+  CHECK_FALSE(data["rows"][1].contains("mostBatch"));
+  const json& table = data["tables"].back();
+  CHECK(table["title"] == "The largest that fits");
+  CHECK(table["rows"][0][1] == "14+");
+  CHECK(table["rows"][1][1] == "none");
+  CHECK(data["model"] == "tiny-llama");
+
+  largest.sought = advise::Sought::model;
+  const json models = data_of(reports::html({{{"", largest}}, {}, ""}));
+  CHECK(models["files"].size() == 2);
+  CHECK_FALSE(models["rows"][0].contains("mostBatch"));
+}
+
 TEST_CASE("a page's data are its sweep's") {
   const advise::Sweep sweep = test::small_sweep({{"--batch", "2"}, {"--world", "2"}});
   const json data = data_of(reports::html(page_of(sweep)));

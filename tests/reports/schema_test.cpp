@@ -16,6 +16,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "profile/full_profile.hpp"
 #include "reports/json_schema.hpp"
+#include "reports/largest.hpp"
 #include "reports/small_sweep.hpp"
 #include "test_paths.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/category_timeline.hpp"
+#include "ac_advisor/advise/largest.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "ac_advisor/reports/trace_summary.hpp"
@@ -16,7 +17,7 @@ namespace ac_advisor::reports {
 struct Document {
   std::string origin;  ///< the file's name; empty: made now
   std::variant<profile::Profile, advise::Sweep, profile::Diff, SweepDiff, Explanation, Trace,
-               trace::Summary, RankSummaries, trace::Diagnosis>
+               trace::Summary, RankSummaries, trace::Diagnosis, advise::Largest>
       value;
 };
 
