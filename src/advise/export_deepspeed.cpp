@@ -1,4 +1,4 @@
-// DeepSpeed's JSON. Keys: deepspeedai/DeepSpeed v0.19.5, deepspeed/runtime/config.py,
+// DeepSpeed's JSON. Keys: deepspeedai/DeepSpeed v0.19.8, deepspeed/runtime/config.py,
 // zero/config.py, precision_config.py; optimizers: runtime/engine.py, _configure_basic_optimizer.
 #include <fmt/format.h>
 
@@ -155,6 +155,6 @@ void write(const Setting& s, ExportResult& out) {
 
 }  // namespace
 
-const Target deepspeed{"deepspeed", "DeepSpeed 0.19.5", write};
+const Target deepspeed{"deepspeed", "DeepSpeed 0.19.8", write};
 
 }  // namespace ac_advisor::advise::exports

@@ -1,6 +1,6 @@
 // Hugging Face: TrainingArguments and Accelerate's configuration, both as YAML. Keys: transformers
 // 5.23.0, src/transformers/training_args.py and modeling_utils.py (every_n_layers); accelerate
-// 1.14.0, src/accelerate/utils/dataclasses.py (FullyShardedDataParallelPlugin),
+// 1.15.0, src/accelerate/utils/dataclasses.py (FullyShardedDataParallelPlugin),
 // commands/config/config_args.py; liger-kernel 0.8.2, transformers/monkey_patch.py.
 #include <fmt/format.h>
 
@@ -234,7 +234,7 @@ void write(const Setting& s, ExportResult& out) {
 
 }  // namespace
 
-const Target hf{"hf", "transformers 5.23.0, accelerate 1.14.0, liger-kernel 0.8.2", write};
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write};
 
 }  // namespace ac_advisor::advise::exports
 
