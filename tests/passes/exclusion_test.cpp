@@ -639,18 +639,6 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "an average"},
-    {"--fp8-all-gather --tp --ac selective",
-     [](model::ModelSpec& m, StepConfig& c) {
-       m = untied_model(8);
-       c.memory.hold_output = false;
-       c.memory.ac = AcMode::selective;
-       c.precision.fp8 = Fp8Recipe::tensorwise;
-       c.precision.fp8_all_gather = true;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.tp = 2;
-       c.layout.world = 4;
-     },
-     "a scale that is no DTensor"},
     {"--fp8-all-gather, several pipeline stages a rank",
      [](model::ModelSpec& m, StepConfig& c) {
        m = untied_model(8);

@@ -76,13 +76,6 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather && c.optimizer.ema;
      }},
-    {"--fp8-all-gather --tp --ac selective",
-     "such a step ends with torchao 0.18's own error beside PyTorch 2.11: a scale that is no "
-     "DTensor",
-     "use --ac none or full, or leave --fp8-all-gather out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.fp8_all_gather && c.layout.tp > 1 && c.memory.ac == AcMode::selective;
-     }},
     {"--fp8-all-gather, several pipeline stages a rank",
      "each stage's scales would be reduced by themselves, which was not compared",
      "use --pp-schedule 1f1b or gpipe, or leave one of them out",
