@@ -28,6 +28,13 @@ ir::ValueId Emission::make_int(OpKind kind, const Shape& size, DType type,
   return v;
 }
 
+ir::ValueId Emission::added_in_place(V to, V what, const ir::Attributes& attributes) {
+  const V sum = p_.on_storage_of(to, shape(to), dtype(to), true);
+  p_.value(sum).requires_grad = grad(to) || grad(what);
+  emit(OpKind::add, {to, what}, {sum}, attributes);
+  return sum;
+}
+
 void Emission::hold(std::initializer_list<V> values) {
   std::vector<V> there;
   std::copy_if(values.begin(), values.end(), std::back_inserter(there),

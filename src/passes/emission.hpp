@@ -23,6 +23,8 @@ class Emission {
   /// An op whose result needs no gradient.
   V make_int(ir::OpKind kind, const ir::Shape& size, DType type, std::initializer_list<V> inputs,
              const ir::Attributes& attributes = {});
+  /// to += alpha * what
+  V added_in_place(V to, V what, const ir::Attributes& attributes = {});
   /// Dropout, unless the probability is 0.
   V dropped(V x, double probability);
   /// Each of a dimension's entries `times` times after itself: an expanded view, copied.

@@ -14,7 +14,6 @@ import torch
 
 import adapter_compile_peaks
 import compile_saved
-import emulated_peaks
 from emulated_cases import config_of
 
 ALL, ATTENTION = "all-linear", "q_proj,v_proj"
@@ -26,12 +25,8 @@ KINDS = ((ATTENTION, "fp32", False), (ATTENTION, "fp32", True), (ATTENTION, "bf1
 
 
 def measure(model, batch, seq, options, joint):
-    plain = emulated_peaks.model_of
-    emulated_peaks.model_of = lambda entry: adapter_compile_peaks.model_of(entry | options)
-    try:
-        return compile_saved.measure(model, batch, seq, joint)
-    finally:
-        emulated_peaks.model_of = plain
+    return compile_saved.measure_of(
+        lambda entry: adapter_compile_peaks.model_of(entry | options), model, batch, seq, joint)
 
 
 def main():

@@ -92,6 +92,16 @@ def measure(model, batch, seq, joint):
     return recorder.saved
 
 
+def measure_of(model_of, model, batch, seq, joint):
+    """The same of the model that `model_of` makes of a case."""
+    plain = emulated_peaks.model_of
+    emulated_peaks.model_of = model_of
+    try:
+        return measure(model, batch, seq, joint)
+    finally:
+        emulated_peaks.model_of = plain
+
+
 def write(output, models, cases):
     source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
     with open(output + ".part", "w") as file:

@@ -27,12 +27,9 @@ SIZES = ((8, 2048), (2, 1008))
 
 def measure(model, batch, seq, recipe, joint):
     plain = emulated_peaks.model_of
-    emulated_peaks.model_of = lambda entry: convert_to_float8_training(
-        plain(entry), config=recipe_of({"fp8": recipe}), module_filter_fn=converted)
-    try:
-        return compile_saved.measure(model, batch, seq, joint)
-    finally:
-        emulated_peaks.model_of = plain
+    return compile_saved.measure_of(
+        lambda entry: convert_to_float8_training(
+            plain(entry), config=recipe_of({"fp8": recipe}), module_filter_fn=converted), model, batch, seq, joint)
 
 
 def main():

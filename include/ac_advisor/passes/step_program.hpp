@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -57,6 +58,10 @@ struct BlockValues {
   ir::ValueId norm1_bias = ir::no_id, norm2_bias = ir::no_id;
   ir::ValueId post_attention_norm = ir::no_id, post_mlp_norm = ir::no_id;
   LinearValues q, k, v, o, qkv, gate, up, gate_up, down;
+  /// Those, whether the block has them or not.
+  [[nodiscard]] std::array<const LinearValues*, 9> linear_layers() const {
+    return {&q, &k, &v, &o, &qkv, &gate, &up, &gate_up, &down};
+  }
   LinearValues q_a, q_b, kv_a, kv_b;  ///< of latent attention, with
   ir::ValueId q_a_norm = ir::no_id, kv_a_norm = ir::no_id;
   ir::ValueId sinks = ir::no_id;  ///< [heads]

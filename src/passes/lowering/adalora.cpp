@@ -17,9 +17,7 @@ ir::ValueId Lowering::adalora(V x, const Linear& l) {
   const V scaled = binary(OpKind::mul, l.adapter[0], l.adapter[2]);
   const V up = base_linear(base_linear(in, {scaled}), {l.adapter[1]});
   const V delta = binary(OpKind::div, unary(OpKind::mul_scalar, up, ir::Number{8.0}), rank);
-  const V y = p_.on_storage_of(base, shape(base), dtype(base), true);
-  p_.value(y).requires_grad = true;
-  emit(OpKind::add, {base, delta}, {y});
+  const V y = added_in_place(base, delta);
   hold({x, in, rank});  // the caller's argument, and `x`, bound anew
   return y;
 }
@@ -38,19 +36,12 @@ void Lowering::orthogonality() {
     const V off = binary(OpKind::add, product, one, ir::Add{-1.0});
     const V norm = out({1, 1}, DType::f32, true);
     emit(OpKind::vector_norm, {p_.reshape(off, {1, r * r})}, {norm});
-    if (sum == ir::no_id) {
-      sum = unary(OpKind::add_scalar, norm);
-    } else {
-      const V y = p_.on_storage_of(sum, {1, 1}, DType::f32, true);
-      p_.value(y).requires_grad = true;
-      emit(OpKind::add, {sum, norm}, {y});
-      sum = y;
-    }
+    sum = sum == ir::no_id ? unary(OpKind::add_scalar, norm) : added_in_place(sum, norm);
     hold({product, one});  // `para_cov` and `I`
   };
   std::int64_t factors = 0;
   for (const Block& b : m_.blocks)
-    for (const Linear* l : {&b.q, &b.k, &b.v, &b.o, &b.qkv, &b.gate, &b.up, &b.gate_up, &b.down})
+    for (const Linear* l : b.linear_layers())
       if (!l->adapter.empty()) {
         add(l->adapter[0], ir::Form::nt);
         add(l->adapter[1], ir::Form::tn);
@@ -58,10 +49,7 @@ void Lowering::orthogonality() {
       }
   const V mean = unary(OpKind::div, sum, ir::Number{static_cast<double>(factors)});
   const V weighted = unary(OpKind::mul_scalar, mean, ir::Number{0.5});
-  const V loss = p_.on_storage_of(s_.loss, {}, dtype(s_.loss), true);
-  p_.value(loss).requires_grad = true;
-  emit(OpKind::add, {s_.loss, p_.reshape(weighted, {})}, {loss});
-  s_.loss = loss;
+  s_.loss = added_in_place(s_.loss, p_.reshape(weighted, {}));
 }
 
 }  // namespace ac_advisor::passes

@@ -212,11 +212,9 @@ ir::ValueId Lowering::miss(V x, const Linear& l) {
   const std::int64_t r = config_.adapters.size, mini = config_.adapters.factor, over = l.in % r;
   V matrix = l.adapter[0];
   if (mini > 0) {
-    const V wide = p_.on_storage_of(matrix, {r, l.out / mini, mini}, DType::f32, false);
-    emit(OpKind::expand, {p_.reshape(matrix, {r, 1, mini})}, {wide});
-    const V copy = out(shape(wide), DType::f32, true);
-    emit(OpKind::clone, {wide}, {copy});
-    matrix = p_.reshape(copy, {r, l.out});
+    matrix = mini == l.out ? unary(OpKind::clone, matrix)  // repeat() copies once, too
+                           : repeated(matrix, 0, l.out / mini);
+    matrix = p_.reshape(matrix, {r, l.out});
   }
   V in = x;
   if (over > 0) {

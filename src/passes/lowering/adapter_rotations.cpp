@@ -20,12 +20,7 @@ ir::ValueId Lowering::block_rotations(V vectors, std::int64_t blocks, std::int64
   hold({upper});  // `matrix`, until it is bound anew
   const V one = make_int(OpKind::eye, {width, width}, DType::f32, {});
   V sum = make_int(OpKind::clone, size, DType::f32, {one});
-  const auto add = [&](V term, double times) {
-    const V y = p_.on_storage_of(sum, size, DType::f32, true);
-    p_.value(y).requires_grad = true;
-    emit(OpKind::add, {sum, term}, {y}, ir::Add{times});
-    sum = y;
-  };
+  const auto add = [&](V term, double times) { sum = added_in_place(sum, term, ir::Add{times}); };
   const auto product = [&](V a) {
     const V y = out(size, DType::f32, true);
     emit(OpKind::bmm, {a, skew}, {y}, ir::Product{static_cast<std::int32_t>(width), ir::Form::nn});
@@ -73,11 +68,7 @@ ir::ValueId Lowering::road(V x, const Linear& l) {
   const auto of_outputs = [&](V v) {
     if (config_.adapters.size != 1) return v;
     const std::int64_t groups = l.out / (2 * half);
-    const V both = p_.on_storage_of(v, {groups, 2, half}, DType::f32, false);
-    emit(OpKind::expand, {p_.reshape(v, {groups, 1, half})}, {both});
-    const V copy = out(shape(both), DType::f32, true);
-    emit(OpKind::clone, {both}, {copy});
-    return p_.reshape(copy, {l.out});
+    return p_.reshape(repeated(p_.reshape(v, {groups, half}), 0, 2), {l.out});
   };
   const V theta = of_outputs(l.adapter[0]), alpha = of_outputs(l.adapter[1]);
   const V cosine = unary(OpKind::cos, theta), sine = unary(OpKind::sin, theta);

@@ -51,9 +51,7 @@ ir::ValueId Lowering::delora(V x, const Linear& l) {
   hold({down});  // `h`, until it is bound anew
   const V up = base_linear(scaled, {b});
   hold({scaled});
-  const V sum = p_.on_storage_of(zeros, shape(base), dtype(base), true);
-  p_.value(sum).requires_grad = true;
-  emit(OpKind::add, {zeros, up}, {sum});
+  const V sum = added_in_place(zeros, up);
   const V y = binary(OpKind::add, base, sum);
   hold({x, base, sum, up, scaling, of_a, of_b});  // the caller's argument, and locals
   return y;

@@ -63,8 +63,7 @@ ir::ValueId Lowering::every_expert(const Block& b, V x) {
   leaf_ = Module::mlp;
   const V sum = out({tokens, h}, dtype(x), true);
   emit(OpKind::sum, {fed}, {sum}, ir::Sum{ir::SumOver::groups});
-  const V y = p_.on_storage_of(shared, shape(shared), dtype(shared), true);
-  emit(OpKind::add, {shared, sum}, {y});
+  const V y = added_in_place(shared, sum);
   hold({x, scores, weighted, fed});
   hold({attention_weights_});  // `_` of the block, bound anew
   attention_weights_ = router_logits_;

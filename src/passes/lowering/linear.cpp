@@ -52,10 +52,7 @@ ir::ValueId Lowering::base_linear(V x, const Linear& l) {
 /// DeepSpeed's LinearFunctionForZeroStage3 (v0.19.8, zero/linear.py): output += bias.
 ir::ValueId Lowering::biased_in_place(V x, V weight, V bias, V y, const ir::Product& product) {
   emit(OpKind::mm, {x, weight}, {y}, product);
-  const V sum = p_.on_storage_of(y, shape(y), dtype(y), true);
-  p_.value(sum).requires_grad = grad(y);
-  emit(OpKind::add, {y, bias}, {sum});
-  return sum;
+  return added_in_place(y, bias);
 }
 
 /// scaling * B(A(dropout(x))), in the adapters' dtype; alpha is twice the rank.
@@ -143,11 +140,8 @@ ir::ValueId Lowering::int8_linear(V x, const Linear& l) {
   emit(OpKind::mm_int8, {row_codes, l.weight}, {product}, ir::Product{columns(shape(x))});
   V scaled = out({rows, l.out}, DType::f16, false);
   emit(OpKind::mm_dequant, {product, row_scales, l.scales}, {scaled});
-  if (l.bias != ir::no_id && dtype(l.bias) != DType::f16) {  // of fp16 the kernel itself adds it
-    const V whole = p_.on_storage_of(scaled, shape(scaled), DType::f16, true);
-    emit(OpKind::add, {scaled, l.bias}, {whole});
-    scaled = whole;
-  }
+  if (l.bias != ir::no_id && dtype(l.bias) != DType::f16)  // of fp16 the kernel itself adds it
+    scaled = added_in_place(scaled, l.bias);
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
   emit(OpKind::mm_quantized, {x, scaled, l.weight, l.scales}, {y},
        ir::QuantizedProduct{0, {1, false}});

@@ -302,10 +302,7 @@ ir::ValueId Lowering::expert_product(V rows, V weight, V bias, V ids, V offsets,
   const V y = out({count, width}, dtype(rows), true);
   emit(OpKind::grouped_mm, {rows, weight, offsets}, {y},
        ir::Product{static_cast<std::int32_t>(shape(rows).back())});
-  if (bias == ir::no_id) return y;
-  const V sum = p_.on_storage_of(y, shape(y), dtype(y), true);
-  emit(OpKind::add, {y, selected}, {sum});
-  return sum;
+  return bias == ir::no_id ? y : added_in_place(y, selected);
 }
 
 /// Glm4MoeTopkRouter.forward, DeepseekV3TopkRouter.forward. The choice is made of corrected scores,

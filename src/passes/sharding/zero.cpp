@@ -39,8 +39,9 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
       step.set_up.push_back(p.make(p.value(parameter.value).shape, p.value(parameter.value).dtype,
                                    Role::parameter, root));
   }
-  const ValueId master = p.make({ZeroPartition(step, config.layout.world).elements()}, DType::f32,
-                                Role::optimizer_state, {-1, ir::Module::optimizer});
+  constexpr ir::ModulePath module{-1, ir::Module::optimizer};
+  const ZeroPartition partition(step, config.layout.world);
+  const ValueId master = p.make({partition.elements()}, DType::f32, Role::optimizer_state, module);
   step.optimized = {{master, no_id}};
   if (!zero_on_host(config)) {
     step.resident.push_back(master);
@@ -51,8 +52,6 @@ void make_partition(StepProgram& step, const model::ModelSpec&, const StepConfig
     largest = std::max(largest, p.value(parameter.value).shape.numel());
   const DType dtype = config.precision.compute_dtype;
   step.zero_buffer = p.make({largest}, dtype, Role::communication, root);
-  constexpr ir::ModulePath module{-1, ir::Module::optimizer};
-  const ZeroPartition partition(step, config.layout.world);
   const auto pin = [&](std::int64_t elements, DType type) {
     step.on_host.push_back({p.make({elements}, type, Role::parameter, module), no_id});
   };

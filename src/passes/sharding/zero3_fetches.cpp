@@ -129,13 +129,10 @@ std::vector<FetchAction> Zero3Fetches::release(const ModuleCall& of, bool forwar
       in_backward_.erase(entered);
     }
   }
-  const auto was_recomputed = [&](std::size_t p) {
-    return std::find(recomputed.begin(), recomputed.end(), p) != recomputed.end();
-  };
   for (std::size_t p : of.parameters) {
     std::erase(active_[p], of.module);
-    const bool kept = fetched_for_[p] > call_ || used_soon(p);
-    if (!persistent_[p] && (!kept || was_recomputed(p))) let_go(p, actions);
+    if (persistent_[p] || fetched_for_[p] > call_ || used_soon(p)) continue;
+    let_go(p, actions);
   }
   for (std::size_t p : recomputed)
     if (!persistent_[p]) let_go(p, actions);

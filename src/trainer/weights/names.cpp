@@ -65,8 +65,7 @@ bool is_norm(ir::Module leaf) {
 /// The linear layer of the block that `parameter` is a weight, a scale or an adapter of; nullptr:
 /// none of them.
 const passes::LinearValues* layer_of(const passes::BlockValues& block, ir::ValueId parameter) {
-  for (const passes::LinearValues* layer : {&block.q, &block.k, &block.v, &block.o, &block.qkv,
-                                            &block.gate, &block.up, &block.gate_up, &block.down})
+  for (const passes::LinearValues* layer : block.linear_layers())
     for (const ir::ValueId value : {layer->weight, layer->code_book, layer->scales, layer->nested,
                                     layer->offset, layer->lora_a, layer->lora_b, layer->magnitude})
       if (value == parameter) return layer;
