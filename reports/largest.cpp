@@ -4,15 +4,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "reports/check_saved.hpp"
 
 namespace ac_advisor::reports {
 namespace {
 
-const char* word(advise::Sought sought) {
-  constexpr const char* words[] = {"batch", "seq", "parameters"};
-  return words[static_cast<std::size_t>(sought)];
-}
+constexpr const char* words[] = {"batch", "seq", "parameters"};
+constexpr std::size_t markdown_rows = 50;  // far below what a comment may hold
+
+const char* word(advise::Sought sought) { return words[static_cast<std::size_t>(sought)]; }
 
 }  // namespace
 
@@ -52,8 +53,10 @@ std::string table(const advise::Largest& l, const Style& style) {
 }
 
 std::string markdown(const advise::Largest& l) {
-  return escape_markdown(l.answer) + "\n\n" + largest_grid(l, l.found.size()).markdown() +
-         (marks(l).empty() ? "" : "\n" + escape_markdown(marks(l)) + "\n");
+  std::string text = escape_markdown(l.answer) + "\n\n" + largest_grid(l, markdown_rows).markdown();
+  if (l.found.size() > markdown_rows)
+    text += fmt::format("\n{} others\n", l.found.size() - markdown_rows);
+  return text + (marks(l).empty() ? "" : "\n" + escape_markdown(marks(l)) + "\n");
 }
 
 std::string csv(const advise::Largest& l) {
@@ -70,7 +73,6 @@ std::string csv(const advise::Largest& l) {
 }
 
 std::string json(const advise::Largest& l) {
-  using Json = nlohmann::ordered_json;
   Json out;
   out["schema"] = largest_schema;
   out["sought"] = word(l.sought);
@@ -85,6 +87,31 @@ std::string json(const advise::Largest& l) {
     out["rows"].push_back(std::move(row));
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+advise::Largest largest_from_json(const std::string& text, const std::string& origin) {
+  const Json json = Json::parse(text, nullptr, false);
+  const Node root{json, origin};
+  const auto sought = root.get<std::string>("sought");
+  const auto* const named = std::find(std::begin(words), std::end(words), sought);
+  if (named == std::end(words))
+    throw UserError(fmt::format("{}: \"sought\" is {}; expected batch, seq or parameters", origin,
+                                printable(sought.substr(0, 60))));
+  advise::Largest l;
+  l.sought = static_cast<advise::Sought>(named - words);
+  l.answer = root.get<std::string>("answer");
+  for (const Json& item : root.list("rows")) {
+    const Node row{item, fmt::format("{}: \"rows[{}]\"", origin, l.found.size())};
+    check_model(row.child("model"));
+    advise::Found f{row.get<std::string>("label"),
+                    check_count(row.get<std::int64_t>("largest"), row.place),
+                    profile::from_json(item.dump(), row.place), row.get<bool>("largest_exact"),
+                    row.get_or<std::string>("unavailable", "")};
+    check_profile(f.profile, row.place);
+    l.found.push_back(std::move(f));
+  }
+  if (!l.found.empty()) l.base = l.found.front().profile.config;
+  return l;
 }
 
 }  // namespace ac_advisor::reports

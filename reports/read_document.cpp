@@ -150,12 +150,13 @@ Document read_document(const std::string& text, const std::string& origin) {
   if (schema == trace::summary_schema) return {origin, summary_from_json(text, origin)};
   if (schema == trace::ranks_schema) return {origin, ranks_from_json(text, origin)};
   if (schema == diagnosis_schema) return {origin, diagnosis_from_json(text, origin)};
+  if (schema == largest_schema) return {origin, largest_from_json(text, origin)};
   if (schema != profile::schema && schema != profile::schema_2)
-    throw UserError(
-        fmt::format("{}: \"schema\" is {}; this version reads {}, {}, {}, "
-                    "ac-advisor/diff/1, ac-advisor/sweep-diff/1, ac-advisor/trace/1, {}, {} and {}",
-                    origin, schema.substr(0, 60), profile::schema, profile::schema_2, sweep_schema,
-                    trace::summary_schema, trace::ranks_schema, diagnosis_schema));
+    throw UserError(fmt::format(
+        "{}: \"schema\" is {}; this version reads {}, {}, {}, "
+        "ac-advisor/diff/1, ac-advisor/sweep-diff/1, ac-advisor/trace/1, {}, {}, {} and {}",
+        origin, schema.substr(0, 60), profile::schema, profile::schema_2, sweep_schema,
+        trace::summary_schema, trace::ranks_schema, diagnosis_schema, largest_schema));
   const bool without_model = schema == profile::schema_2 && root.at("model").is_null();
   if (!without_model) check_model(root.child("model"));
   profile::Profile profile = profile::from_json(text, origin);

@@ -6,8 +6,8 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/advise/category_timeline.hpp"
-#include "ac_advisor/advise/largest.hpp"
 #include "ac_advisor/reports/diagnosis.hpp"
+#include "ac_advisor/reports/largest.hpp"
 #include "ac_advisor/reports/reports.hpp"
 #include "ac_advisor/reports/trace_summary.hpp"
 
