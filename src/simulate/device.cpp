@@ -151,6 +151,7 @@ Device read_device(const json& root, const std::string& origin) {
   optional("host.gather_seconds", seconds_of_one, d.gather_seconds);
   optional("host.step_seconds", seconds_of_one, d.step_seconds);
   optional("efficiency.matmul.half_tile", fraction, d.matmul_half_tile);
+  optional("efficiency.matmul.fp8_share", fraction, d.matmul_fp8_share);
   optional("efficiency.spread", spread_range, d.spread);
   optional("efficiency.pointwise.strided_elements_per_second", per_second, d.strided_elements);
   optional("efficiency.collective.all_reduce_fraction", fraction, d.all_reduce_bandwidth);

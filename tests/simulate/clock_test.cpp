@@ -55,6 +55,21 @@ TEST_CASE("a matrix product that fills its waves runs at the peak, one that does
   CHECK(simulate::op_seconds(p, op, d, 1) == doctest::Approx(full));
 }
 
+TEST_CASE("a product in FP8 reaches its own share of the asymptote") {
+  simulate::Device d = round_device();
+  d.matmul_half_tile = 0.1;
+  d.bandwidth = 1e14;
+  d.fp8_flops = 2e15;
+  d.matmul_fp8_share = 0.8;
+  ir::Program p;
+  const auto x = p.make({1280, 8192}, DType::f8, ir::Role::activation, {});
+  const auto y = p.make({1280, 1280}, DType::bf16, ir::Role::activation, {});
+  const ir::Op& op =
+      p.op(p.emit(ir::OpKind::fp8_product, ir::Phase::forward, {}, {x, x}, {y}, ir::Product{8192}));
+  CHECK(simulate::op_seconds(p, op, d, 1) ==
+        doctest::Approx(2.0 * 1280 * 1280 * 8192 / (2e15 * 0.8)));
+}
+
 TEST_CASE("a narrow gradient cuts K over idle multiprocessors, and pays for adding the parts") {
   simulate::Device d = round_device();
   d.matmul_half_tile = 0.1;

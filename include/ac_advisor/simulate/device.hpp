@@ -46,9 +46,9 @@ struct Device {
   double kernel_floor_seconds = 0;  ///< the shortest kernel with the gap to the next
 
   // Matrix products: share of the peak for large ones, tile sizes, the K at which a tile's fixed
-  // cost equals its work, and what a tile of half the size reaches of that.
+  // cost equals its work, what a tile of half the size reaches of that, and what FP8 does.
   double matmul_asymptote = 1, matmul_tile_m = 128, matmul_tile_n = 128, matmul_k_half = 0,
-         matmul_half_tile = 0.9;
+         matmul_half_tile = 0.9, matmul_fp8_share = 1;
   double spread = 0;  ///< standard deviation of equal devices' speed at their power limit
   AttentionRate flash, cudnn, flash1;
   bool has_flash1 = false;  ///< else flash1 has the figures of flash
@@ -72,9 +72,9 @@ struct Device {
   [[nodiscard]] std::int64_t ranks_of_node(std::int64_t asked) const {
     return asked > 0 ? asked : node_size;
   }
-  /// Of matrix products, FLOP/s.
+  /// Of matrix products, FLOP/s: what `matmul_asymptote` is a share of.
   [[nodiscard]] double peak_flops(DType compute) const {
-    if (compute == DType::f8) return fp8_flops;
+    if (compute == DType::f8) return fp8_flops * matmul_fp8_share;
     return is_half(compute) ? bf16_flops : fp32_flops;  // fp16 is as fast
   }
 };
