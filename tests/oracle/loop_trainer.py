@@ -20,15 +20,15 @@ OPTIMIZERS = {"adamw": "adamw_torch_fused", "adamw-8bit": "adamw_bnb_8bit", "ada
 
 
 class Tokens(torch.utils.data.Dataset):
-    """Rows of one length."""
+    """Rows of one length, enough for two steps."""
 
-    def __init__(self, seq, packed=False):
-        self.row = torch.zeros(seq, dtype=torch.int64)
+    def __init__(self, seq, count, packed=False):
+        self.row, self.count = torch.zeros(seq, dtype=torch.int64), count
         if packed:  # which its collator adds to a list
             self.row = self.row.tolist()
 
     def __len__(self):
-        return 64
+        return self.count
 
     def __getitem__(self, index):
         return {"input_ids": self.row, "labels": self.row}
@@ -50,6 +50,11 @@ class SecondStep(transformers.TrainerCallback):
 def document(options):
     """Tokens of what attends to itself: documents are of one length."""
     return options.batch * options.seq // options.packing if options.packing else options.seq
+
+
+def rows_of(options):
+    """A second step that the data end in would have fewer micro-batches."""
+    return max(64, 2 * options.batch * options.grad_accum * options.world)
 
 
 def arguments(options, folder):
@@ -86,7 +91,7 @@ def hf_trainer(model, options, folder):
     return transformers.Trainer(
         model=model,
         args=transformers.TrainingArguments(**{options.autocast or "bf16": True}, **checkpointing, **arguments(options, folder)),
-        train_dataset=Tokens(document(options), options.packing > 0),
+        train_dataset=Tokens(document(options), rows_of(options), options.packing > 0),
         **batch,
         callbacks=[SecondStep()],
     )
@@ -110,7 +115,7 @@ def word_tokenizer():
 def sft_trainer(model, options, folder, **more):
     """SFTConfig's own defaults, but for its length. Packed, rows of --seq tokens are flattened by the collator."""
     length = document(options)
-    rows = datasets.Dataset.from_dict({"input_ids": [[2] * length] * (64 * options.seq // length)})
+    rows = datasets.Dataset.from_dict({"input_ids": [[2] * length] * (rows_of(options) * options.seq // length)})
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
     return trl.SFTTrainer(
         model=model,
