@@ -95,10 +95,6 @@ constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapter
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
                                       "give --lora RANK, such as 16, or --adapter METHOD"};
-constexpr Requirement in_four_bits = {
-    [](const StepConfig& c) { return c.adapters.used() && c.adapters.four_bit(); },
-    [](const StepConfig& c) { return std::string("--quantize ") + to_option(c.adapters.quantize); },
-    "it is about layers in 4 bits", "give --quantize nf4 or nf4-double"};
 constexpr Requirement of_litgpt = {
     [](const StepConfig& c) {
       return c.litgpt() && c.adapters.used() && c.adapters.quantize != Quantization::none;
@@ -107,7 +103,8 @@ constexpr Requirement of_litgpt = {
       return c.litgpt() ? std::string("--quantize ") + to_option(c.adapters.quantize)
                         : "--framework " + c.runtime.framework;
     },
-    "litgpt does it beside quantized layers", "give --framework litgpt --quantize nf4"};
+    "it was compared beside layers that litgpt quantizes",
+    "give --framework litgpt --quantize nf4"};
 // A preset's scope is kept where nothing is checkpointed: savings add checkpointing later.
 constexpr Requirement has_scope = {
     [](const StepConfig& c) {
@@ -469,12 +466,13 @@ constexpr OptionRow table[] = {
                  "layers but the LM head, as bitsandbytes stores them (none)",
                  adapters})),
             has_adapters),
-    needing(newer(choice<&S::adapters, &Adapters::saves_inputs, bitsandbytes_versions>(
-                {"--bitsandbytes", "bitsandbytes", "VERSION",
-                 "of --quantize nf4 and nf4-double: 0.50, or 0.41: the inputs of quantized layers "
-                 "are kept, as before 0.43.2 (0.50)",
-                 adapters})),
-            in_four_bits),
+    needing(
+        newer(choice<&S::adapters, &Adapters::saves_inputs, bitsandbytes_versions>(
+            {"--bitsandbytes", "bitsandbytes", "VERSION",
+             "of --quantize with --framework litgpt: 0.50, or 0.41: the inputs of layers in 4 bits "
+             "are kept, as before 0.43.2 (0.50)",
+             adapters})),
+        of_litgpt),
     needing(newer(flag<&S::adapters, &Adapters::stable_embedding>(
                 {"--stable-embedding", "stable_embedding", "",
                  "of --quantize with --framework litgpt: the embedding is replaced by "

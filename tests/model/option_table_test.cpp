@@ -76,9 +76,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
   if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
-  if (row.name == "--stable-embedding") list.emplace_back("--framework", "litgpt");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")
-    list.emplace_back("--quantize", "nf4");
+    list.insert(list.end(), {{"--framework", "litgpt"}, {"--quantize", "nf4"}});
   list.emplace_back(row.name, text);
   return list;
 }
