@@ -29,6 +29,7 @@ std::vector<CategoryPoint> walk(const passes::StepProgram& step, const passes::S
     now.bytes[static_cast<std::size_t>(categories[s])] += begins ? bytes : -bytes;
   };
   for (ir::StorageId s : schedule.resident) change(s, true);
+  for (ir::StorageId s : schedule.carried) change(s, true);
   std::vector<CategoryPoint> points;
   points.reserve(p.ops.size());
   for (std::size_t i = 0; i < p.ops.size(); ++i) {

@@ -41,6 +41,10 @@ void check_all(const Setting& s) {
   if (s.c.megatron() && s.target.name != megatron.name)
     s.refuse(std::string("--transformer-impl ") + to_option(s.c.run.transformer_impl),
              "the plan is of Megatron-core's own step; export to megatron");
+  if (s.c.litgpt())
+    s.refuse("--transformer-impl litgpt",
+             "the plan is of litgpt's own step: litgpt finetune_lora and finetune_full take these "
+             "options themselves; use --transformer-impl hf");
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
@@ -287,6 +291,7 @@ StepConfig of_files(StepConfig config) {
 }  // namespace
 
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
+  if (config.litgpt()) return {};  // its script's own options: what it lacks is refused before
   const std::string target = export_target_of(config.runtime.framework);
   try {
     const ExportResult exported = export_setting(target, model, of_files(config));

@@ -359,6 +359,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.tool_version = version;
   result.model = asked;
   result.parameters = model::parameter_count(model);
+  if (config.litgpt() && model.tied_embeddings)  // which it never ties
+    result.parameters += model.vocab * model.hidden;
   result.config = config;
   result.device_name = device.name;
   const Solved solved = solve(model, config, device);
@@ -367,7 +369,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   if (config.adapters.used()) {
     std::int64_t& trained = result.trainable_parameters.emplace(0);
     for (const passes::Parameter& parameter : step.parameters)
-      if (parameter.trained) trained += step.program.value(parameter.value).shape.numel();
+      if (parameter.trained && parameter.stepped)
+        trained += step.program.value(parameter.value).shape.numel();
     result.parameters += trained;
   }
   result.budget = solved.budget;

@@ -52,7 +52,9 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
         std::any_of(resolved.options.begin(), resolved.options.end(),
                     [&](const auto& option) { return find_option(option.first) == &row; });
     const OptionList other = default_of(row);
-    if (!row.on_command_line() || by_hand || row.is_default(resolved.config) || other.empty())
+    // Whose layers are planned is what the framework's name asks for.
+    const bool asked_for = by_hand || row.key == "transformer_impl";
+    if (!row.on_command_line() || asked_for || row.is_default(resolved.config) || other.empty())
       continue;
     OptionList list = resolved.options;
     list.push_back(other.front());

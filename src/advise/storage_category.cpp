@@ -51,6 +51,7 @@ std::vector<Category> storage_categories(const passes::StepProgram& step,
     const auto s = static_cast<std::size_t>(p.storage_of(v));
     held[s] = schedule.last_use[s] == ir::no_id;
   }
+  for (ir::StorageId s : schedule.carried) held[static_cast<std::size_t>(s)] = true;
   std::vector<Category> categories;
   categories.reserve(p.storages.size());
   for (std::size_t s = 0; s < p.storages.size(); ++s)

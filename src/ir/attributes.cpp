@@ -52,7 +52,9 @@ std::string text(const Compare& a) {
   return fmt::format("how={} number={}", names[static_cast<std::size_t>(a.how)], a.number);
 }
 std::string text(const NllLoss& a) {
-  return fmt::format("reduction={}", a.reduction == Reduction::mean ? "mean" : "sum");
+  return fmt::format("reduction={}", a.reduction == Reduction::mean  ? "mean"
+                                     : a.reduction == Reduction::sum ? "sum"
+                                                                     : "none");
 }
 std::string text(const TopK& a) {
   return fmt::format("k={}{}", a.k, a.in_turn ? " in_turn=true" : "");
@@ -78,7 +80,8 @@ std::string text(const Dequantize& a) {
   return fmt::format("block={} nested={}", a.block, a.nested);
 }
 std::string text(const QuantizedProduct& a) {
-  return fmt::format("inner={} {}{}", a.inner, text(a.of), a.biased ? " biased=true" : "");
+  return fmt::format("inner={} {}{}{}", a.inner, text(a.of), a.biased ? " biased=true" : "",
+                     a.in_fp16 ? " in_fp16=true" : "");
 }
 std::string text(const TiledHead& a) {
   return fmt::format("tokens={} words={} narrow={}", a.tokens, a.words, a.narrow);

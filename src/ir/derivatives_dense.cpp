@@ -66,10 +66,12 @@ void mm_quantized(Derivation& d) {
   const Dequantize of = d.attributes<QuantizedProduct>().of;
   const Shape whole{columns, last(d, x)};
   const ValueId bytes = d.in(codes), scales = d.in(codes + 1);
-  const ValueId w =
-      of.nested ? d.emit(OpKind::dequantize, {bytes, scales, d.in(codes + 2), d.in(codes + 3)},
-                         whole, d.dtype(x), of)
-                : d.emit(OpKind::dequantize, {bytes, scales}, whole, d.dtype(x), of);
+  const bool in_fp16 = d.attributes<QuantizedProduct>().in_fp16;
+  const DType made = in_fp16 ? DType::f16 : d.dtype(x);
+  ValueId w = of.nested ? d.emit(OpKind::dequantize,
+                                 {bytes, scales, d.in(codes + 2), d.in(codes + 3)}, whole, made, of)
+                        : d.emit(OpKind::dequantize, {bytes, scales}, whole, made, of);
+  if (in_fp16) w = d.emit(OpKind::cast, {w}, whole, d.dtype(x));
   d.give(0, d.emit(OpKind::mm, {g, w}, d.shape(x), d.dtype(x), Product{columns, Form::nn}));
 }
 
@@ -238,8 +240,11 @@ void log_softmax(Derivation& d) {
 
 void nll_loss(Derivation& d) {
   // inputs: log-probabilities [N, V], targets; outputs: loss, total weight
-  d.give(0, d.emit(OpKind::nll_loss_backward, {d.grad(), d.in(0), d.in(1), d.out(1)},
-                   d.shape(d.in(0)), d.dtype(d.in(0))));
+  ValueId g = d.grad();
+  if (d.attributes<NllLoss>().reduction == Reduction::none)  // one a token, made contiguous
+    g = d.emit(OpKind::clone, {g}, d.shape(g), d.dtype(g));
+  d.give(0, d.emit(OpKind::nll_loss_backward, {g, d.in(0), d.in(1), d.out(1)}, d.shape(d.in(0)),
+                   d.dtype(d.in(0))));
 }
 
 void linear_cross_entropy(Derivation& d) {

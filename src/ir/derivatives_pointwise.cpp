@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "derivatives.hpp"
 
@@ -198,9 +199,9 @@ void split(Derivation& d) {
   // SplitBackward0: the pieces' gradients joined
   const ValueId x = d.in(0);
   const std::size_t parts = d.op().outputs;
-  std::array<ValueId, Derivation::most_outputs> gradients{};
+  std::vector<ValueId> gradients(parts);
   for (std::size_t i = 0; i < parts; ++i) gradients[i] = d.grad(i);
-  d.give(0, d.emit_list(OpKind::cat, std::span(gradients.data(), parts), d.shape(x), d.dtype(x)));
+  d.give(0, d.emit_list(OpKind::cat, gradients, d.shape(x), d.dtype(x)));
   d.set_permuted(d.given(0), false);
 }
 

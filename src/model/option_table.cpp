@@ -95,6 +95,16 @@ constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapter
                                       [](const StepConfig&) { return std::string("--lora 0"); },
                                       "it is about a frozen base and its adapters",
                                       "give --lora RANK, such as 16, or --adapter METHOD"};
+constexpr Requirement of_litgpt = {
+    [](const StepConfig& c) {
+      return c.litgpt() && c.adapters.used() && c.adapters.quantize != Quantization::none;
+    },
+    [](const StepConfig& c) {
+      return c.litgpt() ? std::string("--quantize ") + to_option(c.adapters.quantize)
+                        : "--framework " + c.runtime.framework;
+    },
+    "it was compared beside layers that litgpt quantizes",
+    "give --framework litgpt --quantize nf4"};
 // A preset's scope is kept where nothing is checkpointed: savings add checkpointing later.
 constexpr Requirement has_scope = {
     [](const StepConfig& c) {
@@ -137,10 +147,11 @@ constexpr OptionRow autocast_row(const Words& w) {
   return row;
 }
 
-constexpr Requirement of_megatron = {
-    [](const StepConfig& c) { return c.runtime.framework == "megatron"; },
+/// The default fits every framework: a row is asked when it has another value.
+constexpr Requirement of_framework = {
+    [](const StepConfig& c) { return c.runtime.framework == (c.litgpt() ? "litgpt" : "megatron"); },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "they are Megatron-core's layers", "use --framework megatron"};
+    "they are Megatron-core's layers, or litgpt's", "use --framework megatron, or litgpt"};
 
 constexpr Requirement of_megatron_core = {
     [](const StepConfig& c) { return c.megatron(); },
@@ -161,16 +172,17 @@ using S = StepConfig;
 constexpr OptionRow table[] = {
     name<&S::runtime, &RuntimeChoice::framework>(
         {"--framework", "framework", "NAME",
-         "hf, hf-trainer, trl, torchtune, liger, automodel, torchtitan, megatron or deepspeed: a "
+         "hf, hf-trainer, trl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
+         "deepspeed: a "
          "preset of the options below; options by hand win (hf)",
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
                  "with --framework megatron: hf (transformers' layers under Megatron's settings), "
                  "transformer_engine or local: the step as Megatron-core runs it, of Transformer "
-                 "Engine's layers or its own (hf)",
+                 "Engine's layers or its own; litgpt: with --framework litgpt, its default (hf)",
                  model})),
-            of_megatron),
+            of_framework),
     whole<&S::run, &ModelRun::batch>(
         {"--batch", "batch", "N", "sequences per rank and micro-batch (1)", model}, 1, most_tokens),
     whole<&S::run, &ModelRun::seq>(
@@ -454,6 +466,20 @@ constexpr OptionRow table[] = {
                  "layers but the LM head, as bitsandbytes stores them (none)",
                  adapters})),
             has_adapters),
+    needing(
+        newer(choice<&S::adapters, &Adapters::saves_inputs, bitsandbytes_versions>(
+            {"--bitsandbytes", "bitsandbytes", "VERSION",
+             "of --quantize with --framework litgpt: 0.50, or 0.41: the inputs of layers in 4 bits "
+             "are kept, as before 0.43.2 (0.50)",
+             adapters})),
+        of_litgpt),
+    needing(newer(flag<&S::adapters, &Adapters::stable_embedding>(
+                {"--stable-embedding", "stable_embedding", "",
+                 "of --quantize with --framework litgpt: the embedding is replaced by "
+                 "bitsandbytes' StableEmbedding after all else was frozen (litgpt's default)",
+                 adapters},
+                "--no-stable-embedding")),
+            of_litgpt),
     needing(newer(choice<&S::adapters, &Adapters::input_grads, input_grads>(
                 {"--input-require-grads", "input_require_grads", "WHEN",
                  "auto (where activations are checkpointed, as PEFT does), on or off: the "

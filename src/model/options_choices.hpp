@@ -46,7 +46,9 @@ std::string cublas_workspace_text(const StepConfig& config);
 inline constexpr Choice<TransformerImpl> transformer_impls[] = {
     {"hf", TransformerImpl::hf},
     {"transformer_engine", TransformerImpl::transformer_engine},
-    {"local", TransformerImpl::local}};
+    {"local", TransformerImpl::local},
+    {"litgpt", TransformerImpl::litgpt}};
+inline constexpr Choice<bool> bitsandbytes_versions[] = {{"0.50", false}, {"0.41", true}};
 inline constexpr Choice<DType> dtypes[] = {
     {"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}};
 inline constexpr Choice<DType> adapter_dtypes[] = {{"bf16", DType::bf16}, {"fp32", DType::f32}};

@@ -141,10 +141,11 @@ void settle_requirements(StepConfig& c, const Choices& hand) {
 
 /// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: whatever dtype was loaded, fp32 is
 /// what is stored. TRL v1.16, sft_trainer.py, casts the adapters of a quantized base to bf16, and
-/// leaves those of another as PEFT makes them. torchtune's adapters are its own, in the dtype of
-/// all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py: module.bfloat16()).
+/// leaves those of another as PEFT makes them. torchtune's and litgpt's adapters are their own, in
+/// the dtype of all. DeepSpeed casts the module whole (v0.19.8, runtime/engine.py:
+/// module.bfloat16()).
 void settle_adapters(StepConfig& c, const Choices& hand) {
-  const bool of_peft = c.runtime.framework != "torchtune";
+  const bool of_peft = c.runtime.framework != "torchtune" && !c.litgpt();
   if (!hand.has("--lora-dtype")) {
     const bool cast_whole = c.layout.zero() && !c.layout.zero3() && c.adapters.used();
     if (cast_whole && c.runtime.kind == Runtime::pytorch)
@@ -158,6 +159,15 @@ void settle_adapters(StepConfig& c, const Choices& hand) {
         "--kbit-prepare --param-dtype bf16: it casts what is not quantized to fp32; drop one of "
         "them");
   c.precision.param_dtype = DType::f32;
+}
+
+/// litgpt v0.5.13, utils.py, instantiate_bnb_optimizer: beside quantized layers PagedAdamW,
+/// whatever AdamW was asked for. Fabric v2.6.1's precision plugins give the loop fp32.
+void settle_litgpt(StepConfig& c, const Choices& hand) {
+  if (!c.litgpt()) return;
+  const bool quantizes = c.adapters.used() && c.adapters.quantize != Quantization::none;
+  if (quantizes && !hand.has("--optimizer")) c.optimizer.kind = Optimizer::paged_adamw;
+  if (!hand.has("--output-dtype")) c.memory.wide_output = true;
 }
 
 /// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss.
@@ -252,6 +262,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_held_output(config, hand, preset);
   settle_adapters(config, hand);
   settle_dtypes(config, hand, preset);
+  settle_litgpt(config, hand);
   settle_grad_scaler(config, hand);
   settle_compiled_loss(config, hand);
   check_no_sync(config);

@@ -84,7 +84,7 @@ void Backward::visit(OpId id) {
   bool reached = false;
   ir::Derivation d(p_, id, ++group_, under_dispatch_mode_);
   if (asked_for_ != nullptr) d.ask_for(*asked_for_);
-  for (std::size_t i = 0; i < outputs && i < ir::Derivation::most_outputs; ++i) {
+  for (std::size_t i = 0; i < outputs; ++i) {
     const ValueId root = p_.root(p_.output(p_.op(id), i));
     const ValueId g = pending_[static_cast<std::size_t>(root)];
     if (g == no_id) continue;

@@ -56,6 +56,18 @@ ir::ValueId Emission::dropped(V x, double probability) {
   return kept;
 }
 
+ir::ValueId Emission::node(OpKind kind, const std::vector<V>& inputs, V made,
+                           ir::CompiledGraph backward) {
+  const ir::Value like = p_.value(made);
+  const V y = p_.on_storage_of(made, like.shape, like.dtype, false);
+  p_.value(y).requires_grad = true;
+  backward.given = static_cast<std::int32_t>(inputs.size()) + 1;
+  p_.compiled.push_back(std::move(backward));
+  p_.emit(kind, phase_, at(leaf_), inputs, std::vector<V>{y},
+          ir::CompiledUnit{static_cast<std::int32_t>(p_.compiled.size()) - 1});
+  return y;
+}
+
 ir::ValueId Emission::repeated(V x, std::size_t dim, std::int64_t times) {
   if (times == 1) return x;
   const Shape s = shape(x);

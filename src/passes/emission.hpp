@@ -27,6 +27,9 @@ class Emission {
   V added_in_place(V to, V what, const ir::Attributes& attributes = {});
   /// Dropout, unless the probability is 0.
   V dropped(V x, double probability);
+  /// `made` of a kernel becomes what an autograd node with `backward` puts out, which is given the
+  /// node's inputs first, then the gradient of `made`.
+  V node(ir::OpKind kind, const std::vector<V>& inputs, V made, ir::CompiledGraph backward);
   /// Each of a dimension's entries `times` times after itself: an expanded view, copied.
   V repeated(V x, std::size_t dim, std::int64_t times);
   /// Values live until here; no_id is passed over.

@@ -17,6 +17,10 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig&) {
     parameter.stored = parameter.value;
     if (!parameter.trained) continue;
     step.resident.push_back(parameter.value);
+    if (!parameter.stepped) {
+      step.resident.push_back(parameter.gradient);
+      continue;
+    }
     step.optimized.push_back({parameter.value, parameter.gradient});
     if (parameter.gradient != ir::no_id) step.surviving.push_back(parameter.gradient);
   }

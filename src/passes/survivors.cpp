@@ -12,6 +12,10 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   step.surviving.insert(step.surviving.end(), step.graph_held.begin(), step.graph_held.end());
   if (config.memory.hold_output)
     step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
+  for (std::size_t i = 0; i < step.outputs_before.size(); ++i)
+    step.carried.push_back({step.outputs[i], step.outputs_before[i]});
+  for (std::size_t i = 0; i < step.graph_before.size(); ++i)
+    step.carried.push_back({step.graph_held[i], step.graph_before[i]});
 }
 
 }  // namespace

@@ -47,7 +47,12 @@ MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule&
     alive[static_cast<std::size_t>(s)] = true;
     live += size(s);
   }
-  trace.resident = trace.peak = live;
+  trace.resident = live;
+  for (ir::StorageId s : schedule.carried) {
+    alive[static_cast<std::size_t>(s)] = true;
+    live += size(s);
+  }
+  trace.peak = live;
   trace.workspace_at_peak = fixed;
   auto phase = Phase::forward;
   trace.peak_by_phase[0] = live;
@@ -89,6 +94,7 @@ std::vector<ir::StorageId> live_at(const passes::StepProgram& step,
                                    const passes::Schedule& schedule, ir::OpId at) {
   const ir::Program& p = step.program;
   std::vector<ir::StorageId> order(schedule.resident);
+  order.insert(order.end(), schedule.carried.begin(), schedule.carried.end());
   std::vector<bool> alive(p.storages.size(), false);
   for (ir::StorageId s : order) alive[static_cast<std::size_t>(s)] = true;
   for (ir::OpId i = 0; i <= at; ++i) {

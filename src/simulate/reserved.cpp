@@ -86,7 +86,7 @@ class Steps {
     for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
     for (ir::StorageId s : s_.resident)
-      if (m_.target.trainer || p_.storage(s).role != ir::Role::optimizer_state) allocate(s);
+      if (!made_in_first_step(s)) allocate(s);
     make_first_bucket();
     make_masters();
     init_flat_parameters();
@@ -118,6 +118,16 @@ class Steps {
     if (handle_[i] != not_allocated) return;
     handle_[i] = request(p_.storage(s).bytes, s);
     blocks_.storages[i] = allocator_.size(handle_[i]);
+  }
+
+  /// Optimizer states, and gradients that are never cleared.
+  [[nodiscard]] bool made_in_first_step(ir::StorageId s) const {
+    if (m_.target.trainer) return false;
+    if (p_.storage(s).role == ir::Role::optimizer_state) return true;
+    return std::any_of(step_.parameters.begin(), step_.parameters.end(),
+                       [&](const passes::Parameter& parameter) {
+                         return !parameter.stepped && p_.storage_of(parameter.gradient) == s;
+                       });
   }
 
   /// native_dropout makes its mask before its result (aten/src/ATen/native/cuda/Dropout.cu, v2.11).
@@ -398,6 +408,7 @@ class Steps {
       // Graphs are recorded from the second step on; the first reads what it is given in place.
       const bool in_place = warms_up_ && op.kind == ir::OpKind::clone && stream_of_op(i) != 0 &&
                             stream_of(p_.storage_of(p_.input(op, 0))) == 0;
+      if (op.kind == ir::OpKind::accumulate_inplace) keep_as_gradient(op);
       if (!in_place) allocate_outputs(op);
       // PyTorch's autograd engine has a thread of its own, and recomputation runs in it.
       const std::size_t thread = op.phase > ir::Phase::loss ? 1 : 0;
@@ -431,6 +442,15 @@ class Steps {
     });
   }
 
+  /// The first gradient of those that stay is kept as it is (AccumulateGrad), not added.
+  void keep_as_gradient(const ir::Op& op) {
+    const auto kept = static_cast<std::size_t>(p_.storage_of(p_.input(op, 0))),
+               made = static_cast<std::size_t>(p_.storage_of(p_.input(op, 1)));
+    if (!resident_[kept] || handle_[kept] != not_allocated) return;
+    handle_[kept] = std::exchange(handle_[made], not_allocated);
+    blocks_.storages[kept] = blocks_.storages[made];
+  }
+
   void release(ir::StorageId s) {
     Handle& handle = handle_[static_cast<std::size_t>(s)];
     if (handle == not_allocated) return;
@@ -438,10 +458,20 @@ class Steps {
     handle = not_allocated;
   }
 
-  /// Gradients are set to None and the held output is dropped before the next forward.
+  /// Gradients are set to None and the held output is dropped before the next forward, but for what
+  /// the loop has until that is done.
   void release_survivors() {
+    std::vector<Handle> carried;
+    for (const passes::Carried& c : step_.carried)
+      carried.push_back(
+          std::exchange(handle_[static_cast<std::size_t>(p_.storage_of(c.made))], not_allocated));
     for (std::size_t s = 0; s < handle_.size(); ++s)
       if (!resident_[s]) release(static_cast<ir::StorageId>(s));
+    for (std::size_t i = 0; i < carried.size(); ++i) {
+      const auto before = static_cast<std::size_t>(p_.storage_of(step_.carried[i].before));
+      handle_[before] = carried[i];
+      blocks_.storages[before] = allocator_.size(carried[i]);
+    }
   }
 
   const ir::Program& p_;

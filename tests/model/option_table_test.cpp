@@ -67,7 +67,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--grad-compression") list.emplace_back("--shard", "ddp");
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
-  if (row.name == "--transformer-impl") list.emplace_back("--framework", "megatron");
+  if (row.name == "--transformer-impl")
+    list.emplace_back("--framework", text == "litgpt" ? "litgpt" : "megatron");
   if (row.name.starts_with("--cp-")) list.emplace_back("--cp", "2");
   if (row.name == "--ep") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")
@@ -75,6 +76,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
   if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
+  if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")
+    list.insert(list.end(), {{"--framework", "litgpt"}, {"--quantize", "nf4"}});
   list.emplace_back(row.name, text);
   return list;
 }

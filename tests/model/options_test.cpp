@@ -107,7 +107,7 @@ TEST_CASE("what is printed is read back") {
 
 TEST_CASE("every framework has a preset, and an option by hand wins over it") {
   const auto names = options::framework_names();
-  for (const char* name : {"hf", "hf-trainer", "trl", "torchtune", "liger", "automodel",
+  for (const char* name : {"hf", "hf-trainer", "trl", "torchtune", "litgpt", "liger", "automodel",
                            "torchtitan", "megatron", "deepspeed"}) {
     CAPTURE(name);
     REQUIRE(std::find(names.begin(), names.end(), name) != names.end());
@@ -152,6 +152,26 @@ TEST_CASE("an option given twice: the last one counts") {
 TEST_CASE("several ranks are fsdp2 where the preset names no sharding of its own") {
   CHECK(resolve({{"--world", "8"}, {"--shard", "zero3"}}).layout.shard == Sharding::zero3);
   CHECK(resolve({{"--framework", "torchtitan"}, {"--world", "8"}}).layout.shard == Sharding::fsdp2);
+}
+
+TEST_CASE("litgpt's preset has its own layers, targets and optimizers") {
+  const OptionList lora = {{"--framework", "litgpt"}, {"--lora", "8"}};
+  const StepConfig c = resolve(lora);
+  CHECK(c.litgpt());
+  CHECK_FALSE(c.megatron());
+  CHECK(c.adapters.targets == "query,value");
+  CHECK(c.adapters.dtype == DType::bf16);
+  CHECK(c.adapters.dropout == 0.05);
+  CHECK(c.memory.wide_output);
+  CHECK(c.optimizer.kind == Optimizer::adamw_foreach);
+  CHECK_FALSE(c.adapters.stable_embedding);
+  const StepConfig quantized = resolve(with(lora, {{"--quantize", "nf4"}}));
+  CHECK(quantized.optimizer.kind == Optimizer::paged_adamw);
+  CHECK(quantized.adapters.stable_embedding);
+  CHECK_FALSE(quantized.adapters.saves_inputs);
+  CHECK(says(error({{"--stable-embedding", ""}, {"--lora", "8"}, {"--quantize", "nf4"}}),
+             {"--framework hf", "--framework litgpt"}));
+  CHECK(says(error(with(lora, {{"--bitsandbytes", "0.41"}})), {"--quantize none", "nf4"}));
 }
 
 TEST_CASE("the chunked loss holds no output unless asked to: Liger's returns no logits") {

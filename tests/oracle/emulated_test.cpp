@@ -376,6 +376,21 @@ TEST_CASE("PEFT's adapters in compiled blocks meet PyTorch's on the emulated dev
   CHECK(all.launches.worst() <= 4.3);  // norms after an adapted layer
 }
 
+TEST_CASE("litgpt's own layers, adapters and loss are met on the emulated device") {
+  const Compared all = compared("litgpt_peaks.json");
+  CHECK(all.allocated.count() >= 48);
+  CHECK(all.allocated.median() <= 0.001);
+  // Layers in 4 bits were quantized in turn, so their blocks are longer than what was asked for.
+  CHECK(all.allocated.worst() <= 0.27);
+  // In 4 bits, where the embedding's gradient finds a free block of its size or not.
+  CHECK(all.reserved.above(1.7) <= 4);
+  CHECK(all.reserved.worst() <= 11);
+  CHECK(all.phases.worst() <= 0.7);
+  CHECK(all.launches.median() <= 0.3);
+  CHECK(all.launches.above(2) <= 6);  // of one sequence, not explained
+  CHECK(all.launches.worst() <= 2.8);
+}
+
 TEST_CASE("torchtune's own layers hold more than the plan of transformers', as its preset says") {
   const Compared all = compared("torchtune_layers_peaks.json");
   CHECK(all.allocated.count() >= 12);

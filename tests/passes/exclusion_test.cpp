@@ -121,6 +121,22 @@ void with_ends_apart(model::ModelSpec& m, StepConfig& c) {
   c.layout.fsdp_unit = FsdpUnit::torchtitan;
 }
 
+/// litgpt's step, of a family that it was compared with.
+void by_litgpt(model::ModelSpec& m, StepConfig& c) {
+  m.family = "llama";
+  m.mlp_bias = m.output_bias = m.qk_norm = false;
+  c.run.transformer_impl = TransformerImpl::litgpt;
+  c.memory.wide_output = true;
+  c.optimizer.kind = Optimizer::adamw_foreach;
+}
+void in_four_bits(model::ModelSpec& m, StepConfig& c) {
+  by_litgpt(m, c);
+  c.adapters.rank = 8;
+  c.adapters.targets = "query,value";
+  c.adapters.dtype = DType::bf16;
+  c.adapters.quantize = Quantization::nf4;
+}
+
 /// Megatron-core's step of Transformer Engine's layers.
 void by_megatron(model::ModelSpec& m, StepConfig& c) {
   m.mlp_bias = false;
@@ -169,6 +185,69 @@ void with_image(model::ModelSpec& m, StepConfig& c) {
 const Case cases[] = {
     {"MODEL by Megatron's arguments, --transformer-impl hf",
      [](model::ModelSpec& m, auto&) { m.family = "megatron"; }, "--transformer-impl hf"},
+    {"--framework litgpt, a family other than gemma, gpt_neox, llama, mistral, phi and qwen2, or a "
+     "model with windows or biases that theirs have not",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       m.family = "olmo2";
+     },
+     "--framework litgpt for olmo2"},
+    {"--framework litgpt --world N, --pp, --tp or --cp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       sharded(c, Sharding::fsdp2);
+     },
+     "units of FSDP of its own"},
+    {"--framework litgpt --ac other than none",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.memory.ac = AcMode::full;
+     },
+     "--framework litgpt --ac full"},
+    {"--framework litgpt, a loss other than ce, --no-hold-output or --output-dtype bf16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--framework litgpt --loss lc-ce"},
+    {"--framework litgpt --attn other than auto, flash and cudnn",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.run.attention = Attention::eager;
+     },
+     "--framework litgpt --attn eager"},
+    {"--framework litgpt, parameters or a computation in other than bf16",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "bf16-true"},
+    {"--framework litgpt, what its finetuning scripts have not: other adapters than LoRA, DoRA, "
+     "int8, a packed row, position_ids, images, offloading, clipping, compiled or fused kernels",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.optimizer.clip_grad = 1.0;
+     },
+     "none of it is there"},
+    {"--framework litgpt --quantize, an optimizer other than paged-adamw",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_four_bits(m, c);
+       c.optimizer.kind = Optimizer::adamw;
+     },
+     "--framework litgpt --quantize nf4 --optimizer adamw"},
+    {"--framework litgpt --lora, a --seq of 1 or of one token more than chunks of 128",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_four_bits(m, c);
+       c.optimizer.kind = Optimizer::paged_adamw;
+       c.run.seq = 129;
+     },
+     "--framework litgpt --seq 129"},
+    {"--framework litgpt, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       by_litgpt(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "transformers' layers alone"},
     {"--transformer-impl, a model that is no GPT of its",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);

@@ -25,7 +25,7 @@ enum class Comparison : std::uint8_t {
 /// made of each token, [experts, tokens, H] to [tokens, H]; a token's top-k of a product that no
 /// view changed, [tokens, k, H] to [tokens, H], whose gradient is an expanded view.
 enum class SumOver : std::uint8_t { broadcast, experts, groups, choices };
-enum class Reduction : std::uint8_t { mean, sum };
+enum class Reduction : std::uint8_t { mean, sum, none };
 enum class Gate : std::uint8_t { silu, gelu_tanh };
 
 // One struct for each kind of op that has attributes, by the names that PyTorch gives them.
@@ -113,7 +113,8 @@ struct Dequantize {
 struct QuantizedProduct {
   std::int32_t inner = 0;  ///< K; 0: the product itself was made before, by mm_int8
   Dequantize of;
-  bool biased = false;  ///< the last input is the layer's bias
+  bool biased = false;   ///< the last input is the layer's bias
+  bool in_fp16 = false;  ///< in backward the weight comes out of its codes in fp16 and is cast
 };
 struct Float8 {             ///< fp8_amax, fp8_scale, float8_linear, mx_cast
   bool rowwise = false;     ///< a scale for each row or column, else one for all

@@ -38,9 +38,13 @@ class Derivation {
     return asked_for_ == nullptr || (*asked_for_)[static_cast<std::size_t>(p_.root(v))];
   }
   /// Incoming gradient of output i; `no_id` when nothing used that output.
-  [[nodiscard]] ValueId grad(std::size_t i = 0) const { return incoming_[i]; }
+  [[nodiscard]] ValueId grad(std::size_t i = 0) const {
+    if (i < most_outputs) return incoming_[i];
+    return i - most_outputs < more_incoming_.size() ? more_incoming_[i - most_outputs] : no_id;
+  }
   /// `sole`: nothing else will read the gradient, so the rule may write over it.
   void set_incoming(std::size_t i, ValueId g, bool sole) {
+    if (i >= most_outputs) return set_more_incoming(i - most_outputs, g);
     incoming_[i] = g;
     sole_[i] = sole;
   }
@@ -97,7 +101,8 @@ class Derivation {
     return p_.compiled.at(static_cast<std::size_t>(index));
   }
 
-  /// Of a forward op whose gradients are asked for: the parts of a split.
+  /// Of a forward op's outputs, those whose gradients a rule may write over: of more a rule reads
+  /// alone, the parts of a split.
   static constexpr std::size_t most_outputs = 32;
 
  private:
@@ -115,6 +120,11 @@ class Derivation {
   const std::vector<bool>* asked_for_ = nullptr;  ///< none: all
   std::array<ValueId, most_outputs> incoming_ = all_absent<most_outputs>();
   std::array<bool, most_outputs> sole_{};
+  std::vector<ValueId> more_incoming_;
+  void set_more_incoming(std::size_t i, ValueId g) {
+    if (more_incoming_.size() <= i) more_incoming_.resize(i + 1, no_id);
+    more_incoming_[i] = g;
+  }
   void give_more(std::size_t i, ValueId gradient) {
     if (more_.size() <= i) more_.resize(i + 1, no_id);
     more_[i] = gradient;

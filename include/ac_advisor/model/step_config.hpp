@@ -124,9 +124,9 @@ enum class InputGrads : std::uint8_t { automatic, on, off };
 /// each block and phase.
 enum class CudaGraph : std::uint8_t { off, step, segments };
 
-/// Whose code the model's layers are: transformers', Megatron-core's own, or Megatron-core's made
-/// of Transformer Engine's modules.
-enum class TransformerImpl : std::uint8_t { hf, local, transformer_engine };
+/// Whose code the model's layers are: transformers', Megatron-core's own, Megatron-core's made
+/// of Transformer Engine's modules, or litgpt's.
+enum class TransformerImpl : std::uint8_t { hf, local, transformer_engine, litgpt };
 
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
@@ -283,6 +283,12 @@ struct Adapters {
   Quantization quantize = Quantization::none;
   InputGrads input_grads = InputGrads::automatic;
   bool kbit_prepare = false;  ///< what is not quantized was cast to fp32
+  /// bitsandbytes before 0.43.2: a layer in 4 bits keeps its input, which its backward does not
+  /// read, and makes its weight in fp16 before it casts it.
+  bool saves_inputs = false;
+  /// litgpt's embedding beside quantized layers: bitsandbytes' StableEmbedding, with a norm, made
+  /// after all else was frozen.
+  bool stable_embedding = false;
 
   [[nodiscard]] bool used() const { return rank > 0 || of_another_method(); }
   [[nodiscard]] bool of_another_method() const { return method != AdapterMethod{}; }
@@ -352,7 +358,12 @@ struct StepConfig {
   /// Tokens of each sequence that one rank of a context-parallel group has.
   [[nodiscard]] std::int64_t local_seq() const { return run.seq / layout.cp; }
   /// Megatron-core's step: its layers, buffers of gradients, optimizers and schedules.
-  [[nodiscard]] bool megatron() const { return run.transformer_impl != TransformerImpl::hf; }
+  [[nodiscard]] bool megatron() const {
+    return run.transformer_impl == TransformerImpl::local ||
+           run.transformer_impl == TransformerImpl::transformer_engine;
+  }
+  /// litgpt's step: its layers, adapters and loss, in Lightning Fabric's precision.
+  [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
   /// torch.distributed.pipelining divides gradients by the number of micro-batches, instead of each
   /// micro-batch's loss; TorchTitan 0.2.2 builds its schedules with scale_grads=False.
   [[nodiscard]] bool scales_gradients() const {

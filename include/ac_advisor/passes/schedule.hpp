@@ -13,6 +13,8 @@ struct Schedule {
   /// Storages that exist when the step begins and when it ends: parameters, optimizer state,
   /// inputs, buffers.
   std::vector<ir::StorageId> resident;
+  /// What the step before left, until it ends in this one.
+  std::vector<ir::StorageId> carried;
   /// Per op, in order: the storages that end right after it are
   /// `freed[free_begin[op] .. free_begin[op + 1])`.
   std::vector<std::int32_t> free_begin;

@@ -25,6 +25,7 @@ struct Parameter {
   ir::ValueId gradient = ir::no_id;  ///< after differentiate
   bool partial = false;              ///< tensor parallelism: its gradient is of this rank's tokens
   bool trained = true;               ///< has a gradient and is optimized
+  bool stepped = true;               ///< else its optimizer has it not, and its gradient stays
   bool expert = false;               ///< of an expert that not every data-parallel rank has
   std::size_t optimized = 0;         ///< of a trained one under fsdp2 and ddp: its OptimizedTensor
   ir::ValueId stored = ir::no_id;    ///< what exists between steps: the value, or this rank's shard
@@ -130,6 +131,7 @@ struct ModelValues {
   ir::ValueId shared_a = ir::no_id, shared_b = ir::no_id;
   std::vector<ir::ValueId> inv_freq;  ///< one a rotary table
   std::vector<BlockValues> blocks;
+  LinearValues head;                      ///< litgpt's, which may have an adapter
   ir::ValueId memory_buffer = ir::no_id;  ///< Megatron-core's GlobalMemoryBuffer
   TowerValues tower;                      ///< of a step with images
 };
@@ -192,6 +194,11 @@ struct Stretch {
   return module.leaf == ir::Module::embed ? stage.embedding : stage.head;
 }
 
+/// A value that outlives the step, and the one that stands for it in the next.
+struct Carried {
+  ir::ValueId made = ir::no_id, before = ir::no_id;
+};
+
 /// The program of a step on its way through the passes, with what they need to know of the model.
 struct StepProgram {
   ir::Program program;
@@ -244,6 +251,11 @@ struct StepProgram {
   std::vector<ir::ValueId> captured;
   std::vector<ir::ValueId> in_line;  ///< fsdp2: buffers of gathers that have no stream of their own
   bool loss_outside = false;         ///< the loss is no part of the module that is sharded
+  /// Of a loop that binds its names anew only when the next forward is done: what this step leaves,
+  /// and as what it is there while the next one begins.
+  std::vector<Carried> carried;
+  std::vector<ir::ValueId> outputs_before;  ///< of the micro-batch before, or of the step before
+  std::vector<ir::ValueId> graph_before;    ///< and what its graph holds
 };
 
 /// Micro-batches that are written out: the first, one that stands for those that follow it, and

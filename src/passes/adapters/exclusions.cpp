@@ -16,7 +16,7 @@ bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Q
 bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
 bool without_targets(const ModelSpec& m, const StepConfig& c) {
   return adapts_layers(c) && c.adapters.targets.empty() &&
-         model::default_targets(c.adapters.method, m.family).empty();
+         model::default_targets(c.adapters.method, m.family).empty() && !c.litgpt();
 }
 
 std::string quantize_option(const StepConfig& c) {
@@ -57,7 +57,7 @@ constexpr Exclusion of_adapters[] = {
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return "--lora-targets: \"" + unknown_target(m, c) + "\", where " + m.family + " has " +
-              layer_list(m);
+              layer_list(m, c);
      }},
     {"--lora RANK, a mixture of experts, targets beside attention",
      "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",

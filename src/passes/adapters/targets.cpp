@@ -1,8 +1,10 @@
 #include "targets.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 
 #include "ac_advisor/model/adapter_method.hpp"
@@ -167,6 +169,20 @@ std::string_view norm_name(const model::ModelSpec& spec, Module leaf) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view litgpt_names[] = {"query", "key", "value", "projection", "mlp", "head"};
+
+}  // namespace
+
+bool adapts(const StepConfig& config, LitgptTarget target) {
+  if (!adapts_layers(config)) return false;
+  if (config.adapters.targets == all_linear) return target != LitgptTarget::head;
+  const auto list = split(config.adapters.targets);
+  return std::find(list.begin(), list.end(), litgpt_names[static_cast<std::size_t>(target)]) !=
+         list.end();
+}
+
 bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module leaf) {
   const std::string_view name = norm_name(spec, leaf);
   if (config.adapters.method != AdapterMethod::ln_tuning || name.empty()) return false;
@@ -190,6 +206,13 @@ bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& conf
 std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config) {
   const std::string_view targets = targets_of(spec, config);
   if (targets == all_linear) return {};
+  if (config.litgpt()) {
+    for (const std::string_view target : split(targets))
+      if (std::find(std::begin(litgpt_names), std::end(litgpt_names), target) ==
+          std::end(litgpt_names))
+        return std::string(target);
+    return {};
+  }
   const std::vector<Module> layers = linear_layers(spec);
   for (const std::string_view target : split(targets)) {
     bool found = false;
@@ -202,7 +225,8 @@ std::string unknown_target(const model::ModelSpec& spec, const StepConfig& confi
   return {};
 }
 
-std::string layer_list(const model::ModelSpec& spec) {
+std::string layer_list(const model::ModelSpec& spec, const StepConfig& config) {
+  if (config.litgpt()) return fmt::format("{}", fmt::join(litgpt_names, ", "));
   const model::LayerNames& names = model::layer_names(spec.family);
   std::string text;
   for (const Module leaf : linear_layers(spec))

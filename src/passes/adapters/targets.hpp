@@ -11,6 +11,10 @@
 
 namespace ac_advisor::passes {
 
+/// What litgpt's finetune_lora has a flag for each: lora_query and so on.
+enum class LitgptTarget : std::uint8_t { query, key, value, projection, mlp, head };
+[[nodiscard]] bool adapts(const StepConfig& config, LitgptTarget target);
+
 /// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.
 [[nodiscard]] std::vector<ir::Module> linear_layers(const model::ModelSpec& spec);
 /// Whether PEFT wraps this layer (peft v0.21, tuners_utils.check_target_module_exists: a name that
@@ -30,7 +34,7 @@ namespace ac_advisor::passes {
 /// Whether no layer of a block but attention's gets adapters.
 [[nodiscard]] bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config);
 /// The names of these layers, for people: "attn.c_attn, attn.c_proj, …".
-[[nodiscard]] std::string layer_list(const model::ModelSpec& spec);
+[[nodiscard]] std::string layer_list(const model::ModelSpec& spec, const StepConfig& config);
 /// The first of the targets that names no linear layer of a block; empty: all do.
 [[nodiscard]] std::string unknown_target(const model::ModelSpec& spec, const StepConfig& config);
 

@@ -278,6 +278,7 @@ ir::ValueId Lowering::declare_frequencies() {
 }
 
 void Lowering::declare() {
+  if (config_.litgpt()) return declare_litgpt();
   declare_inputs();
   s_.stages = stages_of_rank(spec_, config_);
   const bool embeds = s_.stages.front().embedding, heads = s_.stages.back().head;

@@ -1,5 +1,7 @@
 // torch.nn.Linear, and what PEFT v0.21 (tuners/lora/layer.py, bnb.py) and bitsandbytes v0.50
 // (nn/modules.py, autograd/_functions.py), and torchao v0.18 put in its place.
+#include <algorithm>
+
 #include "ac_advisor/ir/float8.hpp"
 #include "lowering.hpp"
 
@@ -111,15 +113,22 @@ ir::ValueId Lowering::nf4_linear(V given, const Linear& l) {
     without_offset = scales;
     scales = binary(OpKind::add, scales, l.offset);
   }
-  const V weight = out({l.out, l.in}, dtype(x), false);
+  // Fabric quantizes what it has cast to fp16, which is what the weight comes out in; its forward's
+  // kernel has made it in the input's dtype since.
+  const bool in_fp16 = config_.litgpt(), saves_input = config_.adapters.saves_inputs;
+  V weight = out({l.out, l.in}, in_fp16 && saves_input ? DType::f16 : dtype(x), false);
   emit(OpKind::dequantize, {l.weight, scales}, {weight});
+  weight = cast(weight, dtype(x));
+  const auto is_x = [&](V held) { return p_.storage_of(held) == p_.storage_of(x); };
+  if (saves_input && grad(x) && std::none_of(s_.graph_held.begin(), s_.graph_held.end(), is_x))
+    s_.graph_held.push_back(x);  // an attribute of the context
   const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x));
   std::vector<V> operands{x, weight, l.weight, l.scales};
   if (nested) operands.insert(operands.end(), {l.nested, l.offset});
   const bool biased = l.bias != ir::no_id;
   if (biased) operands.push_back(l.bias);
   p_.emit(OpKind::mm_quantized, phase_, at(leaf_), operands, std::vector{y},
-          ir::QuantizedProduct{columns(shape(x)), {64, nested}, biased});
+          ir::QuantizedProduct{columns(shape(x)), {64, nested}, biased, in_fp16});
   if (nested) hold({without_offset, scales});
   const V back = cast(y, dtype(given));
   hold({given, x});  // the caller's argument, and `x`, bound anew

@@ -207,7 +207,7 @@ bool always(const StepConfig&) { return true; }
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
   step.graph_held.clear();
   // What the loop holds of the micro-batch before, until now.
-  if (config.memory.hold_output && !step.outputs.empty())
+  if (config.memory.hold_output && !step.outputs.empty() && !config.litgpt())
     step.program.emit(ir::OpKind::hold, ir::Phase::forward, {-1, ir::Module::root}, step.outputs,
                       std::vector<ir::ValueId>{});
   const StepConfig fed = as_fed(config);

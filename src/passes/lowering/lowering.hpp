@@ -184,6 +184,33 @@ class Lowering : private Emission {
   std::array<V, 3> repeated_pairs(V qkv);
   void end_frame();
 
+  // litgpt.cpp
+  V litgpt_norm(V x, V weight, V bias, ir::Module leaf);
+  V litgpt_rotated(V x, const Rotary& rotary, std::vector<V>& frame);
+  V litgpt_attention(const Block& b, V x, const Rotary& rotary);
+  V litgpt_mlp(const Block& b, V x);
+  V litgpt_block(const Block& b, std::int16_t index, V x, const Rotary& rotary);
+  void forward_litgpt();
+  void carry_outputs(const std::vector<V>& made);
+
+  // litgpt_linear.cpp
+  /// How many of q, k and v (or 1) have rows of A, and how many rows of B there are.
+  struct LitgptAdapter {
+    std::int64_t inputs = 0, outputs = 0;
+  };
+  Linear litgpt_parameters(std::int64_t in, std::int64_t out, bool bias, ir::Module leaf,
+                           const LitgptAdapter& adapter);
+  void declare_litgpt();
+  void declare_litgpt_embedding();
+  V litgpt_linear(V x, const Linear& l);
+  V pointwise_conv(V x, V weight, std::int64_t groups);
+  V litgpt_qkv(V x, const Linear& l);
+
+  // litgpt_loss.cpp
+  std::vector<V> litgpt_logits();
+  V without_last(V logits);
+  void litgpt_loss(const std::vector<V>& logits);
+
   // rotation.cpp
   std::pair<V, V> split_at(V x, std::int64_t first);
   std::pair<V, V> rotate_halves_apart(V q, V k, const Rotary& rotary);

@@ -260,6 +260,7 @@ ir::ValueId Lowering::side_by_side(const Block& b, std::int16_t index, V x, cons
 }
 
 void Lowering::forward() {
+  if (config_.litgpt()) return forward_litgpt();
   phase_ = ir::Phase::forward;
   labels_ = m_.labels;
   if (config_.adapters.prefix_tokens() > 0) make_prefix();

@@ -19,18 +19,6 @@ ir::ValueId MegatronLayers::in_place(OpKind kind, V target, std::initializer_lis
   return next;
 }
 
-ir::ValueId MegatronLayers::node(OpKind kind, const std::vector<V>& inputs, V made,
-                                 CompiledGraph backward) {
-  const ir::Value like = p_.value(made);
-  const V y = p_.on_storage_of(made, like.shape, like.dtype, false);
-  p_.value(y).requires_grad = true;
-  backward.given = static_cast<std::int32_t>(inputs.size()) + 1;
-  p_.compiled.push_back(std::move(backward));
-  p_.emit(kind, phase_, at(leaf_), inputs, std::vector<V>{y},
-          ir::CompiledUnit{static_cast<std::int32_t>(p_.compiled.size()) - 1});
-  return y;
-}
-
 /// pretrain_gpt.py, get_batch: what the micro-batch's forward is given, until it returns. A mask is
 /// made though causal attention does not read it (--create-attention-mask-in-dataloader).
 void MegatronLayers::get_batch() {

@@ -141,9 +141,6 @@ class MegatronLayers : private Emission {
   V plain(const ir::Shape& shape, DType dtype) { return out(shape, dtype, false); }
   V in_place(ir::OpKind kind, V target, std::initializer_list<V> inputs,
              const ir::Attributes& attributes = {});
-  /// `made` of a kernel becomes what an autograd node with `backward` puts out, which is given the
-  /// node's inputs first, then the gradient of `made`.
-  V node(ir::OpKind kind, const std::vector<V>& inputs, V made, ir::CompiledGraph backward);
   [[nodiscard]] bool has_experts(std::int64_t block) const {
     return spec_.moe && spec_.sparse_block[static_cast<std::size_t>(block)];
   }
