@@ -224,6 +224,12 @@ void explain_assumptions(profile::Profile& result, bool detail) {
         "PowerSGD's hook runs on 32 side streams in turn, each of which keeps a cuBLAS workspace "
         "and, reserved, a block as large as the largest bucket: planned as they are after some "
         "steps");
+  if (c.memory.ac == AcMode::memory_budget && c.run.attention == Attention::flash &&
+      result.model.heads != result.model.kv_heads)
+    notes.emplace_back(
+        "PyTorch 2.11 counts flash attention's FLOPs by as many heads of keys as of queries: where "
+        "its knapsack is reached, compiling such a model ends with an AssertionError "
+        "(torch/utils/flop_counter.py, sdpa_flop_count); --attn cudnn runs");
   if (c.optimizer.grad_scaler)
     notes.push_back(
         "the loss is scaled, and the step one whose gradients are finite: one that overflows is "

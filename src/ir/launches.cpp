@@ -156,12 +156,19 @@ std::int64_t embedding_launches(const Program& p, const Op& op) {
 /// Keys that one block of a sort holds: one kernel then does all.
 constexpr std::int64_t sorted_by_block = 4096;
 
+/// An index of booleans is nonzero's places first (aten/src/ATen/native/cuda/Nonzero.cu): counted,
+/// scanned, written and transposed.
+constexpr std::int64_t places_of_mask = 4;
+
+bool by_mask(const Program& p, const Op& op) { return p.value(p.input(op, 1)).dtype == DType::u8; }
+
 /// The backward of indexing sorts its indices by as many bits as the largest row's number has,
 /// eight a pass, each a kernel and a memset (index_put_with_sort_kernel, Indexing.cu): eight
 /// kernels and a memset beside; few indices by one kernel, of six: cub's DeviceRadixSort has 256
 /// threads of nine 64-bit keys for them (SingleTilePolicy).
 std::int64_t index_backward_launches(const Program& p, const Op& op) {
   constexpr std::int64_t single_tile = 256 * 9;
+  if (by_mask(p, op)) return places_of_mask + 6;
   if (p.value(p.input(op, 1)).shape.numel() <= single_tile) return 6;
   const std::int64_t rows = p.value(p.output(op, 0)).shape[0];
   std::int64_t passes = 1;
@@ -399,8 +406,15 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
       return attributes<Generated>(op).launches;
     case orthogonalize:
       return gram_schmidt_launches(program, op);
+    case OpKind::index:
+      return by_mask(program, op) ? places_of_mask + 1 : 1;
     case index_backward:
       return index_backward_launches(program, op);
+    case masked_scatter: {  // a mask that is as large as what is written is not copied first
+      const bool whole = program.value(program.input(op, 1)).shape.numel() ==
+                         program.value(program.output(op, 0)).shape.numel();
+      return row(op.kind).launches - (whole ? 1 : 0);
+    }
     case sort:
       return sort_launches(program, op);
     default:

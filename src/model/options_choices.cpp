@@ -149,7 +149,8 @@ void apply_adapter(const Given& given, StepConfig& config) {
 }
 
 void apply_lora_targets(const Given& given, StepConfig& config) {
-  const std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_.,";
+  const std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,";
   const bool listed = given.value.find_first_not_of(allowed) == std::string_view::npos &&
                       !given.value.starts_with(',') && !given.value.ends_with(',') &&
                       given.value.find(",,") == std::string_view::npos;

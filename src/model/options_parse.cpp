@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 #include "ac_advisor/model/error.hpp"
@@ -105,10 +106,39 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return {};
 }
 
+namespace {
+
+/// Values by the names that transformers 5.23 has for them: from_pretrained's attn_implementation,
+/// TrainingArguments' optim.
+struct ElsewhereNamed {
+  std::string_view option, there, here;
+};
+constexpr ElsewhereNamed elsewhere_named[] = {
+    {"--attn", "sdpa", "auto"},
+    {"--attn", "flash_attention_2", "flash"},
+    {"--optimizer", "adamw_torch", "adamw-foreach"},
+    {"--optimizer", "adamw_torch_fused", "adamw"},
+    {"--optimizer", "adamw_8bit", "adamw-8bit"},
+    {"--optimizer", "adamw_bnb_8bit", "adamw-8bit"},
+    {"--optimizer", "paged_adamw", "paged-adamw"},
+    {"--optimizer", "paged_adamw_32bit", "paged-adamw"},
+    {"--optimizer", "paged_adamw_8bit", "paged-adamw-8bit"},
+    {"--optimizer", "adamw_torch_8bit", "adamw-8bit-torchao"},
+    {"--optimizer", "lion_32bit", "lion"},
+};
+
+}  // namespace
+
 void refuse_choice(const Given& given, std::span<const std::string_view> choices) {
   std::string text = "must be one of ";
   for (std::size_t i = 0; i < choices.size(); ++i)
     text += (i == 0 ? "" : ", ") + std::string(choices[i]);
+  const auto* const named = std::find_if(
+      std::begin(elsewhere_named), std::end(elsewhere_named),
+      [&](const auto& n) { return n.option == given.option && n.there == given.value; });
+  if (named != std::end(elsewhere_named))
+    refuse(given, text + "; transformers' " + std::string(named->there) + " is " +
+                      std::string(named->here));
   if (const std::string_view near = nearest(given.value, choices); !near.empty())
     text += "; did you mean " + std::string(near) + "?";
   refuse(given, text);

@@ -456,6 +456,12 @@ TEST_CASE("options of adapters ask for adapters, and say what they take") {
   CHECK(says(error({{"--lora", "8"}, {"--lora-targets", "q_proj,,v_proj"}}),
              {"--lora-targets q_proj,,v_proj", "all-linear"}));
   CHECK(says(error({{"--lora", "8"}, {"--lora-dropout", "1"}}), {"--lora-dropout 1"}));
+  CHECK(resolve({{"--lora", "8"}, {"--lora-targets", "W_pack"}}).adapters.targets == "W_pack");
+}
+
+TEST_CASE("transformers' own names of kernels and optimizers are answered with the option's") {
+  CHECK(says(error({{"--attn", "sdpa"}}), {"--attn sdpa", "transformers' sdpa is auto"}));
+  CHECK(says(error({{"--optimizer", "paged_adamw_8bit"}}), {"is paged-adamw-8bit"}));
 }
 
 TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different data") {

@@ -44,6 +44,8 @@ MORE = {"autocast": "none", "grad_scaler": False, "clip_grad": 0.0, "packing": 0
 
 def model_of(entry):
     """The model that is called, and the one that has blocks and head."""
+    if entry.get("kbit_prepare"):  # which leaves fp32, whatever was loaded; bf16 is what a quantized base is loaded in
+        entry = entry | {"param_dtype": "bf16"}
     base = packing_peaks.model_of(entry) if entry["packing"] else PLAIN_MODEL(entry)
     if not entry.get("lora"):
         return base, base

@@ -184,24 +184,23 @@ TEST_CASE("plans of fine-tuning steps that a generator drew meet PyTorch's and t
   CHECK(all.reserved.above(2) <= 5);  // three of quantized bases, two of packed rows
   CHECK(all.reserved.worst() <= 8);
   CHECK(all.phases.worst() <= 1);
-  // What TRL's Trainer launches for its own figures, some fifty a micro-batch, is not planned.
-  CHECK(all.launches.median() <= 1);
-  CHECK(all.launches.above(2) <= 18);
-  CHECK(all.launches.worst() <= 14);
+  CHECK(all.launches.median() <= 0.5);
+  CHECK(all.launches.above(2) <= 8);
+  CHECK(all.launches.worst() <= 7.5);  // DoRA over NF4
 }
 
 TEST_CASE("plans of a second, blind draw of fine-tuning steps meet PyTorch's and the Trainers'") {
   const Compared all = compared("blind_finetune_peaks.json");
-  CHECK(all.allocated.count() >= 60);
+  CHECK(all.allocated.count() >= 100);
   CHECK(all.allocated.median() <= 0.001);
-  CHECK(all.allocated.above(0.5) <= 2);  // of rank 128 over NF4 under autocast, and of ZeRO 3
-  CHECK(all.allocated.worst() <= 2.5);
+  CHECK(all.allocated.above(0.5) <= 2);  // ZeRO 3 with adapters, packed rows under selective
+  CHECK(all.allocated.worst() <= 0.75);
   CHECK(all.reserved.median() <= 0.0001);
-  CHECK(all.reserved.above(2) <= 3);
-  CHECK(all.reserved.worst() <= 5.5);
-  CHECK(all.launches.median() <= 0.72);
-  CHECK(all.launches.above(2) <= 15);  // DeepSpeed's own under ZeRO 1 and 2, and the Trainers'
-  CHECK(all.launches.worst() <= 22.2);
+  CHECK(all.reserved.above(2) <= 5);
+  CHECK(all.reserved.worst() <= 13);  // a whole model under ZeRO 3
+  CHECK(all.launches.median() <= 0.3);
+  CHECK(all.launches.above(2) <= 11);
+  CHECK(all.launches.worst() <= 4.8);
 }
 
 TEST_CASE("steps in fp16 with a gradient scaler meet PyTorch's on the emulated device") {

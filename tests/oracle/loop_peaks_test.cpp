@@ -74,10 +74,10 @@ void check_file(const std::string& file, const Bounds& bounds) {
       const auto& planned = p.kernels.launches;
       const double off = relative(std::accumulate(planned.begin(), planned.end(), std::int64_t{0}),
                                   counted_launches(c.at("launches")));
-      // What DeepSpeed and a trainer on it launch for norms, scales and logs is not all planned.
+      // Rank 0's, whose partition of two whole models has far fewer gradients than the planned one.
       const bool on_deepspeed = words.find("--framework") != std::string::npos &&
                                 words.find("--shard zero") != std::string::npos;
-      CHECK(off <= (on_deepspeed ? 0.37 : bounds.launches));
+      CHECK(off <= (on_deepspeed ? 0.54 : bounds.launches));
       if (!on_deepspeed) worst_launches = std::max(worst_launches, off);
     }
     if (!c.contains("peak_by_phase")) continue;  // the Trainer's own loop
@@ -96,9 +96,8 @@ void check_file(const std::string& file, const Bounds& bounds) {
 }  // namespace
 
 TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reserved 2 % in most") {
-  // Fragmentation may depend on the order of two frees: a few are further off. TRL launches some
-  // fifty kernels a micro-batch for figures that it logs.
-  check_file("loop_peaks.json", {310, 0.005, 0.21, 0.95, 0, 0.04});
+  // Fragmentation may depend on the order of two frees: a few are further off.
+  check_file("loop_peaks.json", {310, 0.005, 0.21, 0.95, 0, 0.002});
 }
 
 TEST_CASE("DeepSpeed's ZeRO 1, 2 and 3 on the emulated device are met: allocated 0.5 %") {

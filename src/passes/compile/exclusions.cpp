@@ -122,7 +122,10 @@ constexpr Exclusion of_compiled[] = {
      "block, images",
      "what torch.compile makes of them is not planned yet", "use --kernels eager or fused",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && not_traced(m); },
-     [](const ModelSpec& m, const StepConfig&) { return "--kernels compiled for " + m.family; }},
+     [](const ModelSpec& m, const StepConfig&) {
+       return "--kernels compiled for " + m.family +
+              (m.tower ? " beside an encoder of images" : std::string());
+     }},
     {"--framework torchtitan --kernels compiled, experts",
      "TorchTitan compiles the parts of such a block one by one, since FSDP's hooks of its experts "
      "lie between them (models/llama4/infra/parallelize.py, v0.2.2), which is not planned",

@@ -98,7 +98,11 @@ void Lowering::loss_ce() {
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
-  V loss = shards ? vocab_parallel_loss(flat, labels) : cross_entropy(flat, labels);
+  V loss =
+      shards ? vocab_parallel_loss(flat, labels)
+             : cross_entropy(flat, labels, by_trainer() ? ir::Reduction::sum : ir::Reduction::mean);
+  if (by_trainer() && !shards)  // fixed_cross_entropy: by num_items_in_batch
+    loss = unary(OpKind::div, loss, ir::Number{static_cast<double>(tokens)});
   hold({wide, padded_labels_});  // ForCausalLMLoss' locals
   hold({hidden_});               // the model's
   if (config_.layout.ulysses()) loss = weighted_loss(loss, labels);

@@ -1,6 +1,7 @@
 // TRL v1.16: trainer/utils.py, add_fused_lm_head; kernels/chunked_logprob.py,
 // ChunkedLogProbFunction; trainer/sft_trainer.py, SFTTrainer.compute_loss.
 #include <algorithm>
+#include <limits>
 
 #include "lowering.hpp"
 
@@ -14,13 +15,15 @@ namespace {
 
 constexpr std::int64_t tile_tokens = 4096;  // TOKEN_CHUNK_SIZE
 constexpr std::int64_t tile_words = 32768;  // _CHUNKED_LOGPROB_CHUNK_SIZE
+constexpr double most_tokens = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
 /// Statistics of each token, folded tile by tile. Locals of the function die with it.
 Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType type) {
   const std::int64_t all = shape(rows)[0], h = spec_.hidden, v = spec_.vocab;
-  std::array<V, 7> running{};  // maximum, sums of exp and its products, the target's logit
+  // maximum, sums of exp and its products, the maximum before the target, the target's logit
+  std::array<V, 7> running{};
   for (V& statistic : running) {
     statistic = out({all}, DType::f32, false);
     emit(OpKind::fill, {}, {statistic});
@@ -52,12 +55,30 @@ Lowering::TokenStatistics Lowering::token_statistics(V rows, V targets, DType ty
       running[0] = folded;
     }
   }
-  const auto of_running = [&](std::size_t i) { return unary(OpKind::add_scalar, running[i]); };
-  TokenStatistics s{of_running(0), of_running(1)};
+  TokenStatistics s;
+  s.log_sum = binary(OpKind::add, running[0], unary(OpKind::add_scalar, running[1]));
+  s.entropy = binary(OpKind::add, s.log_sum, binary(OpKind::div, running[2], running[1]));
+  const auto chosen = [&](V a, V b, ir::Comparison how) {
+    const V which = out({all}, DType::u8, false);
+    emit(OpKind::compare, {a, b}, {which}, ir::Compare{0.0, how});
+    return which;
+  };
+  const V largest = chosen(running[6], running[0], ir::Comparison::at_least),
+          first = chosen(running[6], running[5], ir::Comparison::greater);
+  s.likeliest = chosen(largest, first, ir::Comparison::both);
   hold({chunk});
   hold({buffer});
   for (const V statistic : running) hold({statistic});
   return s;
+}
+
+/// new_zeros of the mask's shape, then masked_scatter.
+ir::ValueId Lowering::scattered(V rows, V mask) {
+  const V zeros = out(shape(mask), dtype(rows), false),
+          places = out(shape(mask), dtype(rows), grad(rows));
+  emit(OpKind::fill, {}, {zeros});
+  emit(OpKind::masked_scatter, {zeros, mask, rows}, {places});
+  return places;
 }
 
 /// Log-probabilities of the next tokens, without logits; their sum over the number of tokens. What
@@ -88,13 +109,20 @@ void Lowering::loss_tiled() {
   else
     emit(OpKind::tiled_log_probs,
          {rows, m_.lm_head, targets, of.log_sum, of.entropy, m_.lm_head_bias}, {log_probs}, tiles);
-  const V placed = out({b, s}, DType::f32, grad(log_probs));  // masked_scatter
-  emit(OpKind::clone, {p_.reshape(log_probs, {b, s})}, {placed});
-  const V each = unary(OpKind::neg, placed);
-  const V total = out({}, DType::f32, grad(each));
-  emit(OpKind::sum, {each}, {total});
+  const V placed = scattered(log_probs, mask), entropy = scattered(of.entropy, mask),
+          likeliest = scattered(of.likeliest, mask);
+  const auto tokens = [&] {
+    return unary(OpKind::clamp, whole_sum(mask), ir::Clamp{1.0, most_tokens});
+  };
+  // the model's own, which nothing reads
+  const V models = binary(OpKind::div, unary(OpKind::neg, whole_sum(placed)), tokens());
+  const V total = whole_sum(unary(OpKind::neg, placed), true);
+  unary(OpKind::clamp, models, ir::Clamp{1.0, most_tokens});  // num_items_in_batch's
   const V loss = unary(OpKind::div, total, ir::Number{static_cast<double>(b * s)});
-  hold({hidden_, mask, placed, of.entropy, of.log_sum});  // the model's and compute_loss's locals
+  logged(mask, entropy, likeliest);
+  hold({hidden_, mask, placed, entropy, likeliest,
+        models});  // the model's and compute_loss's locals
+  hold({of.entropy, of.log_sum, of.likeliest});
   s_.loss = loss;
   s_.outputs = {placed};
 }

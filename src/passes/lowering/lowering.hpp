@@ -363,11 +363,18 @@ class Lowering : private Emission {
   std::vector<V> logits_in_chunks();
   V loss_of_chunk(V logits, V labels);
   void loss_chunked_logits();
-  /// fp32, one a token: the log-sum-exp of its logits, and their entropy.
+  /// One a token: the log-sum-exp of its logits and their entropy, in fp32, and whether its target
+  /// is the likeliest.
   struct TokenStatistics {
-    V log_sum{}, entropy{};
+    V log_sum{}, entropy{}, likeliest{};
   };
   TokenStatistics token_statistics(V rows, V targets, DType type);
+  V scattered(V rows, V mask);
+  V whole_sum(V x, bool differentiable = false);
+  void logged(V mask, V entropy, V likeliest);
+  [[nodiscard]] bool by_trainer() const;
+  void trainers_loss();
+  void engines_loss();
   void widen_output();
   void loss_liger();
   void end_chunks(V total, V flat, V grad_hidden, V grad_weight);

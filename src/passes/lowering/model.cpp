@@ -355,6 +355,8 @@ void Lowering::loss() {
   if (whole_output && !model::class_facts(spec_.family).drops_cache)
     s_.outputs.insert(s_.outputs.end(), cache_.begin(), cache_.end());
   if (config_.memory.wide_output) widen_output();
+  if (by_trainer()) trainers_loss();
+  if (config_.layout.zero() && config_.runtime.kind != Runtime::ac_trainer) engines_loss();
 }
 
 }  // namespace ac_advisor::passes

@@ -11,6 +11,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "gradient_hooks.hpp"
+#include "ir/shared_rows.hpp"
 #include "passes/optimizer/ops.hpp"
 #include "zero_on_host.hpp"
 #include "zero_partition.hpp"
@@ -246,6 +247,24 @@ class Zero final : public GradientHooks {
     return p_.narrow(kept, 0, piece.kept_start, piece.whole);
   }
 
+  /// has_overflow: isfinite of each piece's largest element and of its smallest, four kernels each,
+  /// both negated and added to a count, which all ranks then have; norms of them, combined
+  /// (combine_grad_norm_groups) and tested (is_invalid_grad_norm).
+  void check_overflow(OptimizerOps& ops) {
+    constexpr std::int32_t of_piece = 13, of_all = 4;
+    for (const ZeroPiece& piece : mine_.pieces()) {
+      const OptimizerOps::Values part{p_.narrow(kept_, 0, piece.kept_start, piece.elements)};
+      ops.op({&part}, {}, of_piece + (cleared_first(piece) ? 2 : 0));
+    }
+    ops.op({}, {}, of_all);
+  }
+
+  /// A reduction by several blocks, whose semaphores are cleared.
+  [[nodiscard]] static bool cleared_first(const ZeroPiece& piece) {
+    constexpr std::int64_t multiprocessors = 132;  // of an H100
+    return ir::blocks_of_whole(piece.elements, multiprocessors) > 1;
+  }
+
   /// step(): the norm of each piece in doubles (get_norm_dtype), then the partition's gradient,
   /// flattened where it is of several parameters, in fp32.
   void begin_step() {
@@ -255,13 +274,18 @@ class Zero final : public GradientHooks {
       s_.optimized.front().gradient = s_.on_host.front().gradient;
       return;
     }
-    if (!trained(c_))
+    constexpr std::int32_t combined = 32, clipped = 15;
+    if (!trained(c_)) {
+      check_overflow(ops);
       for (const ZeroPiece& piece : mine_.pieces()) {
         // A double for each element: two fp32, as no tensor of a step is in fp64.
         const ValueId wide = ops.temporary({piece.elements, 2}, DType::f32);
         ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, {wide});
-        ops.kernel({wide}, {ops.temporary({}, DType::f32)});
+        const OptimizerOps::Values all{wide}, norm{ops.temporary({}, DType::f32)};
+        ops.op({&all}, norm, cleared_first(piece) ? 2 : 1);
       }
+      ops.op({}, {}, combined + (c_.optimizer.clip_grad > 0 ? clipped : 0));
+    }
     ValueId flat = p_.narrow(kept_, 0, 0, mine_.elements());
     if (mine_.pieces().size() > 1 && !trained(c_)) {
       const ValueId joined = ops.temporary({mine_.elements()}, c_.precision.compute_dtype);
