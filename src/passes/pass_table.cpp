@@ -14,7 +14,7 @@ extern const Pass megatron_declare_pass, megatron_buffers_pass, megatron_lower_p
     megatron_gradients_pass, megatron_optimizer_pass;
 extern const Pass lower_pass, regions_pass, fuse_pass, compile_pass, differentiate_pass,
     recompute_pass, offload_pass;
-extern const Pass fsdp1_pass, fsdp2_pass, ddp_pass, zero_pass, zero3_pass;
+extern const Pass fsdp1_pass, fsdp2_pass, ddp_pass, zero_pass, zero3_pass, zero_loss_pass;
 extern const Pass optimizer_in_backward_pass, gradients_to_host_pass;
 extern const Pass residents_pass, tp_clip_pass, tensor_parallel_pass, clip_grad_pass,
     fsdp1_clip_pass, optimizer_pass, ema_pass, zero_gather_pass, zero3_step_pass,
@@ -46,6 +46,7 @@ constexpr std::array table{
     &regions_pass,
     &fuse_pass,
     &compile_pass,
+    &zero_loss_pass,
     &differentiate_pass,
     &recompute_pass,
     &offload_pass,

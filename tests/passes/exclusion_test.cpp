@@ -485,7 +485,7 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
-    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
+    {"--offload parameters, --shard other than fsdp2, hsdp:N or zero3",
      [](auto&, StepConfig& c) {
        on_host(c);
        sharded(c, Sharding::ddp);

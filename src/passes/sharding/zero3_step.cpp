@@ -51,9 +51,9 @@ void append_norm(OptimizerOps& ops, const StepProgram& step) {
 }
 
 /// complete_grad_norm_calculation_for_cpu_offload: what each part left in backward, squared and
-/// added up; then of scalars: its root, isinf, isnan and where.
+/// added up; then of scalars: all ranks' sum, its root, isinf (two), isnan, or and masked_fill.
 void append_norm_of_host(OptimizerOps& ops, const StepProgram& step) {
-  constexpr std::int32_t of_scalars = 8;
+  constexpr std::int32_t of_scalars = 7;
   ops.op({}, {}, 2 * static_cast<std::int32_t>(step.parameters.size()) + of_scalars);
 }
 
