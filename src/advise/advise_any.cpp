@@ -33,17 +33,20 @@ std::optional<Resolved> with_layouts(const model::ModelSpec& model, OptionList b
 
 /// The same options with shards on the host; absent: the framework has no such sharding, or the
 /// options say otherwise.
-std::optional<Resolved> with_shards_on_host(const model::ModelSpec& model, OptionList by_hand) {
+std::optional<Resolved> with_shards_on_host(const model::ModelSpec& model, OptionList by_hand,
+                                            const std::string& framework) {
   if (given(by_hand, "--offload")) return std::nullopt;
   by_hand.emplace_back("--offload", "parameters");
-  if (!given(by_hand, "--shard")) by_hand.emplace_back("--shard", "fsdp2");
+  if (!given(by_hand, "--shard"))
+    by_hand.emplace_back("--shard", framework == "deepspeed" ? "zero3" : "fsdp2");
   return resolved_if_planned(model, by_hand);
 }
 
 /// Where nothing fits that stays on the device.
 std::optional<Advice> advise_on_host(const model::ModelSpec& model, const Advice& first,
                                      const std::function<Space(const Resolved&)>& space) {
-  const std::optional<Resolved> other = with_shards_on_host(model, first.resolved.options);
+  const std::optional<Resolved> other =
+      with_shards_on_host(model, first.resolved.options, first.resolved.config.runtime.framework);
   if (!other) return std::nullopt;
   Sweep on_host = sweep(model, other->config, space(*other));
   if (!recommends(on_host)) return std::nullopt;

@@ -144,7 +144,7 @@ std::int64_t pinned_copies(const passes::StepProgram& step, const StepConfig& co
   return pinned;
 }
 
-/// Of DeepSpeed's offload_optimizer with pin_memory: what it pins, a block each.
+/// Of DeepSpeed's offload_optimizer and offload_param with pin_memory: what it pins, a block each.
 std::int64_t pinned_partitions(const passes::StepProgram& step, const StepConfig& config,
                                std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
@@ -155,12 +155,12 @@ std::int64_t pinned_partitions(const passes::StepProgram& step, const StepConfig
   for (const passes::OptimizedTensor& t : step.optimized) masters += p.bytes(t.parameter);
   assumptions.push_back(fmt::format(
       "--offload {}, by DeepSpeed with pin_memory: on the host of each rank are {:.3f} GiB of "
-      "pinned memory, in blocks of powers of two, and {:.3f} GiB of moments; copies are timed by "
-      "the "
+      "pinned memory, in blocks of powers of two, and {:.3f} GiB of {}; copies are timed by the "
       "device file's rate to the host, alone on it, and the optimizer's step by an eighth of a DGX "
       "H100's memory bandwidth: estimates that were compared with no run",
       to_option(config.memory.offload), static_cast<double>(pinned) / (1 << 30),
-      static_cast<double>(2 * masters) / (1 << 30)));
+      static_cast<double>((config.layout.zero3() ? 3 : 2) * masters) / (1 << 30),
+      config.layout.zero3() ? "masters and moments" : "moments"));
   return pinned;
 }
 

@@ -325,9 +325,10 @@ std::int64_t launches(const Program& program, const Op& op, bool trainer) {
     case sgd_fused:
       return multi_tensor_launches(sizes_of(program, program.inputs(op), Role::parameter), 2);
     case foreach:
-      return op.phase == Phase::optimizer
-                 ? foreach_launches(program, op)
-                 : multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
+      if (op.phase == Phase::optimizer) return foreach_launches(program, op);
+      if (const auto* told = std::get_if<Foreach>(&op.attributes); told && told->launches > 0)
+        return told->launches;
+      return multi_tensor_launches(sizes_of(program, program.inputs(op)), 2);
     case reduce_scatter_copy_in: {
       // _chunk_cat_out_cuda (TensorShape.cu): one kernel where dtypes are the same, or bf16 becomes
       // fp32; otherwise cat copies one tensor after the other.

@@ -389,9 +389,10 @@ constexpr OptionRow table[] = {
         {"--offload", "offload", "WHAT",
          "activations: what autograd saves waits in pinned host memory, as TRL's "
          "activation_offloading has it; parameters: FSDP2's CPUOffloadPolicy, with gradients and "
-         "the optimizer on the host; optimizer: torchao's CPUOffloadOptimizer, whose states and "
-         "step are the host's, with zero1 or zero2 DeepSpeed's offload_optimizer; gradients: the "
-         "same with offload_gradients=True (none)",
+         "the optimizer on the host, with zero3 DeepSpeed's offload_param and offload_optimizer; "
+         "optimizer: torchao's CPUOffloadOptimizer, whose states and step are the host's, with "
+         "zero1, zero2 or zero3 DeepSpeed's offload_optimizer; gradients: torchao's with "
+         "offload_gradients=True (none)",
          memory})),
     choice<&S::optimizer, &OptimizerChoice::kind, optimizers>(
         {"--optimizer", "optimizer", "NAME",

@@ -326,6 +326,26 @@ TEST_CASE("where nothing of the default framework fits, layers are split over ra
                                        "ranks: nothing fits; the nearest, ") != std::string::npos);
 }
 
+TEST_CASE("where nothing of DeepSpeed fits on the device, ZeRO 3 has parameters on the host") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList by_hand{{"--framework", "deepspeed"},
+                           {"--gpu", "rtx-4090"},
+                           {"--world", "8"},
+                           {"--batch", "1"},
+                           {"--seq", "1024"},
+                           {"--ac", "full"}};
+  const advise::Advice found = advise::advise_any(
+      model, advise::resolve(model, by_hand), [&](const advise::Resolved& around) {
+        advise::Space space = advise::space_around(model, around.config, around.options);
+        space.largest_batches = 0;
+        return space;
+      });
+  REQUIRE(found.sweep.recommended < found.sweep.rows.size());
+  const StepConfig& chosen = found.sweep.rows[found.sweep.recommended].profile.config;
+  CHECK(chosen.layout.shard == Sharding::zero3);
+  CHECK(chosen.memory.offload == Offload::parameters);
+}
+
 TEST_CASE("a pipeline that a sweep does not simulate does not fit") {
   const model::ModelSpec model = model::load_model("llama-3.1-8b");
   const OptionList hand{{"--framework", "torchtitan"},

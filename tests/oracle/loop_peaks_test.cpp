@@ -74,10 +74,9 @@ void check_file(const std::string& file, const Bounds& bounds) {
       const auto& planned = p.kernels.launches;
       const double off = relative(std::accumulate(planned.begin(), planned.end(), std::int64_t{0}),
                                   counted_launches(c.at("launches")));
-      // Rank 0's, whose partition of two whole models has far fewer gradients than the planned one.
       const bool on_deepspeed = words.find("--framework") != std::string::npos &&
                                 words.find("--shard zero") != std::string::npos;
-      CHECK(off <= (on_deepspeed ? 0.54 : bounds.launches));
+      CHECK(off <= (on_deepspeed ? 0.09 : bounds.launches));
       if (!on_deepspeed) worst_launches = std::max(worst_launches, off);
     }
     if (!c.contains("peak_by_phase")) continue;  // the Trainer's own loop
@@ -103,7 +102,7 @@ TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reser
 TEST_CASE("DeepSpeed's ZeRO 1, 2 and 3 on the emulated device are met: allocated 0.5 %") {
   // Adapters of more than 100,000 elements are gathered one by one under ZeRO 3: one step is met
   // less.
-  check_file("zero_peaks.json", {150, 0.005, 0.2, 0.93, 0.006, 0.02});
+  check_file("zero_peaks.json", {169, 0.005, 0.2, 0.92, 0.006, 0.02});
 }
 
 TEST_CASE("TRL's OffloadActivations on the emulated device is met: allocated 1.2 %") {

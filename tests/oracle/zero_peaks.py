@@ -7,7 +7,8 @@ A case is a model of MODELS and the planner's own options; each runs in a proces
 leaves hooks behind. --list prints world, rank and number of each. Of ZeRO 1 and 2 the rank is the one whose
 partition meets the parameters with the most elements, which is planned; of ZeRO 3 all ranks hold alike.
 
-With --offload optimizer its offload_optimizer is on, stepped by DeepSpeedCPUAdam.
+With --offload optimizer its offload_optimizer is on, stepped by DeepSpeedCPUAdam; with parameters
+offload_param, too.
 
 With --cp a sequence's ranks share it by DeepSpeed's Ulysses (ulysses_step.py), as accelerate sets it up.
 
@@ -121,7 +122,7 @@ def on_host():
     def case(world, shard, batch, seq, *more):
         return " ".join([f"--world {world} --shard {shard} --offload optimizer --batch {batch} --seq {seq}", *more])
 
-    for stage in ("zero1", "zero2"):
+    for stage in ("zero1", "zero2", "zero3"):
         for ac in ("none", "full"):
             yield "llama", case(8, stage, 1, 2048, "--ac", ac)
         yield "large", case(8, stage, 1, 2048, "--ac full")
@@ -133,6 +134,11 @@ def on_host():
             yield "llama", case(8, stage, 1, 2048, f"--ac full --grad-accum {accum}")
         yield "odd", case(2, stage, 2, 1024, "--ac full --grad-accum 3")
         yield "mistral", case(8, stage, 1, 2048, "--ac full --clip-grad 1.0")
+    yield "deep", case(16, "zero3", 1, 512, "--ac full")
+    for model, accum in (("llama", 1), ("odd", 2), ("mistral", 1), ("deep", 1)):
+        words = case(16 if model == "deep" else 8, "zero3", 1, 2048, f"--ac full --grad-accum {accum}")
+        yield model, words.replace("--offload optimizer", "--offload parameters")
+    yield "qwen2", case(4, "zero3", 2, 2048).replace("--offload optimizer", "--offload parameters")
 
 
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
@@ -179,7 +185,8 @@ def counts():
 
 
 def offloading(options):
-    return {} if options.offload == "none" else {"offload_optimizer": {"device": "cpu", "pin_memory": True}}
+    on_host = {"none": (), "optimizer": ("offload_optimizer",), "parameters": ("offload_optimizer", "offload_param")}
+    return {what: {"device": "cpu", "pin_memory": True} for what in on_host[options.offload]}
 
 
 def figures_of(model, words):

@@ -564,7 +564,7 @@ const Case cases[] = {
        c.layout.pp_rank = 2;
      },
      "0 to N - 1"},
-    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
+    {"--offload parameters, --shard other than fsdp2, hsdp:N or zero3",
      [](auto&, StepConfig& c) {
        on_host(c);
        sharded(c, Sharding::ddp);
@@ -948,26 +948,20 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "steps all parameters at once"},
-    {"--offload optimizer --shard zero3",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::optimizer;
-       sharded(c, Sharding::zero3);
-     },
-     "use --shard zero2"},
     {"--offload gradients --shard zero1, zero2 or zero3",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::gradients;
        sharded(c, Sharding::zero2);
      },
      "use --offload optimizer"},
-    {"--offload optimizer --shard zero1 or zero2, an optimizer other than adamw",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, an optimizer other than adamw",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;
        sharded(c, Sharding::zero2);
        c.optimizer.kind = Optimizer::sgd;
      },
      "DeepSpeedCPUAdam"},
-    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or "
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, another dtype than bf16, or "
      "autocast",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;
@@ -975,13 +969,13 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
      },
      "bf16 alone"},
-    {"--offload optimizer --shard zero1 or zero2 --lora",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3 --lora",
      [](auto&, StepConfig& c) {
        adapted_in_partitions(c, Sharding::zero2);
        c.memory.offload = Offload::optimizer;
      },
      "adapters' partitions on the host"},
-    {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, ac-trainer or --gpu cpu",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;
        sharded(c, Sharding::zero2);

@@ -358,9 +358,12 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
 using model::ModelSpec;
 
 constexpr Exclusion exclusions_of_offload[] = {
-    {"--offload parameters, --shard other than fsdp2 or hsdp:N",
-     "it is FSDP2's CPUOffloadPolicy, of shards", "use --shard fsdp2 or hsdp:N",
-     [](const ModelSpec&, const StepConfig& c) { return on_host(c) && !c.layout.gathers(); },
+    {"--offload parameters, --shard other than fsdp2, hsdp:N or zero3",
+     "it is FSDP2's CPUOffloadPolicy, or DeepSpeed's offload_param, of shards",
+     "use --shard fsdp2, hsdp:N or zero3",
+     [](const ModelSpec&, const StepConfig& c) {
+       return on_host(c) && !c.layout.gathers() && !c.layout.zero3();
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return "--offload parameters --shard " + shard_option(c);
      }},

@@ -74,7 +74,7 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
     {"--offload optimizer or gradients --world N, N above 1",
      "torchao's CPUOffloadOptimizer is for one GPU: its hooks copy gradients before ranks reduce "
      "them",
-     "use --world 1, --shard zero1 or zero2 with --offload optimizer, or --offload "
+     "use --world 1, --shard zero1, zero2 or zero3 with --offload optimizer, or --offload "
      "parameters --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.world > 1; },
      [](const ModelSpec&, const StepConfig& c) {

@@ -247,25 +247,40 @@ class Zero final : public GradientHooks {
     return p_.narrow(kept, 0, piece.kept_start, piece.whole);
   }
 
-  /// has_overflow: isfinite of each piece's largest element and of its smallest, four kernels each,
-  /// both negated and added to a count, which all ranks then have; norms of them, combined
-  /// (combine_grad_norm_groups) and tested (is_invalid_grad_norm).
-  void check_overflow(OptimizerOps& ops) {
-    constexpr std::int32_t of_piece = 13, of_all = 4;
-    for (const ZeroPiece& piece : mine_.pieces()) {
-      const OptimizerOps::Values part{p_.narrow(kept_, 0, piece.kept_start, piece.elements)};
-      ops.op({&part}, {}, of_piece + (cleared_first(piece) ? 2 : 0));
-    }
-    ops.op({}, {}, of_all);
-  }
-
   /// A reduction by several blocks, whose semaphores are cleared.
   [[nodiscard]] static bool cleared_first(const ZeroPiece& piece) {
     constexpr std::int64_t multiprocessors = 132;  // of an H100
     return ir::blocks_of_whole(piece.elements, multiprocessors) > 1;
   }
 
-  /// step(): the norm of each piece in doubles (get_norm_dtype), then the partition's gradient,
+  /// is_invalid_grad_norm: isfinite (abs, ne, eq, and), not, less than, or, any.
+  static constexpr std::int32_t invalid_norm_launches = 8;
+
+  /// check_overflow: of each piece its largest and smallest element, either of which isfinite looks
+  /// at, and how many are not finite; all ranks'. Then the norm of each piece in doubles
+  /// (get_norm_dtype); what follows is of scalars: all pieces', all ranks', its root, isinf (two),
+  /// isnan, or and masked_fill; combine_grad_norm_groups stacks it, looks at it as
+  /// is_invalid_grad_norm does and takes the norm of it; it is looked at, and divided by the scale.
+  void check_and_norm(OptimizerOps& ops) {
+    constexpr std::int32_t of_piece = 11, of_all = 4, of_norm = 11, of_groups = 4;
+    ops.op({}, {}, of_all);
+    for (const ZeroPiece& piece : mine_.pieces()) {
+      const OptimizerOps::Values part{p_.narrow(kept_, 0, piece.kept_start, piece.elements)};
+      const std::int32_t launches = cleared_first(piece) ? 2 : 1;
+      for (int extreme = 0; extreme < 2; ++extreme)
+        ops.op({&part}, {ops.temporary({}, c_.precision.compute_dtype)}, launches);
+      ops.op({}, {}, of_piece);
+    }
+    for (const ZeroPiece& piece : mine_.pieces()) {
+      // A double for each element: two fp32, as no tensor of a step is in fp64.
+      const OptimizerOps::Values wide{ops.temporary({piece.elements, 2}, DType::f32)};
+      ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, wide);
+      ops.op({&wide}, {ops.temporary({}, DType::f32)}, cleared_first(piece) ? 2 : 1);
+    }
+    ops.op({}, {}, of_norm + of_groups + 2 * invalid_norm_launches + 1);
+  }
+
+  /// step(): its gradients are looked at; then the partition's gradient,
   /// flattened where it is of several parameters, in fp32.
   void begin_step() {
     OptimizerOps ops(s_);
@@ -274,18 +289,7 @@ class Zero final : public GradientHooks {
       s_.optimized.front().gradient = s_.on_host.front().gradient;
       return;
     }
-    constexpr std::int32_t combined = 32, clipped = 15;
-    if (!trained(c_)) {
-      check_overflow(ops);
-      for (const ZeroPiece& piece : mine_.pieces()) {
-        // A double for each element: two fp32, as no tensor of a step is in fp64.
-        const ValueId wide = ops.temporary({piece.elements, 2}, DType::f32);
-        ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, {wide});
-        const OptimizerOps::Values all{wide}, norm{ops.temporary({}, DType::f32)};
-        ops.op({&all}, norm, cleared_first(piece) ? 2 : 1);
-      }
-      ops.op({}, {}, combined + (c_.optimizer.clip_grad > 0 ? clipped : 0));
-    }
+    if (!trained(c_)) check_and_norm(ops);
     ValueId flat = p_.narrow(kept_, 0, 0, mine_.elements());
     if (mine_.pieces().size() > 1 && !trained(c_)) {
       const ValueId joined = ops.temporary({mine_.elements()}, c_.precision.compute_dtype);
@@ -297,7 +301,10 @@ class Zero final : public GradientHooks {
     emit(OpKind::cast, {-1, ir::Module::optimizer}, {flat}, {wide});
     p_.ops.back().phase = ir::Phase::optimizer;
     ops.hold({kept_});
-    if (c_.optimizer.clip_grad > 0) ops.kernel({wide}, {});  // unscale_and_clip_grads: mul_
+    if (c_.optimizer.clip_grad > 0) {  // unscale_and_clip_grads: the coefficient, mul_
+      if (!trained(c_)) ops.op({}, {}, invalid_norm_launches + 7);
+      ops.kernel({wide}, {});
+    }
     s_.optimized.front().gradient = wide;
   }
 

@@ -12,6 +12,7 @@
 #include "zero3_calls.hpp"
 #include "zero3_fetches.hpp"
 #include "zero3_parts.hpp"
+#include "zero_on_host.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -24,7 +25,8 @@ using ir::Phase;
 using ir::Role;
 using ir::ValueId;
 
-constexpr ir::ModulePath sharded{-1, ir::Module::fsdp}, embedding{-1, ir::Module::embed};
+constexpr ir::ModulePath sharded{-1, ir::Module::fsdp}, embedding{-1, ir::Module::embed},
+    in_optimizer{-1, ir::Module::optimizer};
 
 bool applies(const StepConfig& config) { return config.layout.zero3(); }
 
@@ -72,11 +74,15 @@ class Zero3 {
     run_hooks(old.size());
     flush();
     perform(fetches.end_backward());
+    if (!norms_.empty()) emit(OpKind::hold, norms_, {}, sharded);  // the step reads them
     for (Parameter& parameter : s_.parameters) parameter.gradient = no_id;
   }
 
  private:
   [[nodiscard]] bool first() const { return s_.micro_begin.size() == 1; }
+  [[nodiscard]] bool last() const {
+    return static_cast<std::int64_t>(s_.micro_begin.size()) == micro_batches_written(c_);
+  }
   [[nodiscard]] std::int64_t ranks() const { return c_.layout.world; }
   [[nodiscard]] std::int64_t bucket_elements() const {
     return p_.value(s_.zero3.bucket).shape.numel();
@@ -194,14 +200,16 @@ class Zero3 {
           make_whole(p_, s_.parameters[only], part(only) * ranks(), module_of(only));
       set_instance(only, whole);
       emit(OpKind::empty, {}, {whole}, module_of(only));
+      const ValueId own = part_on_device(only);
       emit(OpKind::all_gather, {whole}, {}, module_of(only));
+      if (zero_parameters_on_host(c_)) emit(OpKind::hold, {own}, {}, module_of(only));
       return;
     }
     std::int64_t all = 0;
     std::vector<ValueId> parts;
     for (std::size_t i : action.parameters) {
       all += part(i);
-      parts.push_back(s_.parameters[i].stored);
+      parts.push_back(part_on_device(i));
     }
     const ir::ModulePath module = module_of(action.parameters.front());
     const ValueId buffer =
@@ -209,6 +217,15 @@ class Zero3 {
     emit(OpKind::cat, parts, {buffer}, module);
     emit(OpKind::all_gather, {buffer}, {}, module);
     buffers_[action.buffer] = buffer;
+  }
+
+  /// Of offload_param a copy, for the gather alone.
+  ValueId part_on_device(std::size_t parameter) {
+    if (!zero_parameters_on_host(c_)) return s_.parameters[parameter].stored;
+    const ValueId copied = p_.make({part(parameter)}, c_.precision.compute_dtype,
+                                   Role::communication, module_of(parameter));
+    emit(OpKind::copy_from_host, {}, {copied}, module_of(parameter));
+    return copied;
   }
 
   /// AllGatherCoalescedHandle.wait: each rank's part of one parameter after the other.
@@ -287,7 +304,9 @@ class Zero3 {
       start += part(one.parameter);
     }
     if (whole != front.gradient) emit(OpKind::hold, {whole}, {}, sharded);
-    for (std::size_t i = 0; i < in_bucket_.size(); ++i) keep(in_bucket_[i].parameter, own[i]);
+    for (std::size_t i = 0; i < in_bucket_.size(); ++i)
+      zero_on_host(c_) ? keep_on_host(own[i]) : keep(in_bucket_[i].parameter, own[i]);
+    if (zero_on_host(c_)) emit(OpKind::hold, {std::exchange(summed_, no_id)}, {}, sharded);
     if (zero3_reduced_in(c_) != c_.precision.compute_dtype)
       emit(OpKind::hold, own, {}, sharded);  // grad_partitions
     if (alone) emit(OpKind::hold, {front.gradient}, {}, sharded);
@@ -334,6 +353,47 @@ class Zero3 {
       emit(OpKind::accumulate_inplace, {kept, own}, {}, sharded);
   }
 
+  ValueId reduced(const ir::Shape& shape, DType dtype) {
+    const ValueId y = p_.make(shape, dtype, Role::communication, sharded);
+    s_.zero3.reduced.push_back(y);
+    return y;
+  }
+  void kernels(ValueId from, ValueId to, std::int32_t launches) {
+    p_.op(emit(OpKind::foreach, {from}, {to}, in_optimizer)).attributes =
+        ir::Foreach{0, launches, 1, false};
+  }
+
+  /// partition_grads with offload_optimizer: to the host, and back to the device, where others are
+  /// added; the last micro-batch's in fp32, too (_offload_grad_partition_at_boundary).
+  void keep_on_host(ValueId own) {
+    constexpr std::int64_t norm_elements = 250'000'000;          // _constant_buffered_norm2
+    constexpr std::int64_t reduced_by_several_blocks = 131'072;  // as in append_norm
+    const ir::Value like = p_.value(own);
+    const std::int64_t elements = like.shape.numel();
+    if (first()) {
+      emit(OpKind::copy_to_host, {own}, {}, in_optimizer);
+      if (summed_ != no_id) emit(OpKind::hold, {summed_}, {}, sharded);
+    }
+    const ValueId there = reduced(like.shape, like.dtype);
+    emit(OpKind::empty, {}, {there}, in_optimizer);
+    emit(OpKind::copy_from_host, {there}, {}, in_optimizer);
+    if (!first()) {
+      if (summed_ != no_id) emit(OpKind::hold, {summed_}, {}, sharded);
+      emit(OpKind::accumulate_inplace, {there, own}, {}, sharded);
+      emit(OpKind::copy_to_host, {there}, {}, in_optimizer);
+    }
+    summed_ = there;
+    if (!last()) return;
+    // A double for each element: two fp32, as no tensor of a step is in fp64.
+    const ValueId wide = reduced({std::min(elements, norm_elements), 2}, DType::f32);
+    norms_.push_back(reduced({2}, DType::f32));
+    kernels(there, wide, 1);
+    kernels(wide, norms_.back(), elements >= reduced_by_several_blocks ? 4 : 3);  // and two powers
+    const ValueId cast = reduced(like.shape, DType::f32);
+    emit(OpKind::cast, {there}, {cast}, sharded);
+    emit(OpKind::copy_to_host, {cast}, {}, in_optimizer);
+  }
+
   StepProgram& s_;
   ir::Program& p_;
   const StepConfig& c_;
@@ -348,6 +408,8 @@ class Zero3 {
   std::map<std::int32_t, ValueId> buffers_;
   std::vector<Filled> in_bucket_;
   std::int64_t filled_ = 0;
+  ValueId summed_ = no_id;      ///< of offload_optimizer: the part that came back last
+  std::vector<ValueId> norms_;  ///< and its norms
 };
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ac_advisor/passes/pass.hpp"
+#include "zero_on_host.hpp"
 
 namespace ac_advisor::passes {
 
@@ -78,7 +79,12 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
   z.partitions = p.make({all}, dtype, Role::parameter, sharded);
   z.gradients = p.make({all}, dtype, Role::gradient, sharded);
   z.bucket = p.make({bucket_elements}, zero3_reduced_in(config), Role::communication, sharded);
-  step.resident.insert(step.resident.end(), {z.partitions, z.gradients, z.bucket});
+  const bool on_host = zero_on_host(config), parts_on_host = zero_parameters_on_host(config);
+  step.resident.push_back(z.bucket);
+  if (parts_on_host) step.on_host.push_back({z.partitions, no_id});
+  if (!parts_on_host) step.resident.push_back(z.partitions);
+  if (on_host) step.on_host.push_back({z.gradients, no_id});
+  if (!on_host) step.resident.push_back(z.gradients);
   for (const Parameter& parameter : step.parameters)
     z.is_persistent.push_back(p.value(parameter.value).shape.numel() <= persistence_threshold);
   std::int64_t start = 0;
@@ -96,7 +102,13 @@ void make_parts(StepProgram& step, const model::ModelSpec&, const StepConfig& co
     step.optimized.push_back(
         {p.make({elements}, DType::f32, Role::optimizer_state, {-1, ir::Module::optimizer}),
          no_id});
-    step.resident.push_back(step.optimized.back().parameter);
+    if (!on_host) {
+      step.resident.push_back(step.optimized.back().parameter);
+      continue;
+    }
+    step.optimized.back().gradient =
+        p.make({elements}, DType::f32, Role::gradient, {-1, ir::Module::optimizer});
+    step.on_host.push_back({step.optimized.back().gradient, no_id});
   }
 }
 

@@ -8,6 +8,7 @@
 #include "passes/optimizer/ops.hpp"
 #include "passes/optimizer/optimizer.hpp"
 #include "zero3_parts.hpp"
+#include "zero_on_host.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -47,6 +48,13 @@ void append_norm(OptimizerOps& ops, const StepProgram& step) {
   ops.hold(norms);
   const OptimizerOps::Values all{stacked};
   ops.op({&all}, {}, of_scalars);
+}
+
+/// complete_grad_norm_calculation_for_cpu_offload: what each part left in backward, squared and
+/// added up; then of scalars: all ranks' sum, its root, isinf (two), isnan, or and masked_fill.
+void append_norm_of_host(OptimizerOps& ops, const StepProgram& step) {
+  constexpr std::int32_t of_scalars = 7;
+  ops.op({}, {}, 2 * static_cast<std::int32_t>(step.parameters.size()) + of_scalars);
 }
 
 /// Of the parameters whose parts stand there.
@@ -93,6 +101,22 @@ void step_sub_groups(StepProgram& step, const StepConfig& config) {
   step.optimized = masters;
 }
 
+/// The same where masters are the host's: it casts them, too. (What is offloaded stays pinned.)
+void step_sub_groups_on_host(StepProgram& step, const StepConfig& config) {
+  ir::Program& p = step.program;
+  std::int64_t start = 0;
+  OptimizerOps ops(step);
+  append_on_host(ops, config.optimizer);
+  if (zero_parameters_on_host(config)) return;
+  for (const OptimizedTensor& group : step.optimized) {
+    const std::int64_t elements = p.value(group.parameter).shape.numel();
+    const OptimizerOps::Values part{p.narrow(step.zero3.partitions, 0, start, elements)};
+    ops.op({&part}, {}, 0, OpKind::copy_from_host);
+    ops.hold(part);
+    start += elements;
+  }
+}
+
 /// DeepSpeedZeroOptimizer_Stage3.step
 void run_step(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   ir::Program& p = step.program;
@@ -102,9 +126,9 @@ void run_step(StepProgram& step, const model::ModelSpec&, const StepConfig& conf
   {
     OptimizerOps ops(step);
     if (!whole.empty()) ops.hold(whole);
-    append_norm(ops, step);
+    zero_on_host(config) ? append_norm_of_host(ops, step) : append_norm(ops, step);
   }
-  step_sub_groups(step, config);
+  zero_on_host(config) ? step_sub_groups_on_host(step, config) : step_sub_groups(step, config);
   for (std::size_t i = 0; i < step.zero3.persistent.size(); ++i) {  // _post_step
     if (step.zero3.persistent[i] == no_id) continue;
     const ValueId gathered = make_persistent(p, step.parameters[i], config.layout.world);

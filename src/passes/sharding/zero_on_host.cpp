@@ -13,7 +13,11 @@ using ir::Role;
 using ir::ValueId;
 
 bool zero_on_host(const StepConfig& c) {
-  return c.layout.zero() && !c.layout.zero3() && c.memory.offload == Offload::optimizer;
+  return c.layout.zero() && (c.memory.offload == Offload::optimizer || zero_parameters_on_host(c));
+}
+
+bool zero_parameters_on_host(const StepConfig& c) {
+  return c.layout.zero3() && c.memory.offload == Offload::parameters;
 }
 
 ValueId zero_gradient_to_host(ir::Program& p, const EmitOp& emit, const ZeroHostGradient& given) {

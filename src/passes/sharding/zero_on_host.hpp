@@ -8,8 +8,10 @@
 
 namespace ac_advisor::passes {
 
-/// Whether the masters, the states and the step of DeepSpeed's ZeRO 1 or 2 are the host's.
+/// Whether the masters, the states and the step of DeepSpeed's optimizer are the host's.
 [[nodiscard]] bool zero_on_host(const StepConfig& config);
+/// Whether the parts of parameters are, too (ZeRO 3's offload_param).
+[[nodiscard]] bool zero_parameters_on_host(const StepConfig& config);
 
 /// How a micro-batch's hooks emit an op.
 using EmitOp = std::function<ir::OpId(ir::OpKind, ir::ModulePath, const std::vector<ir::ValueId>&,

@@ -1,4 +1,4 @@
-// What of DeepSpeed's optimizer on the host is not planned.
+// What of DeepSpeed's optimizer and parameters on the host is not planned.
 #include <string>
 
 #include "ac_advisor/model/options.hpp"
@@ -15,12 +15,6 @@ std::string with_offload(const StepConfig& c) {
 }
 
 constexpr Exclusion table[] = {
-    {"--offload optimizer --shard zero3",
-     "DeepSpeed's ZeRO 3 with offload_optimizer is not planned yet",
-     "use --shard zero2, or --offload parameters --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.zero3() && c.memory.offload == Offload::optimizer;
-     }},
     {"--offload gradients --shard zero1, zero2 or zero3",
      "with DeepSpeed's offload_optimizer gradients leave the device in any case",
      "use --offload optimizer",
@@ -28,7 +22,8 @@ constexpr Exclusion table[] = {
        return c.layout.zero() && c.memory.offload == Offload::gradients;
      },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
-    {"--offload optimizer --shard zero1 or zero2, an optimizer other than adamw",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, an optimizer other than "
+     "adamw",
      "steps of the others than DeepSpeedCPUAdam were not compared", "use --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) && c.optimizer.kind != Optimizer::adamw;
@@ -36,7 +31,8 @@ constexpr Exclusion table[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_offload(c) + " --optimizer " + to_option(c.optimizer.kind);
      }},
-    {"--offload optimizer --shard zero1 or zero2, another dtype than bf16, or autocast",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, another dtype than bf16, or "
+     "autocast",
      "its masters and copies were compared with bf16 alone", "use bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) &&
@@ -44,11 +40,11 @@ constexpr Exclusion table[] = {
                c.precision.reduce_dtype != DType::bf16 || c.precision.autocast);
      },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
-    {"--offload optimizer --shard zero1 or zero2 --lora",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3 --lora",
      "adapters' partitions on the host were not compared", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return zero_on_host(c) && c.adapters.used(); },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c) + " --lora"; }},
-    {"--offload optimizer --shard zero1 or zero2, ac-trainer or --gpu cpu",
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, ac-trainer or --gpu cpu",
      "planned for PyTorch on a GPU, not run by the trainer", "leave --offload out",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) && (c.runtime.kind == Runtime::ac_trainer || c.device.gpu == "cpu");
