@@ -276,15 +276,15 @@ TEST_CASE("compiled blocks of pipeline ranks meet PyTorch's on the emulated devi
 
 TEST_CASE("compiled blocks of ranks that share layers meet PyTorch's on the emulated device") {
   const Compared all = compared("compile_tp_peaks.json");
-  CHECK(all.allocated.count() >= 33);
-  CHECK(all.allocated.worst() <= 0.01);
-  // A selective step of two ranks, and one in fp8: a block is found free or not.
-  CHECK(all.reserved.above(2.4) <= 2);
-  CHECK(all.reserved.worst() <= 10.3);
-  CHECK(all.phases.worst() <= 0.1);
+  CHECK(all.allocated.count() >= 42);
+  CHECK(all.allocated.worst() <= 0.02);
+  // Selective steps of two ranks, and one in fp8: a block is found free or not.
+  CHECK(all.reserved.above(2.4) <= 4);
+  CHECK(all.reserved.worst() <= 10.8);
+  CHECK(all.phases.worst() <= 0.15);
   // Rowwise: 16 kernels a block of the backward, for a reason that was not found.
-  CHECK(all.launches.above(0.6) <= 3);
-  CHECK(all.launches.worst() <= 6.9);
+  CHECK(all.launches.above(0.9) <= 6);
+  CHECK(all.launches.worst() <= 7.5);
 }
 
 TEST_CASE("flat parameters meet FullyShardedDataParallel's on the emulated device") {
