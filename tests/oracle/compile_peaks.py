@@ -10,6 +10,7 @@ Inductor generates its kernels and Triton assembles them; their launches are cou
 so no choice depends on a time.
 """
 
+import contextlib
 import sys
 
 import torch
@@ -193,6 +194,25 @@ def compiled_blocks(model, modes=()):
     compiled = [torch.compile(block, fullgraph=True, backend=shares.get(mode, "inductor"))
                 for block, mode in zip(blocks, modes or len(blocks) * ["none"])]
     setattr(decoder, name, torch.nn.ModuleList(compiled))
+
+
+@contextlib.contextmanager
+def compiling(entry):
+    """Blocks are compiled where their checkpoints are put, as TorchTitan does it before it shards them."""
+    wrap, ac = training_step.checkpoint_blocks, entry["ac"]
+    by_budget = ac.startswith("memory-budget:")
+    torch._functorch.config.activation_memory_budget = float(ac.removeprefix("memory-budget:")) if by_budget else 1.0
+
+    def checkpoint_blocks(model, mode):
+        wrap(model, "none" if by_budget else mode)
+        compiled_blocks(model)
+
+    torch._dynamo.reset()
+    training_step.checkpoint_blocks = checkpoint_blocks
+    try:
+        yield
+    finally:
+        training_step.checkpoint_blocks = wrap
 
 
 class CompiledLoss(training_step.Step):

@@ -49,7 +49,9 @@ compile::JointGraph joint_of(const model::ModelSpec& spec, const StepConfig& con
     end = id + 1;
     if (p.op(id).kind != ir::OpKind::hold) output = p.output(p.op(id), 0);
   }
-  return compile::trace_block(p, first, end, output, compile::trace_options(spec));
+  compile::TraceOptions options = compile::trace_options(spec);
+  options.shared_layers = config.layout.tp > 1;
+  return compile::trace_block(p, first, end, output, options);
 }
 
 /// A line each.
@@ -109,6 +111,10 @@ Sets compare_sets(const std::string& file) {
                        {"--batch", entry.at("batch").dump()},
                        {"--seq", entry.at("seq").dump()}};
     if (recipe != "none") options.emplace_back("--fp8", recipe);
+    if (entry.contains("tp")) {
+      options.emplace_back("--tp", entry.at("tp").dump());
+      options.emplace_back("--world", entry.at("tp").dump());
+    }
     if (entry.contains("lora")) {
       options.emplace_back("--lora", entry.at("lora").dump());
       options.emplace_back("--lora-targets", entry.at("lora_targets"));
@@ -122,9 +128,10 @@ Sets compare_sets(const std::string& file) {
     }
     const compile::JointGraph graph = joint_of(spec, config);
     for (const auto& [budget, saved] : entry.at("saved").items()) {
-      INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", fp8 ", recipe, ", adapters of ",
-           entry.value("lora_targets", "none"), " ", entry.value("lora_dtype", ""), " ",
-           entry.value("input_require_grads", ""), ", budget ", budget);
+      INFO(name, " ", entry.at("batch"), " x ", entry.at("seq"), ", tp ", entry.value("tp", 1),
+           ", fp8 ", recipe, ", adapters of ", entry.value("lora_targets", "none"), " ",
+           entry.value("lora_dtype", ""), " ", entry.value("input_require_grads", ""), ", budget ",
+           budget);
       CHECK(described(graph, compile::saved_values(graph, std::stod(budget))) ==
             with_one_float8(described(saved)));
       ++sets.compared;
@@ -144,6 +151,10 @@ TEST_CASE("what a compiled block saves is what AOTAutograd's partitioner saves, 
 TEST_CASE(
     "what a compiled block of torchao's layers saves is what AOTAutograd's partitioner saves") {
   CHECK(compare_sets("float8_saved.json").compared >= 434);
+}
+
+TEST_CASE("what a compiled block that ranks share saves is what AOTAutograd's partitioner saves") {
+  CHECK(compare_sets("tp_saved.json").compared >= 210);
 }
 
 TEST_CASE(

@@ -767,6 +767,16 @@ const Case cases[] = {
        c.layout.world = 8;
      },
      "without either"},
+    {"--fp8-all-gather --kernels compiled --tp",
+     [](auto&, StepConfig& c) {
+       c.precision.fp8 = Fp8Recipe::tensorwise;
+       c.precision.fp8_all_gather = true;
+       c.memory.kernels = Kernels::compiled;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.tp = 2;
+       c.layout.world = 4;
+     },
+     "of ranks that share layers"},
     {"--fp8 RECIPE --kernels compiled of another family",
      [](model::ModelSpec& m, StepConfig& c) {
        m.family = "stablelm";
@@ -3188,18 +3198,27 @@ const Case cases[] = {
        c.precision.param_dtype = DType::f32;
      },
      "use --autocast none"},
-    {"--kernels compiled --tp",
-     [](auto&, StepConfig& c) {
-       c.layout.tp = c.layout.world = 2;
+    {"--kernels compiled --tp T, T above 8",
+     [](auto& m, StepConfig& c) {
+       m.heads = m.kv_heads = 16;
+       c.layout.tp = c.layout.world = 16;
        c.memory.kernels = Kernels::compiled;
      },
-     "collectives inside compiled blocks"},
-    {"--kernels compiled --pp",
+     "--kernels compiled --tp 16"},
+    {"--kernels compiled --tp or --pp --compile-unit model",
+     [](auto& m, StepConfig& c) {
+       whole_model(c);
+       in_stages(m, c);
+     },
+     "a graph of the whole model is not split"},
+    {"--kernels compiled --tp or --pp, run by the trainer",
      [](auto& m, StepConfig& c) {
        in_stages(m, c);
        c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
      },
-     "compiled blocks in the stages of a pipeline"},
+     "its ranks run eager and fused blocks"},
     {"--kernels compiled --shard ddp, --ac other than full",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;

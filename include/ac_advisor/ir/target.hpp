@@ -81,6 +81,10 @@ enum class Target : std::uint8_t {
   max,        ///< of all elements
   scaled_mm,  ///< of operands in fp8 with the inverses of their scales
   copy,       ///< of a library's operand (ir.py: ExternKernel.copy_input)
+  all_gather,
+  all_reduce,
+  reduce_scatter,
+  wait,  ///< until a collective's result is there, which it is
   count_
 };
 

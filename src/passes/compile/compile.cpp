@@ -93,11 +93,15 @@ class BlockCompiler {
     std::vector<Written> written;
     written.reserve(blocks.size());
     for (const Block& block : blocks) written.push_back(compiled(block));
+    std::vector<bool> waiting;
+    for (const Block& block : blocks) waiting.push_back(waits(block));
     const std::vector<Op> old(p_.ops.begin() + first, p_.ops.end());
     p_.ops.resize(static_cast<std::size_t>(first));
     std::size_t next = 0;
     for (OpId id = first; id < first + static_cast<OpId>(old.size()); ++id) {
       if (next < blocks.size() && id >= blocks[next].first) {
+        if (id == blocks[next].first && waiting[next])
+          keep(old[static_cast<std::size_t>(id - first)]);
         if (id + 1 == blocks[next].end) {
           write(blocks[next], written[next],
                 old[static_cast<std::size_t>(id - first)].module.block);
@@ -139,11 +143,22 @@ class BlockCompiler {
     return memory_budget(config_, p_.op(block.first).module.block);
   }
 
+  /// Whether it begins with the wait for what ranks reduced: the embedding of those that share it.
+  [[nodiscard]] bool waits(const Block& block) const {
+    const Op& first = p_.op(block.first);
+    return first.kind == OpKind::hold && is_before(block, p_.input(first, 0));
+  }
+  [[nodiscard]] bool is_before(const Block& block, ValueId v) const {
+    const OpId producer = p_.value(p_.root(v)).producer;
+    return producer == no_id || producer < block.first;
+  }
+
   /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
   /// from.
   [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
     std::map<ValueId, std::size_t> seen;
     std::string text = checkpointed(block) ? "checkpointed " : "";
+    if (waits(block)) text += "waits ";
     text += std::to_string(memory_budget_of(block)) + " ";
     for (OpId id = block.first; id < block.end; ++id) {
       const Op& op = p_.op(id);
@@ -179,6 +194,7 @@ class BlockCompiler {
     compile::TraceOptions options = compile::trace_options(spec_);
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
+    options.shared_layers = config_.layout.tp > 1;
     options.keeps_amax = options.checkpointed && config_.memory.ac == AcMode::selective;
     units_.push_back(compile::compile_unit(
         compile::trace_block(p_, block.first, block.end, block.output, options),

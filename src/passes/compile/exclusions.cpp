@@ -22,6 +22,11 @@ constexpr std::string_view adapted_families[] = {"llama",   "mistral", "qwen2", 
 
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
+/// torch/_inductor/config.py (v2.11): max_pointwise_cat_inputs
+constexpr std::int64_t most_parts_joined = 8;
+
+bool in_parts(const StepConfig& c) { return c.layout.tp > 1 || c.layout.pp > 1; }
+
 /// Experts whose ops the joint graph has not.
 bool experts_not_traced(const model::MoeSpec& moe) {
   return moe.softmax_of_top || moe.sparse_mixer || moe.every_expert || moe.biased ||
@@ -302,12 +307,24 @@ constexpr Exclusion of_compiled[] = {
     {"--compile-unit model --autocast", "its casts in a graph of the model are not planned yet",
      "use --autocast none, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) { return whole(c) && c.precision.autocast; }},
-    {"--kernels compiled --tp", "collectives inside compiled blocks are not planned yet",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.tp > 1; }},
-    {"--kernels compiled --pp", "compiled blocks in the stages of a pipeline are not planned yet",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.pp > 1; }},
+    {"--kernels compiled --tp T, T above 8",
+     "Inductor joins more than eight parts of a sequence by kernels of their own, which is not "
+     "planned (max_pointwise_cat_inputs)",
+     "use a smaller T, or --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && c.layout.tp > most_parts_joined;
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--kernels compiled --tp " + std::to_string(c.layout.tp);
+     }},
+    {"--kernels compiled --tp or --pp --compile-unit model",
+     "a graph of the whole model is not split", "use --compile-unit block",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && whole(c) && in_parts(c); }},
+    {"--kernels compiled --tp or --pp, run by the trainer",
+     "its ranks run eager and fused blocks alone", "plan it instead, or use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
+     }},
     {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
      "what DeepSpeed's hooks make of compiled blocks is not planned yet",
      "use --shard none, ddp, fsdp2 or hsdp:R",

@@ -86,6 +86,10 @@ constexpr std::array<TargetRow, static_cast<std::size_t>(count_)> target_table{{
     {max, "aten.max.default", no, yes, no},
     {scaled_mm, "aten._scaled_mm.default", no, no, yes},
     {copy, "copy", no, yes, no},
+    {all_gather, "_c10d_functional.all_gather_into_tensor.default", no, no, no},
+    {all_reduce, "_c10d_functional.all_reduce.default", no, no, no},
+    {reduce_scatter, "_c10d_functional.reduce_scatter_tensor.default", no, no, no},
+    {wait, "_c10d_functional.wait_tensor.default", no, no, no},
 }};
 static_assert([] {
   for (std::size_t i = 0; i < target_table.size(); ++i)
@@ -127,6 +131,10 @@ std::string name_of(const JointGraph& graph, NodeId n) {
   if (node.target == compare && node.inputs.size() == 2)
     return node.index == 0 ? "aten.eq.Tensor" : "aten.le.Tensor";
   return row(node.target).name;
+}
+
+bool is_collective(Target target) {
+  return target == all_gather || target == all_reduce || target == reduce_scatter || target == wait;
 }
 
 bool adds_into(Target target) {

@@ -22,6 +22,8 @@ struct TargetRow {
 [[nodiscard]] const TargetRow& row(Target target);
 /// scaled_dot_product_attention's kernels and their backwards.
 [[nodiscard]] bool is_attention(Target target);
+/// Of the ranks that share a layer, or the wait for one.
+[[nodiscard]] bool is_collective(Target target);
 /// Its first operand is a buffer that is there, which it writes at places.
 [[nodiscard]] bool adds_into(Target target);
 

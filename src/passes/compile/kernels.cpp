@@ -168,6 +168,9 @@ class Writer {
       for (NodeId in : node(n).inputs) made.reads.insert(buffer(in));
     else
       collect_reads(n, n, {}, made);
+    if (node(n).target == Target::wait)  // ir.py: _WaitKernel.get_volatile_reads
+      for (NodeId in : node(n).inputs)
+        if (!is_given(in)) made.reads.insert(buffer(node(in).inputs[0]));
     if (node(n).has_tensor)
       made.writes = {n};
     else
@@ -238,7 +241,9 @@ class Writer {
 
   /// Whether a node writes into a buffer that is there: under a name of its own, which takes no
   /// memory and orders those that read it after it (memory.py: mutation_real_name).
-  [[nodiscard]] bool mutates(NodeId n) const { return !is_given(n) && adds_into(node(n).target); }
+  [[nodiscard]] bool mutates(NodeId n) const {
+    return !is_given(n) && (adds_into(node(n).target) || works_in_place(node(n).target));
+  }
 
   void reorder() {
     std::vector<std::int32_t> numbers(g_.nodes.size(), -1);
@@ -319,6 +324,7 @@ class Writer {
 
   void free(NodeId n) {
     if (is_given(n) || is_result(n) || overwritten_[static_cast<std::size_t>(n)]) return;
+    if (number_[static_cast<std::size_t>(n)] < 0) return;  // a sum, stored as what is made of it
     pool_.free(number_[static_cast<std::size_t>(n)], key_of(n), node(n).bytes(), step_);
   }
   /// float8_e5m2, which a gradient is cast to, and float8_e4m3fn do not take each other's memory.
@@ -360,9 +366,32 @@ class Writer {
     return make({made.shape, which == 0 ? made.dtype : DType::i64});
   }
 
+  /// Inductor reduces over ranks in place (fx_passes/reinplace.py). What is waited for is the
+  /// collective's own result; until then the collective's operand stays.
+  static bool works_in_place(Target t) { return t == Target::wait || t == Target::all_reduce; }
+  void emit_in_place(const Kernel& kernel) {
+    const NodeId n = kernel.writes.front(), given = node(n).inputs[0], whole = buffer(given);
+    number(n, operand(given));
+    overwritten_[static_cast<std::size_t>(whole)] = true;
+    overwritten_[static_cast<std::size_t>(n)] = is_given(whole) || is_result(whole);
+    CompiledGraph::Launch launch;
+    launch.kind = OpKind::hold;
+    launch.inputs = {operand(given)};
+    if (node(n).target == Target::all_reduce) {
+      launch.kind = OpKind::tp_all_reduce;
+      launch.attributes = ir::TpReduce{true};
+      launch.leaf = node(n).module.leaf;
+      launch.block = node(n).module.block;
+    } else if (!is_given(given)) {
+      launch.inputs.push_back(operand(node(given).inputs[0]));
+    }
+    out_.launches.push_back(std::move(launch));
+  }
+
   void emit_library(const Kernel& kernel) {
     const NodeId n = kernel.writes.front();
     const Node& made = node(n);
+    if (works_in_place(made.target)) return emit_in_place(kernel);
     CompiledGraph::Launch launch;
     launch.leaf = made.module.leaf;
     launch.block = made.module.block;
@@ -399,6 +428,21 @@ class Writer {
         if (made.shape.rank() == 3)  // a weight's gradient: each expert has a share of the rows
           each.inner = static_cast<std::int32_t>(each.inner / made.shape[0]);
         launch.attributes = each;
+        number(n, make(n));
+        launch.outputs = {number_[static_cast<std::size_t>(n)]};
+        break;
+      }
+      case Target::all_gather:
+      case Target::reduce_scatter: {
+        const bool gathers = made.target == Target::all_gather;
+        const std::int64_t here = node(made.inputs[0]).shape[0],
+                           ranks = gathers ? made.shape[0] / here : here / made.shape[0];
+        const auto count = static_cast<std::int32_t>(ranks);
+        launch.kind = gathers ? OpKind::tp_all_gather : OpKind::tp_reduce_scatter;
+        if (gathers)
+          launch.attributes = ir::TpGather{ir::Joined::tokens, count};
+        else
+          launch.attributes = ir::TpScatter{count};
         number(n, make(n));
         launch.outputs = {number_[static_cast<std::size_t>(n)]};
         break;
@@ -463,6 +507,7 @@ class Writer {
     for (NodeId read : loads_of_[static_cast<std::size_t>(n)]) {
       if (!kernel.reads.contains(read) || readers(read) != 1) continue;
       if (read_in_parts_[static_cast<std::size_t>(n)].contains(read)) continue;
+      if (!is_given(read) && works_in_place(node(read).target)) continue;  // a MutationOutput
       const std::int32_t from = number_[static_cast<std::size_t>(read)];
       const bool own = is_given(read) ? donated_[static_cast<std::size_t>(from)] : !is_result(read);
       if (!own || taken.contains(read) || uses_[static_cast<std::size_t>(read)] != 1 ||

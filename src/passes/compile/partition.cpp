@@ -47,7 +47,11 @@ NodeInfo::NodeInfo(const JointGraph& graph)
     if (n >= 0) required_bw[static_cast<std::size_t>(n)] = true;
   for (NodeId n : graph.forward_outputs) required_fw[static_cast<std::size_t>(n)] = true;
   for (NodeId n = graph.size(); n-- > 0;) {
-    if (graph.node(n).target == Target::placeholder)
+    // Waits have side effects (torch.fx.node.has_side_effect): none that needs no gradient is dead
+    // code of the forward, whatever reads it.
+    const bool waits =
+        graph.node(n).target == Target::wait && !tangents_closure[static_cast<std::size_t>(n)];
+    if (graph.node(n).target == Target::placeholder || waits)
       required_fw[static_cast<std::size_t>(n)] = true;
     if (!required_fw[static_cast<std::size_t>(n)]) continue;
     for (NodeId in : graph.node(n).inputs) required_fw[static_cast<std::size_t>(in)] = true;

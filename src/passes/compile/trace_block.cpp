@@ -37,6 +37,7 @@ class Trace {
         for (ValueId v : p_.inputs(p_.op(id))) declare(p_.root(v));
     tracer_.misplace_parameters(options_.checkpointed);
     tracer_.set_checkpoint(options_.checkpointed ? 0 : -1);
+    wait_for_given();
     for (OpId id = first_; id < end_; ++id) draws_ += p_.op(id).kind == OpKind::dropout ? 1 : 0;
     for (OpId id = first_; id < end_; ++id) trace(id);
     const Tensor result = tracer_.view(of(output), p_.value(output).shape);
@@ -95,6 +96,16 @@ class Trace {
     return producer == no_id || producer < first_;
   }
 
+  /// The embedding of ranks that share it: what they reduced, nobody has waited for.
+  void wait_for_given() {
+    for (std::size_t v = 0; v < tensors_.size(); ++v) {
+      const OpId producer = p_.values[v].producer;
+      if (!tensors_[v] || producer == no_id) continue;
+      if (p_.op(producer).kind == OpKind::tp_reduce_scatter)
+        tensors_[v] = tracer_.wait(*tensors_[v]);
+    }
+  }
+
   void declare(ValueId v) {
     if (!outside(v) || known(v)) return;
     ir::Value value = p_.value(v);
@@ -132,6 +143,12 @@ class Trace {
     const ir::Value& value = p_.value(v);
     if (value.base == no_id) throw std::logic_error("a value of a block that nothing made");
     Tensor t = of(value.base);
+    const OpId producer = p_.value(value.base).producer;
+    if (producer != no_id && p_.op(producer).kind == OpKind::tp_all_gather) {  // of one sequence
+      t = tracer_.tokens_together(t, ir::attributes<ir::TpGather>(p_.op(producer)).ranks);
+      set(v, t);
+      return t;
+    }
     if (value.narrow_dim >= 0)
       t = tracer_.slice_last(t, value.narrow_start, value.shape.back());
     else if (value.permuted && value.shape.rank() == 4 && of_groups(value.base))
@@ -174,6 +191,7 @@ class Trace {
     in_norm_ = !options_.norms_of_heads &&
                (op.module.leaf == ir::Module::q_norm || op.module.leaf == ir::Module::k_norm);
     if (op.kind == OpKind::split) return split(op);
+    if (of_parallel_layers(op)) return;
     if (trace_experts(tracer_, p_, op, values_)) return;
     const ValueId result = p_.output(op, 0);
     // A dropout's mask, which is made with its numbers.
@@ -213,6 +231,33 @@ class Trace {
     if (in_norm_ && !reads_next(id, result, ir::Module::q_norm, ir::Module::k_norm)) {
       in_norm_ = false;
       (void)with_heads_first(result);
+    }
+  }
+
+  /// What ranks that share layers send each other: whether the op is of that.
+  bool of_parallel_layers(const Op& op) {
+    const auto result = [&] { return p_.output(op, 0); };
+    switch (op.kind) {
+      case OpKind::tp_all_gather:
+        set(result(),
+            tracer_.all_gather(of(p_.input(op, 0)), ir::attributes<ir::TpGather>(op).ranks));
+        return true;
+      case OpKind::tp_reduce_scatter:
+        set(result(), tracer_.reduce_scatter(of(p_.input(op, 0)),
+                                             ir::attributes<ir::TpScatter>(op).ranks, op.kept));
+        return true;
+      case OpKind::clone: {
+        const auto* moved = std::get_if<ir::Rearrange>(&op.attributes);
+        if (moved == nullptr) return false;
+        const bool together = moved->what == ir::Moved::tokens_together;
+        if (!together && moved->what != ir::Moved::tokens_apart) return false;
+        const Tensor x = of(p_.input(op, 0));
+        set(result(), together ? tracer_.tokens_together(x, moved->ranks)
+                               : tracer_.tokens_apart(x, moved->ranks));
+        return true;
+      }
+      default:
+        return false;
     }
   }
 
@@ -262,12 +307,23 @@ class Trace {
   }
 
   Tensor float8_linear(const Op& op) {
-    const Tensor x = of(p_.input(op, 0)), w = of(p_.input(op, 1));
+    const Tensor x = of(p_.input(op, 0));
+    if (op.inputs == 1)  // before ranks gather it, or its gradient
+      return p_.value(p_.output(op, 0)).dtype == DType::f8
+                 ? tracer_.float8_input(x, options_.keeps_amax)
+                 : tracer_.float8_gradient(x);
+    const Tensor w = of(p_.input(op, 1));
     const bool gathered = op.inputs > 2;
     const Tensor scale = gathered ? of(p_.input(op, 2)) : Tensor{};
-    const bool rowwise = ir::attributes<ir::Float8>(op).rowwise;
-    return tracer_.float8_linear(x, w, gathered ? &scale : nullptr, rowwise, op.kept,
-                                 options_.keeps_amax);
+    using Sharing = Tracer::Float8Sharing;
+    const bool by_rows =
+        op.module.leaf == ir::Module::o_proj || op.module.leaf == ir::Module::down_proj;
+    const Tracer::Float8Layer layer{ir::attributes<ir::Float8>(op).rowwise, op.kept,
+                                    options_.keeps_amax,
+                                    !options_.shared_layers ? Sharing::none
+                                    : by_rows               ? Sharing::of_inputs
+                                                            : Sharing::of_outputs};
+    return tracer_.float8_linear(x, w, gathered ? &scale : nullptr, layer);
   }
 
   Tensor layer_norm(const Op& op) {

@@ -14,6 +14,7 @@ struct TraceOptions {
   bool neighbours = false;    ///< a rotation's halves are every second element
   bool norms_of_heads = false;  ///< queries' and keys' norms see heads before tokens (gemma3)
   bool keeps_amax = false;      ///< --ac selective: of what is cast to fp8 with one scale
+  bool shared_layers = false;   ///< ranks have parts of them: --tp
   bool flat_mlp = false;        ///< the second norm and the MLP see a matrix of all tokens
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -97,9 +98,23 @@ class Tracer {
   Tensor bitwise_not(Tensor x);
   Tensor masked_fill(Tensor x, Tensor mask, double number);
 
+  // Of ranks that share layers (tracer_parallel.cpp).
+  Tensor all_gather(Tensor x, std::int64_t ranks);
+  Tensor reduce_scatter(Tensor x, std::int64_t ranks, bool keep);
+  Tensor tokens_together(Tensor x, std::int64_t ranks);  ///< [R B, S / R, H] to [B, S, H]
+  Tensor tokens_apart(Tensor x, std::int64_t ranks);     ///< and back
+  Tensor wait(Tensor x);                                 ///< a collective's result that is given
+
   // torchao's linear layers (tracer_float8.cpp).
-  Tensor float8_linear(Tensor x, Tensor weight, const Tensor* scale, bool rowwise, bool keep,
-                       bool keep_amax);
+  /// What ranks that share the layer reduce of its largest magnitudes.
+  enum class Float8Sharing : std::uint8_t { none, of_inputs, of_outputs };
+  struct Float8Layer {
+    bool rowwise = false, keep = false, keep_amax = false;
+    Float8Sharing sharing = Float8Sharing::none;
+  };
+  Tensor float8_linear(Tensor x, Tensor weight, const Tensor* scale, const Float8Layer& layer);
+  Tensor float8_input(Tensor x, bool keep_amax);  ///< cast by a scale that ranks share
+  Tensor float8_gradient(Tensor y);               ///< whose gradient is cast so
   /// What is free to save where weights are given in fp8; after all placeholders.
   void misplace_parameters(bool checkpointed);
 
@@ -148,11 +163,18 @@ class Tracer {
   /// A gradient in its tensor's shape and dtype (engine.cpp: validate_outputs).
   NodeId settled(Tensor to, NodeId gradient) {
     // A weight that was gathered in fp8 passes for one of its own dtype.
-    if (dtype(to) == DType::f8) return gradient;
+    if (dtype(to) == DType::f8 || node(gradient).dtype == DType::f8) return gradient;
     return convert_node(summed_to(gradient, shape(to)), dtype(to));
   }
-  Float8Node float8_node(NodeId x, Float8Scale by, bool gradient, bool keep);
+  Float8Node float8_node(NodeId x, Float8Scale by, bool gradient, bool keep, bool shared);
+  /// The scale of what was cast before ranks gathered it.
+  [[nodiscard]] NodeId float8_scale_of(NodeId x) const { return float8_scales_.at(x); }
   NodeId float8_product(const Float8Node& a, const Float8Node& b, bool fast, bool keep);
+  NodeId collective(Target target, NodeId x, const ir::Shape& shape, bool keep = false);
+  void keep_float8_scale(NodeId from, NodeId to);
+  NodeId joined_parts(NodeId x, std::int64_t ranks, std::size_t from, std::size_t to);
+  NodeId together_node(NodeId x, std::int64_t ranks);
+  NodeId apart_node(NodeId x, std::int64_t ranks);
   NodeId turned_copy(NodeId x);
   NodeId row_sum_node(NodeId x);
   NodeId zeros_node(const ir::Shape& shape, DType dtype);
@@ -173,6 +195,7 @@ class Tracer {
   ir::ModulePath module_;
   std::int32_t region_ = -1;
   std::int64_t drawn_ = 0;  ///< random tensors so far
+  std::map<NodeId, NodeId> float8_scales_;
   bool forward_ = true;
 };
 

@@ -50,7 +50,8 @@ void Tracer::misplace_parameters(bool checkpointed) {
 }
 
 /// hp_tensor_to_float8_dynamic: amax_to_scale in fp64, to_fp8_saturated in fp32.
-Tracer::Float8Node Tracer::float8_node(NodeId x, Float8Scale by, bool gradient, bool keep) {
+Tracer::Float8Node Tracer::float8_node(NodeId x, Float8Scale by, bool gradient, bool keep,
+                                       bool shared) {
   const double largest = gradient ? largest_e5m2 : largest_e4m3;
   const NodeId magnitudes = like(Target::abs, {x}, x);
   Shape shape = node(x).shape;
@@ -61,7 +62,8 @@ Tracer::Float8Node Tracer::float8_node(NodeId x, Float8Scale by, bool gradient, 
                           : emit(Target::amax, {magnitudes}, shape, node(x).dtype);
   if (keep && by == Float8Scale::of_all) keep_node(amax);
   const NodeId clamped = [&] {
-    const NodeId in_fp64 = convert_node(amax, wide);
+    NodeId in_fp64 = convert_node(amax, wide);
+    if (shared) in_fp64 = collective(Target::all_reduce, in_fp64, Shape(node(in_fp64).shape));
     return like(Target::clamp_min, {in_fp64}, in_fp64, least_amax);
   }();
   const NodeId inverse = like(Target::reciprocal, {clamped}, clamped);
@@ -104,37 +106,48 @@ NodeId Tracer::turned_copy(NodeId x) {
 
 /// matmul_with_hp_or_float8_args of x and weight.t(). `scale`: what a weight that was gathered in
 /// fp8 was multiplied by.
-Tensor Tracer::float8_linear(Tensor x, Tensor weight, const Tensor* scale, bool rowwise, bool keep,
-                             bool keep_amax) {
+Tensor Tracer::float8_linear(Tensor x, Tensor weight, const Tensor* scale,
+                             const Float8Layer& layer) {
+  const bool rowwise = layer.rowwise, cast_before = dtype(x) == DType::f8;
+  // Of rows and columns the largest are reduced where ranks have parts of what they go along.
+  const bool shared = layer.sharing != Float8Sharing::none;
+  const bool along_inputs = layer.sharing == Float8Sharing::of_inputs || (shared && !rowwise),
+             along_outputs = layer.sharing == Float8Sharing::of_outputs || (shared && !rowwise);
   const Float8Scale rows = rowwise ? Float8Scale::of_rows : Float8Scale::of_all,
                     columns = rowwise ? Float8Scale::of_columns : Float8Scale::of_all;
   const Shape all = shape(x), flat = matrix_of(all);
   const std::int64_t width = shape(weight)[0];
   const NodeId across = permute_node(weight.node, false);
-  Float8Node a = float8_node(x.node, rows, false, keep_amax);
+  Float8Node a = cast_before ? Float8Node{x.node, float8_scale_of(x.node)}
+                             : float8_node(x.node, rows, false, layer.keep_amax, along_inputs);
   const NodeId given_scale = scale != nullptr ? scale->node : -1;
-  const Float8Node b = given_scale >= 0 ? Float8Node{across, given_scale}
-                                        : float8_node(across, columns, false, keep_amax);
+  const Float8Node b = given_scale >= 0
+                           ? Float8Node{across, given_scale}
+                           : float8_node(across, columns, false, layer.keep_amax, along_inputs);
   a.data = view_node(a.data, flat);
   if (rowwise) a.scale = view_node(a.scale, {flat[0], 1});
-  const NodeId y = float8_product(a, b, true, keep);
+  const NodeId y = float8_product(a, b, true, layer.keep);
   const bool trained = x.requires_grad || weight.requires_grad;
   return made(view_node(y, with_last(all, width)), trained, [=, this](NodeId g) {
     const NodeId flat_g = view_node(g, {flat[0], width});
-    const Float8Node of_rows = float8_node(flat_g, rows, !rowwise, false);
+    const bool given = node(g).dtype == DType::f8;
+    const Float8Node of_rows = given ? Float8Node{flat_g, float8_scale_of(g)}
+                                     : float8_node(flat_g, rows, !rowwise, false, along_outputs);
     // The weight once more, with a scale for each of the other dimension's.
     const NodeId again = permute_node(weight.node, false);
-    Float8Node w =
-        given_scale >= 0 ? Float8Node{again, given_scale} : float8_node(again, rows, false, false);
+    Float8Node w = given_scale >= 0 ? Float8Node{again, given_scale}
+                                    : float8_node(again, rows, false, false, along_outputs);
     if (rowwise) w.scale = permute_node(w.scale, false);
     w.data = turned_copy(w.data);
     const NodeId gx =
         x.requires_grad ? view_node(float8_product(of_rows, w, false, false), all) : -1;
     NodeId gw = -1;
     if (weight.requires_grad) {
+      Float8Node of_columns =
+          given ? of_rows : float8_node(flat_g, columns, !rowwise, false, shared && !rowwise);
       const NodeId flat_x = view_node(x.node, flat);
-      Float8Node of_columns = float8_node(flat_g, columns, !rowwise, false);
-      Float8Node in = float8_node(flat_x, columns, false, false);
+      Float8Node in = cast_before ? Float8Node{flat_x, a.scale}
+                                  : float8_node(flat_x, columns, false, false, shared && !rowwise);
       const NodeId turned = permute_node(of_columns.data, false);
       if (rowwise) of_columns.scale = permute_node(of_columns.scale, false);
       of_columns.data = like(Target::clone, {turned}, turned);
@@ -143,6 +156,22 @@ Tensor Tracer::float8_linear(Tensor x, Tensor weight, const Tensor* scale, bool 
     }
     if (gx >= 0) give(x, gx);
     if (gw >= 0) give(weight, gw);
+  });
+}
+
+/// float8_tensor_parallel.py: PrepareFloat8ModuleInput and Float8RowwiseParallel.
+Tensor Tracer::float8_input(Tensor x, bool keep_amax) {
+  const Float8Node cast = float8_node(x.node, Float8Scale::of_all, false, keep_amax, true);
+  float8_scales_[cast.data] = cast.scale;
+  return made(cast.data, x.requires_grad, [=, this](NodeId g) { give(x, g); });
+}
+
+/// NoopFwToFloat8BwDynamic
+Tensor Tracer::float8_gradient(Tensor y) {
+  return made(y.node, y.requires_grad, [=, this](NodeId g) {
+    const Float8Node cast = float8_node(g, Float8Scale::of_all, true, false, true);
+    float8_scales_[cast.data] = cast.scale;
+    give(y, cast.data);
   });
 }
 

@@ -247,10 +247,11 @@ Unit compile_unit(JointGraph joint, double budget, bool recorded, Runner runner)
   // (torch/_functorch/_aot_autograd/graph_compile.py, v2.11: collect_bw_donated_buffer_idxs).
   std::vector<bool> donated(given.size(), false);
   const auto whole = [&](NodeId n) {
-    while (row(joint.node(n).target).view) n = joint.node(n).inputs[0];
+    while (row(joint.node(n).target).view || joint.node(n).target == Target::wait)
+      n = joint.node(n).inputs[0];
     return n;
   };
-  std::set<NodeId> outputs;
+  std::set<NodeId> outputs(inputs.begin(), inputs.end());  // that is waited for within
   for (NodeId n : joint.forward_outputs) outputs.insert(whole(n));
   for (std::size_t i = 0; i < saved.size(); ++i)
     donated[inputs.size() + i] = !outputs.contains(whole(saved[i]));

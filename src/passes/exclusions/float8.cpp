@@ -113,6 +113,14 @@ constexpr Exclusion of_float8[] = {
        return in_compiled_blocks(c) && (c.precision.autocast || c.layout.shard == Sharding::ddp);
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels compiled"; }},
+    {"--fp8-all-gather --kernels compiled --tp",
+     "weights that FSDP2 gathers in 8 bits were not compared in compiled blocks of ranks that "
+     "share "
+     "layers",
+     "leave --fp8-all-gather out, or use --kernels eager",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.fp8_all_gather && in_compiled_blocks(c) && c.layout.tp > 1;
+     }},
     {"--fp8 RECIPE --kernels compiled of another family",
      "its compiled layers in fp8 were not compared",
      "use --kernels eager, or a llama, mistral, qwen, phi3, olmo2, granite, gemma or glm4",

@@ -185,13 +185,16 @@ void Lowering::gathered_in_fp8(Linear& l) {
 
 /// What its casts and its product are, the compiler's tracer writes (compile/tracer_float8.cpp).
 ir::ValueId Lowering::float8_linear_as_one(V x, const Linear& l, bool rowwise) {
-  const V y = out(with_columns(shape(x), l.out), dtype(x), grad(x) || grad(l.weight));
+  const DType type = dtype(x) == DType::f8 ? dtype_ : dtype(x);
+  const V y = out(with_columns(shape(x), l.out), type, grad(x) || grad(l.weight));
   const ir::Float8 whole{rowwise, false, true};
   if (l.scales != ir::no_id)
     emit(OpKind::float8_linear, {x, l.weight, l.scales}, {y}, whole);
   else
     emit(OpKind::float8_linear, {x, l.weight}, {y}, whole);
-  return l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
+  const V sum = l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
+  const bool by_rows = leaf_ == ir::Module::o_proj || leaf_ == ir::Module::down_proj;
+  return by_rows ? sum : gradient_in_fp8(sum);  // of a sum of ranks when that is scattered
 }
 
 /// torchao 0.18, float8/float8_linear.py: Float8Linear.forward. Its function saves what it is given

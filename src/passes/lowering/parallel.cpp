@@ -34,6 +34,11 @@ ir::ValueId Lowering::gathered(V x) {
 /// all of their parts.
 ir::ValueId Lowering::input_in_fp8(V x) {
   if (!shares_in_fp8()) return x;
+  if (config_.memory.kernels == Kernels::compiled) {  // as float8_linear_as_one
+    const V y = out(shape(x), DType::f8, grad(x));
+    emit(OpKind::float8_linear, {x}, {y}, ir::Float8{});
+    return y;
+  }
   ir::Float8Writer f(p_, phase_, at(leaf_), false);
   const ir::Float8Operand a = f.cast(x, false, ir::Float8Writer::Along::rows, true);
   const V y = p_.on_storage_of(a.data, shape(x), DType::f8, false);

@@ -134,10 +134,10 @@ class Fsdp2 {
   [[nodiscard]] bool outside(const Op& op) const {
     return s_.loss_outside && op.phase == Phase::loss;
   }
-  /// Whether an op of backward runs before the root's: the seed, and of a loss outside all of it.
+  /// Whether an op of backward runs before the root's: the seed, which a stage without a loss has
+  /// not, and of a loss outside all of it.
   [[nodiscard]] bool before_root(const std::vector<Op>& old, const Op& op) const {
-    return !s_.loss_outside || op.forward == no_id ||
-           outside(old[static_cast<std::size_t>(op.forward - first_)]);
+    return op.forward == no_id || outside(old[static_cast<std::size_t>(op.forward - first_)]);
   }
 
   /// Where each group's backward ends: what another module does in between ends nothing.
