@@ -105,7 +105,9 @@ constexpr Exclusion of_adapters[] = {
        return c.layout.zero() && quantized(c) &&
               (c.adapters.quantize == Quantization::int8 || c.layout.zero3());
      },
-     with_sharding},
+     [](const ModelSpec&, const StepConfig& c) {
+       return quantize_option(c) + " --shard " + shard_option(c);
+     }},
     {"--dora --shard zero1, zero2 or zero3", "it was not compared",
      "leave --dora out, or use --shard ddp",
      [](const ModelSpec&, const StepConfig& c) { return c.adapters.dora && c.layout.zero(); },

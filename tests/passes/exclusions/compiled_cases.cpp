@@ -1,0 +1,277 @@
+// Refused: compiled blocks and CUDA graphs.
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+const Case cases[] = {
+    {"--compile-unit model, --kernels other than compiled",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.memory.kernels = Kernels::eager;
+     },
+     "add --kernels compiled"},
+    {"--compile-unit model, a loss other than ce",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--compile-unit model --loss lc-ce"},
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.memory.ac = AcMode::attention;
+     },
+     "--compile-unit model --ac attention"},
+    {"--compile-unit model, --attn other than cudnn",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.run.attention = Attention::automatic;
+     },
+     "give --attn cudnn"},
+    {"--compile-unit model --shard other than none",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.layout.world = 2;
+       c.layout.shard = Sharding::fsdp2;
+     },
+     "--compile-unit model --shard fsdp2"},
+    {"--compile-unit model, run by the trainer",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "it compiles blocks"},
+    {"--compile-unit model, logits that are capped",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.final_softcap = 30.0;
+     },
+     "--compile-unit model for"},
+    {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
+     "several groups, latent attention, other fused projections, attention sinks, masks of every "
+     "block, images",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.always_masked = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled for"},
+    {"--framework torchtitan --kernels compiled, experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe.emplace();
+       c.runtime.framework = "torchtitan";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "as TorchTitan compiles it"},
+    {"--compile-unit model, blocks of kinds that were not compared so",
+     [](model::ModelSpec& m, StepConfig& c) {
+       whole_model(c);
+       m.plain_mlp = true;
+     },
+     "squared ReLU"},
+    {"--kernels compiled, blocks other than Llama's kind, dropout, --autocast or --shard ddp, run "
+     "by "
+     "the trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.norm = model::Norm::layer;
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "its interpreter has no LayerNorm"},
+    {"--kernels compiled, attention that is not one kernel",
+     [](auto&, StepConfig& c) {
+       c.run.attention = Attention::eager;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --attn auto"},
+    {"--kernels compiled --compute-dtype fp32 on a GPU",
+     [](auto&, StepConfig& c) {
+       c.memory.kernels = Kernels::compiled;
+       c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
+     },
+     "use --kernels eager"},
+    {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
+     "cudnn",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.window.assign(static_cast<std::size_t>(m.layers), 4);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "a sliding window of 4 tokens"},
+    {"--kernels compiled --dropout P",
+     [](auto&, StepConfig& c) {
+       c.run.dropout = 0.1;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled with dropout of attention"},
+    {"--kernels compiled, residual dropout and checkpoints or --compile-unit model",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.residual_dropout = 0.1;
+       c.memory.ac = AcMode::full;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "checkpoints around the dropout"},
+    {"--kernels compiled, --ac other than none, full, every:K, selective, memory-budget:F and "
+     "budget:SIZE",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::sqrt;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --ac sqrt"},
+    {"--ac memory-budget:F, --kernels other than compiled",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::memory_budget;
+       c.memory.memory_budget = 0.5;
+     },
+     "--ac memory-budget:0.5 --kernels eager"},
+    {"--kernels compiled --ac memory-budget:F or budget:SIZE, --attn auto",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::memory_budget;
+       c.memory.memory_budget = 0.5;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--ac memory-budget:0.5 --attn auto"},
+    {"--kernels compiled --quantize int8",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::int8;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "MatMul8bitLt"},
+    {"--kernels compiled --quantize nf4 or nf4-double",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.quantize = Quantization::nf4;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --quantize nf4"},
+    {"--kernels compiled --lora, --dora, --lora-dropout or --autocast",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.adapters.dora = true;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --lora with --dora"},
+    {"--kernels compiled --lora, experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
+       c.adapters.rank = 8;
+       c.adapters.targets = "q_proj,v_proj";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "adapters beside compiled experts"},
+    {"--kernels compiled --lora of another family",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.family = "phi3";
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --lora of phi3"},
+    {"--kernels compiled --lora, --shard other than none",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --lora --shard fsdp2"},
+    {"--kernels compiled --lora, --compile-unit model",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "adapters in a graph of the model"},
+    {"--kernels compiled --lora, run by the trainer",
+     [](auto&, StepConfig& c) {
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "run by the trainer"},
+    {"--compile-unit model --autocast",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "use --autocast none"},
+    {"--kernels compiled --tp T, T above 8",
+     [](auto& m, StepConfig& c) {
+       m.heads = m.kv_heads = 16;
+       c.layout.tp = c.layout.world = 16;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --tp 16"},
+    {"--kernels compiled --tp or --pp --compile-unit model",
+     [](auto& m, StepConfig& c) {
+       whole_model(c);
+       in_stages(m, c);
+     },
+     "a graph of the whole model is not split"},
+    {"--kernels compiled --tp or --pp, run by the trainer",
+     [](auto& m, StepConfig& c) {
+       in_stages(m, c);
+       c.memory.kernels = Kernels::compiled;
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "its ranks run eager and fused blocks"},
+    {"--kernels compiled --shard ddp, --ac other than full",
+     [](auto&, StepConfig& c) {
+       c.layout.world = 2;
+       c.layout.shard = Sharding::ddp;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --shard ddp --ac none"},
+    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
+     [](auto&, StepConfig& c) {
+       c.layout.world = 2;
+       c.layout.shard = Sharding::zero2;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled --shard zero2"},
+    {"--kernels compiled --cuda-graph step",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::step;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --cuda-graph segments"},
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     [](auto&, StepConfig& c) {
+       whole_model(c);
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.run.grad_accum = 2;
+     },
+     "use --grad-accum 1"},
+    {"--kernels compiled --compile-unit block --cuda-graph segments",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::segments;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --compile-unit model"},
+    {"--kernels compiled, run by the trainer on a GPU",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "use --kernels fused"},
+    {"--cuda-graph of any kind --optimizer other than adamw",
+     [](auto&, StepConfig& c) {
+       c.runtime.cuda_graph = CudaGraph::step;
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "--optimizer sgd"},
+};
+
+}  // namespace
+
+std::span<const Case> compiled_cases() { return cases; }
+
+}  // namespace ac_advisor::test

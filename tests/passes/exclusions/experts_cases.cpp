@@ -1,0 +1,176 @@
+// Refused: shared experts and gated delta nets.
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+const Case cases[] = {
+    {"--ep N, a model without experts, transformers' layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       m.moe.reset();
+     },
+     "--ep 4 for mixtral: there is nothing to share"},
+    {"--ep N --framework other than hf",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.runtime.framework = "torchtitan";
+     },
+     "--ep 4 --framework torchtitan"},
+    {"--ep N --tp T, --cp N or --pp P",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       sharing_experts(m, c);
+     },
+     "--ep 4: experts are planned beside FSDP2 alone"},
+    {"--ep N --world W, or --shard hsdp:M",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 2;
+     },
+     "--ep 4 --world 8 --shard hsdp:2"},
+    {"--ep N that does not divide the experts, transformers' layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.layout.ep = 8;
+     },
+     "--ep 8: each rank has as many"},
+    {"--ep N, experts of another kind",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       m.family = "phimoe";
+     },
+     "--ep 4 for phimoe"},
+    {"--ep N --batch B --seq S, tokens that do not spread evenly over the experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.run.batch = 1;
+       c.run.seq = 31;
+     },
+     "--ep 4 --batch 1 --seq 31"},
+    {"--ep N --capacity-factor F, transformers' layers",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.run.capacity_factor = 1.5;
+     },
+     "--ep 4: its experts are planned with balanced loads"},
+    {"--ep N --clip-grad NORM",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.optimizer.clip_grad = 1.0;
+     },
+     "--ep 4: PyTorch's clip_grad_norm_ fails"},
+    {"--ep N, an --optimizer other than adamw, adamw-foreach or sgd",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.optimizer.kind = Optimizer::sgd_momentum;
+     },
+     "--ep 4: others were not compared"},
+    {"--ep N --kernels fused or compiled",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--ep 4 --kernels fused"},
+    {"--ep N --lora, --fp8, --offload, --packing, --master-weights, --ema or "
+     "--optimizer-in-backward",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.optimizer.ema = true;
+     },
+     "--ep 4: they were not compared"},
+    {"--ep N --reduce-dtype fp16 or --grad-scaler",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.precision.reduce_dtype = DType::f16;
+     },
+     "--ep 4: how gradients of several meshes"},
+    {"--ep N --cuda-graph",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "--ep 4: the host waits"},
+    {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.memory.ac = AcMode::attention;
+     },
+     "--ep 4 --ac attention"},
+    {"--ep N without --balanced-routing, ac-trainer",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+       c.device.gpu = "cpu";
+     },
+     "--ep 4: the trainer's tensors"},
+    {"--ep N, ac-trainer on a GPU",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.balanced_routing = true;
+     },
+     "--ep 4 --gpu h100-80gb"},
+    {"--balanced-routing, PyTorch",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharing_experts(m, c);
+       c.run.balanced_routing = true;
+     },
+     "--balanced-routing, PyTorch: transformers' routers"},
+    {"--balanced-routing, a model without experts, or with routers of other kinds",
+     [](auto&, StepConfig& c) {
+       c.runtime.kind = Runtime::ac_trainer;
+       c.run.balanced_routing = true;
+     },
+     "--balanced-routing for llama"},
+    {"--packing DOCS, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.packing = 4;
+     },
+     "--packing 4 for llama"},
+    {"--seq S, gated delta nets of more than 65536 chunks of 64 tokens in all blocks",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.run.seq = 65536 / 4 * 64;
+     },
+     "--seq 1048576 for llama"},
+    {"--autocast, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "--autocast bf16 for llama"},
+    {"--compute-dtype fp32, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "--compute-dtype fp32 for llama"},
+    {"--gpu cpu, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.device.gpu = "cpu";
+     },
+     "--gpu cpu for llama"},
+    {"--kernels fused or compiled, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.kernels = Kernels::fused;
+     },
+     "--kernels fused for llama"},
+    {"--pp N, --cuda-graph or --offload activations, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_delta_nets(m);
+       c.memory.offload = Offload::activations;
+     },
+     "compared beside them"},
+};
+
+}  // namespace
+
+std::span<const Case> experts_cases() { return cases; }
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,152 @@
+// Refused: layers and losses.
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+const Case cases[] = {
+    {"MODEL by Megatron's arguments, --transformer-impl hf",
+     [](model::ModelSpec& m, auto&) { m.family = "megatron"; }, "--transformer-impl hf"},
+    {"--loss chunked:TOKENS", [](auto&, StepConfig& c) { c.memory.loss = LossKind::chunked; },
+     "--loss chunked:0"},
+    {"--loss chunked:TOKENS --batch B --seq S",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked;
+       c.memory.chunk_tokens = 1;
+       c.run.seq = 1 << 17;
+     },
+     "use larger ones"},
+    {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       c.memory.wide_output = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--output-dtype fp32 --loss lc-ce"},
+    {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
+    {"--attn efficient, keys and values that queries share",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.heads = 8;
+       m.kv_heads = 2;
+       c.run.attention = Attention::efficient;
+     },
+     "8 heads that share 2"},
+    {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
+     [](auto&, StepConfig& c) {
+       c.device.gpu = "cpu";
+       c.run.attention = Attention::math;
+     },
+     "use flash, eager or auto"},
+    {"--attn flash, latent attention",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.latent.emplace();
+       c.run.attention = Attention::flash;
+     },
+     "use auto or eager"},
+    {"--attn other than eager, where scores are soft-capped, have sinks or a bias, or are in fp32",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.eager_attention_only = true;
+       c.run.attention = Attention::flash;
+     },
+     "use --attn eager or auto"},
+    {"--loss other than ce and ce-no-upcast, an LM head whose rows are divided by their length",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "use --loss ce"},
+    {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
+     "is a function of its own",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.normalized_head = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
+    {"--attn other than auto, where attention is always given a mask",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.always_masked = true;
+       c.run.attention = Attention::eager;
+     },
+     "use --attn auto"},
+    {"--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.alibi = true;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "add --autocast none"},
+    {"--pp N or --fsdp-unit torchtitan, where scores have a bias or blocks tables of angles",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       m.rotation = model::Rotation::table;
+       m.max_positions = 4096;
+     },
+     "leave it out"},
+    {"--loss lc-ce or chunked:TOKENS, an LM head with a bias",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.head_bias = true;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "use --loss ce"},
+    {"--loss ce-compiled --autocast",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.precision.param_dtype = DType::f32;
+       c.precision.autocast = true;
+     },
+     "inside a compiled loss"},
+    {"--loss ce-compiled --lora or --quantize",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.adapters.rank = 8;
+     },
+     "no such adapters"},
+    {"--loss ce-compiled, --shard other than none, fsdp2 and hsdp:R",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.layout.world = 8;
+       c.layout.shard = Sharding::ddp;
+     },
+     "--loss ce-compiled --shard ddp"},
+    {"--loss ce-compiled --cuda-graph",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::ce_compiled;
+       c.runtime.cuda_graph = CudaGraph::step;
+     },
+     "outside of CUDA graphs"},
+    {"--loss tiled --seq 1",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.run.seq = 1;
+     },
+     "give 2 or more"},
+    {"--loss tiled --shard zero3, fsdp1, fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::tiled;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 8;
+     },
+     "--loss tiled --shard fsdp2"},
+    {"--loss chunked-logits:N, a sequence that N does not divide",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 7;
+       c.run.seq = 64;
+     },
+     "--loss chunked-logits:7 --seq 64"},
+    {"--loss chunked-logits:N --shard zero1, zero2 or zero3",
+     [](auto&, StepConfig& c) {
+       c.memory.loss = LossKind::chunked_logits;
+       c.memory.chunk_tokens = 8;
+       c.run.seq = 64;
+       c.layout.shard = Sharding::zero1;
+       c.layout.world = 8;
+     },
+     "--loss chunked-logits:8 --shard zero1"},
+};
+
+}  // namespace
+
+std::span<const Case> lower_cases() { return cases; }
+
+}  // namespace ac_advisor::test

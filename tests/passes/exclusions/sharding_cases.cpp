@@ -1,0 +1,210 @@
+// Refused: FSDP1, FSDP2 and ZeRO.
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+const Case cases[] = {
+    {"--shard fsdp1, an imported graph or a model with an encoder of images",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       m.tower.emplace();
+     },
+     "text models of a configuration alone"},
+    {"--shard fsdp1, gated delta nets",
+     [](model::ModelSpec& m, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       with_delta_nets(m);
+     },
+     "gated delta nets: they were not compared under it"},
+    {"--shard fsdp1 --tp, --cp or --ep",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.layout.tp = 2;
+     },
+     "flat parameters of parts of layers"},
+    {"--shard fsdp1 --lora",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.adapters.rank = 8;
+     },
+     "share a flat gradient"},
+    {"--shard fsdp1 --kernels compiled",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.kernels = Kernels::compiled;
+     },
+     "views of flat parameters"},
+    {"--shard fsdp1, checkpoints around several blocks",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.ac = AcMode::grouped;
+       c.memory.ac_arg = 2;
+     },
+     "--shard fsdp1 --ac grouped:2: the units' hooks would run again"},
+    {"--shard fsdp1, a loss other than ce, ce-no-upcast, lc-ce and chunked:TOKENS",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.memory.loss = LossKind::tiled;
+     },
+     "--shard fsdp1 --loss tiled"},
+    {"--shard fsdp1, fp16 or --grad-scaler",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.grad_scaler = true;
+     },
+     "ShardedGradScaler"},
+    {"--shard fsdp1 --fp8",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.precision.fp8 = Fp8Recipe::rowwise;
+     },
+     "torchao's layers were not compared"},
+    {"--shard fsdp1, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.kind = Optimizer::lion;
+     },
+     "--shard fsdp1 --optimizer lion"},
+    {"--shard fsdp1 --ema",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.optimizer.ema = true;
+     },
+     "an average of flat parameters"},
+    {"--shard fsdp1, ac-trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "--shard fsdp1, ac-trainer: planned for PyTorch"},
+    {"--shard fsdp1 --gpu cpu",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp1);
+       c.device.gpu = "cpu";
+     },
+     "streams and blocks are a GPU's"},
+    {"--shard none --world N, N above 1", [](auto&, StepConfig& c) { c.layout.world = 8; },
+     "--shard none --world 8"},
+    {"--shard of any kind --world 1", [](auto&, StepConfig& c) { c.layout.shard = Sharding::ddp; },
+     "--shard ddp: needs --world 2"},
+    {"--shard hsdp:N --world W",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::hsdp;
+       c.layout.hsdp_shards = 3;
+       c.layout.world = 8;
+     },
+     "--shard hsdp:3 --world 8: N must divide"},
+    {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       m.tied_embeddings = true;
+     },
+     "units of their own"},
+    {"--fsdp-unit torchtitan --lora",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       c.adapters.rank = 8;
+     },
+     "--fsdp-unit torchtitan --lora"},
+    {"--fsdp-unit torchtitan, a loss that reads the head's weight",
+     [](auto& m, StepConfig& c) {
+       with_ends_apart(m, c);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--fsdp-unit torchtitan --loss lc-ce"},
+    {"--keep-last-block --pp",
+     [](model::ModelSpec& m, StepConfig& c) {
+       in_stages(m, c);
+       c.layout.keep_last_block = true;
+       c.layout.shard = Sharding::fsdp2;
+       c.layout.world = 4;
+     },
+     "stages keep all of their blocks"},
+    {"--keep-last-block, neither fsdp2 nor hsdp:N",
+     [](auto&, StepConfig& c) { c.layout.keep_last_block = true; }, "resharding"},
+    {"--no-sync --shard zero1 or zero2",
+     [](auto&, StepConfig& c) {
+       c.layout.shard = Sharding::zero1;
+       c.layout.world = 2;
+       c.layout.no_sync = true;
+     },
+     "--no-sync --shard zero1: ZeRO 1 always"},
+    {"--shard zero3, an architecture other than Llama's kind of dense decoder",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.plain_mlp = true;
+       sharded(c, Sharding::zero3);
+     },
+     "--shard zero3 of a"},
+    {"--shard zero3, --ac other than none, full or every:K",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.ac = AcMode::selective;
+     },
+     "--shard zero3 --ac selective"},
+    {"--shard zero3, --loss other than ce or ce-no-upcast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--shard zero3 --loss lc-ce"},
+    {"--shard zero3, parameters or gradients of another dtype than bf16, or autocast",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--shard zero3 --kernels fused",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.memory.kernels = Kernels::fused;
+     },
+     "past its linear function"},
+    {"--shard zero3, run by the trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero3);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+    {"--offload gradients --shard zero1, zero2 or zero3",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::gradients;
+       sharded(c, Sharding::zero2);
+     },
+     "use --offload optimizer"},
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, an optimizer other than "
+     "adamw",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.optimizer.kind = Optimizer::sgd;
+     },
+     "DeepSpeedCPUAdam"},
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, another dtype than bf16, or "
+     "autocast",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
+     },
+     "bf16 alone"},
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3 --lora",
+     [](auto&, StepConfig& c) {
+       adapted_in_partitions(c, Sharding::zero2);
+       c.memory.offload = Offload::optimizer;
+     },
+     "adapters' partitions on the host"},
+    {"--offload optimizer or parameters --shard zero1, zero2 or zero3, ac-trainer or --gpu cpu",
+     [](auto&, StepConfig& c) {
+       c.memory.offload = Offload::optimizer;
+       sharded(c, Sharding::zero2);
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "not run by the trainer"},
+};
+
+}  // namespace
+
+std::span<const Case> sharding_cases() { return cases; }
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,111 @@
+// Refused: split layers.
+#include "passes/exclusions/cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+const Case cases[] = {
+    {"--tp T --world N",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = 2;
+       c.layout.world = 3;
+     },
+     "--tp 2 --world 3: T must divide the world"},
+    {"--tp, a mixture of experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       m.moe.emplace();
+     },
+     "--tp 2 for llama: how experts are split"},
+    {"--tp, a model whose layers are not like Llama's",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       m.fused_qkv = true;
+     },
+     "layers of their own"},
+    {"--tp T, heads, MLP or vocabulary that T does not divide",
+     [](auto&, StepConfig& c) { c.layout.tp = c.layout.world = 4; },
+     "--tp 4 of 4 heads, 2 of keys and values, 160 in the MLP and a vocabulary of 512 (these have "
+     "1, 2)"},
+    {"--tp T --seq S, S no multiple of T",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.run.seq = 33;
+     },
+     "--tp 2 --seq 33"},
+    {"--tp, a sliding window within --seq",
+     [](model::ModelSpec& m, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       m.window.assign(4, 16);
+     },
+     "step ends with an error"},
+    {"--tp --no-sp",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.layout.sequence_parallel = false;
+     },
+     "leave --no-sp out"},
+    {"--tp, --shard other than none, fsdp2 or hsdp:N",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = 2;
+       c.layout.world = 4;
+       c.layout.shard = Sharding::ddp;
+     },
+     "--tp 2 --shard ddp"},
+    {"--tp --attn eager",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.run.attention = Attention::eager;
+     },
+     "use --attn auto, flash or cudnn"},
+    {"--tp, a loss other than ce",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.memory.loss = LossKind::lc_ce;
+     },
+     "--tp 2 --loss lc-ce"},
+    {"--tp --kernels fused",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.memory.kernels = Kernels::fused;
+     },
+     "use --kernels eager"},
+    {"--tp --autocast",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.precision.autocast = true;
+       c.precision.param_dtype = DType::f32;
+     },
+     "its casts of DTensors"},
+    {"--tp --output-dtype fp32",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.memory.wide_output = true;
+     },
+     "the cast of a DTensor's logits"},
+    {"--tp --lora",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.adapters.rank = 8;
+       c.adapters.targets = "all-linear";
+     },
+     "adapters of split layers"},
+    {"--tp, an optimizer other than adamw, adamw-foreach or sgd",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.optimizer.kind = Optimizer::muon;
+     },
+     "--tp 2 --optimizer muon"},
+    {"--tp --ema or --optimizer-in-backward",
+     [](auto&, StepConfig& c) {
+       c.layout.tp = c.layout.world = 2;
+       c.optimizer.ema = true;
+     },
+     "what they make of DTensors"},
+};
+
+}  // namespace
+
+std::span<const Case> tensor_parallel_cases() { return cases; }
+
+}  // namespace ac_advisor::test
