@@ -45,7 +45,8 @@ constexpr std::int64_t many = 1'000'000'000;
 constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
 constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
-constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "megatron", "hf", "deepspeed"};
+constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt",
+                            "megatron",  "hf",         "deepspeed"};
 constexpr Text device[] = {"cpu"};
 constexpr Text sought[] = {"batch", "seq", "model"};
 
@@ -150,8 +151,9 @@ constexpr ProgramOption table[] = {
      set_flag<&Arguments::program>},
     {"explain", "--passes", "", "the passes, and what each changed", "Explaining",
      set_flag<&Arguments::passes>},
-    {"export", "--to", "TARGET", "automodel, torchtitan, torchtune, megatron, hf or deepspeed",
-     "Output", set_text<&Arguments::target>, targets},
+    {"export", "--to", "TARGET",
+     "automodel, torchtitan, torchtune, litgpt, megatron, hf or deepspeed", "Output",
+     set_text<&Arguments::target>, targets},
     {"check", "--config", "FILE", "the gate's file (ac-advisor.json)", "The gate",
      set_text<&Arguments::config>},
     {"check",

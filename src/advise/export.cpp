@@ -14,7 +14,7 @@ namespace exports {
 namespace {
 
 /// In alphabetical order.
-constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,
+constexpr const Target* targets[] = {&automodel, &deepspeed,  &hf,       &litgpt,
                                      &megatron,  &torchtitan, &torchtune};
 
 /// What no target has.
@@ -41,10 +41,8 @@ void check_all(const Setting& s) {
   if (s.c.megatron() && s.target.name != megatron.name)
     s.refuse(std::string("--transformer-impl ") + to_option(s.c.run.transformer_impl),
              "the plan is of Megatron-core's own step; export to megatron");
-  if (s.c.litgpt())
-    s.refuse("--transformer-impl litgpt",
-             "the plan is of litgpt's own step: litgpt finetune_lora and finetune_full take these "
-             "options themselves; use --transformer-impl hf");
+  if (s.c.litgpt() && s.target.name != litgpt.name)
+    s.refuse("--transformer-impl litgpt", "the plan is of litgpt's own step; export to litgpt");
   if (s.c.layout.tp > 1 && s.target.name != torchtitan.name && !s.c.megatron())
     s.refuse("--tp " + std::to_string(s.c.layout.tp),
              "the plan is of TorchTitan's layout; export to torchtitan, or use --tp 1");
@@ -218,7 +216,7 @@ void note_all(const Setting& s, ExportResult& out) {
   if (s.c.precision.float8() && s.target.name == hf.name)
     out.notes.push_back(float8_note(s.c.precision));
   if (s.c.compression.used()) out.notes.push_back(hook_note(s.c.compression));
-  if (s.c.adapters.used() && s.target.name != torchtune.name)
+  if (s.c.adapters.used() && s.target.name != torchtune.name && s.target.name != litgpt.name)
     out.notes.push_back(adapters_note(s.c.adapters));
   if (s.c.memory.kernels == Kernels::compiled && s.c.memory.compile_unit == CompileUnit::block &&
       s.target.name == hf.name)
@@ -232,7 +230,7 @@ void note_all(const Setting& s, ExportResult& out) {
         "set's or a mock one's");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
-  if (s.c.optimizer.clip_grad == 0)
+  if (s.c.optimizer.clip_grad == 0 && s.target.name != litgpt.name)  // it never does
     out.notes.emplace_back(
         "the plan has no gradient clipping: where the framework clips, its "
         "temporaries come on top");
@@ -291,7 +289,6 @@ StepConfig of_files(StepConfig config) {
 }  // namespace
 
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
-  if (config.litgpt()) return {};  // its script's own options: what it lacks is refused before
   const std::string target = export_target_of(config.runtime.framework);
   try {
     const ExportResult exported = export_setting(target, model, of_files(config));

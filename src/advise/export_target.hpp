@@ -44,6 +44,6 @@ struct Setting {
   [[nodiscard]] std::string loss() const { return "--loss " + loss_option(c); }
 };
 
-extern const Target automodel, deepspeed, hf, megatron, torchtitan, torchtune;
+extern const Target automodel, deepspeed, hf, litgpt, megatron, torchtitan, torchtune;
 
 }  // namespace ac_advisor::advise::exports

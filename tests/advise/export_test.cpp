@@ -67,7 +67,7 @@ std::string error(const std::string& target, const model::ModelSpec& spec, const
 bool says(const std::string& text, std::initializer_list<const char*> parts) {
   for (const char* part : parts)
     if (text.find(part) == std::string::npos) {
-      MESSAGE(text << " lacks " << part);
+      MESSAGE(text << " lacks " << std::string(part));
       return false;
     }
   return true;
@@ -77,6 +77,11 @@ bool says(const std::string& text, std::initializer_list<const char*> parts) {
 StepConfig plain(const std::string& target) {
   StepConfig c;
   if (target == "megatron") c.memory.kernels = Kernels::fused;
+  if (target == "litgpt") {
+    c.run.transformer_impl = TransformerImpl::litgpt;
+    c.memory.wide_output = true;
+    c.optimizer.kind = Optimizer::adamw_foreach;
+  }
   if (target == "torchtune") {
     c.memory.loss = LossKind::chunked_logits;
     c.memory.chunk_tokens = 8;
@@ -88,7 +93,7 @@ StepConfig plain(const std::string& target) {
 
 TEST_CASE("every target stamps its version and takes a plain setting") {
   CHECK(advise::export_targets() == std::vector<std::string>{"automodel", "deepspeed", "hf",
-                                                             "megatron", "torchtitan",
+                                                             "litgpt", "megatron", "torchtitan",
                                                              "torchtune"});
   for (const std::string& target : advise::export_targets()) {
     const auto result = advise::export_setting(target, llama_8b(), plain(target));
@@ -689,6 +694,35 @@ TEST_CASE("torchtune's recipes are exported in its YAML's own keys") {
   c.adapters.targets = "q_proj";
   c.adapters.dtype = DType::f32;
   CHECK(says(error("torchtune", llama_1b(), c), {"--lora-dtype bf16"}));
+}
+
+TEST_CASE("litgpt's scripts are exported in their arguments' own names") {
+  StepConfig c = plain("litgpt");
+  c.run.batch = 4;
+  c.run.grad_accum = 8;
+  CHECK(exported("litgpt", llama_8b(), c).find("lora_") == std::string::npos);
+  CHECK(says(exported("litgpt", llama_8b(), c),
+             {"precision: bf16-true", "  global_batch_size: 32\n  micro_batch_size: 4\n",
+              "max_seq_length: 2048", "optimizer: AdamW", "litgpt finetune_full"}));
+  c.adapters.rank = 8;
+  c.adapters.dtype = DType::bf16;
+  c.adapters.targets = "query,value,head";
+  c.adapters.quantize = Quantization::nf4_double;
+  c.optimizer.kind = Optimizer::paged_adamw;
+  CHECK(says(
+      exported("litgpt", llama_8b(), c),
+      {"quantize: bnb.nf4-dq\nlora_r: 8\nlora_alpha: 16\n", "lora_query: true\nlora_key: false",
+       "lora_projection: false\nlora_mlp: false\nlora_head: true", "litgpt finetune_lora",
+       "StableEmbedding"}));
+  c.adapters.targets = "all-linear";
+  c.adapters.stable_embedding = true;
+  CHECK(says(exported("litgpt", llama_8b(), c), {"lora_mlp: true\nlora_head: false"}));
+  CHECK(says(error("hf", llama_8b(), c), {"export to litgpt"}));
+  c.run.transformer_impl = TransformerImpl::hf;
+  CHECK(says(error("litgpt", llama_8b(), c), {"--framework litgpt"}));
+  c = plain("litgpt");
+  c.optimizer.kind = Optimizer::adafactor;
+  CHECK(says(error("litgpt", llama_8b(), c), {"--optimizer adafactor"}));
 }
 
 TEST_CASE("what torchtune's recipes lack is refused with the way out") {

@@ -1,0 +1,86 @@
+// litgpt's YAML. Keys: litgpt v0.5.13, finetune/lora.py and finetune/full.py, setup;
+// litgpt/args.py, TrainArgs. What they refuse: finetune/lora.py, validate_args.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "export_target.hpp"
+
+namespace ac_advisor::advise::exports {
+namespace {
+
+/// setup's arguments, as --lora-targets has them after "lora_".
+constexpr std::string_view layers[] = {"query", "key", "value", "projection", "mlp", "head"};
+
+std::string quantize(const Setting& s) {
+  switch (s.c.adapters.quantize) {
+    case Quantization::none:
+      return "";
+    case Quantization::nf4:
+      return "quantize: bnb.nf4\n";
+    case Quantization::nf4_double:
+      return "quantize: bnb.nf4-dq\n";
+    case Quantization::int8:
+      break;
+  }
+  s.refuse("--quantize int8", "bnb.int8-training is not planned; use --quantize nf4");
+}
+
+std::string lora(const Setting& s) {
+  const Adapters& a = s.c.adapters;
+  const bool all = a.targets == "all-linear";
+  const std::string targets = "," + a.targets + ",";
+  std::string text = fmt::format("{}lora_r: {}\nlora_alpha: {}\nlora_dropout: {}\n", quantize(s),
+                                 a.rank, 2 * a.rank, a.dropout);
+  for (std::string_view layer : layers) {
+    const bool adapted =
+        all ? layer != "head" : targets.find("," + std::string(layer) + ",") != std::string::npos;
+    text += fmt::format("lora_{}: {}\n", layer, adapted);
+  }
+  return text;
+}
+
+/// Beside --quantize it makes a PagedAdamW of an AdamW.
+std::string optimizer(const Setting& s) {
+  switch (s.c.optimizer.kind) {
+    case Optimizer::adamw_foreach:
+    case Optimizer::paged_adamw:
+      return "optimizer: AdamW\n";
+    case Optimizer::adamw:
+      return "optimizer:\n  class_path: torch.optim.AdamW\n  init_args:\n    fused: true\n";
+    case Optimizer::sgd:
+      return "optimizer:\n  class_path: torch.optim.SGD\n  init_args:\n    fused: true\n";
+    case Optimizer::sgd_momentum:
+      return "optimizer:\n  class_path: torch.optim.SGD\n  init_args:\n    momentum: 0.9\n";
+    default:
+      s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
+               "it makes a class of torch.optim; use --optimizer adamw");
+  }
+}
+
+void write(const Setting& s, ExportResult& out) {
+  if (!s.c.litgpt())
+    s.refuse("--transformer-impl hf",
+             "its layers, adapters and loss are its own; plan with --framework litgpt");
+  const bool adapted = s.c.adapters.used();
+  out.text = fmt::format(
+      "checkpoint_dir: {}\nprecision: bf16-true\ndevices: 1\n{}train:\n  global_batch_size: {}\n"
+      "  micro_batch_size: {}\n  max_seq_length: {}\n  epochs: 1\n{}",
+      s.quoted_name(), adapted ? lora(s) : "", s.global_batch(), s.c.run.batch, s.c.run.seq,
+      optimizer(s));
+  out.notes.push_back(fmt::format("run with litgpt {} --config FILE.yaml",
+                                  adapted ? "finetune_lora" : "finetune_full"));
+  out.notes.emplace_back(
+      "checkpoint_dir is a folder that litgpt download has made; a batch is padded to its longest "
+      "sequence, the plan's is of max_seq_length tokens; validation generates besides");
+  if (adapted && s.c.adapters.four_bit() && !s.c.adapters.stable_embedding)
+    out.notes.emplace_back(
+        "it replaces the embedding by a StableEmbedding, which the plan has not");
+}
+
+}  // namespace
+
+const Target litgpt{"litgpt", "litgpt 0.5.13", write};
+
+}  // namespace ac_advisor::advise::exports
