@@ -41,6 +41,11 @@ def read(path):
 with tempfile.TemporaryDirectory() as folder:
     words_of_run, files = command(os.path.join(folder, "profile.json"))
     done = subprocess.run(words_of_run, cwd=folder, capture_output=True, text=True)
+    # Seen once in some hundred runs, on a busy machine, before the device was used: a thread that is still running
+    # where PyTorch destroys it ends a rank. Its cause is not known; anything else, or this twice, is a failure.
+    if under_torchrun and done.returncode != 0 and "terminate called without an active exception" in done.stderr:
+        print("a rank was ended as it started; once more")
+        done = subprocess.run(words_of_run, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, (done.returncode, done.stdout[-2000:], done.stderr[-4000:])
     profiles = [read(path) for path in files]
 
