@@ -2,16 +2,13 @@
 // litgpt/args.py, TrainArgs. What they refuse: finetune/lora.py, validate_args.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <string_view>
+#include <iterator>
 
 #include "export_target.hpp"
+#include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
-
-/// setup's arguments, as --lora-targets has them after "lora_".
-constexpr std::string_view layers[] = {"query", "key", "value", "projection", "mlp", "head"};
 
 std::string quantize(const Setting& s) {
   switch (s.c.adapters.quantize) {
@@ -29,15 +26,11 @@ std::string quantize(const Setting& s) {
 
 std::string lora(const Setting& s) {
   const Adapters& a = s.c.adapters;
-  const bool all = a.targets == "all-linear";
-  const std::string targets = "," + a.targets + ",";
   std::string text = fmt::format("{}lora_r: {}\nlora_alpha: {}\nlora_dropout: {}\n", quantize(s),
                                  a.rank, 2 * a.rank, a.dropout);
-  for (std::string_view layer : layers) {
-    const bool adapted =
-        all ? layer != "head" : targets.find("," + std::string(layer) + ",") != std::string::npos;
-    text += fmt::format("lora_{}: {}\n", layer, adapted);
-  }
+  for (std::size_t i = 0; i < std::size(passes::litgpt_names); ++i)
+    text += fmt::format("lora_{}: {}\n", passes::litgpt_names[i],
+                        passes::adapts(s.c, static_cast<passes::LitgptTarget>(i)));
   return text;
 }
 

@@ -182,15 +182,12 @@ std::int64_t sort_launches(const Program& p, const Op& op) {
   return p.value(p.input(op, 0)).shape.numel() <= sorted_by_block ? 5 : 22;
 }
 
-/// Of an H100, which decides for columns beyond a quarter of a million alone.
-constexpr std::int64_t sm_count = 132;
-
 /// Where several blocks share an output, their semaphores are cleared first.
 std::int64_t row_sum_launches(const Program& p, const Op& op) {
   const Shape in = p.value(p.input(op, 0)).shape, out = p.value(p.output(op, 0)).shape;
   if (attributes<Sum>(op).over != SumOver::broadcast || out.rank() == 0 || out.back() == 1)
     return 1;
-  return shared_rows(out.numel(), in.numel() / out.numel(), sm_count).blocks > 1 ? 2 : 1;
+  return shared_rows(out.numel(), in.numel() / out.numel(), counted_sms).blocks > 1 ? 2 : 1;
 }
 
 /// The same for the largest of a tensor, or of its columns; max_all copies what is not contiguous.
@@ -199,8 +196,8 @@ std::int64_t amax_launches(const Program& p, const Op& op) {
   const std::int64_t copies = op.outputs > 1 ? 1 : 0;
   if (out.rank() > 0 && out.back() == 1) return 1;
   const std::int64_t blocks =
-      out.rank() == 0 ? blocks_of_whole(in.numel(), sm_count)
-                      : shared_rows(out.numel(), in.numel() / out.numel(), sm_count).blocks;
+      out.rank() == 0 ? blocks_of_whole(in.numel(), counted_sms)
+                      : shared_rows(out.numel(), in.numel() / out.numel(), counted_sms).blocks;
   return 1 + copies + (blocks > 1 ? 1 : 0);
 }
 

@@ -40,4 +40,8 @@ std::int64_t blocks_of_whole(std::int64_t values, std::int64_t sm_count) {
   return std::max(std::min(blocks, ceil_div(of_thread, few)), ceil_div(of_thread, many));
 }
 
+std::int32_t whole_reduction_launches(std::int64_t values) {
+  return blocks_of_whole(values, counted_sms) > 1 ? 2 : 1;
+}
+
 }  // namespace ac_advisor::ir

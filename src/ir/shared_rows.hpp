@@ -20,4 +20,10 @@ struct SharedRows {
 /// Of the reduction of `values` to one.
 [[nodiscard]] std::int64_t blocks_of_whole(std::int64_t values, std::int64_t sm_count);
 
+/// Multiprocessors of an H100, by which launches are counted: they decide for columns beyond a
+/// quarter of a million alone.
+inline constexpr std::int64_t counted_sms = 132;
+/// Launches of such a reduction: of several blocks the semaphores are cleared first.
+[[nodiscard]] std::int32_t whole_reduction_launches(std::int64_t values);
+
 }  // namespace ac_advisor::ir

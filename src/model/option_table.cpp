@@ -96,9 +96,7 @@ constexpr Requirement has_adapters = {[](const StepConfig& c) { return c.adapter
                                       "it is about a frozen base and its adapters",
                                       "give --lora RANK, such as 16, or --adapter METHOD"};
 constexpr Requirement of_litgpt = {
-    [](const StepConfig& c) {
-      return c.litgpt() && c.adapters.used() && c.adapters.quantize != Quantization::none;
-    },
+    [](const StepConfig& c) { return c.litgpt() && c.adapters.quantized(); },
     [](const StepConfig& c) {
       return c.litgpt() ? std::string("--quantize ") + to_option(c.adapters.quantize)
                         : "--framework " + c.runtime.framework;

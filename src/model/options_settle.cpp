@@ -165,8 +165,7 @@ void settle_adapters(StepConfig& c, const Choices& hand) {
 /// whatever AdamW was asked for. Fabric v2.6.1's precision plugins give the loop fp32.
 void settle_litgpt(StepConfig& c, const Choices& hand) {
   if (!c.litgpt()) return;
-  const bool quantizes = c.adapters.used() && c.adapters.quantize != Quantization::none;
-  if (quantizes && !hand.has("--optimizer")) c.optimizer.kind = Optimizer::paged_adamw;
+  if (c.adapters.quantized() && !hand.has("--optimizer")) c.optimizer.kind = Optimizer::paged_adamw;
   if (!hand.has("--output-dtype")) c.memory.wide_output = true;
 }
 

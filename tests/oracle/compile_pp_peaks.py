@@ -6,7 +6,6 @@ As pp_peaks.py; each block of a stage, with its checkpoint around it, is compile
 does it (models/llama3/infra/parallelize.py). Cases with fp8 have float8_pp_peaks.py's layers.
 """
 
-import contextlib
 import os
 import sys
 
@@ -38,7 +37,7 @@ def cases():
 
 
 def measure(entry):
-    with compile_peaks.compiling(entry), float8_tp_peaks.converting(entry) if "fp8" in entry else contextlib.nullcontext():
+    with compile_peaks.compiling(entry), float8_tp_peaks.converting(entry):
         return pp_peaks.measure(entry)
 
 

@@ -7,7 +7,6 @@ it, as TorchTitan does it without async TP (models/llama3/infra/parallelize.py).
 float8_tp_peaks.py's layers.
 """
 
-import contextlib
 import sys
 
 import compile_peaks
@@ -46,7 +45,7 @@ def measure(entry):
     shard_over = emulated_peaks.shard_over
     emulated_peaks.shard_over = lambda mesh, step, _, e: shard_over(mesh, step, training_step.blocks_of(step.m), e)
     try:
-        with compile_peaks.compiling(entry), float8_tp_peaks.converting(entry) if "fp8" in entry else contextlib.nullcontext():
+        with compile_peaks.compiling(entry), float8_tp_peaks.converting(entry):
             return tp_peaks.measure(entry)
     finally:
         emulated_peaks.shard_over = shard_over

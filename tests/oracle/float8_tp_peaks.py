@@ -57,7 +57,10 @@ def float8_plan(block):
 
 @contextlib.contextmanager
 def converting(entry):
-    """As float8_peaks.converting; tensorwise layers are split by torchao's classes."""
+    """As float8_peaks.converting; tensorwise layers are split by torchao's classes. Of a case without fp8 nothing."""
+    if not entry.get("fp8"):
+        yield
+        return
     tp_step.block_plan = float8_plan if entry["fp8"] == "tensorwise" else PLAN
     try:
         with float8_peaks.converting(entry):

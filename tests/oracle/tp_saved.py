@@ -7,7 +7,6 @@ case has `tp`, too. Cases with `fp8` have float8_tp_peaks.py's layers. `--joint`
 """
 
 import argparse
-import contextlib
 import json
 import os
 import sys
@@ -34,7 +33,7 @@ def measure(model, batch, seq, recipe, mesh, joint):
         tp_step.parallelize(whole, mesh, of_step)
         return whole
 
-    with float8_tp_peaks.converting(of_step) if recipe else contextlib.nullcontext(), tp_step.losses(of_step):
+    with float8_tp_peaks.converting(of_step), tp_step.losses(of_step):
         plain = emulated_peaks.model_of
         return compile_saved.measure_of(split, model, batch, seq, joint)
 

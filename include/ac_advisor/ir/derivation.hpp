@@ -44,7 +44,7 @@ class Derivation {
   }
   /// `sole`: nothing else will read the gradient, so the rule may write over it.
   void set_incoming(std::size_t i, ValueId g, bool sole) {
-    if (i >= most_outputs) return set_more_incoming(i - most_outputs, g);
+    if (i >= most_outputs) return set_more(more_incoming_, i - most_outputs, g);
     incoming_[i] = g;
     sole_[i] = sole;
   }
@@ -86,7 +86,7 @@ class Derivation {
   [[nodiscard]] OpId forward() const { return forward_; }
 
   void give(std::size_t i, ValueId gradient) {
-    if (i >= outgoing_.size()) return give_more(i - outgoing_.size(), gradient);
+    if (i >= outgoing_.size()) return set_more(more_, i - outgoing_.size(), gradient);
     outgoing_[i] = gradient;
   }
   [[nodiscard]] ValueId given(std::size_t i) const {
@@ -121,13 +121,9 @@ class Derivation {
   std::array<ValueId, most_outputs> incoming_ = all_absent<most_outputs>();
   std::array<bool, most_outputs> sole_{};
   std::vector<ValueId> more_incoming_;
-  void set_more_incoming(std::size_t i, ValueId g) {
-    if (more_incoming_.size() <= i) more_incoming_.resize(i + 1, no_id);
-    more_incoming_[i] = g;
-  }
-  void give_more(std::size_t i, ValueId gradient) {
-    if (more_.size() <= i) more_.resize(i + 1, no_id);
-    more_[i] = gradient;
+  static void set_more(std::vector<ValueId>& more, std::size_t i, ValueId gradient) {
+    if (more.size() <= i) more.resize(i + 1, no_id);
+    more[i] = gradient;
   }
 
   static constexpr std::size_t usual_inputs = 16;

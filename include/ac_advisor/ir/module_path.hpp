@@ -51,6 +51,12 @@ enum class Module : std::uint8_t {
   vision_tower,
 };
 
+/// Under tensor parallelism a linear layer is split by its inputs (RowwiseParallel: ranks add up
+/// their products) or by its outputs (ColwiseParallel).
+[[nodiscard]] constexpr bool split_by_inputs(Module leaf) {
+  return leaf == Module::o_proj || leaf == Module::down_proj;
+}
+
 /// A module's path, `blocks.3.mlp.down_proj`; also the name of its NVTX range.
 struct ModulePath {
   std::int16_t block = -1;  ///< -1: outside of every block

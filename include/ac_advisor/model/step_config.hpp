@@ -296,6 +296,8 @@ struct Adapters {
   [[nodiscard]] std::int64_t prompt_tokens() const;
   /// Learned keys and values of each block before those of each sequence.
   [[nodiscard]] std::int64_t prefix_tokens() const;
+  /// Adapters over a base that bitsandbytes stores.
+  [[nodiscard]] bool quantized() const { return used() && quantize != Quantization::none; }
   [[nodiscard]] bool four_bit() const {
     return quantize == Quantization::nf4 || quantize == Quantization::nf4_double;
   }

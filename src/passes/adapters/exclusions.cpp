@@ -12,7 +12,7 @@ namespace {
 using model::ModelSpec;
 
 bool used(const StepConfig& c) { return c.adapters.used(); }
-bool quantized(const StepConfig& c) { return used(c) && c.adapters.quantize != Quantization::none; }
+bool quantized(const StepConfig& c) { return c.adapters.quantized(); }
 bool trained_here(const StepConfig& c) { return used(c) && c.runtime.kind == Runtime::ac_trainer; }
 bool without_targets(const ModelSpec& m, const StepConfig& c) {
   return adapts_layers(c) && c.adapters.targets.empty() &&

@@ -169,12 +169,6 @@ std::string_view norm_name(const model::ModelSpec& spec, Module leaf) {
 
 }  // namespace
 
-namespace {
-
-constexpr std::string_view litgpt_names[] = {"query", "key", "value", "projection", "mlp", "head"};
-
-}  // namespace
-
 bool adapts(const StepConfig& config, LitgptTarget target) {
   if (!adapts_layers(config)) return false;
   if (config.adapters.targets == all_linear) return target != LitgptTarget::head;

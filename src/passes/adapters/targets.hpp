@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace ac_advisor::passes {
 
 /// What litgpt's finetune_lora has a flag for each: lora_query and so on.
 enum class LitgptTarget : std::uint8_t { query, key, value, projection, mlp, head };
+inline constexpr std::string_view litgpt_names[] = {"query",      "key", "value",
+                                                    "projection", "mlp", "head"};
 [[nodiscard]] bool adapts(const StepConfig& config, LitgptTarget target);
 
 /// Linear layers of the model's blocks, by the endings that PEFT's target_modules name.

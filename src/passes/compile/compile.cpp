@@ -166,9 +166,8 @@ class BlockCompiler {
       text += std::string(ir::row(op.kind).name) + " " + described(op) + (op.kept ? "k" : "");
       for (ValueId v : p_.inputs(op)) {
         const ValueId root = p_.root(v);
-        const OpId producer = p_.value(root).producer;
         const auto [at, is_new] = seen.try_emplace(root, seen.size());
-        if (is_new && (producer == no_id || producer < block.first)) inputs.push_back(root);
+        if (is_new && is_before(block, root)) inputs.push_back(root);
         const ir::Value& value = p_.value(v);
         text += " " + std::to_string(at->second) + ir::to_string(value.shape) +
                 std::to_string(static_cast<int>(value.dtype)) + (value.requires_grad ? "g" : "");

@@ -316,13 +316,11 @@ class Trace {
     const bool gathered = op.inputs > 2;
     const Tensor scale = gathered ? of(p_.input(op, 2)) : Tensor{};
     using Sharing = Tracer::Float8Sharing;
-    const bool by_rows =
-        op.module.leaf == ir::Module::o_proj || op.module.leaf == ir::Module::down_proj;
     const Tracer::Float8Layer layer{ir::attributes<ir::Float8>(op).rowwise, op.kept,
                                     options_.keeps_amax,
-                                    !options_.shared_layers ? Sharing::none
-                                    : by_rows               ? Sharing::of_inputs
-                                                            : Sharing::of_outputs};
+                                    !options_.shared_layers               ? Sharing::none
+                                    : ir::split_by_inputs(op.module.leaf) ? Sharing::of_inputs
+                                                                          : Sharing::of_outputs};
     return tracer_.float8_linear(x, w, gathered ? &scale : nullptr, layer);
   }
 

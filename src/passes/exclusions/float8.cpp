@@ -114,9 +114,8 @@ constexpr Exclusion of_float8[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return fp8(c) + " --kernels compiled"; }},
     {"--fp8-all-gather --kernels compiled --tp",
-     "weights that FSDP2 gathers in 8 bits were not compared in compiled blocks of ranks that "
-     "share "
-     "layers",
+     "weights that FSDP2 gathers in 8 bits were not compared in compiled blocks of ranks "
+     "that share layers",
      "leave --fp8-all-gather out, or use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather && in_compiled_blocks(c) && c.layout.tp > 1;

@@ -5,6 +5,7 @@
 
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
+#include "passes/lowering/litgpt.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -12,7 +13,6 @@ namespace {
 using model::ModelSpec;
 
 constexpr std::string_view compared[] = {"gemma", "gpt_neox", "llama", "mistral", "phi", "qwen2"};
-constexpr std::int64_t chunk = 128;  // of tokens, whose logits are one tensor
 
 bool has_windows(const ModelSpec& m) {
   return std::any_of(m.window.begin(), m.window.end(), [](std::int64_t w) { return w > 0; });
@@ -102,7 +102,8 @@ constexpr Exclusion of_litgpt[] = {
      "the last chunk of logits has no token then whose next is known",
      "give a token more, or one less",
      [](const ModelSpec&, const StepConfig& c) {
-       return c.litgpt() && (c.run.seq == 1 || (c.adapters.used() && c.run.seq % chunk == 1));
+       return c.litgpt() &&
+              (c.run.seq == 1 || (c.adapters.used() && c.run.seq % litgpt_chunk_tokens == 1));
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--framework litgpt --seq " + std::to_string(c.run.seq);

@@ -193,7 +193,7 @@ ir::ValueId Lowering::float8_linear_as_one(V x, const Linear& l, bool rowwise) {
   else
     emit(OpKind::float8_linear, {x, l.weight}, {y}, whole);
   const V sum = l.bias == ir::no_id ? y : binary(OpKind::add, y, cast(l.bias, dtype(y)));
-  const bool by_rows = leaf_ == ir::Module::o_proj || leaf_ == ir::Module::down_proj;
+  const bool by_rows = ir::split_by_inputs(leaf_);
   return by_rows ? sum : gradient_in_fp8(sum);  // of a sum of ranks when that is scattered
 }
 
@@ -208,7 +208,7 @@ ir::ValueId Lowering::float8_linear(V x, const Linear& l) {
   if (config_.memory.kernels == Kernels::compiled) return float8_linear_as_one(x, l, rowwise);
   Float8Writer f(p_, phase_, at(leaf_), rowwise);
   const bool gathered = l.scales != ir::no_id, cast_before = dtype(x) == DType::f8;
-  const bool by_rows = leaf_ == ir::Module::o_proj || leaf_ == ir::Module::down_proj;
+  const bool by_rows = ir::split_by_inputs(leaf_);
   const bool shared = tp_ > 1 && (by_rows || !rowwise);
   const ir::Float8Operand a = cast_before ? ir::Float8Operand{x, ir::float8_scale_of(p_, x)}
                                           : f.cast(x, false, Float8Writer::Along::rows, shared),

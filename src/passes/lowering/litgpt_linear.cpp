@@ -1,5 +1,7 @@
 // litgpt v0.5.13, litgpt/lora.py: LoRALinear, LoRAQKVLinear and what a model with them has; and
 // finetune/lora.py, main, beside layers that bitsandbytes quantizes.
+#include <numeric>
+
 #include "lowering.hpp"
 #include "passes/adapters/targets.hpp"
 
@@ -28,6 +30,16 @@ Lowering::Linear Lowering::litgpt_parameters(std::int64_t in, std::int64_t out, 
   return l;
 }
 
+/// Columns of those of q, k and v that have adapters, in order.
+std::vector<std::int64_t> Lowering::adapted_widths_of_qkv() const {
+  std::vector<std::int64_t> widths;
+  for (const auto& [target, heads] :
+       {std::pair{LitgptTarget::query, spec_.heads}, std::pair{LitgptTarget::key, spec_.kv_heads},
+        std::pair{LitgptTarget::value, spec_.kv_heads}})
+    if (adapts(config_, target)) widths.push_back(heads * spec_.head_dim);
+  return widths;
+}
+
 void Lowering::declare_litgpt() {
   declare_inputs();
   s_.loss_scale = 1.0;  // the script divides the loss
@@ -46,16 +58,14 @@ void Lowering::declare_litgpt() {
   m_.head = head;
   m_.lm_head = head.weight, m_.lm_head_bias = head.bias;
   declare_litgpt_embedding();
+  const std::vector<std::int64_t> widths = adapted_widths_of_qkv();
   m_.blocks.resize(static_cast<std::size_t>(spec_.layers));
   for (std::size_t i = 0; i < m_.blocks.size(); ++i) {
     block_ = static_cast<std::int16_t>(i);
     Block& b = m_.blocks[i];
     norm(b.norm1, b.norm1_bias, Module::norm1);
-    LitgptAdapter qkv;
-    for (const auto& [target, width] :
-         {std::pair{LitgptTarget::query, q}, std::pair{LitgptTarget::key, kv},
-          std::pair{LitgptTarget::value, kv}})
-      if (adapts(config_, target)) ++qkv.inputs, qkv.outputs += width;
+    const LitgptAdapter qkv{static_cast<std::int64_t>(widths.size()),
+                            std::accumulate(widths.begin(), widths.end(), std::int64_t{0})};
     b.qkv = litgpt_parameters(h, q + 2 * kv, spec_.qkv_bias, Module::qkv_proj, qkv);
     if (qkv.inputs == 1 || qkv.inputs == 2) {  // lora_ind
       b.qkv.adapter = {p_.make({qkv.outputs}, DType::i64, Role::buffer, at(Module::qkv_proj))};
@@ -147,7 +157,7 @@ ir::ValueId Lowering::litgpt_qkv(V x, const Linear& l) {
   const V frozen = base_linear(x, l);
   if (l.lora_a == ir::no_id) return frozen;
   const std::int64_t batch = config_.run.batch, tokens = config_.run.seq, r = config_.adapters.rank,
-                     d = spec_.head_dim, many = shape(l.lora_a)[0] / r, all = shape(l.lora_b)[0];
+                     many = shape(l.lora_a)[0] / r, all = shape(l.lora_b)[0];
   const V after_a = base_linear(dropped(x, config_.adapters.dropout), {l.lora_a});
   const V turned = p_.on_storage_of(after_a, {batch, many * r, tokens}, dtype(x), false);
   p_.value(turned).permuted = true;
@@ -157,13 +167,10 @@ ir::ValueId Lowering::litgpt_qkv(V x, const Linear& l) {
     after_b = pointwise_conv(turned, l.lora_b, many);
   } else {
     std::vector<V> inputs, weights, made;
-    for (const auto& [target, heads] :
-         {std::pair{LitgptTarget::query, spec_.heads}, std::pair{LitgptTarget::key, spec_.kv_heads},
-          std::pair{LitgptTarget::value, spec_.kv_heads}}) {
-      if (!adapts(config_, target)) continue;
+    for (const std::int64_t width : adapted_widths_of_qkv()) {
       inputs.push_back(p_.on_storage_of(turned, {batch, r, tokens}, dtype(x), false));
       p_.value(inputs.back()).permuted = true;
-      weights.push_back(p_.on_storage_of(l.lora_b, {heads * d, r}, dtype(x), false));
+      weights.push_back(p_.on_storage_of(l.lora_b, {width, r}, dtype(x), false));
     }
     p_.emit(OpKind::split, phase_, at(leaf_), std::vector<V>{turned}, inputs);
     p_.emit(OpKind::split, phase_, at(leaf_), std::vector<V>{l.lora_b}, weights);

@@ -2,6 +2,7 @@
 // litgpt/utils.py, chunked_cross_entropy.
 #include <algorithm>
 
+#include "litgpt.hpp"
 #include "lowering.hpp"
 
 namespace ac_advisor::passes {
@@ -9,12 +10,6 @@ namespace ac_advisor::passes {
 using ir::Module;
 using ir::OpKind;
 using ir::Shape;
-
-namespace {
-
-constexpr std::int64_t chunk_tokens = 128;  // lm_head_chunk_size, chunk_size
-
-}  // namespace
 
 /// finetune/lora.py asks for chunks of each sequence, finetune/full.py does not.
 std::vector<ir::ValueId> Lowering::litgpt_logits() {
@@ -25,8 +20,8 @@ std::vector<ir::ValueId> Lowering::litgpt_logits() {
     return {logits};
   }
   std::vector<V> parts, logits;
-  for (std::int64_t start = 0; start < config_.run.seq; start += chunk_tokens) {
-    const std::int64_t n = std::min(chunk_tokens, config_.run.seq - start);
+  for (std::int64_t start = 0; start < config_.run.seq; start += litgpt_chunk_tokens) {
+    const std::int64_t n = std::min(litgpt_chunk_tokens, config_.run.seq - start);
     parts.push_back(
         p_.on_storage_of(hidden_, {config_.run.batch, n, spec_.hidden}, dtype(hidden_), false));
   }
@@ -68,8 +63,8 @@ void Lowering::litgpt_loss(const std::vector<V>& logits) {
     const V part = p_.narrow(labels_, 1, 1, config_.run.seq - 1);
     const V flat =
         b > 1 ? make_int(OpKind::clone, {tokens}, DType::i64, {part}) : p_.reshape(part, {tokens});
-    for (std::int64_t start = 0; start < tokens; start += chunk_tokens) {
-      const std::int64_t n = std::min(chunk_tokens, tokens - start);
+    for (std::int64_t start = 0; start < tokens; start += litgpt_chunk_tokens) {
+      const std::int64_t n = std::min(litgpt_chunk_tokens, tokens - start);
       chunks.push_back(p_.on_storage_of(rows, {n, spec_.vocab}, dtype(rows), false));
       targets.push_back(p_.narrow(flat, 0, start, n));
     }

@@ -203,6 +203,7 @@ class Lowering : private Emission {
   void declare_litgpt();
   void declare_litgpt_embedding();
   V litgpt_linear(V x, const Linear& l);
+  [[nodiscard]] std::vector<std::int64_t> adapted_widths_of_qkv() const;
   V pointwise_conv(V x, V weight, std::int64_t groups);
   V litgpt_qkv(V x, const Linear& l);
 

@@ -247,12 +247,6 @@ class Zero final : public GradientHooks {
     return p_.narrow(kept, 0, piece.kept_start, piece.whole);
   }
 
-  /// A reduction by several blocks, whose semaphores are cleared.
-  [[nodiscard]] static bool cleared_first(const ZeroPiece& piece) {
-    constexpr std::int64_t multiprocessors = 132;  // of an H100
-    return ir::blocks_of_whole(piece.elements, multiprocessors) > 1;
-  }
-
   /// is_invalid_grad_norm: isfinite (abs, ne, eq, and), not, less than, or, any.
   static constexpr std::int32_t invalid_norm_launches = 8;
 
@@ -266,7 +260,7 @@ class Zero final : public GradientHooks {
     ops.op({}, {}, of_all);
     for (const ZeroPiece& piece : mine_.pieces()) {
       const OptimizerOps::Values part{p_.narrow(kept_, 0, piece.kept_start, piece.elements)};
-      const std::int32_t launches = cleared_first(piece) ? 2 : 1;
+      const std::int32_t launches = ir::whole_reduction_launches(piece.elements);
       for (int extreme = 0; extreme < 2; ++extreme)
         ops.op({&part}, {ops.temporary({}, c_.precision.compute_dtype)}, launches);
       ops.op({}, {}, of_piece);
@@ -275,7 +269,8 @@ class Zero final : public GradientHooks {
       // A double for each element: two fp32, as no tensor of a step is in fp64.
       const OptimizerOps::Values wide{ops.temporary({piece.elements, 2}, DType::f32)};
       ops.kernel({p_.narrow(kept_, 0, piece.kept_start, piece.elements)}, wide);
-      ops.op({&wide}, {ops.temporary({}, DType::f32)}, cleared_first(piece) ? 2 : 1);
+      ops.op({&wide}, {ops.temporary({}, DType::f32)},
+             ir::whole_reduction_launches(piece.elements));
     }
     ops.op({}, {}, of_norm + of_groups + 2 * invalid_norm_launches + 1);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
+#include "ir/shared_rows.hpp"
 #include "passes/map_inputs.hpp"
 #include "zero3_calls.hpp"
 #include "zero3_fetches.hpp"
@@ -366,8 +367,7 @@ class Zero3 {
   /// partition_grads with offload_optimizer: to the host, and back to the device, where others are
   /// added; the last micro-batch's in fp32, too (_offload_grad_partition_at_boundary).
   void keep_on_host(ValueId own) {
-    constexpr std::int64_t norm_elements = 250'000'000;          // _constant_buffered_norm2
-    constexpr std::int64_t reduced_by_several_blocks = 131'072;  // as in append_norm
+    constexpr std::int64_t norm_elements = 250'000'000;  // _constant_buffered_norm2
     const ir::Value like = p_.value(own);
     const std::int64_t elements = like.shape.numel();
     if (first()) {
@@ -388,7 +388,7 @@ class Zero3 {
     const ValueId wide = reduced({std::min(elements, norm_elements), 2}, DType::f32);
     norms_.push_back(reduced({2}, DType::f32));
     kernels(there, wide, 1);
-    kernels(wide, norms_.back(), elements >= reduced_by_several_blocks ? 4 : 3);  // and two powers
+    kernels(wide, norms_.back(), ir::whole_reduction_launches(elements) + 2);  // and two powers
     const ValueId cast = reduced(like.shape, DType::f32);
     emit(OpKind::cast, {there}, {cast}, sharded);
     emit(OpKind::copy_to_host, {cast}, {}, in_optimizer);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/passes/pass.hpp"
+#include "ir/shared_rows.hpp"
 #include "passes/optimizer/ops.hpp"
 #include "passes/optimizer/optimizer.hpp"
 #include "zero3_parts.hpp"
@@ -22,10 +23,6 @@ constexpr ir::ModulePath in_optimizer{-1, ir::Module::optimizer};
 
 bool applies(const StepConfig& config) { return config.layout.zero3(); }
 
-/// A norm over so many elements or more is added up by several blocks, whose semaphores are cleared
-/// first (aten/src/ATen/native/cuda/Reduce.cuh: 256 values each of 512 threads).
-constexpr std::int64_t reduced_by_several_blocks = 131'072;
-
 /// get_grad_norm_direct: each part's norm in doubles, then that of all. What follows is of scalars:
 /// isinf, isnan and where, the same of all groups together, the clipping factor; 28 kernels and
 /// three copies, as the emulated device counts them.
@@ -41,7 +38,7 @@ void append_norm(OptimizerOps& ops, const StepProgram& step) {
     const OptimizerOps::Values wide{ops.temporary({elements, 2}, DType::f32)};
     norms.push_back(ops.temporary({}, DType::f32));
     ops.kernel({ops.program().narrow(step.zero3.gradients, 0, part.narrow_start, elements)}, wide);
-    ops.op({&wide}, {norms.back()}, elements >= reduced_by_several_blocks ? 2 : 1);
+    ops.op({&wide}, {norms.back()}, ir::whole_reduction_launches(elements));
   }
   const ValueId stacked = ops.temporary({static_cast<std::int64_t>(norms.size()), 2}, DType::f32);
   ops.op({&norms}, {stacked}, 0, OpKind::cat);

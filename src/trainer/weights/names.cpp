@@ -155,7 +155,7 @@ std::vector<NamedParameter> named_parameters(const model::ModelSpec& spec,
       continue;
     }
     if (layout.tp == 1 || is_norm(leaf)) continue;
-    named.back().split = leaf == ir::Module::o_proj || leaf == ir::Module::down_proj ? 1 : 0;
+    named.back().split = ir::split_by_inputs(leaf) ? 1 : 0;
     named.back().shape[static_cast<std::size_t>(named.back().split)] *= layout.tp;
   }
   return named;
