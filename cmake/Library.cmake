@@ -49,6 +49,8 @@ add_library(ac_advisor STATIC ${core_sources})
 add_library(ac_advisor::ac_advisor ALIAS ac_advisor)
 ac_advisor_target(ac_advisor)
 ac_advisor_embed(ac_advisor)
+ac_advisor_precompile(ac_advisor <algorithm> <array> <cmath> <cstdint> <functional> <map> <optional> <set>
+  <span> <string> <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 target_compile_features(ac_advisor PUBLIC cxx_std_20)
 target_include_directories(ac_advisor
   PUBLIC

@@ -48,6 +48,10 @@ function(ac_advisor_test_binary label)
     "${PROJECT_BINARY_DIR}/generated/test")
   target_link_libraries(${target} PRIVATE
     ac_advisor_cli ac_advisor fmt::fmt nlohmann_json::nlohmann_json doctest::doctest)
+  if(NOT label MATCHES "trainer|gpu")
+    ac_advisor_precompile(${target} <algorithm> <filesystem> <map> <optional> <sstream> <string> <variant> <vector>
+      <doctest/doctest.h> <fmt/format.h> <nlohmann/json.hpp>)
+  endif()
   if(TARGET ac-advisor)
     add_dependencies(${target} ac-advisor)
   endif()

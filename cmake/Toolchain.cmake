@@ -66,3 +66,15 @@ endif()
 function(ac_advisor_target target)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:ac_advisor_flags>)
 endfunction()
+
+# Precompiles what most files of the target include. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON (the preset
+# `fuzz`) builds without, which shows a file that forgot an include.
+function(ac_advisor_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # -fpch-preprocess: so that ccache may hit. The others: what the standard library's inline functions do is
+    # no longer in a system header once it comes from a precompiled one, and GCC 12 warns of lists of strings.
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess;-Wno-array-bounds;-Wno-stringop-overflow>)
+  endif()
+endfunction()
