@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Puts into bench/gpu/packed/ what a bare machine with a GPU lacks, so that no minute of it goes into a build:
-#   bin/      stripped programs: ac-advisor, ac-trainer-cuda, gpu_tests, device_kernels_bench, the libraries they load
-#   usr/      headers and archives of the distribution, for a build there if these programs do not start
+#   bin.tgz   stripped programs: ac-advisor, ac-trainer-cuda, gpu_tests, device_kernels_bench, the libraries they load
+#   usr.tgz   headers and archives of the distribution, for a build there if these programs do not start
 #   wheels/   the transformers that is planned for, and PEFT
 # and fails where that and the tree are more than travels (60 MiB), before a machine is asked for.
 #
@@ -37,6 +37,10 @@ python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-bin
   -d "$packed.tmp/wheels" $(grep -E '^(transformers|peft)==' examples/dryrun/requirements.txt)
 
 git describe --always --dirty --abbrev=40 >"$packed.tmp/commit"
+for folder in bin usr; do
+  tar -C "$packed.tmp" -czf "$packed.tmp/$folder.tgz" "$folder"
+  rm -r "$packed.tmp/$folder"
+done
 mv "$packed.tmp" "$packed"
 
 # --- what travels: the tracked files, what git does not ignore, and this folder

@@ -12,6 +12,9 @@ if [[ " $* " == *" --emulated "* ]]; then
   python=${PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/ac-advisor/python-2.11/bin/python}
 else
   python=${PYTHON:-python3}
+  for folder in bin usr; do
+    [ -d "$packed/$folder" ] || tar -C "$packed" -xzf "$packed/$folder.tgz" || echo "$packed/$folder.tgz: not unpacked" >&2
+  done
   site=$(mktemp -d)
   "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$site" "$packed"/wheels/*.whl >&2 ||
     echo "the packed wheels are not installed: transformers is the machine's own" >&2
