@@ -160,7 +160,8 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
               milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0
-                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+")
+                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+") +
+                        (row.largest_batch_loss.empty() ? "" : " " + row.largest_batch_loss)
               : row.fits ? ""  // not looked for
                          : "none"});
   }

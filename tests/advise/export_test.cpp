@@ -12,25 +12,8 @@ using namespace ac_advisor;
 
 namespace {
 
-model::ModelSpec llama_1b() {
-  model::ModelSpec spec;
-  spec.name = "llama-3.2-1b";
-  spec.family = "llama";
-  spec.hidden = 2048;
-  spec.layers = 16;
-  spec.vocab = 128256;
-  spec.tied_embeddings = true;
-  return spec;
-}
-
-model::ModelSpec llama_8b() {
-  model::ModelSpec spec = llama_1b();
-  spec.name = "llama-3.1-8b";
-  spec.hidden = 4096;
-  spec.layers = 32;
-  spec.tied_embeddings = false;
-  return spec;
-}
+model::ModelSpec llama_1b() { return model::load_model("llama-3.2-1b"); }
+model::ModelSpec llama_8b() { return model::load_model("llama-3.1-8b"); }
 
 StepConfig eight_ranks(Sharding shard) {
   StepConfig c;
