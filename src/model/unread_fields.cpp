@@ -27,10 +27,12 @@ bool has_word(std::string_view words, std::string_view word) {
 const std::map<std::string, std::string, std::less<>>& fields_read() {
   static const std::map<std::string, std::string, std::less<>> table = [] {
     std::map<std::string, std::string, std::less<>> rows;
-    for (const embedded::File& file : embedded::files())
-      if (file.path == "families/fields.json")
-        for (const auto& [family, names] : nlohmann::json::parse(file.text).at("reads").items())
-          rows.emplace(family, names.get<std::string>());
+    for (const embedded::File& file : embedded::files()) {
+      if (file.path != "families/fields.json") continue;
+      const auto json = nlohmann::json::parse(file.text);
+      for (const auto& [family, names] : json.at("reads").items())
+        rows.emplace(family, names.get<std::string>());
+    }
     return rows;
   }();
   return table;

@@ -51,7 +51,7 @@ CASES = [
     ("automodel", "llama-3.2-1b", ["--world", "8", "--clip-grad", "0.5", "--ac", "full"]),
     ("automodel", "llama-3.2-1b", ["--world", "8", "--loss", "lc-ce", "--optimizer",
                                    "sgd-momentum"]),
-    ("megatron", "llama-3.1-8b", ["--world", "8", "--optimizer", "sgd-momentum"]),
+    ("megatron", "llama-3.1-8b", ["--world", "8", "--shard", "ddp", "--optimizer", "sgd-momentum"]),
     ("megatron", "llama-3.1-8b", ["--transformer-impl", "transformer_engine", "--world", "8",
                                   "--tp", "2"]),
 ]
