@@ -151,9 +151,8 @@ std::string layout_note(const advise::Sweep& sweep) {
 }
 
 std::string chunk_note(const advise::Sweep& sweep) {
-  const auto row = std::find_if(sweep.rows.begin(), sweep.rows.end(), [](const advise::Row& r) {
-    return !r.largest_batch_loss.empty();
-  });
+  const auto row = std::find_if(sweep.rows.begin(), sweep.rows.end(),
+                                [](const advise::Row& r) { return !r.largest_batch_loss.empty(); });
   if (row == sweep.rows.end()) return {};
   return fmt::format("; c: with Liger's chunk at that batch, {} at {}", row->largest_batch_loss,
                      row->largest_batch);

@@ -25,7 +25,10 @@ Grid largest_grid(const advise::Largest& l, std::size_t rows) {
     if (rows-- == 0) break;
     const bool fits = f.value > 0;
     grid.row({printable(f.label) + (f.unavailable.empty() ? "" : " (n/a)"),
-              fits ? grouped(f.value) + (f.capped ? "*" : f.exact ? "" : "+") : "none",
+              fits ? grouped(f.value) + (f.capped  ? "*"
+                                         : f.exact ? ""
+                                                   : "+")
+                   : "none",
               gib(f.profile.memory.peak_allocated), gib(f.profile.memory.peak_reserved),
               fits ? fmt::format("{:.0f}", f.profile.time.tokens_per_second) : "-"});
   }
@@ -113,7 +116,8 @@ advise::Largest largest_from_json(const std::string& text, const std::string& or
     check_model(row.child("model"));
     advise::Found f{row.get<std::string>("label"),
                     check_count(row.get<std::int64_t>("largest"), row.place),
-                    profile::from_json(item.dump(), row.place), row.get<bool>("largest_exact"),
+                    profile::from_json(item.dump(), row.place),
+                    row.get<bool>("largest_exact"),
                     row.get_or<std::string>("unavailable", ""),
                     row.get_newer<bool>("largest_capped", false)};
     check_profile(f.profile, row.place);

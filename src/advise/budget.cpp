@@ -117,9 +117,8 @@ class Solver {
   /// PEFT then asks for no gradient of the input: that is --ac none, where it is planned.
   [[nodiscard]] StepConfig configured(const Modes& modes) const {
     StepConfig config = modes.in(config_);
-    if (modes.all != AcMode::budget || !std::all_of(modes.of.begin(), modes.of.end(), [](AcMode m) {
-          return m == AcMode::none;
-        }))
+    if (modes.all != AcMode::budget ||
+        !std::all_of(modes.of.begin(), modes.of.end(), [](AcMode m) { return m == AcMode::none; }))
       return config;
     StepConfig none = config;
     none.memory.ac = AcMode::none;

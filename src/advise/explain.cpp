@@ -227,13 +227,13 @@ void explain_recomputation(const model::ModelSpec& model, const profile::Profile
     lines.push_back("against --ac none: not planned (" +
                     passes::message(*passes::find_exclusion(model, keep_all), model, keep_all) +
                     ")");
-    lines.push_back(fmt::format("activations held at the peak: {:.3f} GiB",
-                                gib(with.memory.at_peak[held])));
-  } else {
     lines.push_back(
-        fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
-                    gib(with.memory.peak_allocated - none->memory.peak_allocated),
-                    time_word(with.time.basis), 100.0 * (with.time.step / none->time.step - 1.0)));
+        fmt::format("activations held at the peak: {:.3f} GiB", gib(with.memory.at_peak[held])));
+  } else {
+    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
+                                gib(with.memory.peak_allocated - none->memory.peak_allocated),
+                                time_word(with.time.basis),
+                                100.0 * (with.time.step / none->time.step - 1.0)));
     lines.push_back(
         fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
                     gib(with.memory.at_peak[held]), gib(none->memory.at_peak[held])));

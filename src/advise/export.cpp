@@ -262,8 +262,7 @@ void Setting::refuse_adapters(const std::string& reason) const {
 
 std::string decimal(double value) {
   std::string text = fmt::format("{}", value);
-  if (text.find('.') == std::string::npos)
-    text.insert(std::min(text.find('e'), text.size()), ".0");
+  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
   return text;
 }
 

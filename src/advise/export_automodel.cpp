@@ -111,7 +111,8 @@ std::string model_section(const Setting& s) {
       break;
   }
   if (s.c.memory.loss == LossKind::lc_ce) text += "  output_hidden_states: true\n";
-  if (s.c.run.dropout > 0) text += fmt::format("  attention_dropout: {}\n", decimal(s.c.run.dropout));
+  if (s.c.run.dropout > 0)
+    text += fmt::format("  attention_dropout: {}\n", decimal(s.c.run.dropout));
   return text;
 }
 
@@ -172,8 +173,8 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "# {}\nrecipe: TrainFinetuneRecipeForNextTokenPrediction\n\n"
       "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}{}\n{}\n{}\n{}",
-      s.target.version, s.global_batch(), s.c.run.batch, clipping(s), model_section(s), distributed(s), loss(s),
-      optimizer(s));
+      s.target.version, s.global_batch(), s.c.run.batch, clipping(s), model_section(s),
+      distributed(s), loss(s), optimizer(s));
   out.notes.push_back(
       fmt::format("run with automodel FILE --nproc-per-node {}; the dataset section "
                   "must give sequences of {} tokens",
@@ -187,13 +188,36 @@ void write(const Setting& s, ExportResult& out) {
         "it checkpoints by sub-module, and leaves Liger's kernels out of it");
 }
 
-constexpr std::string_view says[] = {
-    "batch",     "seq",         "grad_accum",     "world",   "shard",         "ac",
-    "ac_scope",  "kernels",     "compile_unit",   "loss",    "optimizer",     "master_weights",
-    "clip_grad", "keep_last_block", "no_sync",    "autocast", "param_dtype",  "compute_dtype",
-    "attn",      "dropout",     "offload",        "tp",      "cp",            "ep",
-    "pp",        "fp8",         "fp8_all_gather", "optimizer_in_backward",    "transformer_impl",
-    "grad_scaler"};
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "kernels",
+                                     "compile_unit",
+                                     "loss",
+                                     "optimizer",
+                                     "master_weights",
+                                     "clip_grad",
+                                     "keep_last_block",
+                                     "no_sync",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "offload",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "optimizer_in_backward",
+                                     "transformer_impl",
+                                     "grad_scaler"};
 
 }  // namespace
 

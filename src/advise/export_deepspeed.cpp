@@ -159,17 +159,48 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.push_back(fmt::format("attention is the model's: load it for --attn {}",
                                     to_option(s.c.run.attention)));
   if (s.c.run.dropout > 0)
-    out.notes.push_back(fmt::format("load the model with attention_dropout={}", decimal(s.c.run.dropout)));
+    out.notes.push_back(
+        fmt::format("load the model with attention_dropout={}", decimal(s.c.run.dropout)));
 }
 
-constexpr std::string_view says[] = {
-    "batch",         "seq",       "grad_accum",  "world",        "shard",        "ac",
-    "ac_scope",      "loss",      "kernels",     "compile_unit", "offload",      "optimizer",
-    "clip_grad",     "autocast",  "param_dtype", "compute_dtype", "reduce_dtype", "attn",
-    "dropout",       "no_sync",   "keep_last_block", "fp8",      "fp8_all_gather", "grad_scaler",
-    "lora",          "adapter",   "lora_targets", "lora_dropout", "dora",        "quantize",
-    "kbit_prepare",  "tp",        "cp",          "ep",           "pp",           "master_weights",
-    "optimizer_in_backward",      "transformer_impl"};
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "reduce_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "grad_scaler",
+                                     "lora",
+                                     "adapter",
+                                     "lora_targets",
+                                     "lora_dropout",
+                                     "dora",
+                                     "quantize",
+                                     "kbit_prepare",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "transformer_impl"};
 
 }  // namespace
 

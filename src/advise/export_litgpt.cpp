@@ -75,14 +75,15 @@ void write(const Setting& s, ExportResult& out) {
   out.notes.push_back(fmt::format("run with litgpt {} --config FILE.yaml",
                                   adapted ? "finetune_lora" : "finetune_full"));
   out.notes.emplace_back(
-      "checkpoint_dir is the first of litgpt's models with these sizes, which it downloads; another "
+      "checkpoint_dir is the first of litgpt's models with these sizes, which it downloads; "
+      "another "
       "is the folder that litgpt download has made of it; a batch is padded to its longest "
       "sequence, the plan's is of max_seq_length tokens; validation generates besides");
 }
 
-constexpr std::string_view says[] = {"batch",        "seq",      "grad_accum",  "world",
-                                     "lora",         "adapter",  "lora_targets", "lora_dropout",
-                                     "quantize",     "optimizer", "transformer_impl"};
+constexpr std::string_view says[] = {"batch",    "seq",       "grad_accum",      "world",
+                                     "lora",     "adapter",   "lora_targets",    "lora_dropout",
+                                     "quantize", "optimizer", "transformer_impl"};
 
 }  // namespace
 

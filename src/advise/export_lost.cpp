@@ -14,13 +14,25 @@ namespace ac_advisor::advise::exports {
 namespace {
 
 /// Said of every target (export.cpp: refused, or in a note), or no part of what is trained.
-constexpr std::string_view elsewhere[] = {
-    "packing",       "images",         "grad_compression", "position_ids",
-    "ema",           "framework",      "gpu",              "threads",
-    "node_size",     "network_gbps",   "cp_rank",          "pp_rank",
-    "force",         "block_modes",    "runtime",          "under_dispatch_mode",
-    "balanced_routing",  // of the trainer
-    "expandable_segments", "cublas_workspace"};
+constexpr std::string_view elsewhere[] = {"packing",
+                                          "images",
+                                          "grad_compression",
+                                          "position_ids",
+                                          "ema",
+                                          "framework",
+                                          "gpu",
+                                          "threads",
+                                          "node_size",
+                                          "network_gbps",
+                                          "cp_rank",
+                                          "pp_rank",
+                                          "force",
+                                          "block_modes",
+                                          "runtime",
+                                          "under_dispatch_mode",
+                                          "balanced_routing",  // of the trainer
+                                          "expandable_segments",
+                                          "cublas_workspace"};
 
 template <typename Keys>
 bool has(const Keys& keys, std::string_view key) {

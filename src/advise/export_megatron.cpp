@@ -212,21 +212,21 @@ void write(const Setting& s, ExportResult& out) {
   const bool own = s.c.megatron();
   const double dropout =
       own && s.c.run.dropout == 0.0 ? s.model.attention_dropout : s.c.run.dropout;
-  Flags flags = {
-      fmt::format("--micro-batch-size {}", s.c.run.batch),
-      fmt::format("--global-batch-size {}", s.global_batch()),
-      fmt::format("--seq-length {}", s.c.run.seq),
-      fmt::format("--attention-dropout {}", decimal(dropout)),
-      fmt::format("--hidden-dropout {}", decimal(own ? s.model.residual_dropout : 0.0)),
-      fmt::format("--attention-backend {}", attention_backend(s)),
-      fmt::format("--optimizer {}", adam(s) ? "adam" : "sgd")};
+  Flags flags = {fmt::format("--micro-batch-size {}", s.c.run.batch),
+                 fmt::format("--global-batch-size {}", s.global_batch()),
+                 fmt::format("--seq-length {}", s.c.run.seq),
+                 fmt::format("--attention-dropout {}", decimal(dropout)),
+                 fmt::format("--hidden-dropout {}", decimal(own ? s.model.residual_dropout : 0.0)),
+                 fmt::format("--attention-backend {}", attention_backend(s)),
+                 fmt::format("--optimizer {}", adam(s) ? "adam" : "sgd")};
   // Its own is 0.9.
   if (!adam(s))
     flags.push_back(fmt::format("--sgd-momentum {}",
                                 s.c.optimizer.kind == Optimizer::sgd_momentum ? "0.9" : "0.0"));
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
   if (s.model.moe && s.c.run.capacity_factor != 1.0)
-    flags.push_back(fmt::format("--moe-expert-capacity-factor {}", decimal(s.c.run.capacity_factor)));
+    flags.push_back(
+        fmt::format("--moe-expert-capacity-factor {}", decimal(s.c.run.capacity_factor)));
   flags.push_back(fmt::format("--clip-grad {}", decimal(s.c.optimizer.clip_grad)));
   if (own) add_layout(s, flags);
   add_precision(s, flags, out);
@@ -243,14 +243,42 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
 }
 
-constexpr std::string_view says[] = {
-    "batch",       "seq",          "grad_accum",  "world",         "tp",         "cp",
-    "ep",          "etp",          "pp",          "pp_schedule",   "pp_layers",  "shard",
-    "ac",          "ac_scope",     "loss",        "kernels",       "compile_unit", "optimizer",
-    "clip_grad",   "param_dtype",  "compute_dtype", "reduce_dtype", "autocast",  "attn",
-    "dropout",     "capacity_factor", "deterministic", "fp8",      "offload",    "keep_last_block",
-    "sequence_parallel", "optimizer_instances", "transformer_impl", "master_weights",
-    "optimizer_in_backward", "fp8_all_gather"};
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "etp",
+                                     "pp",
+                                     "pp_schedule",
+                                     "pp_layers",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "reduce_dtype",
+                                     "autocast",
+                                     "attn",
+                                     "dropout",
+                                     "capacity_factor",
+                                     "deterministic",
+                                     "fp8",
+                                     "offload",
+                                     "keep_last_block",
+                                     "sequence_parallel",
+                                     "optimizer_instances",
+                                     "transformer_impl",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "fp8_all_gather"};
 
 }  // namespace
 

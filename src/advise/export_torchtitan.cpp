@@ -20,7 +20,8 @@ std::string_view converters(const Setting& s) {
 /// TransformerModelArgs(…), for torchtitan/models/llama3/__init__.py: its MLP's width is rounded up
 /// to a multiple of multiple_of, which one of the width itself makes exact.
 std::string llama_arguments(const model::ModelSpec& m) {
-  const double share = static_cast<double>(m.intermediate) / (8.0 * static_cast<double>(m.hidden) / 3.0);
+  const double share =
+      static_cast<double>(m.intermediate) / (8.0 * static_cast<double>(m.hidden) / 3.0);
   return fmt::format(
       "TransformerModelArgs(dim={}, n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, "
       "multiple_of={}, ffn_dim_multiplier={}, norm_eps={}, rope_theta={}, "
@@ -251,15 +252,38 @@ void write(const Setting& s, ExportResult& out) {
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
 }
 
-constexpr std::string_view says[] = {
-    "batch",       "seq",           "grad_accum",     "world",
-    "tp",          "loss_parallel", "cp",             "cp_method",
-    "ep",          "pp",            "pp_schedule",    "pp_layers",
-    "shard",       "ac",            "ac_scope",       "loss",
-    "kernels",     "compile_unit",  "offload",        "optimizer",
-    "clip_grad",   "param_dtype",   "compute_dtype",  "fp8",
-    "no_sync",     "keep_last_block", "fp8_all_gather", "dropout",
-    "transformer_impl", "master_weights", "optimizer_in_backward", "grad_scaler"};
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "tp",
+                                     "loss_parallel",
+                                     "cp",
+                                     "cp_method",
+                                     "ep",
+                                     "pp",
+                                     "pp_schedule",
+                                     "pp_layers",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "fp8",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "fp8_all_gather",
+                                     "dropout",
+                                     "transformer_impl",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "grad_scaler"};
 
 }  // namespace
 

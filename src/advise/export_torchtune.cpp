@@ -51,16 +51,16 @@ std::string lora(const Setting& s) {
   const auto named = std::count(targets.begin(), targets.end(), ',') - 1;
   const auto in_attention = std::count(attention.begin(), attention.end(), '\'') / 2;
   if (!all && named != in_attention + in_mlp)
-    s.refuse("--lora-targets " + a.targets,
-             "its adapters are of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj; "
-             "name some of these");
+    s.refuse(
+        "--lora-targets " + a.targets,
+        "its adapters are of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj; "
+        "name some of these");
   // modules/peft and each lora_*_self_attention: "Must pass one or more of …"
   if (attention.empty())
     s.refuse("--lora-targets " + a.targets,
              "lora_attn_modules must name one or more of attention's projections; add q_proj");
-  std::string text = fmt::format(
-      "  lora_attn_modules: [{}]\n  apply_lora_to_mlp: {}\n", attention,
-      in_mlp == 3 ? "True" : "False");
+  std::string text = fmt::format("  lora_attn_modules: [{}]\n  apply_lora_to_mlp: {}\n", attention,
+                                 in_mlp == 3 ? "True" : "False");
   if (s.model.family != "gemma") text += "  apply_lora_to_output: False\n";
   text += fmt::format("  lora_rank: {}\n  lora_alpha: {}\n  lora_dropout: {}\n", a.rank, 2 * a.rank,
                       decimal(a.dropout));
@@ -129,9 +129,10 @@ std::string model_section(const Setting& s) {
   const std::optional<Component> made = component(s.model);
   if (!made) {
     const std::string nearest = nearest_flavor(s.target.name, s.model);
-    s.refuse("model " + s.quoted_name() + " of family " + s.model.family,
-             (nearest.empty() ? "it has llama, mistral, qwen2 and gemma of these families" : nearest) +
-                 "; export to hf or automodel");
+    s.refuse(
+        "model " + s.quoted_name() + " of family " + s.model.family,
+        (nearest.empty() ? "it has llama, mistral, qwen2 and gemma of these families" : nearest) +
+            "; export to hf or automodel");
   }
   return written_out(s, *made, prefix) + adapters;
 }
@@ -244,8 +245,7 @@ std::string switches(const Setting& s) {
   if (activations && s.c.memory.ac != AcMode::full)
     s.refuse("--offload activations " + s.ac(),
              "enable_activation_offloading needs enable_activation_checkpointing; use --ac full");
-  std::string text =
-      fmt::format("enable_activation_offloading: {}\n", boolean(activations));
+  std::string text = fmt::format("enable_activation_offloading: {}\n", boolean(activations));
   if (!one_gpu(s))
     text += fmt::format("fsdp_cpu_offload: {}\ncustom_sharded_layers: null\n",
                         boolean(s.c.memory.offload == Offload::parameters));
@@ -271,9 +271,8 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "# {}: over a configuration of {}\n{}batch_size: {}\ngradient_accumulation_steps: {}\n"
       "optimizer:\n{}{}clip_grad_norm: {}\ncompile: False\n{}{}dtype: {}\n",
-      s.target.version, recipe, model_section(s), s.c.run.batch, s.c.run.grad_accum,
-      optimizer(s), loss(s),
-      s.c.optimizer.clip_grad > 0 ? decimal(s.c.optimizer.clip_grad) : "null",
+      s.target.version, recipe, model_section(s), s.c.run.batch, s.c.run.grad_accum, optimizer(s),
+      loss(s), s.c.optimizer.clip_grad > 0 ? decimal(s.c.optimizer.clip_grad) : "null",
       checkpointing(s, out), switches(s), to_option(s.c.precision.param_dtype));
   out.notes.push_back(
       one_gpu(s) ? fmt::format("run with tune run {} --config FILE.yaml", recipe)
@@ -286,16 +285,42 @@ void write(const Setting& s, ExportResult& out) {
       "more or less inside of a layer");
 }
 
-constexpr std::string_view says[] = {
-    "batch",         "seq",          "grad_accum",     "world",
-    "shard",         "ac",           "ac_scope",       "loss",
-    "kernels",       "compile_unit", "offload",        "optimizer",
-    "clip_grad",     "lora",         "adapter",        "lora_targets",
-    "lora_dropout",  "dora",         "quantize",       "lora_dtype",
-    "param_dtype",   "compute_dtype", "autocast",      "fp8",
-    "no_sync",       "keep_last_block", "dropout",     "tp",
-    "cp",            "ep",           "pp",             "master_weights",
-    "optimizer_in_backward", "transformer_impl", "grad_scaler", "fp8_all_gather"};
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "lora",
+                                     "adapter",
+                                     "lora_targets",
+                                     "lora_dropout",
+                                     "dora",
+                                     "quantize",
+                                     "lora_dtype",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "autocast",
+                                     "fp8",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "dropout",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "transformer_impl",
+                                     "grad_scaler",
+                                     "fp8_all_gather"};
 
 }  // namespace
 

@@ -18,10 +18,13 @@ struct Size {
 constexpr Size sizes[] = {
     {"layers", "layers", [](const model::ModelSpec& m) { return static_cast<double>(m.layers); }},
     {"hidden", "width", [](const model::ModelSpec& m) { return static_cast<double>(m.hidden); }},
-    {"intermediate", "MLP width", [](const model::ModelSpec& m) { return static_cast<double>(m.intermediate); }},
+    {"intermediate", "MLP width",
+     [](const model::ModelSpec& m) { return static_cast<double>(m.intermediate); }},
     {"heads", "heads", [](const model::ModelSpec& m) { return static_cast<double>(m.heads); }},
-    {"kv_heads", "key-value heads", [](const model::ModelSpec& m) { return static_cast<double>(m.kv_heads); }},
-    {"head_dim", "head size", [](const model::ModelSpec& m) { return static_cast<double>(m.head_dim); }},
+    {"kv_heads", "key-value heads",
+     [](const model::ModelSpec& m) { return static_cast<double>(m.kv_heads); }},
+    {"head_dim", "head size",
+     [](const model::ModelSpec& m) { return static_cast<double>(m.head_dim); }},
     {"vocab", "vocabulary", [](const model::ModelSpec& m) { return static_cast<double>(m.vocab); }},
     {"tied", "tied embeddings",
      [](const model::ModelSpec& m) { return m.tied_embeddings ? 1.0 : 0.0; }},
@@ -39,7 +42,9 @@ constexpr Size sizes[] = {
     {"top_k", "experts a token",
      [](const model::ModelSpec& m) { return m.moe ? static_cast<double>(m.moe->top_k) : 0.0; }},
     {"expert_intermediate", "expert width",
-     [](const model::ModelSpec& m) { return m.moe ? static_cast<double>(m.moe->intermediate) : 0.0; }},
+     [](const model::ModelSpec& m) {
+       return m.moe ? static_cast<double>(m.moe->intermediate) : 0.0;
+     }},
 };
 
 std::vector<Flavor> read(std::string_view text) {
@@ -77,9 +82,9 @@ const std::vector<Flavor>& flavors(std::string_view framework) {
     std::map<std::string, std::vector<Flavor>, std::less<>> tables;
     for (const embedded::File& file : embedded::files())
       if (file.path.starts_with(folder))
-        tables.emplace(file.path.substr(folder.size(),
-                                        file.path.size() - folder.size() - ending.size()),
-                       read(file.text));
+        tables.emplace(
+            file.path.substr(folder.size(), file.path.size() - folder.size() - ending.size()),
+            read(file.text));
     return tables;
   }();
   static const std::vector<Flavor> none;

@@ -92,11 +92,11 @@ Found search(Sought sought, const model::ModelSpec& model, const Variants& varia
   std::int64_t value = largest.value * unit;
   if (sought == Sought::seq && (largest.exact || value + unit > most))
     value = refined(sized, value, most);
-  const bool capped = sized.has_positions() && value > 0 &&
-                      value + step_from(sized, value) > model.max_positions;
+  const bool capped =
+      sized.has_positions() && value > 0 && value + step_from(sized, value) > model.max_positions;
   const StepConfig c = sized.with(value > 0 ? value : least * unit);
-  return {setting(c),          value, plan(model, c, false), largest.exact || capped,
-          unavailable(model, c), capped};
+  return {setting(c), value, plan(model, c, false), largest.exact || capped, unavailable(model, c),
+          capped};
 }
 
 /// What fits first; what the framework has before what it lacks; more before less; the faster of
@@ -160,8 +160,9 @@ Largest largest_model(const StepConfig& base,
     for (const StepConfig& c : list) {
       auto planned = fitting(model, c);
       if (!planned) continue;
-      Found found{name + " " + setting(c), model::parameter_count(model), *std::move(planned), true,
-                  unavailable(model, c), false};
+      Found found{name + " " + setting(c), model::parameter_count(model),
+                  *std::move(planned),     true,
+                  unavailable(model, c),   false};
       if (!best || better(found, *best)) best = std::move(found);
     }
     const passes::Exclusion* excluded = passes::find_exclusion(model, of.base);
@@ -170,8 +171,8 @@ Largest largest_model(const StepConfig& base,
     else if (list.empty() && excluded != nullptr)
       result.left_out.push_back({name, passes::message(*excluded, model, of.base)});
     else
-      result.left_out.push_back({name, list.empty() ? "no combination of the options is valid"
-                                                    : "does not fit"});
+      result.left_out.push_back(
+          {name, list.empty() ? "no combination of the options is valid" : "does not fit"});
   }
   std::stable_sort(result.found.begin(), result.found.end(), better);
   const std::string at =

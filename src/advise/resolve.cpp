@@ -44,8 +44,8 @@ std::size_t place_of(const passes::Exclusion* one) {
   return place;
 }
 
-/// The same options under the plain loop's preset, which has the table's defaults: what is otherwise
-/// there is the framework's doing, the rest that of the options by hand.
+/// The same options under the plain loop's preset, which has the table's defaults: what is
+/// otherwise there is the framework's doing, the rest that of the options by hand.
 std::optional<StepConfig> without_framework(const OptionList& options) {
   OptionList plain = options;
   std::erase_if(plain, [](const auto& option) { return option.first == "--framework"; });

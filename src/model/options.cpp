@@ -76,8 +76,8 @@ void apply(const OptionList& list, Choices& choices) {
     for (const Chosen* other : applied) {
       StepConfig both;
       row->parse(*row, one.option, one.value, both);
-      find_option(other->option)->parse(*find_option(other->option), other->option, other->value,
-                                        both);
+      find_option(other->option)
+          ->parse(*find_option(other->option), other->option, other->value, both);
       if (row->text(both) != one.meant)
         throw UserError(typed(one) + " " + typed(*other) +
                         ": they set the same thing to different values; drop one of them");

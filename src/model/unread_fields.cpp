@@ -107,8 +107,8 @@ void judge_unread_fields(const Family& family, const Fields& fields, bool own_cl
   for_each_unread(fields, [&](const std::string& name, const JsonValue& value) {
     const FieldEffect* field = find_field_effect(name);
     const Effect effect = field != nullptr ? field->effect : Effect::none;
-    if (effect == Effect::structure && !unused(family, name, own_class) && !switched_off(fields, name) &&
-        !is_neutral(*field, value))
+    if (effect == Effect::structure && !unused(family, name, own_class) &&
+        !switched_off(fields, name) && !is_neutral(*field, value))
       refuse(family, fields, *field, value);
     list(fields, name, spec.reading);
     if (effect == Effect::elsewhere)

@@ -26,9 +26,8 @@ std::string refusal(const OptionList& options) {
 }
 
 bool any_has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-    return line.find(part) != std::string::npos;
-  });
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
 advise::Largest longest(const char* name, OptionList hand) {
@@ -52,8 +51,8 @@ TEST_CASE("two options that set the same thing to different values are refused i
 }
 
 TEST_CASE("of options in any order the step is the same") {
-  OptionList options{{"--framework", "hf-trainer"}, {"--world", "8"},      {"--shard", "fsdp2"},
-                     {"--param-dtype", "fp32"},     {"--autocast", "fp16"}, {"--loss", "ce"},
+  OptionList options{{"--framework", "hf-trainer"}, {"--world", "8"},        {"--shard", "fsdp2"},
+                     {"--param-dtype", "fp32"},     {"--autocast", "fp16"},  {"--loss", "ce"},
                      {"--ac", "every:2"},           {"--no-hold-output", ""}};
   options.erase(options.begin() + 4);
   std::sort(options.begin(), options.end());
@@ -66,7 +65,8 @@ TEST_CASE("of options in any order the step is the same") {
 
 TEST_CASE("of an option that is given twice the last counts") {
   CHECK(resolve_options({{"--batch", "2"}, {"--batch", "4"}}).run.batch == 4);
-  CHECK_FALSE(resolve_options({{"--hold-output", ""}, {"--no-hold-output", ""}}).memory.hold_output);
+  CHECK_FALSE(
+      resolve_options({{"--hold-output", ""}, {"--no-hold-output", ""}}).memory.hold_output);
 }
 
 TEST_CASE("what an option by hand leads to is not blamed on the framework") {
@@ -126,13 +126,12 @@ TEST_CASE("--solve seq says where the model's positions end it, and is exact to 
 TEST_CASE("--solve model names each sample that is no row, and why") {
   const OptionList hand{{"--gpu", "rtx-4090"}, {"--attn", "cudnn"}, {"--batch", "1"}};
   const StepConfig base = resolve_options(hand);
-  const advise::Largest largest =
-      advise::largest_model(base, [&](const model::ModelSpec& model) {
-        const advise::Resolved resolved = advise::resolve(model, hand);
-        advise::Space space;
-        space.hand = hand;
-        return advise::Around{resolved.config, space};
-      });
+  const advise::Largest largest = advise::largest_model(base, [&](const model::ModelSpec& model) {
+    const advise::Resolved resolved = advise::resolve(model, hand);
+    advise::Space space;
+    space.hand = hand;
+    return advise::Around{resolved.config, space};
+  });
   CHECK(largest.found.size() + largest.left_out.size() == model::sample_names().size());
   const auto why = [&](const std::string& name) {
     for (const advise::NotPlanned& one : largest.left_out)
@@ -145,11 +144,11 @@ TEST_CASE("--solve model names each sample that is no row, and why") {
 
 TEST_CASE("explain takes what plan takes, though the step without checkpoints is refused") {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
-  const StepConfig c = advise::resolve(model, {{"--framework", "trl"},
-                                               {"--world", "8"},
-                                               {"--ac", "full"},
-                                               {"--kernels", "compiled"}})
-                           .config;
+  const StepConfig c =
+      advise::resolve(
+          model,
+          {{"--framework", "trl"}, {"--world", "8"}, {"--ac", "full"}, {"--kernels", "compiled"}})
+          .config;
   StepConfig none = c;
   none.memory.ac = AcMode::none;
   REQUIRE(passes::find_exclusion(model, c) == nullptr);
@@ -171,8 +170,8 @@ TEST_CASE("a budget that none's own peak is within is none's step, beside adapte
 
 TEST_CASE("max b of a row whose chunk is Liger's names the chunk that it was planned with") {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
-  const OptionList hand{{"--framework", "liger"}, {"--batch", "2"}, {"--seq", "1024"},
-                        {"--ac", "full"}};
+  const OptionList hand{
+      {"--framework", "liger"}, {"--batch", "2"}, {"--seq", "1024"}, {"--ac", "full"}};
   const StepConfig base = advise::resolve(model, hand).config;
   advise::Space space = advise::space_around(model, base, hand);
   space.set("--loss", {"chunked:512"});

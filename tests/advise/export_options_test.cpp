@@ -19,8 +19,8 @@ namespace {
 /// Of the machine, of what is shown, of the trainer, or of experts that a model has not: no file
 /// of a framework's says it.
 constexpr std::string_view of_no_file[] = {
-    "--framework", "--gpu",  "--threads", "--node-size",        "--network",        "--cp-rank",
-    "--pp-rank",   "--force", "--capacity-factor", "--balanced-routing"};
+    "--framework", "--gpu",     "--threads", "--node-size",       "--network",
+    "--cp-rank",   "--pp-rank", "--force",   "--capacity-factor", "--balanced-routing"};
 
 /// What has no effect on such a step, so that there is nothing to say: bitsandbytes' states of
 /// embeddings with an optimizer of torch's, a bucket's dtype on one rank, an UNIT of eager blocks.
@@ -35,9 +35,9 @@ bool acts(const OptionRow& row, const StepConfig& c) {
 
 std::string filled(std::string word) {
   const std::pair<const char*, const char*> letters[] = {
-      {"SIZE", "40GiB"}, {"TOKENS", "512"}, {"RATIO", "0.01"}, {"RANK:FACTOR", "8:4"},
-      {"RANK:MINI", "8:4"}, {"RANK", "8"}, {"BLOCK", "32"}, {"VARIANT", "1"}, {":K", ":2"},
-      {":V", ":2"}, {":F", ":0.5"}, {":N", ":4"}};
+      {"SIZE", "40GiB"},    {"TOKENS", "512"}, {"RATIO", "0.01"}, {"RANK:FACTOR", "8:4"},
+      {"RANK:MINI", "8:4"}, {"RANK", "8"},     {"BLOCK", "32"},   {"VARIANT", "1"},
+      {":K", ":2"},         {":V", ":2"},      {":F", ":0.5"},    {":N", ":4"}};
   for (const auto& [letter, value] : letters)
     if (const std::size_t at = word.find(letter); at != std::string::npos)
       word.replace(at, std::string(letter).size(), value);
@@ -57,14 +57,15 @@ class Draws {
     for (;;) {
       const OptionRow& row = option_table()[std::uniform_int_distribution<std::size_t>(
           0, option_table().size() - 1)(random_)];
-      if (!row.on_command_line() || std::find(std::begin(of_no_file), std::end(of_no_file),
-                                              row.name) != std::end(of_no_file))
+      if (!row.on_command_line() ||
+          std::find(std::begin(of_no_file), std::end(of_no_file), row.name) != std::end(of_no_file))
         continue;
       const std::string name(row.metavar.empty() && !row.off.empty() && chance(2) ? row.off
-                                                                                   : row.name);
+                                                                                  : row.name);
       if (row.metavar.empty()) return {name, ""};
       if (!row.words.empty()) return {name, filled(std::string(one_of(row.words)))};
-      if (row.most > 0) return {name, std::to_string(1 << std::uniform_int_distribution(0, 3)(random_))};
+      if (row.most > 0)
+        return {name, std::to_string(1 << std::uniform_int_distribution(0, 3)(random_))};
       if (row.key == "lora_targets") return {name, chance(2) ? "all-linear" : "q_proj,v_proj"};
       if (row.key == "pp_layers") return {name, "16,16"};
       if (row.key == "cublas_workspace") return {name, ":4096:8"};
@@ -111,7 +112,8 @@ TEST_CASE("of the options of a plan each is in the exported file, refused, or to
   for (int n = 0; n < 6000; ++n) {
     const std::string target = draws.one_of(advise::export_targets());
     const model::ModelSpec& model = draws.one_of(models);
-    const std::string framework = target == "hf" ? (draws.chance(2) ? "trl" : "hf-trainer") : target;
+    const std::string framework =
+        target == "hf" ? (draws.chance(2) ? "trl" : "hf-trainer") : target;
     OptionList options{{"--framework", draws.chance(4) ? "hf" : framework}, {"--seq", "1024"}};
     if (draws.chance(2)) options.emplace_back("--world", "8");
     if (target == "megatron" && draws.chance(2))

@@ -108,6 +108,7 @@ TEST_CASE("torchtune's named builders take no dropout, and that of 405B no DoRA"
                                     {{"--lora", "16"}, {"--dora", ""}});
   CHECK(has(dora, "torchtune.models.llama3_1.lora_llama3_1\n"));
   CHECK(has(dora, "  use_dora: True\n"));
-  CHECK(has(exported("torchtune", spec, {{"--lora", "16"}, {"--lora-targets", "gate_proj,up_proj,down_proj"}}),
+  CHECK(has(exported("torchtune", spec,
+                     {{"--lora", "16"}, {"--lora-targets", "gate_proj,up_proj,down_proj"}}),
             "lora_attn_modules must name"));
 }

@@ -192,7 +192,8 @@ TEST_CASE("what the file says and the plan does not follow is told once each") {
                  "\"dual_chunk_attention_config\" is of other programs"));
 }
 
-TEST_CASE("what transformers' own class of the family does not read changes nothing, and is listed") {
+TEST_CASE(
+    "what transformers' own class of the family does not read changes nothing, and is listed") {
   auto starcoder = small_config("starcoder2");
   // bigcode's files have both names; Starcoder2DecoderLayer reads norm_epsilon alone.
   starcoder["norm_epsilon"] = starcoder["layer_norm_epsilon"] = 1e-5;
