@@ -107,6 +107,9 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
           "this plan (before sharding)");
     return;
   }
+  if (s.c.precision.reduce_dtype == DType::f16)
+    s.refuse("--reduce-dtype fp16",
+             "beside --bf16 gradients are reduced in bf16 or fp32; use one of these");
   flags.emplace_back("--bf16");
   flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
                          ? "--grad-reduce-in-bf16"

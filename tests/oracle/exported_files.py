@@ -3,6 +3,9 @@
 python exported_files.py ../../build/release/ac-advisor exported_files.json     # each importable one
 python exported_files.py ../../build/release/ac-advisor exported_files.json --check
 
+For hf under the emulated device, as TrainingArguments asks PyTorch for a GPU that has bf16:
+ac-advisor dryrun --output /dev/null -- python exported_files.py PROGRAM exported_files.json --only hf
+
 A case is a target, a model and options. Its file is read as its framework reads it (versions in
 VERSIONS), models are built of it on the meta device, and what was read is kept beside the text:
 tests/advise/exported_files_test.cpp compares the text with what is exported now, so that a changed
