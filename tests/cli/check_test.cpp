@@ -154,7 +154,7 @@ TEST_CASE("check: every format goes to stdout or to a file, and the file's table
     CHECK(out.code == 0);
     const Result log = check(folder, std::string("--format ") + format + " --output f 2>&1");
     CHECK(log.code == 0);
-    CHECK(contains(log.text, "passes"));
+    CHECK(contains(log.text, "passed"));
     CHECK(folder.read("f") == out.text);
   }
 }

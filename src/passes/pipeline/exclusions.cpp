@@ -51,8 +51,9 @@ bool needs_more(const ModelSpec& m) {
 }
 
 constexpr Exclusion all_exclusions[] = {
-    {"--pp N --world W", "N (times T of --tp) must divide the world: a stage is on as many ranks",
-     "give a world that is a multiple of it",
+    {"--pp N --world W",
+     "the world must be divisible by N (times T of --tp): each stage has as many ranks",
+     "use a multiple of it",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.world % (c.layout.tp * c.layout.pp) != 0;
      },
