@@ -170,7 +170,7 @@ TEST_CASE("words of other tools are taken for ours, underscores too") {
   }
 }
 
-TEST_CASE("--help is one screen, the GPU first; --help-all is all of it") {
+TEST_CASE("--help is one screen, the GPU first, and --help-all is all of it") {
   const auto lines = [](const std::string& text) {
     return std::count(text.begin(), text.end(), '\n');
   };
