@@ -58,6 +58,7 @@ struct ProgramOption {
 struct ShownOption {
   std::string_view name, metavar, help, group;
   std::span<const std::string_view> words;
+  std::string_view off = {};  ///< a flag's opposite: "--no-hold-output"
 };
 /// Those of a command, group by group.
 [[nodiscard]] std::vector<ShownOption> shown_options(const CommandRow& command);

@@ -40,5 +40,6 @@ void run_trace(const Arguments& arguments);
 [[nodiscard]] std::string run_generate(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
+[[nodiscard]] std::string run_frameworks();
 
 }  // namespace ac_advisor::cli

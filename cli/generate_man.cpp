@@ -23,6 +23,7 @@ std::string roff(std::string_view text) {
 
 std::string option_text(const ShownOption& option) {
   std::string text = ".TP\n.B " + roff(option.name);
+  if (!option.off.empty()) text += ", " + roff(option.off);
   if (!option.metavar.empty()) text += " \\fI" + roff(option.metavar) + "\\fR";
   return text + "\n" + roff(option.help) + "\n";
 }

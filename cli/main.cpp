@@ -9,9 +9,11 @@
 #include "cli/help.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "cli/still_working.hpp"
 #include "process/ending_signals.hpp"
 
 using namespace ac_advisor;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -22,7 +24,14 @@ int run_command(int argc, char** argv) {
     // A program that it starts is to end with this one.
     std::optional<process::EndingSignals> noted;
     if (command.starts_programs || arguments.measured) noted.emplace();
+    // What plans is quiet until it is done; what runs programs is not.
+    std::optional<cli::StillWorking> still_working;
+    if (command.step && !noted)
+      still_working.emplace(std::string(command.name), 15s, 60s, [](const std::string& text) {
+        std::fprintf(stderr, "ac-advisor: %s\n", text.c_str());
+      });
     const cli::Result result = command.run(arguments);
+    still_working.reset();
     if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
     if (result.told_elsewhere) return result.exit_code;
     const std::string output = command.writes_itself ? "" : arguments.output;

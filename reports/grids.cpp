@@ -68,7 +68,7 @@ std::string batch_note(const advise::Sweep& sweep) {
                        grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
   return fmt::format(
-      "Global batch kept at {} sequences, {} a rank; micro-batch and accumulation vary",
+      "Global batch kept at {} sequences, {} per GPU; micro-batch and accumulation vary",
       grouped(rank * c.layout.data_ranks()), grouped(rank));
 }
 
@@ -82,7 +82,7 @@ std::string unavailable_note(const advise::Sweep& sweep) {
     if (row.fits && fastest == nullptr) fastest = &row;
   }
   if (count == 0) return "";
-  std::string text = fmt::format("n/a: {} of the {} are not available in {}, so not ranked", count,
+  std::string text = fmt::format("n/a: {} of the {} are not supported by {}, so not ranked", count,
                                  sweep.rows.size(), framework);
   if (fastest != nullptr)
     text += fmt::format("; the fastest of them that fits, {}, peak {} GiB, {} tokens/s: {}",
@@ -238,7 +238,7 @@ Grid module_grid(const advise::ModuleCosts& costs, profile::TimeBasis basis) {
 std::string module_note(const advise::ModuleCosts& costs) {
   return fmt::format(
       "Checkpoint first: {}. Each row plans a checkpoint around every module of that kind alone; "
-      "{} GiB are kept by none of them (residual sums, rotated queries and keys).",
+      "{} GiB remain whichever you choose (residual sums, rotated queries and keys).",
       advise::checkpoint_order(costs), gib(costs.kept_elsewhere_bytes));
 }
 

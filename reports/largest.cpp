@@ -40,7 +40,7 @@ std::string marks(const advise::Largest& l) {
   const auto lacking = std::find_if(l.found.begin(), l.found.end(), lacks);
   std::string text;
   if (lacking != l.found.end())
-    text = fmt::format("n/a: not available in {} ({})\n", l.base.runtime.framework,
+    text = fmt::format("n/a: not supported by {} ({})\n", l.base.runtime.framework,
                        printable(lacking->unavailable));
   if (std::any_of(l.found.begin(), l.found.end(), [](const auto& f) { return !f.exact; }))
     text += "+: at least; a larger one may fit\n";
@@ -55,7 +55,7 @@ std::string table(const advise::Largest& l, const Style& style) {
   std::string text = wrap(l.answer, style.width) + "\n" +
                      largest_grid(l, style.rows).text(style.color, style.width);
   if (l.found.size() > style.rows)
-    text += fmt::format("[{} others]\n", l.found.size() - style.rows);
+    text += fmt::format("… {} more (--rows N)\n", l.found.size() - style.rows);
   return text + wrap(marks(l), style.width);
 }
 

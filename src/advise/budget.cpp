@@ -326,10 +326,11 @@ class Solver {
     for (const Uniform& u : uniform_)
       result.least_feasible = std::min(result.least_feasible, u.measured.peak);
     result.formulation =
-        compiled_ ? "one mode a block (none, selective, full, memory-budget:F): least time added "
-                    "to the step with the allocated peak within the budget"
-                  : "one mode a block (none, attention, selective, full), or grouped:K, sqrt over "
-                    "all: least recomputation time with the allocated peak within the budget";
+        compiled_
+            ? "one mode per block (none, selective, full, memory-budget:F): least time added "
+              "to the step with the allocated peak within the budget"
+            : "one mode per block (none, attention, selective, full), or grouped:K, sqrt over "
+              "all: least recomputation time with the allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
     result.lower_bound_seconds = std::min(

@@ -103,7 +103,7 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
       flags.emplace_back("--accumulate-allreduce-grads-in-fp32");
     if (!s.c.layout.zero() && !s.c.megatron())
       out.notes.emplace_back(
-          "with --fp16 it keeps fp32 main parameters and moments: 8 bytes a parameter more than "
+          "with --fp16 it keeps fp32 main parameters and moments: 8 bytes per parameter more than "
           "this plan (before sharding)");
     return;
   }
@@ -117,7 +117,7 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
   if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero() && !s.c.megatron())
     out.notes.emplace_back(
         "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
-        "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");
+        "--grad-reduce-in-bf16: 8 to 10 bytes per parameter more than this plan (before sharding)");
   if (s.c.precision.param_dtype == DType::f32)
     out.notes.emplace_back(
         "with --bf16 it keeps bf16 parameters beside the fp32 main ones, 2 bytes "

@@ -138,10 +138,11 @@ std::string pipeline(const Setting& s) {
       s.c.layout.pp, names[static_cast<std::size_t>(s.c.layout.pp_schedule)], s.c.run.batch);
   const bool split = s.c.layout.pp_schedule == PipelineSchedule::zero_bubble;
   if (s.c.layout.pp_chunks > 2 || (split && s.c.layout.pp_chunks == 1))
-    s.refuse("--pp-schedule " + pp_schedule_option(s.c),
-             fmt::format("it has two stages a rank unless pipeline_parallel_layers_per_stage says "
-                         "otherwise; use {}:2",
-                         split ? "zb1" : "interleaved"));
+    s.refuse(
+        "--pp-schedule " + pp_schedule_option(s.c),
+        fmt::format("it has two stages per rank unless pipeline_parallel_layers_per_stage says "
+                    "otherwise; use {}:2",
+                    split ? "zb1" : "interleaved"));
   if (!s.c.layout.pp_layers.empty()) text += stage_modules(s);
   return text;
 }

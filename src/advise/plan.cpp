@@ -72,7 +72,7 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
       c.layout.network_gbps > 0 ? c.layout.network_gbps : device.network_bandwidth * 8.0 / 1e9;
   if (c.layout.world > node && network > 0)
     result.assumptions.push_back(fmt::format(
-        "{} nodes of {} GPUs, {:.4g} Gbit/s a GPU between them (--node-size, --network)",
+        "{} nodes of {} GPUs, {:.4g} Gbit/s per GPU between them (--node-size, --network)",
         (c.layout.world + node - 1) / node, node, network));
   if (c.run.attention == Attention::flash1 && !device.has_flash1)
     result.warnings.push_back(
@@ -172,7 +172,8 @@ void explain_assumptions(profile::Profile& result, bool detail) {
     notes.push_back("the configuration is " + note);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
-        "{} images a sequence take {} of its {} tokens, their pixels are held in fp32; the encoder "
+        "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "
+        "encoder "
         "({}) and its projector are trained, but for the layers whose output is not read; --ac is "
         "of the decoder's blocks alone (transformers' own switch takes the encoder's, too); the "
         "scratch of cuDNN's convolution of patches is not "
@@ -190,7 +191,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   if (result.model.moe && result.model.moe->every_expert) {
     notes.emplace_back(
         "each expert computes each token, as transformers has it: what a block holds and computes "
-        "grows with the number of experts, not with the experts a token");
+        "grows with the number of experts, not with the experts per token");
   } else if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
@@ -296,8 +297,8 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
   if (known && own != planned)
     all.push_back(
-        fmt::format("the configuration's dtype is {}, parameters are planned in {}: --param-dtype "
-                    "decides",
+        fmt::format("the configuration's dtype is {}, parameters are planned in {}; override with "
+                    "--param-dtype",
                     own, planned));
   return all;
 }

@@ -92,17 +92,16 @@ std::string recommend(const Sweep& sweep) {
   if (sweep.recommended == sweep.rows.size()) return nothing(sweep);
   const Row& best = sweep.rows[sweep.recommended];
   const auto usable = static_cast<double>(best.profile.fit.usable);
-  std::string text = fmt::format(
-      "use {}: peak {:.2f} GiB ({:.0f} % of the device with its context and margin), {} "
-      "{:.0f} tokens/s, the fastest of those that fit",
+  const bool some_unavailable =
+      std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                  [](const Row& row) { return !row.unavailable.empty(); });
+  return fmt::format(
+      "use {}: peak {:.2f} GiB ({:.1f} of {:.1f} GiB incl. CUDA context and margin), {} {:.0f} "
+      "tokens/s, the fastest {}configuration that fits",
       best.label, static_cast<double>(best.profile.memory.peak_allocated) / (1 << 30),
-      100.0 * static_cast<double>(best.profile.fit.required) / usable,
+      static_cast<double>(best.profile.fit.required) / (1 << 30), usable / (1 << 30),
       best.profile.time.basis == profile::TimeBasis::estimate ? "an estimated" : "a calibrated",
-      best.profile.time.tokens_per_second);
-  if (std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                  [](const Row& row) { return !row.unavailable.empty(); }))
-    text += fmt::format(" and that {} has", sweep.base.runtime.framework);
-  return text;
+      best.profile.time.tokens_per_second, some_unavailable ? "supported " : "");
 }
 
 /// A sweep that was to try `technique`, `c`, and has no row that is `one_of` it says why, where the

@@ -15,9 +15,7 @@ constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096, most_stages = 
 
 double parse_dropout(const Given& given) {
   const double p = parse_decimal(given, "0.1");
-  if (p < 0 || p >= 1)
-    refuse(given, std::string("P must be at least 0 and below 1; the nearest is ") +
-                      (p < 0 ? "0" : "0.99"));
+  if (p < 0 || p >= 1) refuse(given, "P must be at least 0 and below 1");
   return p;
 }
 
@@ -30,9 +28,7 @@ double parse_norm(const Given& given) {
 double parse_capacity_factor(const Given& given) {
   constexpr double least = 0.01, most = 1024;
   const double factor = parse_decimal(given, "1.25");
-  if (factor < least || factor > most)
-    refuse(given, std::string("F must be from 0.01 to 1024; the nearest is ") +
-                      (factor < least ? "0.01" : "1024"));
+  if (factor < least || factor > most) refuse(given, "F must be from 0.01 to 1024");
   return factor;
 }
 
@@ -44,7 +40,19 @@ struct Network {
 constexpr Network networks[] = {{"edr", 100}, {"hdr", 200},    {"ndr", 400},
                                 {"xdr", 800}, {"efa-p4d", 50}, {"efa-p5", 400}};
 
-double parse_network(const Given& given) {
+/// "400" of "400gbe", "400Gbps" and their like; other text as it is.
+std::string_view without_unit(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  if (digits == 0 || digits == std::string_view::npos) return text;
+  std::string unit(text.substr(digits));
+  for (char& c : unit) c = static_cast<char>(c | 0x20);
+  for (const std::string_view known : {"g", "gb", "gbe", "gbps", "gbit", "gbit/s", "gb/s"})
+    if (unit == known) return text.substr(0, digits);
+  return text;
+}
+
+double parse_network(const Given& written) {
+  const Given given{written.option, without_unit(written.value)};
   std::string names;
   for (const Network& network : networks) {
     if (given.value == network.name) return network.gbps;
@@ -56,8 +64,7 @@ double parse_network(const Given& given) {
   constexpr double least = 0.1, most = 100'000;
   const double gbps = parse_decimal(given, "400");
   if (gbps != 0 && (gbps < least || gbps > most))
-    refuse(given, std::string("must be from 0.1 to 100000 Gbit/s; the nearest is ") +
-                      (gbps < least ? "0.1" : "100000"));
+    refuse(given, "must be from 0.1 to 100000 Gbit/s");
   return gbps;
 }
 
@@ -172,7 +179,7 @@ constexpr OptionRow table[] = {
         {"--framework", "framework", "NAME",
          "hf, hf-trainer, trl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
          "deepspeed: a "
-         "preset of the options below; options by hand win (hf)",
+         "preset of the options below; explicit options override it (hf)",
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
@@ -198,7 +205,7 @@ constexpr OptionRow table[] = {
          model},
         "--no-position-ids")),
     whole<&S::run, &ModelRun::grad_accum>(
-        {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
+        {"--grad-accum", "grad_accum", "N", "micro-batches per step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
         {"--gpu", "gpu", "NAME",
          "h100-80gb, h200, a100-80gb, … (see ac-advisor devices), cpu (exact bytes), or a device "
@@ -271,8 +278,8 @@ constexpr OptionRow table[] = {
     needing(
         newer(mode<apply_pp_schedule, pp_schedule_option>(
             {"--pp-schedule", "pp_schedule", "NAME",
-             "1f1b, gpipe, interleaved:V (V stages a rank), or with backwards in two parts zb1, "
-             "zb1:V, zbv, dualpipev (two stages a rank): the order of micro-batches (1f1b)",
+             "1f1b, gpipe, interleaved:V (V stages per rank), or with backwards in two parts zb1, "
+             "zb1:V, zbv, dualpipev (two stages per rank): the order of micro-batches (1f1b)",
              parallelism},
             pp_schedule_words, "^(1f1b|gpipe|interleaved:[0-9]+|zb1(:[0-9]+)?|zbv|dualpipev)$")),
         has_stages),
@@ -291,7 +298,7 @@ constexpr OptionRow table[] = {
                 pp_rank_words, "^(highest|[0-9]+)$")),
             has_stages),
     newer(whole<&S::device, &DeviceChoice::threads>(
-        {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
+        {"--threads", "threads", "N", "CPU threads per rank, with --gpu cpu (1)", device}, 1,
         most_threads)),
     mode<apply_shard, shard_option>(
         {"--shard", "shard", "MODE",
@@ -348,7 +355,7 @@ constexpr OptionRow table[] = {
         "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|budget:[0-9]+([KMGT]iB|["
         "kMGT]B)?|memory-budget:([01]|[01]?\\.[0-9]+))$"),
     mode<apply_block_modes, block_modes_text>(
-        {"", "block_modes", "", "what budget: chose, a mode a block; empty otherwise", internal},
+        {"", "block_modes", "", "what budget: chose, a mode per block; empty otherwise", internal},
         {}, ""),
     needing(choice<&S::memory, &MemoryTechniques::scope, scopes>(
                 {"--ac-scope", "ac_scope", "SCOPE",

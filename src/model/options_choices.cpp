@@ -257,7 +257,7 @@ void apply_compression(const Given& given, StepConfig& config) {
     const std::string option = std::string(given.option) + " topk:RATIO";
     made.ratio = parse_decimal({option, *text}, "0.01");
     if (!(made.ratio > 0.0 && made.ratio <= 1.0))
-      refuse(given, "RATIO must be above 0 and at most 1; the nearest is topk:" +
+      refuse(given, "RATIO must be above 0 and at most 1; try topk:" +
                         std::string(made.ratio > 1.0 ? "1" : "0.001"));
   } else if (name == "powersgd") {
     if (!text) refuse(given, "powersgd needs the factors' rank, such as powersgd:1");

@@ -30,10 +30,9 @@ void check_hsdp(const StepConfig& c) {
           ? "the world"
           : "the " + std::to_string(ranks) + " ranks that " +
                 (c.layout.cp > 1 ? "have the same parameters" : "see different data");
-  throw UserError(shard_text(c) + " " + world_text(c) + ": N must divide " + divided +
-                  " and leave two replicas or more; " +
-                  (best == 0 ? std::string("no N does, so use --shard fsdp2")
-                             : "the nearest is hsdp:" + std::to_string(best)));
+  throw UserError(shard_text(c) + " " + world_text(c) + ": " + divided +
+                  " must be divisible by N, with two replicas or more; use --shard " +
+                  (best == 0 ? std::string("fsdp2") : "hsdp:" + std::to_string(best)));
 }
 
 /// An option by which `ranks` ranks share something needs to be told of how many.
@@ -42,32 +41,39 @@ void check_world(const std::string& given, std::int64_t ranks, const Choices& ha
     throw UserError(given + ": give --world N, the number of all ranks, a multiple of it");
 }
 
+/// "--world 8 is not divisible by --tp 3", of all that ranks share together.
+[[noreturn]] void refuse_world(const StepConfig& c, const std::string& by, std::int64_t parts,
+                               const char* because) {
+  throw UserError("--world " + std::to_string(c.layout.world) + " is not divisible by " + by +
+                  ": " + because + "; use a multiple of " + std::to_string(parts));
+}
+
+std::string times(const char* option, std::int64_t ranks) {
+  return ranks > 1 ? std::string(" x ") + option + std::to_string(ranks) : std::string();
+}
+
 void check_tp(const StepConfig& c, const Choices& hand) {
   const std::string tp = "--tp " + std::to_string(c.layout.tp);
   check_world(tp, c.layout.tp, hand);
   if (c.layout.world % c.layout.tp != 0)
-    throw UserError(tp + " " + world_text(c) +
-                    ": T must divide the world: the ranks that are left see different data; give a "
-                    "world that is a multiple of T");
+    refuse_world(c, tp, c.layout.tp, "the ranks that are left see different data");
 }
 
 void check_pp(const StepConfig& c, const Choices& hand) {
   const std::string pp = "--pp " + std::to_string(c.layout.pp);
   check_world(pp, c.layout.pp, hand);
-  if (c.layout.world % (c.layout.tp * c.layout.pp) != 0)
-    throw UserError(pp + " " + world_text(c) +
-                    ": N must divide the world: a stage is on as many ranks; give a world that is "
-                    "a multiple of it");
+  const std::int64_t parts = c.layout.tp * c.layout.pp;
+  if (c.layout.world % parts != 0)
+    refuse_world(c, pp + times("--tp ", c.layout.tp), parts, "each stage has as many ranks");
 }
 
 void check_cp(const StepConfig& c, const Choices& hand) {
   const std::string cp = "--cp " + std::to_string(c.layout.cp);
   check_world(cp, c.layout.cp, hand);
   if (c.layout.replica_ranks() % c.layout.cp != 0)
-    throw UserError(world_text(c) +
-                    ": N times the ranks that share layers and stages must divide the world; give "
-                    "a world that is a multiple of " +
-                    std::to_string(c.layout.cp * c.layout.tp * c.layout.pp));
+    refuse_world(c, cp + times("--tp ", c.layout.tp) + times("--pp ", c.layout.pp),
+                 c.layout.cp * c.layout.tp * c.layout.pp,
+                 "each sequence is shared by as many ranks");
 }
 
 void settle_sharding(StepConfig& c, const Choices& hand) {
@@ -108,13 +114,12 @@ void settle_global_batch(StepConfig& c, const Choices& hand) {
   if (batch && accum) {
     if (each != global)
       throw UserError(given + ": they make " + std::to_string(each) +
-                      " sequences a step; drop one of --batch, --grad-accum, --global-batch");
+                      " sequences per step; drop one of --batch, --grad-accum, --global-batch");
     return;
   }
   if (global % each != 0) {
     const std::int64_t below = global / each * each;
-    throw UserError(given + ": is no multiple of " + std::to_string(each) +
-                    " sequences; the nearest is " +
+    throw UserError(given + ": not a multiple of " + std::to_string(each) + " sequences; try " +
                     (below > 0 ? std::to_string(below) + " or " : std::string()) +
                     std::to_string(below + each));
   }

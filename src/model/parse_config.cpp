@@ -34,7 +34,7 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
   const std::string divisors = above < whole && above <= sizes::heads
                                    ? fmt::format("{} or {}", below, above)
                                    : fmt::format("{}", below);
-  fields.fail(name, fmt::format("{}does not divide \"{}\" {}; the nearest that does is {}",
+  fields.fail(name, fmt::format("{}does not divide \"{}\" {}; nearest divisor: {}",
                                 fields.has(name) ? "" : fmt::format("{} ", part), whole_name, whole,
                                 divisors));
 }

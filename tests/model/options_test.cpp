@@ -284,15 +284,14 @@ TEST_CASE("the global batch is batch x micro-batches x ranks, whichever of them 
   CHECK(run({{"--global-batch", "64"}, {"--grad-accum", "4"}, {"--world", "8"}}).batch == 2);
   CHECK(run({{"--global-batch", "64"}, {"--world", "8"}}).grad_accum == 8);
   CHECK(run({{"--global-batch", "16"}, {"--batch", "8"}, {"--grad-accum", "2"}}).batch == 8);
-  CHECK(says(error({{"--global-batch", "8"}, {"--tp", "4"}, {"--world", "2"}}),
-             {"--tp 4 --world 2", "multiple"}));  // no rank is left that has data
+  CHECK(says(
+      error({{"--global-batch", "8"}, {"--tp", "4"}, {"--world", "2"}}),
+      {"--world 2 is not divisible by --tp 4", "multiple of 4"}));  // no rank is left that has data
   CHECK(error({{"--global-batch", "60"}, {"--batch", "4"}, {"--world", "8"}}) ==
-        "--global-batch 60 --batch 4 --world 8: is no multiple of 32 sequences; the nearest is 32 "
-        "or 64");
-  CHECK(error({{"--global-batch", "3"}, {"--world", "8"}}).find("the nearest is 8") !=
-        std::string::npos);
+        "--global-batch 60 --batch 4 --world 8: not a multiple of 32 sequences; try 32 or 64");
+  CHECK(error({{"--global-batch", "3"}, {"--world", "8"}}).find("try 8") != std::string::npos);
   CHECK(error({{"--global-batch", "60"}, {"--batch", "8"}, {"--grad-accum", "2"}})
-            .find("they make 16 sequences a step") != std::string::npos);
+            .find("they make 16 sequences per step") != std::string::npos);
 }
 
 TEST_CASE("numbers are read to their last character, within their range") {
@@ -358,13 +357,15 @@ TEST_CASE("--network is a network's name or the Gbit/s of one GPU, --node-size a
   CHECK(resolve(with(eight_ranks, {{"--network", "ndr"}})).layout.network_gbps == 400);
   CHECK(resolve(with(eight_ranks, {{"--network", "efa-p4d"}})).layout.network_gbps == 50);
   CHECK(resolve(with(eight_ranks, {{"--network", "12.5"}})).layout.network_gbps == 12.5);
+  for (const char* ten : {"10gbe", "10Gbps", "10GbE", "10gbit", "10g"})
+    CHECK(resolve(with(eight_ranks, {{"--network", ten}})).layout.network_gbps == 10);
   CHECK(resolve(with(eight_ranks, {{"--node-size", "4"}})).layout.node_size == 4);
   CHECK(says(error({{"--network", "infiniband"}}),
              {"--network infiniband", "edr, hdr, ndr, xdr, efa-p4d, efa-p5", "Gbit/s"}));
-  CHECK(says(error({{"--network", "0.01"}}), {"--network 0.01", "the nearest is 0.1"}));
+  CHECK(says(error({{"--network", "0.01"}}), {"--network 0.01", "from 0.1 to 100000 Gbit/s"}));
   // 0 is the device's, as it stands in a saved configuration
   CHECK(resolve(with(eight_ranks, {{"--network", "0"}})).layout.network_gbps == 0);
-  for (const char* value : {"", "-5", "1e3", "nan", "1.2.3", "400gb"})
+  for (const char* value : {"", "-5", "1e3", "nan", "1.2.3", "400x", "gbe"})
     CHECK(says(error({{"--network", value}}), {"--network"}));
   CHECK(says(error({{"--node-size", "-1"}}), {"--node-size -1"}));
 }

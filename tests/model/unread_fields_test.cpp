@@ -153,11 +153,11 @@ TEST_CASE("harmless fields are one line, fields that nothing is known of a warni
   config["our_own_flag"] = true;
   const auto spec = parse(config, "llama");
   CHECK(spec.reading.as);
-  CHECK(model::reading_note(spec) == "read as llama; ignored: bos_token_id, initializer_range");
+  CHECK(model::reading_note(spec) == "parsed as llama; no effect: bos_token_id, initializer_range");
   CHECK(model::reading_warnings(spec) ==
-        std::vector<std::string>{"not known, and ignored: \"our_own_flag\""});
+        std::vector<std::string>{"unknown fields, assumed to have no effect: \"our_own_flag\""});
   CHECK(model::reading_note(parse(small_config("ours"), "llama")) ==
-        "read as llama; ignored: nothing");
+        "parsed as llama; no effect: nothing");
   CHECK(model::reading_note(parse(small_config("llama"))) == "");
 }
 

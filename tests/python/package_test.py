@@ -54,6 +54,13 @@ class Plan(unittest.TestCase):
             ac_advisor.plan("tiny-llama", batch=0)
         with self.assertRaisesRegex(ac_advisor.UserError, "--bacth: unknown option"):
             ac_advisor.plan("tiny-llama", bacth=1)
+        for word in ("--help", "--version", "-h", "--output=x"):
+            with self.assertRaisesRegex(ac_advisor.UserError, "^\\./" + word):
+                ac_advisor.plan(word)
+            with self.assertRaisesRegex(ac_advisor.UserError, "^\\./" + word):
+                ac_advisor.compare(word, word)
+            with self.assertRaisesRegex(ac_advisor.UserError, word):
+                ac_advisor.check(word)
         with self.assertRaisesRegex(TypeError, "result.html"):
             ac_advisor.plan("tiny-llama", format="html")
 

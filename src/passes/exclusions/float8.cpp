@@ -76,7 +76,7 @@ constexpr Exclusion of_float8[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather && c.optimizer.ema;
      }},
-    {"--fp8-all-gather, several pipeline stages a rank",
+    {"--fp8-all-gather, several pipeline stages per rank",
      "each stage's scales would be reduced by themselves, which was not compared",
      "use --pp-schedule 1f1b or gpipe, or leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {

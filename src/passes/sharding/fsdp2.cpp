@@ -350,8 +350,9 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",
-     "N must divide the ranks that have the same parameters and leave at least two replicas of at "
-     "least two shards",
+     "the ranks that have the same parameters must be divisible by N, with at least two replicas "
+     "of "
+     "at least two shards",
      "choose another N, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        const std::int64_t n = c.layout.hsdp_shards;

@@ -49,7 +49,7 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "an average"},
-    {"--fp8-all-gather, several pipeline stages a rank",
+    {"--fp8-all-gather, several pipeline stages per rank",
      [](model::ModelSpec& m, StepConfig& c) {
        m = untied_model(8);
        c.memory.hold_output = false;

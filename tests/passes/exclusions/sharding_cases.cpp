@@ -94,7 +94,7 @@ const Case cases[] = {
        c.layout.hsdp_shards = 3;
        c.layout.world = 8;
      },
-     "--shard hsdp:3 --world 8: N must divide"},
+     "--shard hsdp:3 --world 8: the ranks that have the same parameters must be divisible by N"},
     {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
      [](auto& m, StepConfig& c) {
        with_ends_apart(m, c);
