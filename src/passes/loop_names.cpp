@@ -25,7 +25,9 @@ ValueId made_before(ir::Program& p, ValueId made) {
 LoopNames::LoopNames(StepProgram& step, const StepConfig& config)
     : s_(step),
       c_(config),
-      until_next_(config.memory.held_until_next && config.runtime.kind == Runtime::pytorch) {
+      until_next_(config.memory.held_until_next && config.runtime.kind == Runtime::pytorch &&
+                  config.runtime.cuda_graph == CudaGraph::off) {
+  // A replayed graph writes its output where the step before had its own (cudagraph_trees.py).
   if (config.litgpt()) return;  // whose forward says it (litgpt.cpp)
   if (config.memory.hold_output) held_ = step.outputs;
   if (step.loss != no_id) held_.push_back(step.loss);
