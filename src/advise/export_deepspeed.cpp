@@ -35,7 +35,7 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
       // The bucket is written out because it is 1 GB of bf16 that the plan counts.
       return with_offload({{"stage", s.c.layout.shard == Sharding::zero1 ? 1 : 2},
                            {"contiguous_gradients", true},
-                           {"overlap_comm", false},
+                           {"overlap_comm", s.c.layout.overlap_comm},
                            {"reduce_bucket_size", 500000000}},
                           s);
     case Sharding::zero3:  // its defaults, which the plan counts with

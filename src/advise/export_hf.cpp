@@ -46,8 +46,10 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
     case AcMode::full:
       // Under FSDP it is Accelerate's switch: the other one gathers once more in backward.
       if (s.c.layout.fsdp()) return "activation_checkpointing: false\n";
-      return "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
-             "  use_reentrant: false\n";
+      return fmt::format(
+          "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
+          "  use_reentrant: {}\n",
+          s.c.memory.reentrant);
     case AcMode::every:
       if (s.gathers())
         out.notes.emplace_back(
@@ -55,8 +57,8 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
             "in backward");
       return fmt::format(
           "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
-          "  use_reentrant: false\n  every_n_layers: {}\n",
-          s.c.memory.ac_arg);
+          "  use_reentrant: {}\n  every_n_layers: {}\n",
+          s.c.memory.reentrant, s.c.memory.ac_arg);
     default:
       s.refuse(s.ac(), "it checkpoints each block by itself and whole; use --ac full or every:K");
   }
@@ -122,16 +124,18 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   return text;
 }
 
-/// FullyShardedDataParallel. The plan is of accelerate's defaults: FULL_SHARD, BACKWARD_PRE.
+/// FullyShardedDataParallel with FULL_SHARD.
 std::string fsdp1(const Setting& s) {
+  constexpr const char* prefetches[] = {"BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"};
   return fmt::format(
       "fsdp_config:\n  fsdp_version: 1\n  fsdp_sharding_strategy: FULL_SHARD\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
-      "  fsdp_backward_prefetch: BACKWARD_PRE\n  fsdp_forward_prefetch: false\n"
+      "  fsdp_backward_prefetch: {}\n  fsdp_forward_prefetch: false\n"
       "  fsdp_use_orig_params: true\n  fsdp_offload_params: false\n"
       "  fsdp_sync_module_states: true\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.memory.ac == AcMode::full);
+      s.c.memory.ac == AcMode::full,
+      prefetches[static_cast<std::size_t>(s.c.layout.backward_prefetch)]);
 }
 
 std::string fsdp(const Setting& s) {
@@ -142,13 +146,17 @@ std::string fsdp(const Setting& s) {
   if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "fsdp_reshard_after_forward is one value for all blocks; drop the option");
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "fsdp_reshard_after_forward is true or false; use one of them");
   if (s.c.layout.shard == Sharding::fsdp1) return fsdp1(s);
   std::string text = fmt::format(
-      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
       "  fsdp_offload_params: {}\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.memory.ac == AcMode::full, s.c.memory.offload == Offload::parameters);
+      s.c.layout.reshard_after_forward, s.c.memory.ac == AcMode::full,
+      s.c.memory.offload == Offload::parameters);
   if (s.c.layout.shard == Sharding::hsdp)
     text += fmt::format(
         "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"

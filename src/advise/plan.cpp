@@ -201,6 +201,14 @@ void explain_assumptions(profile::Profile& result, bool detail) {
                          ? "; what comes to a rank's experts, and so its memory, depends on it"
                          : "; without expert parallelism memory does not depend on it, time does"));
   }
+  if (c.memory.held_until_next && c.memory.hold_output && c.runtime.kind == Runtime::pytorch)
+    notes.emplace_back(
+        "the loop's name holds a step's output until the next forward is done and it is assigned "
+        "again; --held-until backward is a loop that deletes it before");
+  if (c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu")
+    notes.emplace_back(
+        "products in fp32 are timed, and counted in mfu, at the device's fp32 peak without TF32: "
+        "PyTorch's default (torch.backends.cuda.matmul.allow_tf32)");
   if (c.precision.float8() && c.megatron())
     notes.push_back(std::string("--fp8 ") + to_option(c.precision.fp8) +
                     " is Transformer Engine 2.14's recipe in --fp8-format hybrid, on Hopper; its "
@@ -278,6 +286,29 @@ void compare_with_full(profile::Profile& result) {
 
 }  // namespace
 
+namespace {
+
+/// fully_shard cuts a parameter along its first dimension, which of a layer's stacked experts is
+/// their number (FSDPParam._init_sharded_param pads it to a multiple of the ranks).
+std::string padded_experts(const model::ModelSpec& model, const StepConfig& config) {
+  if (!model.moe || model.graph || !config.layout.gathers() || config.megatron()) return {};
+  const std::int64_t experts = model.moe->experts / config.layout.ep,
+                     ranks =
+                         (config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
+                                                                : config.layout.replica_ranks()) /
+                         config.layout.ep;
+  const std::int64_t padded = (experts + ranks - 1) / ranks * ranks;
+  if (padded == experts) return {};
+  return fmt::format(
+      "{} experts of a layer are sharded over {} ranks by their first dimension, and padded to {}: "
+      "each rank gathers and stores {:.1f} times their size; shard over at most {} ranks "
+      "(--shard hsdp:{}), or share experts with --ep",
+      experts, ranks, padded, static_cast<double>(padded) / static_cast<double>(experts), experts,
+      experts);
+}
+
+}  // namespace
+
 std::vector<std::string> model_warnings(const model::ModelSpec& model, const StepConfig& config) {
   std::vector<std::string> all = model::reading_warnings(model);
   if (model.max_positions > 0 && config.attended_tokens() > model.max_positions)
@@ -292,6 +323,8 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
             graph::beyond_capture(*model.graph, {config.run.batch, config.run.seq});
         !beyond.empty())
       all.push_back(std::move(beyond));
+  if (const std::string padded = padded_experts(model, config); !padded.empty())
+    all.push_back(padded);
   const char* planned = torch_dtype(config.precision.param_dtype);
   const std::string& own = model.reading.dtype;
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
@@ -393,8 +426,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   result.time.communication_exposed = time.communication_exposed;
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
   result.time.tokens_per_second = tokens_of_step(config) / time.step;
-  const double peak = device.peak_flops(config.precision.compute_dtype);
-  result.time.mfu = time.model_flops / (time.step * peak);
+  result.time.mfu = time.at_peak / time.step;
   result.fit = fit(result.memory, device, config);
   for (std::string& warning : model_warnings(asked, config))
     result.warnings.push_back(std::move(warning));

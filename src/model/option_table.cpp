@@ -77,6 +77,19 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
+constexpr Requirement is_ddp = {[](const StepConfig& c) { return c.layout.shard == Sharding::ddp; },
+                                shard_conflict, "only ddp has buckets of gradients",
+                                "use --shard ddp --world N"};
+constexpr Requirement is_fsdp1 = {
+    [](const StepConfig& c) { return c.layout.shard == Sharding::fsdp1; }, shard_conflict,
+    "it is FullyShardedDataParallel's", "use --shard fsdp1 --world N"};
+constexpr Requirement has_overlap = {
+    [](const StepConfig& c) { return c.layout.zero() && !c.layout.zero3(); }, shard_conflict,
+    "it is about the buckets of DeepSpeed's ZeRO 1 and 2; ZeRO 3 overlaps by default",
+    "use --shard zero1 or zero2"};
+constexpr Requirement has_checkpoints = {
+    [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
+    "nothing is checkpointed", "use --ac full"};
 constexpr Requirement has_buckets = {
     [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
     "only ddp has communication hooks", "use --shard ddp --world N"};
@@ -333,6 +346,33 @@ constexpr OptionRow table[] = {
                 {"--keep-last-block", "keep_last_block", "",
                  "fsdp2: the last block is not resharded after forward", parallelism}),
             gathers_blocks),
+    needing(newer(mode<apply_reshard, reshard_text>(
+                {"--reshard-after-forward", "reshard_after_forward", "WHEN",
+                 "fsdp2: true (each unit is gathered again for backward), false (it stays), or N: "
+                 "it is kept in parts on N ranks, a node's (true)",
+                 parallelism},
+                reshard_words, "^(true|false|[0-9]+)$")),
+            gathers_blocks),
+    needing(newer(choice<&S::layout, &Layout::backward_prefetch, backward_prefetches>(
+                {"--backward-prefetch", "backward_prefetch", "WHEN",
+                 "fsdp1: the next unit of backward is gathered before this one's gradients are "
+                 "computed (pre), after (post), or when it is needed (none) (pre)",
+                 parallelism})),
+            is_fsdp1),
+    needing(newer(flag<&S::layout, &Layout::bucket_views>(
+                {"--gradient-as-bucket-view", "gradient_as_bucket_view", "",
+                 "ddp: gradients are views of the buckets that are reduced, not tensors beside "
+                 "them, which is PyTorch's default",
+                 parallelism},
+                "--no-gradient-as-bucket-view")),
+            is_ddp),
+    needing(newer(flag<&S::layout, &Layout::overlap_comm>(
+                {"--overlap-comm", "overlap_comm", "",
+                 "zero1, zero2: a full bucket of gradients is reduced while backward goes on, into "
+                 "a second one",
+                 parallelism},
+                "--no-overlap-comm")),
+            has_overlap),
     flag<&S::layout, &Layout::no_sync>({"--no-sync", "no_sync", "",
                                         "gradients are reduced after the last micro-batch only",
                                         parallelism}),
@@ -363,6 +403,13 @@ constexpr OptionRow table[] = {
                  "(block)",
                  memory}),
             has_scope),
+    needing(newer(flag<&S::memory, &MemoryTechniques::reentrant>(
+                {"--ac-reentrant", "ac_reentrant", "",
+                 "torch.utils.checkpoint(use_reentrant=True): transformers' default before 5.0, "
+                 "and that of PEFT's prepare_model_for_kbit_training",
+                 memory},
+                "--no-ac-reentrant")),
+            has_checkpoints),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), ce-compiled (by torch.compile), lc-ce (no "
@@ -382,6 +429,12 @@ constexpr OptionRow table[] = {
         {"--hold-output", "hold_output", "",
          "the loop keeps the model's output through backward (default, but for chunked)", memory},
         "--no-hold-output"),
+    newer(choice<&S::memory, &MemoryTechniques::held_until_next, held_untils>(
+        {"--held-until", "held_until_next_forward", "WHEN",
+         "when what the loop holds of a step goes: next-forward, as its names are assigned again "
+         "after it (hf's default), or backward, before the next forward begins (with "
+         "--hold-output or --no-hold-output by hand)",
+         memory})),
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
         {"--kernels", "kernels", "KIND",
          "eager, fused, or compiled: each block by torch.compile (eager)", memory}),

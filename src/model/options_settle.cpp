@@ -174,8 +174,12 @@ void settle_litgpt(StepConfig& c, const Choices& hand) {
   if (!hand.has("--output-dtype")) c.memory.wide_output = true;
 }
 
-/// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss.
+/// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss. Who says by
+/// hand what is held through backward has said until when. A pipeline's schedule has frames of its
+/// own.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
+  if (!hand.has("--held-until") && (hand.has("--hold-output") || c.layout.pp > 1))
+    c.memory.held_until_next = false;
   if (hand.has("--hold-output")) return;
   if (c.layout.pp > 1) {  // schedule.step(return_outputs=False), as TorchTitan calls it
     c.memory.hold_output = false;
@@ -183,6 +187,14 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
   }
   c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked &&
                          c.memory.loss != LossKind::tiled;
+}
+
+/// transformers v5.23 loads a checkpoint's own dtype (dtype="auto"), bf16 for these models, and
+/// accelerate v1.15 casts what is trained alone to fp32 (utils/fsdp_utils.py, fsdp2_prepare_model:
+/// param.requires_grad), so a frozen base stays as it was loaded.
+bool frozen_as_loaded(const StepConfig& c) {
+  return c.runtime.framework == "hf-trainer" && c.adapters.used() && !c.adapters.kbit_prepare &&
+         c.precision.compute_dtype != DType::f16;
 }
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
@@ -200,6 +212,7 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
     c.precision.autocast = false;
   }
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
+  if (frozen_as_loaded(c) && !hand.has("--param-dtype")) c.precision.param_dtype = DType::bf16;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.autocast)  // "fp16" has said it already
       c.precision.compute_dtype =
@@ -245,6 +258,14 @@ void settle_compiled_loss(StepConfig& c, const Choices& hand) {
     c.memory.loss = LossKind::ce_compiled;
 }
 
+/// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: gradient_checkpointing_enable with
+/// an empty dictionary, so torch.utils.checkpoint is not told, whose own default is reentrant.
+void settle_checkpoints(StepConfig& c, const Choices& hand) {
+  const bool whole_blocks = c.memory.ac == AcMode::full && c.memory.scope == AcScope::block;
+  if (!hand.has("--ac-reentrant"))
+    c.memory.reentrant = c.adapters.kbit_prepare && c.adapters.quantized() && whole_blocks;
+}
+
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
   if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
@@ -269,6 +290,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_litgpt(config, hand);
   settle_grad_scaler(config, hand);
   settle_compiled_loss(config, hand);
+  settle_checkpoints(config, hand);
   check_no_sync(config);
   return config;
 }

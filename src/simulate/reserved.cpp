@@ -353,13 +353,21 @@ class Steps {
   }
 
   /// Before the forward that follows the first backward that reduces. The old one goes at the next
-  /// reduction; where its gradients are added to, with the last of them.
+  /// reduction; where gradients are views of it and are added to, with the last of them.
   void rebuild_buckets() {
     for (ir::StorageId s : buckets_) {
       handle_[static_cast<std::size_t>(s)] = not_allocated;
       allocate(s);
     }
-    reductions_left_ = reduces_again_ ? buckets_.size() : 1;
+    reductions_left_ = reduces_again_ && has_bucket_views() ? buckets_.size() : 1;
+  }
+
+  [[nodiscard]] bool has_bucket_views() const {
+    return std::any_of(
+        step_.optimized.begin(), step_.optimized.end(), [&](const passes::OptimizedTensor& t) {
+          return t.gradient != ir::no_id && std::find(buckets_.begin(), buckets_.end(),
+                                                      p_.storage_of(t.gradient)) != buckets_.end();
+        });
   }
 
   [[nodiscard]] int stream_of(ir::StorageId s) const {

@@ -519,3 +519,61 @@ TEST_CASE("a hostile value is shortened and escaped in the message") {
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.size() < 400);
 }
+
+TEST_CASE(
+    "hf's loop holds a step's output through the next forward unless something else is said") {
+  CHECK(resolve({}).memory.held_until_next);
+  for (const char* by_hand : {"--hold-output", "--no-hold-output"}) {
+    CHECK_FALSE(resolve({{by_hand, ""}}).memory.held_until_next);
+    CHECK(resolve({{by_hand, ""}, {"--held-until", "next-forward"}}).memory.held_until_next);
+  }
+  CHECK_FALSE(resolve({{"--held-until", "backward"}}).memory.held_until_next);
+  for (const char* frames : {"hf-trainer", "trl", "torchtitan", "automodel"})
+    CHECK_FALSE(resolve({{"--framework", frames}}).memory.held_until_next);
+}
+
+TEST_CASE("the frozen base of an adapter stays in bf16 under transformers' Trainer") {
+  const OptionList trainer{{"--framework", "hf-trainer"}};
+  CHECK(resolve(trainer).precision.param_dtype == DType::f32);
+  for (const OptionList& layout :
+       {OptionList{}, OptionList{{"--world", "2"}, {"--shard", "fsdp2"}}}) {
+    const OptionList adapted = with(with(trainer, {{"--lora", "16"}}), layout);
+    CHECK(resolve(adapted).precision.param_dtype == DType::bf16);
+    CHECK(resolve(adapted).adapters.dtype == DType::f32);  // what is trained is cast
+    CHECK(resolve(with(adapted, {{"--param-dtype", "fp32"}})).precision.param_dtype == DType::f32);
+  }
+}
+
+TEST_CASE("checkpoints are reentrant where PEFT's kbit preparation leaves PyTorch's default") {
+  const OptionList kbit{{"--lora", "16"}, {"--quantize", "int8"}, {"--kbit-prepare", ""}};
+  CHECK(resolve(with(kbit, {{"--ac", "full"}})).memory.reentrant);
+  CHECK_FALSE(resolve(with(kbit, {{"--ac", "full"}, {"--no-ac-reentrant", ""}})).memory.reentrant);
+  CHECK_FALSE(resolve(kbit).memory.reentrant);
+  CHECK_FALSE(resolve({{"--ac", "full"}}).memory.reentrant);
+  CHECK(resolve({{"--ac", "full"}, {"--ac-reentrant", ""}}).memory.reentrant);
+  CHECK_THROWS_WITH_AS(resolve({{"--ac-reentrant", ""}}),
+                       "--ac none --ac-reentrant: nothing is checkpointed; use --ac full, or drop "
+                       "--ac-reentrant",
+                       UserError);
+}
+
+TEST_CASE("options of one kind of sharding are refused beside another") {
+  const OptionList ddp{{"--world", "2"}, {"--shard", "ddp"}};
+  CHECK_FALSE(resolve(ddp).layout.bucket_views);  // PyTorch's and accelerate's default
+  CHECK(resolve(with(ddp, {{"--gradient-as-bucket-view", ""}})).layout.bucket_views);
+  for (const auto& [option, value] : OptionList{{"--backward-prefetch", "post"},
+                                                {"--overlap-comm", ""},
+                                                {"--reshard-after-forward", "false"}})
+    CHECK_THROWS_AS(resolve(with(ddp, {{option, value}})), UserError);
+  const auto fsdp1 = [](const char* framework) {
+    return resolve({{"--framework", framework}, {"--world", "2"}, {"--shard", "fsdp1"}})
+        .layout.backward_prefetch;
+  };
+  CHECK(fsdp1("hf") == BackwardPrefetch::pre);  // what accelerate config writes
+  CHECK(fsdp1("hf-trainer") == BackwardPrefetch::none);
+  const OptionList fsdp2{{"--world", "8"}, {"--shard", "fsdp2"}};
+  CHECK_FALSE(
+      resolve(with(fsdp2, {{"--reshard-after-forward", "false"}})).layout.reshard_after_forward);
+  CHECK(resolve(with(fsdp2, {{"--reshard-after-forward", "4"}})).layout.reshard_to == 4);
+  CHECK_THROWS_AS(resolve(with(fsdp2, {{"--reshard-after-forward", "1"}})), UserError);
+}

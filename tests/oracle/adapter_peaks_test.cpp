@@ -45,6 +45,10 @@ std::string text_of(const json& value) {
 StepConfig config_of(const json& options) {
   OptionList list;
   if (!options.contains("attn")) list.emplace_back("--attn", "flash");
+  // adapter_step.py's own
+  if (!options.contains("held_until_next_forward")) list.emplace_back("--held-until", "backward");
+  if (options.contains("kbit_prepare") && !options.contains("ac_reentrant"))
+    list.emplace_back("--no-ac-reentrant", "");
   for (const auto& [key, value] : options.items()) {
     const OptionRow* row = find_option_key(key);
     if (row == nullptr) throw std::runtime_error("no option " + key);
@@ -122,9 +126,15 @@ double relative(std::int64_t got, std::int64_t want) {
 
 TEST_CASE("adapters over a frozen base meet PEFT and bitsandbytes on the emulated device") {
   const char* other = std::getenv("AC_ADVISOR_ADAPTER_CASES");
-  const std::vector<AdapterCase> cases = read_cases(
+  std::vector<AdapterCase> cases = read_cases(
       other != nullptr ? other : std::string(source_dir) + "/tests/oracle/adapter_peaks.json");
   REQUIRE((other != nullptr || cases.size() >= 240));
+  if (other == nullptr) {
+    const std::vector<AdapterCase> reentrant =
+        read_cases(std::string(source_dir) + "/tests/oracle/adapter_reentrant_peaks.json");
+    REQUIRE(reentrant.size() >= 27);
+    cases.insert(cases.end(), reentrant.begin(), reentrant.end());
+  }
   std::vector<double> allocated, reserved;
   std::size_t equal = 0;
   for (const AdapterCase& c : cases) {

@@ -5,7 +5,7 @@ docs/adapters.md has them.
 """
 
 from drawn_cases import distinct
-from drawn_finetune_cases import AUTOCAST, IN_FP16, OPTIMIZERS, TRAINER, UNNAMED, family
+from drawn_finetune_cases import AUTOCAST, IN_FP16, OPTIMIZERS, TRAINER, UNNAMED, family, with_base_dtype
 from drawn_finetune_cases import is_planned as first_draw_plans
 from emulated_cases import EAGER_ONLY, EXPANDABLE, MASKED, case, config_of
 
@@ -205,4 +205,4 @@ def is_planned(entry):
 
 def blind_finetune_cases():
     for seed, count in DRAWS:
-        yield from distinct(seed, count, LLAMAS + NEW + OLD, draw, is_planned)
+        yield from map(with_base_dtype, distinct(seed, count, LLAMAS + NEW + OLD, draw, is_planned))

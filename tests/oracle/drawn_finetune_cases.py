@@ -179,6 +179,13 @@ def is_planned(entry):
     return not (of("ema") and sharded)
 
 
+def with_base_dtype(entry):
+    """Of adapters in transformers' Trainer the base was in fp32, which is said, as a checkpoint's own is bf16."""
+    of = entry.get
+    unsaid = of("lora") and "param_dtype" not in entry and of("autocast") != "fp16" and not of("shard", "").startswith("zero")
+    return entry | {"param_dtype": "fp32"} if of("framework") == "hf-trainer" and unsaid else entry
+
+
 def drawn_finetune_cases():
     for seed in SEEDS:
-        yield from distinct(seed, COUNT, ADAPTED + OTHER_NAMES, draw, is_planned)
+        yield from map(with_base_dtype, distinct(seed, COUNT, ADAPTED + OTHER_NAMES, draw, is_planned))

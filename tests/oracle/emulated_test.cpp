@@ -147,6 +147,22 @@ TEST_CASE("plans meet what PyTorch's own counters say on the emulated device") {
   CHECK(all.launches.worst() <= 1.2);
 }
 
+TEST_CASE("a user's loop and PyTorch's own defaults are met on the emulated device") {
+  // Output held through the next forward, DDP's gradients beside buckets, padded heads,
+  // reshard_after_forward of each value, reentrant checkpoints.
+  const Compared all = compared("user_loop_peaks.json");
+  CHECK(all.allocated.count() >= 65);
+  CHECK(all.allocated.above(0.03) <= 1);  // gpt2's reentrant one, by a block of 2.5 MB
+  CHECK(all.allocated.worst() <= 0.12);
+  CHECK(all.reserved.above(0.14) <= 1);  // plain products beside windows: a block is found free
+  CHECK(all.reserved.worst() <= 1.7);
+  CHECK(all.second_steps.worst() <= 0.1);
+  CHECK(all.phases.worst() <= 0.3);
+  // A launch a block of plain products of odd heads, and of eager attention's.
+  CHECK(all.launches.above(0.07) <= 5);
+  CHECK(all.launches.worst() <= 0.7);
+}
+
 TEST_CASE("plans of steps that a generator drew meet PyTorch's on the emulated device") {
   const Compared all = compared("drawn_peaks.json");
   CHECK(all.allocated.count() >= 160);
@@ -252,7 +268,7 @@ TEST_CASE(
 
 TEST_CASE("torchao's MX layers meet torchao's own steps on the emulated B200") {
   const Compared all = compared("mx_peaks.json");
-  CHECK(all.allocated.count() >= 70);
+  CHECK(all.allocated.count() >= 65);
   CHECK(all.allocated.above(0) <= 1);  // gemma3, whose windows on a B200 are planned as on an H100
   CHECK(all.allocated.worst() <= 0.02);
   CHECK(all.reserved.worst() <= 0.0001);

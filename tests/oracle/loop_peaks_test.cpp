@@ -96,19 +96,19 @@ void check_file(const std::string& file, const Bounds& bounds) {
 
 TEST_CASE("training loops on the emulated device are met: allocated 0.5 %, reserved 2 % in most") {
   // Fragmentation may depend on the order of two frees: a few are further off.
-  check_file("loop_peaks.json", {310, 0.005, 0.21, 0.95, 0, 0.002});
+  check_file("loop_peaks.json", {315, 0.005, 0.21, 0.95, 0, 0.002});
 }
 
 TEST_CASE("DeepSpeed's ZeRO 1, 2 and 3 on the emulated device are met: allocated 0.5 %") {
   // Adapters of more than 100,000 elements are gathered one by one under ZeRO 3: one step is met
   // less.
-  check_file("zero_peaks.json", {169, 0.005, 0.2, 0.92, 0.006, 0.02});
+  check_file("zero_peaks.json", {181, 0.005, 0.2, 0.92, 0.006, 0.02});
 }
 
-TEST_CASE("TRL's OffloadActivations on the emulated device is met: allocated 1.2 %") {
+TEST_CASE("TRL's OffloadActivations on the emulated device is met: allocated 0.3 %") {
   // 22 of the steps have adapters, within 0.3 %. Gradients of queries that came back contiguous are
   // copied once more, which is not planned.
-  check_file("offload_peaks.json", {61, 0.012, 0.06, 0.94, 0.025});
+  check_file("offload_peaks.json", {61, 0.003, 0.05, 0.94, 0.025});
 }
 
 }  // namespace ac_advisor::test

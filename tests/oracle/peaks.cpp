@@ -58,6 +58,13 @@ DType dtype_of(const std::string& name) {
 
 OptionList options_of_case(const nlohmann::json& step) {
   OptionList options{{"--gpu", "h100-80gb"}};
+  // What a case does not say, its script does so (loop_names.py, emulated_peaks.py).
+  const bool plain = step.value("framework", "hf") == "hf";
+  if (plain && !step.contains("held_until")) options.emplace_back("--held-until", "backward");
+  if (plain && step.value("shard", "") == "ddp" && !step.contains("gradient_as_bucket_view"))
+    options.emplace_back("--gradient-as-bucket-view", "");
+  if (step.contains("kbit_prepare") && !step.contains("ac_reentrant"))
+    options.emplace_back("--no-ac-reentrant", "");
   for (const auto& [key, value] : step.items()) {
     if (key == "model") continue;
     std::string name = "--" + key;

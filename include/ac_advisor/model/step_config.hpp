@@ -72,6 +72,9 @@ enum class Optimizer : std::uint8_t {
   muon,  ///< of the blocks' matrices; adamw of all else
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp, fsdp1, zero3 };
+/// When FSDP1 gathers a unit for backward (torch.distributed.fsdp.BackwardPrefetch): before the
+/// gradients of the one before are computed, after, or as it is needed.
+enum class BackwardPrefetch : std::uint8_t { pre, post, none };
 /// What is kept on the host between its uses: nothing, what autograd saves, FSDP2's shards with all
 /// that is theirs, or the optimizer's states, with its step there; `gradients`: as `optimizer`, and
 /// gradients leave the device as they are made.
@@ -156,9 +159,13 @@ struct MemoryTechniques {
   /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
   std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;
+  bool reentrant = false;  ///< torch.utils.checkpoint(use_reentrant=True)
   LossKind loss = LossKind::ce;
   std::int64_t chunk_tokens = 0;  ///< T of chunked:T, N of chunked-logits:N
   bool hold_output = true;
+  /// What the loop has of a step is gone when the next forward is done, and its names are bound
+  /// anew; else when that forward begins.
+  bool held_until_next = false;
   bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
   CompileUnit compile_unit = CompileUnit::block;
@@ -193,6 +200,11 @@ struct Layout {
   std::int64_t optimizer_instances = 1;  ///< copies of Megatron-core's distributed optimizer
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
+  bool reshard_after_forward = true;  ///< fsdp2: of each unit but the root
+  std::int64_t reshard_to = 0;        ///< N of reshard_after_forward=N; 0: to all ranks' shards
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;  ///< fsdp1
+  bool bucket_views = false;  ///< ddp: gradients are views of their buckets
+  bool overlap_comm = false;  ///< zero1, zero2: buckets are reduced while backward goes on
   bool no_sync = false;
   std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's

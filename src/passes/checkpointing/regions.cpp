@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
 
@@ -196,6 +197,26 @@ constexpr Exclusion exclusions_of_regions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.ac == AcMode::selective && c.layout.shard == Sharding::ddp &&
               c.runtime.framework == "automodel" && !c.runtime.force;
+     }},
+    {"--ac-reentrant, --ac other than full, every:K and grouped:K",
+     "use_reentrant=True takes no context_fn, and what selects ops is one",
+     "use --ac full, or --no-ac-reentrant",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.reentrant && c.memory.ac != AcMode::full && c.memory.ac != AcMode::every &&
+              c.memory.ac != AcMode::grouped;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--ac-reentrant --ac " + ac_option(c); }},
+    {"--ac-reentrant with --shard fsdp1, fsdp2, hsdp:N or zero3, --pp, --tp, --cp, compiled "
+     "kernels, "
+     "--offload, an imported graph or ac-trainer",
+     "an engine within the engine runs their hooks in another order: not planned",
+     "use --no-ac-reentrant",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.reentrant &&
+              (c.layout.fsdp() || c.layout.zero3() || c.layout.pp > 1 || c.layout.tp > 1 ||
+               c.layout.cp > 1 || c.memory.kernels == Kernels::compiled ||
+               c.memory.offload != Offload::none || m.graph ||
+               c.runtime.kind == Runtime::ac_trainer);
      }},
     {"--ac selective, a model that shares keys and values between blocks",
      "a block cannot be recomputed alone", "use --ac full --ac-scope submodule",

@@ -16,6 +16,8 @@ namespace ac_advisor::passes {
 /// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
 /// first input).
 inline constexpr DType four_bit_compute = DType::bf16;
+/// Elements of a head that flash attention's kernels take come in so many.
+inline constexpr std::int64_t flash_head_multiple = 8;
 
 /// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
 /// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
@@ -149,7 +151,9 @@ class Lowering : private Emission {
   V tuned_queries(V q);
   std::array<V, 3> stacked_thirds(V qkv);
   [[nodiscard]] bool widest_kernels_only(V q) const;
-  [[nodiscard]] bool attends_by_products(V q, V k) const;
+  [[nodiscard]] bool attends_by_products(V q, V k, V mask) const;
+  [[nodiscard]] bool pads_heads(V q) const;
+  V padded_heads(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V flash_varlen(V q, V k, V v);
