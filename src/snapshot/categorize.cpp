@@ -38,8 +38,8 @@ std::optional<Category> told_category(std::string_view word) {
 /// parseChosenWorkspaceSize): ":4096:2:16:8", and 32 MiB on Hopper and later.
 constexpr std::int64_t cublas_workspaces[] = {8'519'680, 33'554'432};
 
-/// A parameter has two moments, and where it is kept in fp32 beside itself a master.
-constexpr std::int64_t most_states = 3;
+/// A parameter has at most two moments; of twice its size (fp32 beside bf16) also a master.
+constexpr std::int64_t moments = 2;
 
 class Judge {
  public:
@@ -243,7 +243,8 @@ class Judge {
       } else if (is_size || most.contains(a.requested / 2) || a.requested <= 8) {
         if (a.born >= 0 && t_.from_stacks) continue;
         const auto of = is_size ? size : most.find(a.requested / 2);
-        if (of != most.end() && states[a.requested] >= most_states * of->second) continue;
+        const std::int64_t each = is_size ? moments : moments + 1;
+        if (of != most.end() && states[a.requested] >= each * of->second) continue;
         ++states[a.requested];
         result[i] = Category::optimizer_states;
       }

@@ -7,8 +7,8 @@ namespace ac_advisor::test {
 /// A message as PyTorch 2.2 and later write it, with what stands before it.
 struct Message {
   std::string requested, capacity = "79.11 GiB", free, allocated, unallocated;
-  std::string processes;  ///< "Process 23444 has 70.25 GiB memory in use. "
-  std::string before;     ///< frames
+  std::string processes = {};  ///< "Process 23444 has 70.25 GiB memory in use. "
+  std::string before = {};     ///< frames
 
   [[nodiscard]] std::string text() const {
     return before + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + requested +
