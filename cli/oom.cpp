@@ -23,8 +23,9 @@ std::string log_text(const std::string& file) {
   if (file == "-") return read_all(std::cin);
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   if (!in)
-    throw UserError(file + ": cannot be read; oom takes a file with the error's text, or - for "
-                           "standard input");
+    throw UserError(file +
+                    ": cannot be read; oom takes a file with the error's text, or - for "
+                    "standard input");
   const auto size = static_cast<std::size_t>(std::max<std::streamoff>(0, in.tellg()));
   in.seekg(static_cast<std::streamoff>(size > most_bytes ? size - most_bytes : 0));
   return read_all(in);
@@ -37,8 +38,7 @@ std::string run_oom(const Arguments& a) {
     throw UserError("--format " + a.format + ": oom writes table or json");
   const bool has_model = a.positional.size() > 1;
   if (!has_model && (!a.options.empty() || !a.as.empty()))
-    throw UserError("oom: " +
-                    (a.options.empty() ? std::string("--as") : a.options.front().first) +
+    throw UserError("oom: " + (a.options.empty() ? std::string("--as") : a.options.front().first) +
                     " is an option of the step that is planned beside the error: give MODEL after "
                     "the file, too");
   const std::string& file = a.positional.at(0);

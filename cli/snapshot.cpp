@@ -54,10 +54,9 @@ std::string changes_of(const Arguments& a, const profile::Profile& planned,
       less = std::max(less, o.requested - o.would_have_fitted_expandable);
   std::optional<OptionList> by_hand;
   if (!a.model.empty()) by_hand = a.options;
-  return "\n" + reports::changes_text(
-                    advise::changes_that_fit(planned.model, planned, by_hand, less),
-                    planned.fit.fits,
-                    terminal_style(a.output, a.rows));
+  return "\n" +
+         reports::changes_text(advise::changes_that_fit(planned.model, planned, by_hand, less),
+                               planned.fit.fits, terminal_style(a.output, a.rows));
 }
 
 }  // namespace

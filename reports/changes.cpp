@@ -9,7 +9,8 @@ namespace {
 
 /// "no slower", "12 % slower"
 std::string cost(double slower) {
-  if (slower < 0.005) return slower > -0.005 ? "none" : fmt::format("{:.0f} % faster", -100 * slower);
+  if (slower < 0.005)
+    return slower > -0.005 ? "none" : fmt::format("{:.0f} % faster", -100 * slower);
   return fmt::format("{:.0f} % slower", 100 * slower);
 }
 
@@ -22,11 +23,10 @@ std::string changes_text(const std::vector<advise::Change>& changes, bool fits,
         "No single change of checkpointing, loss, micro-batch, sharding, optimizer or offloading, "
         "and no two or three of them together, was found that makes it fit.\n",
         style.width);
-  std::string text =
-      bold(fits ? "What holds less, the cheapest first, each of them planned"
-                : "What makes it fit, the cheapest first, each of them planned",
-           style.color) +
-      "\n";
+  std::string text = bold(fits ? "What holds less, the cheapest first, each of them planned"
+                               : "What makes it fit, the cheapest first, each of them planned",
+                          style.color) +
+                     "\n";
   Grid grid({"change", "peak GiB", "reserved", "cost"});
   for (const advise::Change& c : changes)
     grid.row({c.words, gib(c.profile.memory.peak_allocated), gib(c.profile.memory.peak_reserved),

@@ -61,15 +61,15 @@ std::string finding_text(const oom::Finding& f, const Style& style) {
   std::string text = bold(wrap(printable(title + e.message), style.width), style.color) + "\n";
   Lines lines(style);
   if (e.requested) {
-    lines.add("asked for", f.tensor ? fmt::format("{}, {}{}", size_text(e.requested->bytes),
-                                                  f.tensor->certain ? "" : "likely ",
-                                                  tensor_text(*f.tensor))
-                                    : size_text(e.requested->bytes));
+    lines.add("asked for",
+              f.tensor ? fmt::format("{}, {}{}", size_text(e.requested->bytes),
+                                     f.tensor->certain ? "" : "likely ", tensor_text(*f.tensor))
+                       : size_text(e.requested->bytes));
   }
   lines.add("by", asked_by(f));
   if (f.tensor && !f.tensor->op.empty())
-    lines.add("in the plan", fmt::format("{}, at {} of {}", f.tensor->plan_phase, f.tensor->op,
-                                         f.tensor->module));
+    lines.add("in the plan",
+              fmt::format("{}, at {} of {}", f.tensor->plan_phase, f.tensor->op, f.tensor->module));
   for (const oom::Tensor& t : f.alternatives) lines.add("or", tensor_text(t));
   if (e.allocated)
     lines.add("allocated",
@@ -82,12 +82,11 @@ std::string finding_text(const oom::Finding& f, const Style& style) {
 
 std::string planned_text(const oom::Planned& planned, const Style& style) {
   const profile::Profile& p = planned.profile;
-  std::string text =
-      bold(wrap(printable("Planned: " + title(p)), style.width), style.color) + "\n";
-  text += wrap(fmt::format("peak allocated {} GiB, in {}, at {} of {}\n{}\n",
-                           gib(p.memory.peak_allocated), p.memory.peak_phase, p.memory.peak_op,
-                           p.memory.peak_module, room_text(p)),
-               style.width);
+  std::string text = bold(wrap(printable("Planned: " + title(p)), style.width), style.color) + "\n";
+  text += wrap(
+      fmt::format("peak allocated {} GiB, in {}, at {} of {}\n{}\n", gib(p.memory.peak_allocated),
+                  p.memory.peak_phase, p.memory.peak_op, p.memory.peak_module, room_text(p)),
+      style.width);
   for (const std::string& note : planned.notes)
     text += wrap("note: " + printable(note) + "\n", style.width);
   for (const std::string& warning : p.warnings)

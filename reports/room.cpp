@@ -21,10 +21,10 @@ std::string with_expandable(const profile::Fit& f) {
 
 std::string releasing(const profile::Fit& f) {
   const profile::Pressure& p = *f.pressure;
-  const std::string how =
-      p.retries == 0 ? std::string("in its first steps")
-                     : fmt::format("{} time{} per step (about {} ms of it)", p.retries,
-                                   p.retries > 1 ? "s" : "", milliseconds(p.seconds));
+  const std::string how = p.retries == 0
+                              ? std::string("in its first steps")
+                              : fmt::format("{} time{} per step (about {} ms of it)", p.retries,
+                                            p.retries > 1 ? "s" : "", milliseconds(p.seconds));
   return fmt::format(
       "fits by releasing cached blocks {}: PyTorch would reserve {} GiB, and {} of {} GiB are left "
       "({})",
@@ -45,7 +45,8 @@ std::string exceeding(const profile::Profile& profile) {
     return fmt::format("does not fit: {} GiB more are allocated than the {} that {} GiB leave ({})",
                        gib(p.excess), gib(f.limit()), gib(f.usable), beside(f));
   return fmt::format(
-      "does not fit, by fragmentation: what is allocated ({} GiB) would fit the {} that {} GiB leave "
+      "does not fit, by fragmentation: what is allocated ({} GiB) would fit the {} that {} GiB "
+      "leave "
       "({}), but no free block is large enough; without a limit {} GiB are reserved",
       gib(profile.memory.peak_allocated), gib(f.limit()), gib(f.usable), beside(f),
       gib(p.unlimited_reserved));

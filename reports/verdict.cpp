@@ -23,7 +23,8 @@ std::string change(double share, const char* more, const char* less, const char*
 std::string room(const profile::Fit& f) {
   if (f.fits && f.pressure && f.pressure->retries > 0)
     return fmt::format(
-        "it fits by releasing cached blocks {} times per step: {} GiB would be reserved, and {} are "
+        "it fits by releasing cached blocks {} times per step: {} GiB would be reserved, and {} "
+        "are "
         "left",
         f.pressure->retries, gib(f.pressure->unlimited_reserved), gib(f.limit()));
   if (f.fits)

@@ -45,9 +45,9 @@ function liveTable(line, i) {
   const sum = live.reduce((total, bar) => total + bar[2] * unit, 0);
   const rows = live.slice(0, 100).map(
       ([born, freed, bytes, category, where, stack]) =>
-          [{node: [swatch(category), words(data.categories[category])]},
-           placeOf(where, stack), size(bytes * unit),
-           born < 0 ? 'before' : whole(born), freed >= data.count ? 'never' : whole(freed)]);
+          [{node: [swatch(category), words(data.categories[category])]}, placeOf(where, stack),
+           size(bytes * unit), born < 0 ? 'before' : whole(born),
+           freed >= data.count ? 'never' : whole(freed)]);
   const told = `Event ${whole(event)}: ${size(line.total[i])} allocated, ${
       size(line.reserved[i])} reserved. Of the ${
       whole(data.bars.list.length)} largest allocations of the history, ${

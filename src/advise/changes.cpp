@@ -79,9 +79,9 @@ constexpr Technique techniques[] = {
      }},
     {"moments in 8 bits",
      [](const StepConfig& c) {
-       return unless(c.optimizer.kind != Optimizer::adamw &&
-                         c.optimizer.kind != Optimizer::adamw_foreach,
-                     {{"--optimizer", "adamw-8bit"}});
+       return unless(
+           c.optimizer.kind != Optimizer::adamw && c.optimizer.kind != Optimizer::adamw_foreach,
+           {{"--optimizer", "adamw-8bit"}});
      }},
     {"the optimizer and its states are on the host",
      [](const StepConfig& c) {
@@ -144,11 +144,10 @@ class Search {
       plan_all(level);
       level = wider();
     }
-    std::stable_sort(found_.begin(), found_.end(),
-                     [](const Change& a, const Change& b) {
-                       if (is_other_step(a) != is_other_step(b)) return is_other_step(b);
-                       return a.slower < b.slower;
-                     });
+    std::stable_sort(found_.begin(), found_.end(), [](const Change& a, const Change& b) {
+      if (is_other_step(a) != is_other_step(b)) return is_other_step(b);
+      return a.slower < b.slower;
+    });
     if (found_.size() > most) found_.resize(most);
     return std::move(found_);
   }
@@ -190,7 +189,8 @@ class Search {
     change.options = *together(p.parts);
     change.words = words_of(change.options);
     for (const Part* part : p.parts)
-      change.technique += (change.technique.empty() ? "" : "; ") + std::string(part->technique->words);
+      change.technique +=
+          (change.technique.empty() ? "" : "; ") + std::string(part->technique->words);
     change.slower = step_.time.tokens_per_second / p.profile.time.tokens_per_second - 1.0;
     change.profile = std::move(p.profile);
     const bool known = std::any_of(found_.begin(), found_.end(), [&](const Change& other) {

@@ -362,8 +362,7 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += trained;
   }
   result.budget = solved.budget;
-  PlannedMemory memory =
-      memory_profile(step, schedule, device, config, detail, result.assumptions);
+  PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
   result.memory = std::move(memory.memory);
   result.fit = std::move(memory.fit);
   result.kernels =

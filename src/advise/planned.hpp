@@ -28,8 +28,7 @@ struct PlannedMemory {
 /// What no figure of it tells is added to `assumptions`.
 [[nodiscard]] PlannedMemory memory_profile(const passes::StepProgram& step,
                                            const passes::Schedule& schedule,
-                                           const simulate::Device& device,
-                                           const StepConfig& config, bool detail,
-                                           std::vector<std::string>& assumptions);
+                                           const simulate::Device& device, const StepConfig& config,
+                                           bool detail, std::vector<std::string>& assumptions);
 
 }  // namespace ac_advisor::advise

@@ -50,8 +50,8 @@ std::string made_by(const Candidate& c, const StepConfig* config) {
     if (c.rows % length == 0 && c.rows / length <= 64)
       return c.rows == length
                  ? fmt::format("one sequence of {}, or as many tokens of several", grouped(length))
-                 : fmt::format("{} sequences of {}, or as many tokens in one pass",
-                               c.rows / length, grouped(length));
+                 : fmt::format("{} sequences of {}, or as many tokens in one pass", c.rows / length,
+                               grouped(length));
   return fmt::format("{} tokens in one pass", grouped(c.rows));
 }
 
@@ -89,8 +89,8 @@ void weigh(Finding& f) {
   if (!e.requested || !e.free) return;
   std::int64_t room = e.free->bytes;
   if (e.allowed && e.allocated)
-    room = std::min(room, e.allowed->bytes - e.allocated->bytes -
-                              (e.unallocated ? e.unallocated->bytes : 0));
+    room = std::min(
+        room, e.allowed->bytes - e.allocated->bytes - (e.unallocated ? e.unallocated->bytes : 0));
   const std::int64_t cached = e.unallocated ? e.unallocated->bytes : 0, asked = e.requested->bytes;
   f.fragmented = cached > 0 && room + cached >= asked;
   f.missing = std::max<std::int64_t>(0, asked - room - cached);
@@ -103,8 +103,8 @@ void weigh(Finding& f) {
         "in one piece",
         have, size_text(asked));
   else
-    f.need = fmt::format("need: {} are asked for, {}: {} are missing, however they lie", size_text(asked),
-                         have, size_text(f.missing));
+    f.need = fmt::format("need: {} are asked for, {}: {} are missing, however they lie",
+                         size_text(asked), have, size_text(f.missing));
 }
 
 void note_memory(Finding& f) {
@@ -118,8 +118,8 @@ void note_memory(Finding& f) {
         f.missing > 0 && others >= f.missing ? "without them the request fits"
                                              : "end them, or leave them a GPU of their own"));
   if (e.this_process && e.allocated) {
-    const std::int64_t beside = e.this_process->bytes - e.allocated->bytes -
-                                (e.unallocated ? e.unallocated->bytes : 0);
+    const std::int64_t beside =
+        e.this_process->bytes - e.allocated->bytes - (e.unallocated ? e.unallocated->bytes : 0);
     if (beside > 2 * gib && beside < 1024 * gib)
       f.notes.push_back(fmt::format(
           "{} of this process are not PyTorch's: the CUDA context, NCCL, and what libraries or an "
@@ -127,8 +127,9 @@ void note_memory(Finding& f) {
           size_text(beside)));
   }
   if (e.allowed)
-    f.notes.push_back(fmt::format("the process may use {} of the device (a memory fraction was set)",
-                                  size_text(e.allowed->bytes)));
+    f.notes.push_back(
+        fmt::format("the process may use {} of the device (a memory fraction was set)",
+                    size_text(e.allowed->bytes)));
   if (e.private_pools && e.private_pools->bytes > 0)
     f.notes.push_back(fmt::format("{} are in private pools: CUDA graphs keep them",
                                   size_text(e.private_pools->bytes)));
@@ -233,11 +234,13 @@ Explanation explain(std::string_view text, const model::ModelSpec& model, const 
     if (!f.error.allocated ||
         static_cast<double>(f.error.allocated->bytes) < more * static_cast<double>(peak))
       continue;
-    planned.notes.push_back(fmt::format(
-        "the text tells of {} allocated, the plan of {} at its peak: the run held something more (a "
-        "second model, longer sequences, tensors that are kept), or had other options than are given "
-        "here",
-        size_text(f.error.allocated->bytes), size_text(peak)));
+    planned.notes.push_back(
+        fmt::format("the text tells of {} allocated, the plan of {} at its peak: the run held "
+                    "something more (a "
+                    "second model, longer sequences, tensors that are kept), or had other options "
+                    "than are given "
+                    "here",
+                    size_text(f.error.allocated->bytes), size_text(peak)));
     break;
   }
   std::int64_t less = 0;

@@ -64,8 +64,7 @@ constexpr Row rows[] = {
     {"", "_summon_full_params", "", Role::gathered, "an FSDP unit, gathered"},
     {"deepspeed", "all_gather", "", Role::gathered, "parameters of ZeRO 3, gathered"},
     {"partition_parameters.py", "", "", Role::gathered, "parameters of ZeRO 3, gathered"},
-    {"partitioned_param_coordinator.py", "", "", Role::gathered,
-     "parameters of ZeRO 3, gathered"},
+    {"partitioned_param_coordinator.py", "", "", Role::gathered, "parameters of ZeRO 3, gathered"},
     {"nn/parallel/distributed.py", "_ddp_init_helper", "", Role::gradient,
      "DistributedDataParallel's bucket"},
     {"param_and_grad_buffer.py", "", "", Role::gradient, "Megatron-core's buffer of gradients"},
@@ -159,9 +158,14 @@ bool meets(const Frame& frame, const AnyRow& row) {
 }
 
 std::int64_t element_of(std::string_view source) {
-  constexpr std::array<std::pair<std::string_view, std::int64_t>, 8> sizes{
-      {{"torch.float32", 4}, {"torch.float16", 2}, {"torch.bfloat16", 2}, {"torch.int64", 8},
-       {"torch.int32", 4}, {"torch.uint8", 1}, {"torch.int8", 1}, {"torch.bool", 1}}};
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 8> sizes{{{"torch.float32", 4},
+                                                                            {"torch.float16", 2},
+                                                                            {"torch.bfloat16", 2},
+                                                                            {"torch.int64", 8},
+                                                                            {"torch.int32", 4},
+                                                                            {"torch.uint8", 1},
+                                                                            {"torch.int8", 1},
+                                                                            {"torch.bool", 1}}};
   for (const auto& [name, size] : sizes)
     if (has(source, name)) return size;
   return 0;
@@ -179,8 +183,7 @@ void read_compiled(const Frame& frame, Marks& marks) {
   while (!shape.empty() && (shape.back() == ' ' || shape.back() == ',')) shape.pop_back();
   const std::size_t comma = shape.rfind(' ');
   const std::string last = comma == std::string::npos ? shape : shape.substr(comma + 1);
-  const auto [stop, error] =
-      std::from_chars(last.data(), last.data() + last.size(), marks.width);
+  const auto [stop, error] = std::from_chars(last.data(), last.data() + last.size(), marks.width);
   if (error != std::errc() || stop != last.data() + last.size()) marks.width = 0;
   marks.element = element_of(frame.source);
 }

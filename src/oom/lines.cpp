@@ -64,10 +64,9 @@ std::size_t after_actor(std::string_view s, std::size_t at) {
 /// After srun's "12: ", pdsh's "worker-5: " before a rank, pytest's "E   ", a quotation's "> " and
 /// the frame that rich draws.
 std::size_t after_marks(std::string_view s, std::size_t at) {
-  if (const std::size_t rank = s.find(": [rank", at); rank != std::string_view::npos &&
-                                                      rank - at < 64 &&
-                                                      s.substr(at, rank - at).find(' ') ==
-                                                          std::string_view::npos)
+  if (const std::size_t rank = s.find(": [rank", at);
+      rank != std::string_view::npos && rank - at < 64 &&
+      s.substr(at, rank - at).find(' ') == std::string_view::npos)
     return rank + 2;
   if (s.substr(at).starts_with("> ")) return at + 2;
   std::size_t digits = at;

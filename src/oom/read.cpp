@@ -8,8 +8,8 @@
 namespace ac_advisor::oom {
 namespace {
 
-constexpr std::size_t window = 2000;        ///< bytes that one message may have
-constexpr std::size_t most_errors = 4096;   ///< distinct ones of a text
+constexpr std::size_t window = 2000;       ///< bytes that one message may have
+constexpr std::size_t most_errors = 4096;  ///< distinct ones of a text
 
 bool is_number(char c) { return (c >= '0' && c <= '9') || c == '.' || c == ','; }
 
@@ -18,9 +18,9 @@ struct Unit {
   double bytes;
 };
 /// Longest names first. c10::CachingAllocator's format_size writes powers of two.
-constexpr Unit units[] = {{"bytes", 1},          {"TiB", 1099511627776.0}, {"GiB", 1073741824.0},
-                          {"MiB", 1048576.0},    {"KiB", 1024.0},          {"GB", 1073741824.0},
-                          {"MB", 1048576.0},     {"KB", 1024.0},           {"B", 1}};
+constexpr Unit units[] = {{"bytes", 1},       {"TiB", 1099511627776.0}, {"GiB", 1073741824.0},
+                          {"MiB", 1048576.0}, {"KiB", 1024.0},          {"GB", 1073741824.0},
+                          {"MB", 1048576.0},  {"KB", 1024.0},           {"B", 1}};
 
 /// The size that stands at `at`: "13.91 GiB".
 std::optional<Amount> amount_at(std::string_view s, std::size_t at) {
@@ -45,9 +45,9 @@ std::optional<Amount> amount_at(std::string_view s, std::size_t at) {
   for (const Unit& unit : units) {
     if (!s.substr(end).starts_with(unit.name)) continue;
     const double bytes = value * unit.bytes,
-                 slack = unit.bytes > 1 ? 0.5 * std::pow(10.0, -static_cast<double>(decimals)) *
-                                              unit.bytes
-                                        : 0.0;
+                 slack = unit.bytes > 1
+                             ? 0.5 * std::pow(10.0, -static_cast<double>(decimals)) * unit.bytes
+                             : 0.0;
     if (!(bytes < 1e18)) return std::nullopt;
     return Amount{std::llround(bytes), std::llround(slack)};
   }
@@ -85,8 +85,8 @@ std::optional<Amount> first_of(std::optional<Amount> a, std::optional<Amount> b)
   return a ? a : b;
 }
 
-/// "Process 123 has 3.40 GiB memory in use", of which one may be this process: inside a container it
-/// does not know its own number.
+/// "Process 123 has 3.40 GiB memory in use", of which one may be this process: inside a container
+/// it does not know its own number.
 void read_processes(std::string_view s, Error& e) {
   constexpr std::string_view word = "Process ";
   for (std::size_t at = s.find(word); at != std::string_view::npos; at = s.find(word, at + 1)) {
@@ -242,15 +242,14 @@ std::vector<Error> read_errors(std::string_view text) {
     const std::size_t at = line.text.find("out of memory");
     const std::size_t tried = line.text.find("Tried to allocate");
     std::optional<Error> found;
-    if (tried != std::string::npos ||
-        (at != std::string::npos && i + 1 < lines.size() &&
-         lines[i + 1].text.starts_with("Tried to allocate"))) {
+    if (tried != std::string::npos || (at != std::string::npos && i + 1 < lines.size() &&
+                                       lines[i + 1].text.starts_with("Tried to allocate"))) {
       const std::string message = joined(lines, i, at == std::string::npos ? tried : at);
       found = read_message(message, at == std::string::npos ? "" : backend_before(line.text, at));
       if (!found->requested) found.reset();
       if (found)
-        found->message = first_sentences(message.starts_with("out of") ? found->backend + ' ' + message
-                                                                       : message);
+        found->message = first_sentences(
+            message.starts_with("out of") ? found->backend + ' ' + message : message);
       if (found && tried == std::string::npos) ++i;
     } else {
       found = other_error(lines, i);

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 
-
 namespace ac_advisor::oom {
 namespace {
 
@@ -16,13 +15,24 @@ struct Vocabulary {
   std::int64_t size;
   const char* models;
 };
-constexpr Vocabulary vocabularies[] = {
-    {151936, "Qwen 2, 2.5 and 3"}, {152064, "Qwen 2.5 from 7B on"}, {128256, "Llama 3"},
-    {248320, "Qwen 3.5"},          {262144, "Gemma 3"},             {262208, "Gemma 3 with images"},
-    {256000, "Gemma 1 and 2"},     {32000, "Llama 2, Mistral"},     {131072, "Mistral Nemo, Small"},
-    {129280, "DeepSeek V3"},       {102400, "DeepSeek V2"},         {201088, "gpt-oss"},
-    {200064, "Phi 4 mini"},        {100352, "Phi 4, OLMo 2"},       {32064, "Phi 3"},
-    {151552, "GLM 4"},             {49152, "SmolLM"},               {50257, "GPT-2"}};
+constexpr Vocabulary vocabularies[] = {{151936, "Qwen 2, 2.5 and 3"},
+                                       {152064, "Qwen 2.5 from 7B on"},
+                                       {128256, "Llama 3"},
+                                       {248320, "Qwen 3.5"},
+                                       {262144, "Gemma 3"},
+                                       {262208, "Gemma 3 with images"},
+                                       {256000, "Gemma 1 and 2"},
+                                       {32000, "Llama 2, Mistral"},
+                                       {131072, "Mistral Nemo, Small"},
+                                       {129280, "DeepSeek V3"},
+                                       {102400, "DeepSeek V2"},
+                                       {201088, "gpt-oss"},
+                                       {200064, "Phi 4 mini"},
+                                       {100352, "Phi 4, OLMo 2"},
+                                       {32064, "Phi 3"},
+                                       {151552, "GLM 4"},
+                                       {49152, "SmolLM"},
+                                       {50257, "GPT-2"}};
 
 enum class Rows : std::uint8_t { tokens, pairs, none };
 
@@ -71,8 +81,8 @@ std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
     tokens(Role::activation, "tokens as experts have them", m.moe->top_k * m.hidden, {2, 4});
   }
   tokens(Role::kv_cache, "keys or values of one layer", m.kv_heads * m.head_dim / tp, {2});
-  tokens(Role::kv_cache, "keys and values of all layers", 2 * m.layers * m.kv_heads * m.head_dim / tp,
-         {2});
+  tokens(Role::kv_cache, "keys and values of all layers",
+         2 * m.layers * m.kv_heads * m.head_dim / tp, {2});
   forms.push_back({Role::scores, "attention scores", Rows::pairs, m.heads / tp, {2, 4}});
   forms.push_back({Role::mask, "an attention mask", Rows::pairs, 1, {2, 1, 4, 8}});
 
@@ -143,8 +153,8 @@ int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
   return score + (c.planned ? 6 : roundness(c.rows));
 }
 
-void match_tokens(const Form& form, const Range& asked, const Marks& marks, const StepConfig* config,
-                  std::vector<Candidate>& into) {
+void match_tokens(const Form& form, const Range& asked, const Marks& marks,
+                  const StepConfig* config, std::vector<Candidate>& into) {
   for (std::size_t i = 0; i < form.elements.size(); ++i) {
     const std::int64_t row = form.width * form.elements[i];
     Candidate c{form.role, form.what};
@@ -170,10 +180,10 @@ void match_pairs(const Form& form, const Range& asked, const Marks& marks, const
     c.width = form.width;
     c.element = form.elements[i];
     c.sequences = sequences;
-    c.least_rows = static_cast<std::int64_t>(
-        std::ceil(std::sqrt(static_cast<double>(asked.least) / pair)));
-    c.most_rows = static_cast<std::int64_t>(
-        std::floor(std::sqrt(static_cast<double>(asked.most) / pair)));
+    c.least_rows =
+        static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(asked.least) / pair)));
+    c.most_rows =
+        static_cast<std::int64_t>(std::floor(std::sqrt(static_cast<double>(asked.most) / pair)));
     if (c.least_rows < 64 || c.most_rows < c.least_rows || c.most_rows > most_rows) continue;
     c.rows = roundest(c.least_rows, c.most_rows);
     if (config != nullptr && c.least_rows <= config->run.seq && config->run.seq <= c.most_rows) {
@@ -203,12 +213,15 @@ void match_fixed(const Form& form, const Range& asked, const Marks& marks,
 std::vector<Form> known_vocabularies(const Marks& marks) {
   std::vector<Form> forms;
   if (marks.width > 0)
-    return {{marks.role == Role::unknown ? Role::activation : marks.role, "rows", Rows::tokens,
-             marks.width, {marks.element > 0 ? marks.element : 2}}};
+    return {{marks.role == Role::unknown ? Role::activation : marks.role,
+             "rows",
+             Rows::tokens,
+             marks.width,
+             {marks.element > 0 ? marks.element : 2}}};
   if (marks.role != Role::logits && marks.role != Role::unknown) return forms;
   for (const Vocabulary& v : vocabularies)
-    forms.push_back({Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size,
-                     {4, 2}});
+    forms.push_back(
+        {Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size, {4, 2}});
   return forms;
 }
 

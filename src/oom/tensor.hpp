@@ -12,14 +12,14 @@ namespace ac_advisor::oom {
 /// What a request may have been for: rows of `width` elements, or so many elements in all.
 struct Candidate {
   Role role = Role::unknown;
-  std::string what;        ///< "logits", "the embedding's weight"
-  std::int64_t rows = 0;   ///< 0: no rows; of scores and masks: tokens of a sequence
+  std::string what;       ///< "logits", "the embedding's weight"
+  std::int64_t rows = 0;  ///< 0: no rows; of scores and masks: tokens of a sequence
   std::int64_t least_rows = 0, most_rows = 0;  ///< that the text's digits allow
-  std::int64_t width = 0;    ///< elements of a row, or in all
-  std::int64_t element = 0;  ///< bytes
-  std::int64_t sequences = 1;  ///< of scores and masks
-  bool planned = false;        ///< the rows are those of the configuration, or it has none
-  int score = 0;               ///< the higher the likelier
+  std::int64_t width = 0;                      ///< elements of a row, or in all
+  std::int64_t element = 0;                    ///< bytes
+  std::int64_t sequences = 1;                  ///< of scores and masks
+  bool planned = false;  ///< the rows are those of the configuration, or it has none
+  int score = 0;         ///< the higher the likelier
 
   [[nodiscard]] std::int64_t bytes() const;
 };

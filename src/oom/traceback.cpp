@@ -28,8 +28,7 @@ std::optional<Frame> python_frame(std::string_view s) {
   if (!s.starts_with(opening)) return std::nullopt;
   const std::size_t quote = s.find(line_word), in = s.find(in_word, quote);
   if (quote == std::string_view::npos || in == std::string_view::npos) return std::nullopt;
-  const auto line =
-      whole(s.substr(quote + line_word.size(), in - quote - line_word.size()));
+  const auto line = whole(s.substr(quote + line_word.size(), in - quote - line_word.size()));
   if (!line) return std::nullopt;
   return Frame{std::string(s.substr(opening.size(), quote - opening.size())),
                std::string(trimmed(s.substr(in + in_word.size()))), "", *line};

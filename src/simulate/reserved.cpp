@@ -313,7 +313,7 @@ class Steps {
     if (result_.refused) return CachingAllocator::failed;
     const Handle handle = allocator_.allocate(bytes, stream);
     if (handle == CachingAllocator::failed)
-      result_.refused = {result_.steps.size(),   op_, s, bytes, allocator_.allocated(),
+      result_.refused = {result_.steps.size(), op_, s, bytes, allocator_.allocated(),
                          allocator_.reserved()};
     if (observer_) observer_(allocator_, {s, op_, handle, bytes, stream, false});
     return handle;

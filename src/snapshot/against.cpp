@@ -69,7 +69,8 @@ Bytes relabel(Analysis& a, const Planned& planned) {
   std::map<Bytes, std::map<Category, std::int64_t>> wanted;  // by size
   for (const advise::PlannedTensor& t : planned) ++wanted[t.tensor.bytes][seen_as(t, told)];
   std::map<Bytes, std::vector<LiveBlock*>> live;
-  for (LiveBlock& b : a.live) live[std::max<Bytes>(512, (b.requested + 511) / 512 * 512)].push_back(&b);
+  for (LiveBlock& b : a.live)
+    live[std::max<Bytes>(512, (b.requested + 511) / 512 * 512)].push_back(&b);
   Bytes changed = 0;
   for (auto& [bytes_each, blocks] : live) {
     const auto found = wanted.find(bytes_each);
@@ -85,9 +86,8 @@ Bytes relabel(Analysis& a, const Planned& planned) {
       else
         beyond.push_back(b);
     // Unknown ones first: the others had evidence of their own.
-    std::stable_partition(beyond.begin(), beyond.end(), [](const LiveBlock* b) {
-      return b->category == Category::unknown;
-    });
+    std::stable_partition(beyond.begin(), beyond.end(),
+                          [](const LiveBlock* b) { return b->category == Category::unknown; });
     for (LiveBlock* b : beyond)
       for (auto& [category, n] : lacking) {
         const bool resident = category == Category::parameters ||

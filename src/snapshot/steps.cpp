@@ -206,7 +206,8 @@ Steps find_steps(const Snapshot& snapshot, const History& history,
   std::vector<std::int64_t> borders;
   if (result.from_stacks) {
     result.phases = phases_of(trace, marks);
-    // Before borders are looked for: what a step replaces is no new step's, whatever its stack says.
+    // Before borders are looked for: what a step replaces is no new step's, whatever its stack
+    // says.
     mark_optimizer(optimizer, result.phases);
     borders = after_backward(trace, result.phases);
     std::vector<std::int64_t> evidence;

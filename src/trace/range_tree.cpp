@@ -190,8 +190,8 @@ NodeId RangeTree::enter(NodeId parent, std::string_view text) {
   const bool in_engine = nodes_[parent].in_engine || name.starts_with(engine);
   const bool module = !op.is_op && name.starts_with(module_prefix);
   const bool again = module && (in_engine || in_backward(nodes_[parent].phase));
-  const NodeId id = again ? module_again(parent, name, in_engine)
-                          : child(parent, name, phase, window, in_engine);
+  const NodeId id =
+      again ? module_again(parent, name, in_engine) : child(parent, name, phase, window, in_engine);
   if (module && !again && id >= reserved_nodes)
     first_call_.try_emplace(std::string(name.substr(0, max_name)), id);
   ++nodes_[id].entered;

@@ -87,15 +87,17 @@ TEST_CASE("oom: with the model, the batch that made the tensor, and where the pl
 }
 
 TEST_CASE("oom: a weight that is loaded, an optimizer's states, a gathered block") {
-  const std::string load = frame("/v/site-packages/transformers/modeling_utils.py", 805,
-                                 "_load_state_dict_into_meta_model", "set_module_tensor_to_device(");
+  const std::string load =
+      frame("/v/site-packages/transformers/modeling_utils.py", 805,
+            "_load_state_dict_into_meta_model", "set_module_tensor_to_device(");
   // meta-llama/llama#913: 28,672 x 8,192 x 2 bytes are 448 MiB.
   const Finding weight = with_model("448.00 MiB", load, "llama-3.1-70b", {{"--world", "8"}});
   CHECK(weight.tensor->what == "an MLP's weight");
   CHECK(weight.tensor->bytes == 28672LL * 8192 * 2);
   CHECK(weight.tensor->made_by.empty());
 
-  // Llama 3.1 8B: 8,030,261,248 parameters; a rank of 8 has 1,003,782,656 of them, in fp32 3.739 GiB.
+  // Llama 3.1 8B: 8,030,261,248 parameters; a rank of 8 has 1,003,782,656 of them, in fp32 3.739
+  // GiB.
   const std::string states =
       frame("/v/site-packages/deepspeed/runtime/zero/stage_1_and_2.py", 700,
             "initialize_optimizer_states", "single_grad_partition = torch.zeros(");
@@ -108,11 +110,11 @@ TEST_CASE("oom: a weight that is loaded, an optimizer's states, a gathered block
   const std::string gather =
       frame("/v/site-packages/torch/distributed/fsdp/_flat_param.py", 1307, "unshard",
             "unsharded_flat_param = self._alloc_padded_unsharded_flat_param()");
-  const Finding unit = with_model("418.00 MiB", gather, "llama-3.1-8b",
-                                  {{"--world", "8"}, {"--shard", "fsdp2"}});
+  const Finding unit =
+      with_model("418.00 MiB", gather, "llama-3.1-8b", {{"--world", "8"}, {"--shard", "fsdp2"}});
   CHECK(unit.tensor->what == "a block's parameters");
-  CHECK(unit.tensor->bytes == 2 * (2 * 4096LL * 4096 + 2 * 4096LL * 1024 + 3 * 4096LL * 14336 +
-                                   2 * 4096));
+  CHECK(unit.tensor->bytes ==
+        2 * (2 * 4096LL * 4096 + 2 * 4096LL * 1024 + 3 * 4096LL * 14336 + 2 * 4096));
 }
 
 TEST_CASE("oom: unfused attention's scores tell the length of a sequence") {
@@ -144,8 +146,8 @@ TEST_CASE("oom: need and fragmentation are told apart") {
 
 TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest first") {
   const model::ModelSpec model = model::load_model("llama-3.1-8b");
-  const OptionList options{{"--batch", "4"}, {"--seq", "4096"}, {"--world", "8"},
-                           {"--shard", "fsdp2"}, {"--ac", "none"}, {"--grad-accum", "2"}};
+  const OptionList options{{"--batch", "4"},     {"--seq", "4096"}, {"--world", "8"},
+                           {"--shard", "fsdp2"}, {"--ac", "none"},  {"--grad-accum", "2"}};
   const StepConfig config = advise::resolve(model, options).config;
   const Explanation e = oom::explain(
       Message{"7.83 GiB", "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", loss_frame}.text(),

@@ -44,12 +44,12 @@ TEST_CASE("oom: the message of PyTorch 2.1 and later, each size with its precisi
 
 TEST_CASE("oom: of several processes on a device the one that is PyTorch's own is not another") {
   // huggingface/trl#5207
-  const Error e =
-      one(Message{"76.00 MiB", "14.74 GiB", "42.19 MiB", "10.59 GiB", "42.18 MiB",
-                  "Process 21219 has 284.00 MiB memory in use. Process 21222 has 3.40 GiB memory in "
-                  "use. Process 21213 has 258.00 MiB memory in use. Process 21216 has 10.77 GiB "
-                  "memory in use. "}
-              .text());
+  const Error e = one(
+      Message{"76.00 MiB", "14.74 GiB", "42.19 MiB", "10.59 GiB", "42.18 MiB",
+              "Process 21219 has 284.00 MiB memory in use. Process 21222 has 3.40 GiB memory in "
+              "use. Process 21213 has 258.00 MiB memory in use. Process 21216 has 10.77 GiB "
+              "memory in use. "}
+          .text());
   CHECK(is(e.this_process, 10.77 * GiB));
   REQUIRE(e.others.size() == 3);
   CHECK(e.others[1].id == 21222);
@@ -57,9 +57,10 @@ TEST_CASE("oom: of several processes on a device the one that is PyTorch's own i
 }
 
 TEST_CASE("oom: the message of PyTorch 2.0 and before") {
-  const Error e = one(
-      "RuntimeError: CUDA out of memory. Tried to allocate 9.33 GiB (GPU 3; 10.76 GiB total "
-      "capacity; 5.17 GiB already allocated; 4.48 GiB free; 5.28 GiB reserved in total by PyTorch)");
+  const Error e =
+      one("RuntimeError: CUDA out of memory. Tried to allocate 9.33 GiB (GPU 3; 10.76 GiB total "
+          "capacity; 5.17 GiB already allocated; 4.48 GiB free; 5.28 GiB reserved in total by "
+          "PyTorch)");
   CHECK(is(e.requested, 9.33 * GiB));
   CHECK(is(e.capacity, 10.76 * GiB));
   CHECK(is(e.allocated, 5.17 * GiB));
@@ -72,7 +73,8 @@ TEST_CASE("oom: HIP, a memory fraction, graphs' pools and a number that overflow
   const Error e = one(
       "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 512 bytes. GPU 1 has a total "
       "capacity of 191.98 GiB of which 0 bytes is free. 100.00 GiB allowed; Including non-PyTorch "
-      "memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 48.15 GiB "
+      "memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 48.15 "
+      "GiB "
       "is allocated by PyTorch, with 50.00 MiB allocated in private pools (e.g., CUDA Graphs), and "
       "3.49 GiB is reserved by PyTorch but unallocated.");
   CHECK(e.backend == "HIP");
@@ -113,7 +115,8 @@ TEST_CASE("oom: interleaved tracebacks stay apart, by what stands before their l
       "(WorkerDict pid=1)   File \"a.py\", line 1, in forward\n"
       "(WorkerDict pid=2)   File \"b.py\", line 2, in step\n"
       "(WorkerDict pid=1) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
-      "(WorkerDict pid=2) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n");
+      "(WorkerDict pid=2) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+      "GiB.\n");
   REQUIRE(errors.size() == 2);
   CHECK(errors[0].frames.at(0).file == "a.py");
   CHECK(errors[1].frames.at(0).file == "b.py");
@@ -122,13 +125,15 @@ TEST_CASE("oom: interleaved tracebacks stay apart, by what stands before their l
 TEST_CASE("oom: what libraries, engines and DeepSpeed say around it") {
   CHECK(one("RuntimeError: CUDA error: out of memory\n").kind == Kind::device);
   const Error engine = one(
-      "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB "
+      "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 "
+      "GiB "
       "KV cache is needed, which is larger than the available KV cache memory (9.77 GiB). Based on "
       "the available memory, the estimated maximum model length is 79952.\n");
   CHECK(engine.kind == Kind::engine);
   CHECK(is(engine.needed_kv, 16 * GiB));
   CHECK(is(engine.available_kv, 9.77 * GiB));
-  CHECK(one("[W812 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 1 while "
+  CHECK(one("[W812 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 1 "
+            "while "
             "trying to allocate 20971520 bytes (free: 15794176, total: 150111977472).\n")
             .kind == Kind::recoverable);
   CHECK(oom::cache_flushes(

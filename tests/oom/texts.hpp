@@ -15,7 +15,8 @@ struct Message {
            ". GPU 0 has a total capacity of " + capacity + " of which " + free + " is free. " +
            processes + "Of the allocated memory " + allocated + " is allocated by PyTorch, and " +
            unallocated +
-           " is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try "
+           " is reserved by PyTorch but unallocated. If reserved but unallocated memory is large "
+           "try "
            "setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
            "documentation for Memory Management  "
            "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)\n";

@@ -80,8 +80,9 @@ TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce"
   config.layout.shard = Sharding::none;
   config.layout.world = 1;
   const passes::StepProgram alone = passes::build_step(small_model(), config);
-  CHECK(simulate::walk_allocator(alone, passes::make_schedule(alone), model, 2, {})
-            .rebuilding_peak == 0);
+  CHECK(
+      simulate::walk_allocator(alone, passes::make_schedule(alone), model, 2, {}).rebuilding_peak ==
+      0);
 }
 
 TEST_CASE("the output that the loop holds lives through its micro-batch's backward") {

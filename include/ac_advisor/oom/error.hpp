@@ -30,9 +30,9 @@ struct Process {
 };
 
 enum class Kind : std::uint8_t {
-  allocator,   ///< PyTorch's allocator was refused
-  device,      ///< something else was, and does not say how much it asked for: NCCL, cuBLAS, a driver
-  engine,      ///< an inference engine has no room for its KV cache
+  allocator,  ///< PyTorch's allocator was refused
+  device,  ///< something else was, and does not say how much it asked for: NCCL, cuBLAS, a driver
+  engine,  ///< an inference engine has no room for its KV cache
   recoverable  ///< PyTorch's allocator released what it had cached, and went on
 };
 
@@ -41,15 +41,15 @@ struct Error {
   std::string backend = "CUDA";  ///< or "HIP", "XPU"
   std::string message;           ///< its first sentence or two, one line
   std::optional<Amount> requested, capacity, free;
-  std::optional<Amount> allocated;      ///< by PyTorch, in tensors
-  std::optional<Amount> unallocated;    ///< reserved by PyTorch, in no tensor
-  std::optional<Amount> allowed;        ///< set_per_process_memory_fraction's
-  std::optional<Amount> private_pools;  ///< of CUDA graphs
-  std::optional<Amount> this_process;   ///< in use, with what is not PyTorch's
-  std::vector<Process> others;          ///< that have memory of the device in use
-  std::vector<std::int64_t> devices, ranks;  ///< that told the same
-  std::int64_t times = 1;                    ///< that it is in the text
-  std::vector<Frame> frames;                 ///< outermost first
+  std::optional<Amount> allocated;                ///< by PyTorch, in tensors
+  std::optional<Amount> unallocated;              ///< reserved by PyTorch, in no tensor
+  std::optional<Amount> allowed;                  ///< set_per_process_memory_fraction's
+  std::optional<Amount> private_pools;            ///< of CUDA graphs
+  std::optional<Amount> this_process;             ///< in use, with what is not PyTorch's
+  std::vector<Process> others;                    ///< that have memory of the device in use
+  std::vector<std::int64_t> devices, ranks;       ///< that told the same
+  std::int64_t times = 1;                         ///< that it is in the text
+  std::vector<Frame> frames;                      ///< outermost first
   std::optional<Amount> needed_kv, available_kv;  ///< of an engine
 };
 

@@ -13,9 +13,9 @@ namespace ac_advisor::oom {
 
 /// What was asked for.
 struct Tensor {
-  std::string what;    ///< "logits"
-  std::string shape;   ///< "24,576 tokens x 151,936, 4 bytes each"
-  std::string made_by; ///< "3 sequences of 8,192"; empty: it does not depend on the batch
+  std::string what;     ///< "logits"
+  std::string shape;    ///< "24,576 tokens x 151,936, 4 bytes each"
+  std::string made_by;  ///< "3 sequences of 8,192"; empty: it does not depend on the batch
   std::int64_t rows = 0, width = 0, element = 0, bytes = 0;
   /// Its rows are those of the planned step, or the traceback says the same as its size.
   bool certain = false;
@@ -46,9 +46,9 @@ struct Planned {
 
 struct Explanation {
   std::vector<Finding> findings;
-  std::int64_t flushes = 0;                ///< DeepSpeed's warning
-  std::optional<Planned> planned;          ///< none without a model
-  std::vector<std::string> suggestions;    ///< without one: what helps such a tensor
+  std::int64_t flushes = 0;              ///< DeepSpeed's warning
+  std::optional<Planned> planned;        ///< none without a model
+  std::vector<std::string> suggestions;  ///< without one: what helps such a tensor
 };
 
 /// What the text alone says.
