@@ -25,7 +25,7 @@ from emulated_cases import config_of, label
 from wide_cases import wide_cases
 
 GRANULE = 2 << 20
-STEPS = 5
+STEPS = 4
 SHARES = (5 / 6, 1 / 2, 1 / 6)
 library = ctypes.CDLL(None)
 

@@ -93,7 +93,7 @@ TEST_CASE("within a device's memory the walk is out of memory, and releases, whe
     }
   }
   MESSAGE(limits, " limits: ", ends, " end alike, ", retries, " with as many retries in each step");
-  CHECK(limits >= 60);
+  CHECK(limits >= 24);
   CHECK(ends == limits);
   CHECK(retries == limits);
 }
