@@ -1,6 +1,6 @@
-// Every step of tests/oracle/ against its plan. What each figure is off by stands beside its file in
-// off/: further off fails and names the step, nearer is written by AC_ADVISOR_UPDATE_ORACLE=1, which
-// writes a new step too, and never a figure that is further off than before.
+// Every step of tests/oracle/ against its plan. What each figure is off by stands beside its file
+// in off/: further off fails and names the step, nearer is written by AC_ADVISOR_UPDATE_ORACLE=1,
+// which writes a new step too, and never a figure that is further off than before.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -84,9 +84,10 @@ void meets_its_steps(const std::string& file) {
   ordered_json now = ordered_json::object();
   Summary all;
   for (const OracleCase& one : read_oracle(file)) now[one.label] = compare(one, recorded, all);
-  MESSAGE(fmt::format("{}: {} steps, {} to the byte in every figure; allocated: worst {:.4f} % "
-                      "({}); {} figures nearer than recorded",
-                      file, all.steps, all.exact, all.worst, all.worst_label, all.nearer));
+  MESSAGE(
+      fmt::format("{}: {} steps, {} to the byte in every figure; allocated: worst {:.4f} % "
+                  "({}); {} figures nearer than recorded",
+                  file, all.steps, all.exact, all.worst, all.worst_label, all.nearer));
   if (std::getenv("AC_ADVISOR_UPDATE_ORACLE") != nullptr) {
     write_off(file, now);
     return;
@@ -114,9 +115,9 @@ const bool registered = [] {
   static std::vector<std::string> names;  // doctest keeps their text
   for (const std::string& file : oracle_files()) names.push_back(std::string(prefix) + file);
   for (const std::string& name : names)
-    doctest::detail::regTest(doctest::detail::TestCase(&run, __FILE__, __LINE__,
-                                                       doctest::detail::TestSuite()) *
-                             name.c_str());
+    doctest::detail::regTest(
+        doctest::detail::TestCase(&run, __FILE__, __LINE__, doctest::detail::TestSuite()) *
+        name.c_str());
   return true;
 }();
 

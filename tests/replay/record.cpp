@@ -72,9 +72,8 @@ Program program_of(const model::ModelSpec& spec, StepConfig config) {
   const passes::StepProgram step = passes::build_step(spec, config);
   const passes::Schedule schedule = passes::make_schedule(step);
   Hash hash;
-  for (const auto* part :
-       {&schedule.resident, &schedule.carried, &schedule.free_begin, &schedule.freed,
-        &schedule.last_use})
+  for (const auto* part : {&schedule.resident, &schedule.carried, &schedule.free_begin,
+                           &schedule.freed, &schedule.last_use})
     hash.add(*part);
   return {passes::program_text(step), hash.text()};
 }
