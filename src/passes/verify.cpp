@@ -46,7 +46,7 @@ class Structure {
     if (value.base == no_id || value.narrow_dim < 0) return;
     const ir::Shape& whole = p_.value(value.base).shape;
     const auto dim = static_cast<std::size_t>(value.narrow_dim);
-    if (dim >= whole.size() || value.narrow_start < 0 ||
+    if (dim >= whole.sizes().size() || value.narrow_start < 0 ||
         value.narrow_start + value.shape[dim] > whole[dim])
       fail(fmt::format("value {} is a part of value {} that it has not", v, value.base));
   }

@@ -158,7 +158,8 @@ int main(int argc, char** argv) try {
     for (const Case& c : list.cases)
       if (c.name == arguments[2]) {
         try {
-          for (const auto& [name, part] : parts_of(c).items())
+          const json parts = parts_of(c);
+          for (const auto& [name, part] : parts.items())
             std::cout << "== " << name << "\n"
                       << (part.is_string() ? part.get<std::string>() : part.dump(1)) << "\n";
         } catch (const std::exception& error) {
