@@ -73,7 +73,7 @@ class Structure {
   /// an optimizer in backward runs between its ops, and a pipeline's actions are in their own
   /// order.
   void check_phases() {
-    if (!step_.stages.empty()) return;
+    if (!step_.ends.empty()) return;
     const auto order = [](ir::Phase phase) {
       return phase == ir::Phase::forward ? 0 : phase == ir::Phase::loss ? 1 : 2;
     };
