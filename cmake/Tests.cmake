@@ -74,6 +74,7 @@ endforeach()
 # Compiled against PyTorch's headers by the script beside it, never here.
 set(not_a_test "${PROJECT_SOURCE_DIR}/tests/oracle/counting_allocator.cpp")
 list(REMOVE_ITEM unit_sources "${not_a_test}")
+list(FILTER unit_sources EXCLUDE REGEX "/tests/replay/")  # programs of their own: Replay.cmake
 # What needs LibTorch: trainer_tests, label trainer.
 file(GLOB_RECURSE trainer_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/trainer/*.cpp")
 if(trainer_tests)

@@ -2,14 +2,25 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/passes/verify.hpp"
 
 namespace ac_advisor::passes {
 namespace {
+
+void verify_after(const Pass& pass, const StepProgram& step) {
+  try {
+    verify(step);
+  } catch (const std::logic_error& error) {
+    throw std::logic_error("after the pass " + std::string(pass.name) + ": " + error.what());
+  }
+}
 
 /// `run(pass index)` for each pass, as often as the configuration has it run.
 template <typename Run>
@@ -18,7 +29,10 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
   StepProgram step;
   const auto run_stage = [&](Stage stage) {
     for (std::size_t i = 0; i < passes().size(); ++i)
-      if (passes()[i]->stage == stage && passes()[i]->runs(spec, config)) run(step, i);
+      if (passes()[i]->stage == stage && passes()[i]->runs(spec, config)) {
+        run(step, i);
+        if (verifies_passes()) verify_after(*passes()[i], step);
+      }
   };
   run_stage(Stage::before);
   const std::int64_t written = micro_batches_written(config);
@@ -29,6 +43,7 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
       run_stage(Stage::micro_batch);
     }
   run_stage(Stage::step);
+  if (verifies_passes()) verify(step, make_schedule(step));
   return step;
 }
 
