@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/scratch.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 namespace ac_advisor::simulate {
@@ -399,6 +400,7 @@ class Steps {
   }
 
   void walk() {
+    ir::count(ir::Work::walked_ops, p_.ops.size());
     for (std::size_t i = 0; i < p_.ops.size(); ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
