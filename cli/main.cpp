@@ -11,6 +11,7 @@
 #include "cli/output.hpp"
 #include "cli/still_working.hpp"
 #include "process/ending_signals.hpp"
+#include "process/kept_memory.hpp"
 
 using namespace ac_advisor;
 using namespace std::chrono_literals;
@@ -57,6 +58,7 @@ int run_command(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file that grows too large is an error of write, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  process::keep_freed_memory();
   const int code = run_command(argc, argv);
   const int signal = process::EndingSignals::first();
   return signal == 0 ? code : process::exit_code_of(signal);

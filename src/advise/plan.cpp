@@ -7,6 +7,7 @@
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
@@ -366,6 +367,7 @@ double tokens_of_step(const StepConfig& config) {
 }
 
 RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, bool detail) {
+  ir::count(ir::Work::plans);
   const std::optional<model::ModelSpec> sized = model::sized(asked, requested);
   const model::ModelSpec& model = sized ? *sized : asked;
   profile::Profile result;

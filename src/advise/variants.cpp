@@ -40,6 +40,10 @@ Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
     return option.first == global_batch_option || option.first == "--batch" ||
            option.first == "--grad-accum";
   });
+  try {
+    resolver_.emplace(hand_);
+  } catch (const UserError&) {  // then there is none of them
+  }
 }
 
 StepConfig Variants::settled(StepConfig config) const {
@@ -52,11 +56,12 @@ StepConfig Variants::settled(StepConfig config) const {
 }
 
 std::optional<StepConfig> Variants::with(OptionList values) const {
+  if (!resolver_) return std::nullopt;
   if (!given(values, "--batch")) values.emplace_back("--batch", std::to_string(base_.run.batch));
   if (!given(values, "--grad-accum"))
     values.emplace_back("--grad-accum", std::to_string(base_.run.grad_accum));
   try {
-    StepConfig config = resolve_variant(hand_, values);
+    StepConfig config = resolver_->with(values);
     copy_internal(base_, config);
     return settled(std::move(config));
   } catch (const UserError&) {

@@ -26,6 +26,7 @@ class Variants {
   const model::ModelSpec& model_;
   const StepConfig& base_;
   OptionList hand_;
+  std::optional<VariantResolver> resolver_;  ///< none: what was given by hand contradicts itself
 };
 
 }  // namespace ac_advisor::advise

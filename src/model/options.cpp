@@ -88,18 +88,50 @@ void apply(const OptionList& list, Choices& choices) {
 }  // namespace
 }  // namespace options
 
-StepConfig resolve_variant(const OptionList& by_hand, const OptionList& variant) {
-  options::Choices hand, preset;
-  std::string& framework = preset.config.runtime.framework;
-  for (const OptionList* list : {&by_hand, &variant})
-    for (const auto& [option, value] : *list)
-      if (option == "--framework") framework = options::named(value);
-  options::apply(options::framework_preset(framework), preset);
-  hand.config = preset.config;
-  options::apply(by_hand, hand);
-  hand.yielding = hand.rows.size();
+/// A preset's choices, and over it what was given by hand.
+struct VariantResolver::Read {
+  options::Choices preset, hand;
+
+  Read(const OptionList& given, const std::string& framework) {
+    preset.config.runtime.framework = framework;
+    options::apply(options::framework_preset(framework), preset);
+    hand.config = preset.config;
+    options::apply(given, hand);
+    hand.yielding = hand.rows.size();
+  }
+};
+
+namespace {
+
+std::string framework_of(const OptionList& list, std::string otherwise) {
+  for (const auto& [option, value] : list)
+    if (option == "--framework") otherwise = options::named(value);
+  return otherwise;
+}
+
+}  // namespace
+
+VariantResolver::VariantResolver(const OptionList& hand)
+    : hand_(hand),
+      read_(
+          std::make_shared<const Read>(hand, framework_of(hand, StepConfig{}.runtime.framework))) {}
+
+StepConfig VariantResolver::with(const OptionList& variant) const {
+  const std::string& own = read_->preset.config.runtime.framework;
+  const std::string framework = framework_of(variant, own);
+  if (framework != own) {
+    OptionList hand = hand_;
+    std::erase_if(hand, [](const auto& option) { return option.first == "--framework"; });
+    hand.emplace_back("--framework", framework);
+    return VariantResolver(hand).with(variant);
+  }
+  options::Choices hand = read_->hand;
   options::apply(variant, hand);
-  return options::settle(hand, preset);
+  return options::settle(hand, read_->preset);
+}
+
+StepConfig resolve_variant(const OptionList& by_hand, const OptionList& variant) {
+  return VariantResolver(by_hand).with(variant);
 }
 
 StepConfig resolve_options(const OptionList& list) { return resolve_variant({}, list); }

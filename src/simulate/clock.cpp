@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "collective_time.hpp"
 #include "graph_pool.hpp"
 #include "host_copies.hpp"
@@ -183,6 +184,7 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const
 StepTime walk_time(const passes::StepProgram& step, const Device& device, const Run& run,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
+  ir::count(ir::Work::walked_ops, p.ops.size());
   GraphLaunches launches(p, device, graph);
   OpTimes times(p, device, run);
   const ModelFlops model_flops(step, device);

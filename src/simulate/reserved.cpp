@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/scratch.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 namespace ac_advisor::simulate {
@@ -74,10 +75,8 @@ class Steps {
         handle_(p_.storages.size(), not_allocated),
         resident_(p_.storages.size(), false) {
     for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
-    scratch_.reserve(p_.ops.size());
-    for (const ir::Op& op : p_.ops)
-      scratch_.push_back(m_.workspaces ? ir::scratch_blocks(p_, op, m_.target)
-                                       : std::vector<std::int64_t>());
+    find_scratch();
+    find_kept_gradients();
     blocks_.storages.resize(p_.storages.size());
     find_streams();
     find_buckets();
@@ -144,14 +143,29 @@ class Steps {
     blocks_.storages[i] = allocator_.size(handle_[i]);
   }
 
-  /// Optimizer states, and gradients that are never cleared.
+  void find_scratch() {
+    scratch_begin_.reserve(p_.ops.size() + 1);
+    for (const ir::Op& op : p_.ops) {
+      scratch_begin_.push_back(scratch_.size());
+      if (!m_.workspaces) continue;
+      const std::vector<std::int64_t> blocks = ir::scratch_blocks(p_, op, m_.target);
+      scratch_.insert(scratch_.end(), blocks.begin(), blocks.end());
+    }
+    scratch_begin_.push_back(scratch_.size());
+  }
+
+  /// Of parameters that no optimizer steps, never cleared.
+  void find_kept_gradients() {
+    kept_gradient_.resize(p_.storages.size(), false);
+    for (const passes::Parameter& parameter : step_.parameters)
+      if (!parameter.stepped)
+        kept_gradient_[static_cast<std::size_t>(p_.storage_of(parameter.gradient))] = true;
+  }
+
   [[nodiscard]] bool made_in_first_step(ir::StorageId s) const {
     if (m_.target.trainer) return false;
-    if (p_.storage(s).role == ir::Role::optimizer_state) return true;
-    return std::any_of(step_.parameters.begin(), step_.parameters.end(),
-                       [&](const passes::Parameter& parameter) {
-                         return !parameter.stepped && p_.storage_of(parameter.gradient) == s;
-                       });
+    return p_.storage(s).role == ir::Role::optimizer_state ||
+           kept_gradient_[static_cast<std::size_t>(s)];
   }
 
   /// native_dropout makes its mask before its result (aten/src/ATen/native/cuda/Dropout.cu, v2.11).
@@ -294,13 +308,13 @@ class Steps {
   }
 
   void use_scratch(std::size_t op) {
-    std::vector<Handle> handles;
     blocks_.scratch[op] = 0;
-    for (std::int64_t bytes : scratch_[op]) {
-      handles.push_back(request(bytes, ir::no_id, stream_of_op(op)));
-      blocks_.scratch[op] += allocator_.size(handles.back());
+    scratch_handles_.clear();
+    for (std::size_t i = scratch_begin_[op]; i < scratch_begin_[op + 1]; ++i) {
+      scratch_handles_.push_back(request(scratch_[i], ir::no_id, stream_of_op(op)));
+      blocks_.scratch[op] += allocator_.size(scratch_handles_.back());
     }
-    for (Handle handle : handles) give_back(handle, ir::no_id);
+    for (Handle handle : scratch_handles_) give_back(handle, ir::no_id);
   }
 
   [[nodiscard]] int stream_of_op(std::size_t op) const {
@@ -435,6 +449,7 @@ class Steps {
   }
 
   void walk() {
+    ir::count(ir::Work::walked_ops, p_.ops.size());
     const std::int64_t retries = allocator_.retries(), released = allocator_.released_segments();
     for (std::size_t i = 0; i < p_.ops.size() && !result_.refused; ++i) {
       const ir::Op& op = p_.ops[i];
@@ -532,8 +547,11 @@ class Steps {
   std::size_t reductions_left_ = 0;  ///< until the first bucket goes
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
-  std::vector<bool> resident_;  ///< by storage
-  std::vector<std::vector<std::int64_t>> scratch_;
+  std::vector<bool> resident_;         ///< by storage
+  std::vector<bool> kept_gradient_;    ///< by storage
+  std::vector<std::int64_t> scratch_;  ///< of one op after another
+  std::vector<std::size_t> scratch_begin_;
+  std::vector<Handle> scratch_handles_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
   std::set<std::int64_t> tuned_;
