@@ -9,6 +9,7 @@
 #include "cli/help.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "cli/training.hpp"
 #include "process/ending_signals.hpp"
 
 using namespace ac_advisor;
@@ -17,12 +18,13 @@ namespace {
 
 int run_command(int argc, char** argv) {
   try {
-    const cli::Arguments arguments = cli::parse_arguments(argc, argv, cli::terminal_columns());
+    const cli::Arguments arguments =
+        cli::with_training(cli::parse_arguments(argc, argv, cli::terminal_columns()));
     const cli::CommandRow& command = *cli::find_command(arguments.command);
     // A program that it starts is to end with this one.
     std::optional<process::EndingSignals> noted;
     if (command.starts_programs || arguments.measured) noted.emplace();
-    const cli::Result result = command.run(arguments);
+    const cli::Result result = cli::tell_training(arguments, command.run(arguments));
     if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
     if (result.told_elsewhere) return result.exit_code;
     const std::string output = command.writes_itself ? "" : arguments.output;
