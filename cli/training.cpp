@@ -14,12 +14,14 @@
 namespace ac_advisor::cli {
 namespace {
 
-/// MODEL of a training file: as it stands there, beside the file, or a sample of that name's last part.
+/// MODEL of a training file: as it stands there, beside the file, or a sample of that name's last
+/// part.
 std::string model_of(const Arguments& a, const intake::Training& training) {
   if (!a.model.empty()) return a.model;
   const std::string advice = "; give --model with its config.json, its folder or a sample's name";
   if (training.model.empty())
-    throw UserError(fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
+    throw UserError(
+        fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
   const std::filesystem::path beside =
       std::filesystem::path(training.path).parent_path() / training.model;
   std::error_code error;
@@ -27,20 +29,23 @@ std::string model_of(const Arguments& a, const intake::Training& training) {
   try {
     static_cast<void>(model::load_model(training.model, a.as));
   } catch (const UserError& why) {
-    throw UserError(fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));
+    throw UserError(
+        fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));
   }
   return training.model;
 }
 
 nlohmann::ordered_json as_json(const intake::Training& t) {
-  nlohmann::ordered_json json = {{"tool", t.tool}, {"version", t.version}, {"file", t.path}, {"model", t.model}};
+  nlohmann::ordered_json json = {
+      {"tool", t.tool}, {"version", t.version}, {"file", t.path}, {"model", t.model}};
   json["mapping"] = nlohmann::ordered_json::array();
   for (const intake::Mapping& m : t.mapping)
-    json["mapping"].push_back({{"key", m.key},
-                               {"value", m.value},
-                               {"line", m.line > 0 ? nlohmann::ordered_json(m.line) : nlohmann::ordered_json()},
-                               {"options", m.options},
-                               {"source", m.source}});
+    json["mapping"].push_back(
+        {{"key", m.key},
+         {"value", m.value},
+         {"line", m.line > 0 ? nlohmann::ordered_json(m.line) : nlohmann::ordered_json()},
+         {"options", m.options},
+         {"source", m.source}});
   json["no_effect"] = t.no_effect;
   json["unknown"] = t.unknown;
   json["assumptions"] = t.assumptions;
@@ -52,12 +57,15 @@ nlohmann::ordered_json as_json(const intake::Training& t) {
 Arguments with_training(Arguments a) {
   const CommandRow* command = find_command(a.command);
   if (command == nullptr || !command->step) return a;
-  const bool file = !a.positional.empty() && (intake::is_training_file(a.positional[0]) || !a.tool.empty());
+  const bool file =
+      !a.positional.empty() && (intake::is_training_file(a.positional[0]) || !a.tool.empty());
   if (!file) {
-    for (const auto& [given, option] :
-         {std::pair{a.mapping, "--mapping"}, {!a.ignore.empty(), "--ignore"}, {!a.model.empty(), "--model"}})
+    for (const auto& [given, option] : {std::pair{a.mapping, "--mapping"},
+                                        {!a.ignore.empty(), "--ignore"},
+                                        {!a.model.empty(), "--model"}})
       if (given)
-        throw UserError(fmt::format("{} is of a training file; MODEL is none (a name that ends in .yaml)", option));
+        throw UserError(fmt::format(
+            "{} is of a training file; MODEL is none (a name that ends in .yaml)", option));
     return a;
   }
   a.training = intake::read_training({a.positional[0], a.tool, a.options, a.ignore});
@@ -70,7 +78,8 @@ Arguments with_training(Arguments a) {
     std::fprintf(stderr, "ac-advisor: warning: %s: not a key of %s: %s\n", a.training->path.c_str(),
                  a.training->tool.c_str(), unknown.c_str());
   for (const std::string& assumption : a.training->assumptions)
-    std::fprintf(stderr, "ac-advisor: note: %s: %s\n", a.training->path.c_str(), assumption.c_str());
+    std::fprintf(stderr, "ac-advisor: note: %s: %s\n", a.training->path.c_str(),
+                 assumption.c_str());
   return a;
 }
 
@@ -87,7 +96,8 @@ Result tell_training(const Arguments& a, Result result) {
 }
 
 std::string mapping_of(const Arguments& a) {
-  if (!a.training) throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
+  if (!a.training)
+    throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
   return intake::mapping_text(*a.training, terminal_style(a.output, a.rows).width);
 }
 

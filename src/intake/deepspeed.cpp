@@ -1,5 +1,5 @@
-// A DeepSpeed configuration beside a training file: `auto` is what accelerate fills in from the Trainer's arguments,
-// which are mapped already.
+// A DeepSpeed configuration beside a training file: `auto` is what accelerate fills in from the
+// Trainer's arguments, which are mapped already.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -36,8 +36,10 @@ void read_deepspeed(Keys& keys, std::string_view key) {
   if (given->kind == Node::Kind::scalar) {
     const std::string path = path_of(keys, *given);
     if (path.empty())
-      keys.refuse(key, "no such file, neither beside this one nor here; put it there, or say --shard zero1, zero2, zero3 "
-                       "or none by hand");
+      keys.refuse(key,
+                  "no such file, neither beside this one nor here; put it there, or say --shard "
+                  "zero1, zero2, zero3 "
+                  "or none by hand");
     config = read_document(path);
   }
   if (config.kind != Node::Kind::map) keys.refuse(key, "is no DeepSpeed configuration");
@@ -49,7 +51,8 @@ void read_deepspeed(Keys& keys, std::string_view key) {
     keys.assume("DeepSpeed without ZeRO is planned as DDP: its buffer of gradients is not");
     return;
   }
-  if (word != "1" && word != "2" && word != "3") keys.refuse(key, "zero_optimization.stage is 0, 1, 2 or 3");
+  if (word != "1" && word != "2" && word != "3")
+    keys.refuse(key, "zero_optimization.stage is 0, 1, 2 or 3");
   keys.option(key, "--shard", "zero" + word);
   const std::string optimizer = device_of(*zero, "offload_optimizer");
   const std::string parameters = device_of(*zero, "offload_param");

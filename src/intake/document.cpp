@@ -43,7 +43,8 @@ Node read_document(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > most)
-    throw UserError(fmt::format("{}: larger than {} MiB; a training file has a few KiB", path, most >> 20));
+    throw UserError(
+        fmt::format("{}: larger than {} MiB; a training file has a few KiB", path, most >> 20));
   return parse_document(text, path);
 }
 

@@ -21,8 +21,8 @@ struct Node {
   [[nodiscard]] std::string shown() const;
 };
 
-/// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands twice, a document that
-/// is nested or that aliases blow up beyond what a training file has.
+/// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
+/// twice, a document that is nested or that aliases blow up beyond what a training file has.
 [[nodiscard]] Node parse_document(const std::string& text, const std::string& path);
 /// The file, of at most 4 MiB. Throws UserError.
 [[nodiscard]] Node read_document(const std::string& path);

@@ -96,7 +96,8 @@ std::vector<std::string> Keys::words(std::string_view key) {
     const std::size_t end = std::min(value.find(',', at), value.size());
     std::string word = value.substr(at, end - at);
     word.erase(0, word.find_first_not_of(' '));
-    if (const std::size_t last = word.find_last_not_of(' '); last != std::string::npos) word.resize(last + 1);
+    if (const std::size_t last = word.find_last_not_of(' '); last != std::string::npos)
+      word.resize(last + 1);
     if (!word.empty()) all.push_back(word);
     at = end + 1;
   }
@@ -114,6 +115,15 @@ bool Keys::by_hand(std::string_view option) const {
   return std::any_of(request_.given.begin(), request_.given.end(), [&](const auto& given) {
     return given.first == option || (wanted != nullptr && find_option(given.first) == wanted);
   });
+}
+
+bool Keys::under_zero() const {
+  const auto zero = [](const OptionList& options) {
+    return std::any_of(options.begin(), options.end(), [](const auto& option) {
+      return option.first == "--shard" && option.second.starts_with("zero");
+    });
+  };
+  return zero(request_.given) || (!by_hand("--shard") && zero(out_.options));
 }
 
 void Keys::option(std::string_view key, const std::string& name, const std::string& value) {
@@ -135,7 +145,8 @@ void Keys::refuse(std::string_view key, const std::string& why) const {
 bool Keys::unplanned(std::string_view key, const std::string& why) {
   asked_.insert(std::string(key));
   if (std::find(request_.ignore.begin(), request_.ignore.end(), key) == request_.ignore.end())
-    refuse(key, fmt::format("changes the step and is not planned: {}; --ignore {} plans without it", why, key));
+    refuse(key, fmt::format("changes the step and is not planned: {}; --ignore {} plans without it",
+                            why, key));
   row(key).options = "left out (--ignore)";
   out_.assumptions.push_back(fmt::format("{} is left out of the plan: {}", key, why));
   return true;
@@ -157,8 +168,9 @@ void Keys::finish() {
       out_.no_effect.push_back(key);
     } else {
       const std::string_view near = model::nearest(key, known);
-      out_.unknown.push_back(fmt::format("{} (line {}){}", key, node.line,
-                                         near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+      out_.unknown.push_back(
+          fmt::format("{} (line {}){}", key, node.line,
+                      near.empty() ? "" : fmt::format("; did you mean {}?", near)));
     }
   }
   for (const std::string& key : request_.ignore)

@@ -19,11 +19,12 @@ const Tool& tool_of(const Request& request, const Node& file) {
     if (request.tool.empty() ? tool->detects(file) : tool->name == request.tool) return *tool;
   const std::vector<std::string_view> names = tool_names();
   if (!request.tool.empty())
-    throw UserError(fmt::format("--tool {}: not a tool whose files are read; those are: {}", request.tool,
-                                fmt::join(names, ", ")));
-  throw UserError(fmt::format(
-      "{}: its keys are of none of the tools whose files are read ({}); --tool NAME says which it is", request.path,
-      fmt::join(names, ", ")));
+    throw UserError(fmt::format("--tool {}: not a tool whose files are read; those are: {}",
+                                request.tool, fmt::join(names, ", ")));
+  throw UserError(
+      fmt::format("{}: its keys are of none of the tools whose files are read ({}); --tool NAME "
+                  "says which it is",
+                  request.path, fmt::join(names, ", ")));
 }
 
 /// `text` in `width` columns, the rest replaced by "…".
@@ -31,7 +32,8 @@ std::string cut(const std::string& text, std::size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 1) + "…";
 }
 
-std::string list_text(std::string_view head, const std::vector<std::string>& words, std::size_t width) {
+std::string list_text(std::string_view head, const std::vector<std::string>& words,
+                      std::size_t width) {
   std::string out(head);
   std::size_t line = out.size();
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -78,11 +80,13 @@ std::string mapping_text(const Training& t, std::size_t width) {
     value_width = std::max(value_width, std::min<std::size_t>(m.value.size(), 20));
   }
   std::string text = fmt::format("{}: {} ({})\n", t.path, t.tool, t.version);
-  text += fmt::format("{:<{}}  {:<{}}  {:<7}  option\n", "key", key_width, "value", value_width, "line");
+  text += fmt::format("{:<{}}  {:<{}}  {:<7}  option\n", "key", key_width, "value", value_width,
+                      "line");
   for (const Mapping& m : t.mapping)
     text += cut(fmt::format("{:<{}}  {:<{}}  {:<7}  {}", m.key, key_width,
                             m.value.empty() ? "-" : cut(m.value, value_width), value_width,
-                            m.line > 0 ? std::to_string(m.line) : "default", m.options.empty() ? "-" : m.options),
+                            m.line > 0 ? std::to_string(m.line) : "default",
+                            m.options.empty() ? "-" : m.options),
                 width) +
             "\n";
   if (!t.no_effect.empty()) text += list_text("no effect on memory:", t.no_effect, width);

@@ -6,7 +6,8 @@
 
 #include "ac_advisor/model/options.hpp"
 
-/// Training configurations of other tools, read into this program's options: the file that its user trains with.
+/// Training configurations of other tools, read into this program's options: the file that its user
+/// trains with.
 namespace ac_advisor::intake {
 
 /// One key of the file, or one that the tool fills in.
@@ -24,9 +25,9 @@ struct Training {
   std::string model;      ///< MODEL as the file names it; empty: it names none
   std::string model_key;  ///< "model_name_or_path"
   OptionList options;
-  std::vector<Mapping> mapping;         ///< in the order in which they were asked for
-  std::vector<std::string> no_effect;   ///< keys of the file that change neither memory nor launches
-  std::vector<std::string> unknown;     ///< "lenght (line 3); did you mean max_length?"
+  std::vector<Mapping> mapping;        ///< in the order in which they were asked for
+  std::vector<std::string> no_effect;  ///< keys of the file that change neither memory nor launches
+  std::vector<std::string> unknown;    ///< "lenght (line 3); did you mean max_length?"
   std::vector<std::string> assumptions;  ///< what the file leaves open
 };
 
@@ -41,8 +42,8 @@ struct Request {
 [[nodiscard]] std::vector<std::string_view> tool_names();
 /// Whether MODEL is a training file: a name that ends in .yaml or .yml.
 [[nodiscard]] bool is_training_file(std::string_view model);
-/// Throws UserError naming file, line, key and value: what cannot be read, values that the tool refuses, and keys that
-/// change the step in a way that is not planned.
+/// Throws UserError naming file, line, key and value: what cannot be read, values that the tool
+/// refuses, and keys that change the step in a way that is not planned.
 [[nodiscard]] Training read_training(const Request& request);
 /// The mapping as a table of at most `width` columns: key, value, line, option.
 [[nodiscard]] std::string mapping_text(const Training& training, std::size_t width);

@@ -23,7 +23,8 @@ class Converter {
       fail(to.line, fmt::format("more than {} values, aliases counted each time", most_nodes));
     switch (from.Type()) {
       case YAML::NodeType::Scalar:
-        to.kind = from.Tag() != "!" && (from.Scalar() == "~" || from.Scalar() == "null" || from.Scalar().empty())
+        to.kind = from.Tag() != "!" &&
+                          (from.Scalar() == "~" || from.Scalar() == "null" || from.Scalar().empty())
                       ? Node::Kind::null
                       : Node::Kind::scalar;
         to.text = from.Scalar();
@@ -54,7 +55,8 @@ class Converter {
   void members(const YAML::Node& from, Node& to, int depth) {
     std::vector<Node> merged;
     for (const auto& member : from) {
-      if (!member.first.IsScalar()) fail(member.first.Mark().line + 1, "a key that is no plain word");
+      if (!member.first.IsScalar())
+        fail(member.first.Mark().line + 1, "a key that is no plain word");
       const std::string key = member.first.Scalar();
       const int line = member.first.Mark().line + 1;
       Node value = node(member.second, depth + 1);
@@ -85,7 +87,8 @@ Node parse_document(const std::string& text, const std::string& path) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1)
-      throw UserError(fmt::format("{}: {} documents; a training file is one", path, documents.size()));
+      throw UserError(
+          fmt::format("{}: {} documents; a training file is one", path, documents.size()));
     if (documents.empty()) return {};
     return Converter(path).node(documents[0], 0);
   } catch (const YAML::Exception& error) {
