@@ -153,10 +153,12 @@ constexpr CommandRow table[] = {
     {"serve", "the planner as a page in the browser, for this machine alone",
      "ac-advisor serve --open", no_operands, false, false, text_of<run_serve>, true},
     {"generate",
-     "shell completion, the man page, the options' JSON schema, the planner's page",
+     "shell completion, the man page, docs/options.md, the options' JSON schema, the planner's "
+     "page",
      "ac-advisor generate bash --output ac-advisor.bash",
-     {1, "WHAT", "bash, zsh, fish, man, schema or page",
-      "WHAT: bash, zsh, fish, man, schema or page", "one of bash, zsh, fish, man, schema and page"},
+     {1, "WHAT", "bash, zsh, fish, man, reference, schema or page",
+      "WHAT: bash, zsh, fish, man, reference, schema or page",
+      "one of bash, zsh, fish, man, reference, schema and page"},
      false,
      false,
      text_of<run_generate>},
@@ -222,6 +224,17 @@ std::vector<ShownOption> shown_options(const CommandRow& command) {
            std::find(order.begin(), order.end(), b.group);
   });
   return shown;
+}
+
+std::vector<ShownOption> own_options(const CommandRow& command) {
+  const std::vector<ShownOption> step = shown_options(*find_command("plan"));
+  std::vector<ShownOption> own = shown_options(command);
+  std::erase_if(own, [&](const ShownOption& option) {
+    return std::any_of(step.begin(), step.end(), [&](const ShownOption& of_plan) {
+      return of_plan.name == option.name && of_plan.help == option.help;
+    });
+  });
+  return own;
 }
 
 }  // namespace ac_advisor::cli

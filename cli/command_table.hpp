@@ -62,5 +62,7 @@ struct ShownOption {
 };
 /// Those of a command, group by group.
 [[nodiscard]] std::vector<ShownOption> shown_options(const CommandRow& command);
+/// Of these, those that `plan` does not show alike: what a command adds to the step's.
+[[nodiscard]] std::vector<ShownOption> own_options(const CommandRow& command);
 
 }  // namespace ac_advisor::cli

@@ -49,12 +49,7 @@ std::string man_page() {
   }
   for (const CommandRow& command : command_table()) {
     std::string own;
-    for (const ShownOption& option : shown_options(command)) {
-      bool shared = false;
-      for (const ShownOption& of_plan : step)
-        shared = shared || (of_plan.name == option.name && of_plan.help == option.help);
-      if (!shared) own += option_text(option);
-    }
+    for (const ShownOption& option : own_options(command)) own += option_text(option);
     if (!own.empty()) text += ".SH OPTIONS OF " + roff(command.name) + "\n" + own;
   }
   return text +

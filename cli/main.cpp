@@ -10,6 +10,7 @@
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
 #include "cli/still_working.hpp"
+#include "cli/training.hpp"
 #include "process/ending_signals.hpp"
 #include "process/kept_memory.hpp"
 
@@ -20,7 +21,8 @@ namespace {
 
 int run_command(int argc, char** argv) {
   try {
-    const cli::Arguments arguments = cli::parse_arguments(argc, argv, cli::terminal_columns());
+    const cli::Arguments arguments =
+        cli::with_training(cli::parse_arguments(argc, argv, cli::terminal_columns()));
     const cli::CommandRow& command = *cli::find_command(arguments.command);
     // A program that it starts is to end with this one.
     std::optional<process::EndingSignals> noted;
@@ -31,7 +33,7 @@ int run_command(int argc, char** argv) {
       still_working.emplace(std::string(command.name), 15s, 60s, [](const std::string& text) {
         std::fprintf(stderr, "ac-advisor: %s\n", text.c_str());
       });
-    const cli::Result result = command.run(arguments);
+    const cli::Result result = cli::tell_training(arguments, command.run(arguments));
     still_working.reset();
     if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
     if (result.told_elsewhere) return result.exit_code;

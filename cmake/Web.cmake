@@ -34,7 +34,7 @@ list(FILTER core_sources EXCLUDE REGEX
 
 add_library(ac_advisor STATIC ${core_sources} "${PROJECT_SOURCE_DIR}/web/core/fmt_functions.cpp")
 ac_advisor_target(ac_advisor)
-ac_advisor_embed(ac_advisor WITHOUT "^(reports|sample_models/data)/")
+ac_advisor_embed(ac_advisor WITHOUT "^(reports|sample_models/data|tools)/")
 target_include_directories(ac_advisor SYSTEM PUBLIC "${web_headers}")
 target_include_directories(ac_advisor PUBLIC
   "${PROJECT_SOURCE_DIR}/include"

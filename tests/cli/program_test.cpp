@@ -299,6 +299,17 @@ TEST_CASE("docs/program.md has what explain --passes prints (AC_ADVISOR_UPDATE_D
     CHECK(text.substr(begin, end - begin) == table);
 }
 
+TEST_CASE("docs/options.md is the table of options (AC_ADVISOR_UPDATE_DOCS=1 writes it)") {
+  const std::string file = std::string(ac_advisor::test::source_dir) + "/docs/options.md";
+  const std::string page = run("generate reference").text;
+  if (std::getenv("AC_ADVISOR_UPDATE_DOCS") != nullptr) std::ofstream(file) << page;
+  std::stringstream written;
+  written << std::ifstream(file).rdbuf();
+  CHECK(written.str() == page);
+  for (const OptionRow& row : option_table())
+    if (row.on_command_line()) CHECK(contains(page, "| `" + std::string(row.name)));
+}
+
 TEST_CASE("a model's folder with a hostile name is planned and shown harmlessly") {
   const std::filesystem::path folder = scratch("hostile |`<b>\033[2J\xff");
   std::filesystem::create_directories(folder);
