@@ -44,7 +44,7 @@ StepConfig reference_of(StepConfig c, AcMode ac) {
 simulate::Device without_host(simulate::Device device) {
   device.forward_op_seconds = device.backward_op_seconds = device.fused_op_seconds = 0;
   device.region_seconds = device.saved_hook_seconds = device.gather_seconds = 0;
-  device.step_seconds = device.graph_launch_seconds = device.native_op_seconds = 0;
+  device.step_seconds = device.graph_launch_seconds = 0;
   return device;
 }
 

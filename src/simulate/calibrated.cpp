@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/ir/op_table.hpp"
-#include "host_ratios.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -170,18 +169,9 @@ std::string calibrated_device_file(const std::string& base, const Measurements& 
   for (const Series& s : m.series)
     if (ir::row(s.kind).cost == CostClass::pointwise)
       smallest.push_back(cpu ? s.points.front().seconds : s.issue_seconds);
-  const double native = median(smallest);
-  const std::string op = "median over pointwise kinds, of a small op, by ac-trainer";
-  f.measured("host.native_op_seconds", native, op);
-  if (!cpu) {  // Python's and autograd's part of a plain op is told by its C++ one, of this host
-    const double ratio = host_ratio("native_op");
-    f.estimated("host.plain_op_seconds", native / ratio,
-                fmt::format("{}: {:.3g} of a plain op of PyTorch's", op, ratio));
-  } else {
-    for (const char* path :
-         {"host.forward_op_seconds", "host.backward_op_seconds", "host.fused_op_seconds"})
-      f.measured(path, native, op);
-  }
+  for (const char* path : {"host.forward_op_seconds", "host.backward_op_seconds",
+                           "host.fused_op_seconds", "host.native_op_seconds"})
+    f.measured(path, median(smallest), "median over pointwise kinds, of a small op, by ac-trainer");
   root["measurements"] = Json::parse(to_json(m));
   // Figures a line each, a series a line: for a person, and for a diff.
   std::string text = root.dump(2, ' ', false, Json::error_handler_t::replace);

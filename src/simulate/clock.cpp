@@ -50,8 +50,7 @@ class OpTimes {
   OpTimes(const ir::Program& p, const Device& d, const Run& run)
       : p_(p),
         d_(d),
-        issue_(p, d, run.native),
-        by_host_(d.cuda && !run.native),
+        issue_(p, d),
         kernels_(p, d, run),
         surroundings_(d.measured ? surroundings(p) : 0) {}
 
@@ -59,10 +58,7 @@ class OpTimes {
     if (d_.measured && !is_collective(op)) {
       Signature s = signature(p_, op);
       if (has_surroundings(s.kind)) s.size[1] = surroundings_;
-      if (auto time = measured(std::move(s))) {
-        if (by_host_) time->host = issue_(op);  // what was measured is ac-trainer's
-        return *time;
-      }
+      if (const auto time = measured(std::move(s))) return *time;
     }
     return {issue_(op), kernels_(op), false, ir::row(op.kind).launches > 0};
   }
@@ -80,7 +76,6 @@ class OpTimes {
   const ir::Program& p_;
   const Device& d_;
   IssueTimes issue_;
-  bool by_host_;
   KernelTimes kernels_;
   double surroundings_;
   std::array<std::vector<std::pair<Signature, std::optional<OpTime>>>, ir::op_kind_count> known_;
@@ -173,7 +168,6 @@ Run run_of(const StepConfig& config) {
   run.node_size = config.layout.node_size;
   run.network = config.layout.network_gbps * 1e9 / 8.0;
   run.attention = config.run.attention;
-  run.native = config.runtime.kind == Runtime::ac_trainer;
   return run;
 }
 
@@ -195,8 +189,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
   std::optional<OptimizerCopies> optimizer;
   StepTime time;
   Clocks t;
-  if (!run.native && (graph == CudaGraph::off || launches.of_compiler()))
-    t.host = device.step_seconds;
+  if (graph == CudaGraph::off || launches.of_compiler()) t.host = device.step_seconds;
   std::vector<double> ready(p.storages.size(), 0.0);  // when a collective's buffer is complete
   // A CPU runs what it issues; only where it was measured, since its estimates count on overlap.
   const bool in_order = device.measured && !device.cuda;

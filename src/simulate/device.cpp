@@ -13,7 +13,6 @@
 #include "device_figures.hpp"
 #include "embedded/embedded.hpp"
 #include "files/fingerprint.hpp"
-#include "host_ratios.hpp"
 #include "json/node.hpp"
 
 namespace ac_advisor::simulate {
@@ -68,27 +67,6 @@ void read_kinds(const Figures& f, Device& d) {
   }
 }
 
-/// What the host takes: as the file says it, or so many of its plain ops.
-void read_host(const Figures& f, Device& d) {
-  const bool plain = f.has("host.plain_op_seconds");
-  const double one = plain ? f.number("host.plain_op_seconds", seconds_of_one) : 0;
-  const auto seconds = [&](const std::string& name, bool needed, double& figure) {
-    const std::string path = "host." + name + "_seconds";
-    if (f.has(path) || (needed && !plain))
-      figure = f.number(path, seconds_of_one);
-    else
-      figure = one * host_ratio(name);
-  };
-  seconds("forward_op", true, d.forward_op_seconds);
-  seconds("backward_op", true, d.backward_op_seconds);
-  seconds("fused_op", true, d.fused_op_seconds);
-  seconds("native_op", false, d.native_op_seconds);
-  seconds("region", false, d.region_seconds);
-  seconds("saved_hook", false, d.saved_hook_seconds);
-  seconds("gather", false, d.gather_seconds);
-  seconds("step", false, d.step_seconds);
-}
-
 /// Paths of what holds a figure or a word; kinds and measurements are checked where they are read.
 void collect_fields(const json& object, const std::string& prefix, std::set<std::string>& fields) {
   for (const auto& [key, value] : object.items()) {
@@ -101,12 +79,10 @@ void collect_fields(const json& object, const std::string& prefix, std::set<std:
   }
 }
 
-/// All that a device file may say is said by one that is built in, but for what a plain op tells
-/// there.
+/// All that a device file may say is said by one that is built in.
 void refuse_unknown_fields(const json& root, const std::string& origin) {
   static const std::set<std::string> known = [] {
-    std::set<std::string> all{"host.region_seconds", "host.saved_hook_seconds",
-                              "host.gather_seconds", "host.step_seconds"};
+    std::set<std::string> all;
     for (const embedded::File& file : embedded::files())
       if (is_device(file)) collect_fields(json::parse(file.text), "", all);
     return all;
@@ -171,7 +147,9 @@ Device read_device(const json& root, const std::string& origin) {
   number("peak_flops_per_second.bf16", per_second, d.bf16_flops);
   number("peak_flops_per_second.fp32", per_second, d.fp32_flops);
   number("link.bandwidth_bytes_per_second", per_second, d.link_bandwidth);
-  read_host(f, d);
+  number("host.forward_op_seconds", seconds_of_one, d.forward_op_seconds);
+  number("host.backward_op_seconds", seconds_of_one, d.backward_op_seconds);
+  number("host.fused_op_seconds", seconds_of_one, d.fused_op_seconds);
   number("host.graph_launch_seconds", seconds_of_one, d.graph_launch_seconds);
   number("kernel_floor_seconds", seconds_of_one, d.kernel_floor_seconds);
   number("efficiency.matmul.asymptote", fraction, d.matmul_asymptote);
@@ -191,6 +169,10 @@ Device read_device(const json& root, const std::string& origin) {
     optional("pcie_bytes_per_second", per_second, d.host_bandwidth);
     optional("efficiency.host_copy.bandwidth_fraction", fraction, d.host_copy_bandwidth);
   }
+  optional("host.region_seconds", seconds_of_one, d.region_seconds);
+  optional("host.saved_hook_seconds", seconds_of_one, d.saved_hook_seconds);
+  optional("host.gather_seconds", seconds_of_one, d.gather_seconds);
+  optional("host.step_seconds", seconds_of_one, d.step_seconds);
   optional("efficiency.matmul.half_tile", fraction, d.matmul_half_tile);
   optional("efficiency.matmul.fp8_share", fraction, d.matmul_fp8_share);
   optional("efficiency.spread", spread_range, d.spread);

@@ -53,7 +53,6 @@ bool IssueTimes::begins_region(const ir::Op& op) {
 }
 
 double IssueTimes::operator()(const ir::Op& op) {
-  if (native_) return d_.native_op_seconds * ir::dispatches(op);
   if (op.kind == OpKind::all_gather && op.phase != Phase::optimizer && d_.gather_seconds > 0)
     return d_.gather_seconds;
   const double one = op.phase == Phase::backward ? d_.backward_op_seconds : d_.forward_op_seconds;

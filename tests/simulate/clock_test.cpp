@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "passes/small_model.hpp"
@@ -172,24 +171,6 @@ TEST_CASE("the host takes its time before each unit that FSDP2 gathers") {
   }
   REQUIRE(gathers > 2);
   CHECK(sum == doctest::Approx(1e-3 * gathers));
-}
-
-TEST_CASE("ac-trainer's host calls ATen from C++ alone") {
-  simulate::Device d = round_device();
-  d.native_op_seconds = 1e-6;
-  d.forward_op_seconds = d.backward_op_seconds = d.region_seconds = d.step_seconds = 1.0;
-  const passes::StepProgram step = build(AcMode::full);
-  simulate::IssueTimes issue(step.program, d, /*native=*/true);
-  double sum = 0, dispatches = 0;
-  for (const ir::Op& op : step.program.ops) {
-    sum += issue(op);
-    dispatches += ir::dispatches(op);
-  }
-  CHECK(sum == doctest::Approx(1e-6 * dispatches));
-  StepConfig config = small_config();
-  config.runtime.kind = Runtime::ac_trainer;
-  CHECK(simulate::run_of(config).native);
-  CHECK(simulate::walk_time(step, d, simulate::run_of(config), 1).step < 1.0);
 }
 
 TEST_CASE("a host that issues slower than the device computes leaves launch gaps") {

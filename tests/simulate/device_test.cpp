@@ -59,7 +59,7 @@ TEST_CASE(
     for (const json& value : {json(0), json(-1), json("fast"), json(nullptr), json(1e300)})
       CHECK(error_with(path, value).find(std::string("my.json: \"") + path + "\" is ") == 0);
   }
-  for (const char* path : {"host.plain_op_seconds", "kernel_floor_seconds", "host.step_seconds",
+  for (const char* path : {"host.forward_op_seconds", "kernel_floor_seconds", "host.step_seconds",
                            "efficiency.collective.latency_seconds"}) {
     CAPTURE(path);
     CHECK(error_with(path, 0) == "no error");
@@ -123,26 +123,6 @@ TEST_CASE("a field that no device file has is refused by name, wherever it stand
   for (const char* field : {"host.regoin_seconds", "bandwith", "efficiency.matmul.tile"})
     CHECK(error_with(field, 1).find("\"" + std::string(field) +
                                     "\" is no field of a device file") != std::string::npos);
-}
-
-TEST_CASE("a host is told by its plain op, and what a file says itself wins") {
-  json root = json::parse(simulate::device_file("h100-80gb"));
-  const simulate::Device one = simulate::parse_device(root.dump(), "my.json");
-  root["host"]["plain_op_seconds"]["value"] =
-      3 * root["host"]["plain_op_seconds"]["value"].get<double>();
-  root["host"]["region_seconds"] = {{"value", 1e-3}, {"source", "said"}, {"estimate", true}};
-  const simulate::Device slow = simulate::parse_device(root.dump(), "my.json");
-  using D = simulate::Device;
-  for (double D::*figure :
-       {&D::forward_op_seconds, &D::backward_op_seconds, &D::fused_op_seconds,
-        &D::native_op_seconds, &D::saved_hook_seconds, &D::gather_seconds, &D::step_seconds}) {
-    CHECK(one.*figure > 0);
-    CHECK(slow.*figure == doctest::Approx(3 * one.*figure));
-  }
-  CHECK(slow.region_seconds == 1e-3);
-  root["host"].erase("plain_op_seconds");  // a file of before says each
-  CHECK_THROWS_WITH_AS(static_cast<void>(simulate::parse_device(root.dump(), "my.json")),
-                       doctest::Contains("\"host.forward_op_seconds\" is missing"), UserError);
 }
 
 TEST_CASE("every built-in device gives every step a time") {

@@ -18,7 +18,6 @@ struct Run {
   std::int64_t node_size = 0;     ///< 0: the device's
   double network = 0;             ///< bytes/s of one rank to other nodes; 0: the device's
   Attention attention = Attention::automatic;
-  bool native = false;  ///< ac-trainer issues it: no Python, no autograd
 
   Run() = default;
   Run(std::int64_t ranks) : world(ranks) {}  // NOLINT(google-explicit-constructor)

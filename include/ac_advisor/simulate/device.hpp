@@ -41,12 +41,10 @@ struct Device {
   double host_bandwidth = 0;            ///< bytes/s to pinned host memory, one direction; 0: none
   double host_copy_bandwidth = 1;       ///< share of it that copies reach
 
-  // Host: seconds to issue one op of PyTorch's, and of C++ alone (ac-trainer); what a checkpoint
-  // adds for each region and each saved tensor; what FSDP2's hooks do around a gathered unit; what
-  // a step has once.
+  // Host: seconds to issue one op; what a checkpoint adds for each region and each saved tensor;
+  // what FSDP2's hooks do to gather a unit; what a training loop does between two steps.
   double forward_op_seconds = 0, backward_op_seconds = 0, fused_op_seconds = 0;
   double region_seconds = 0, saved_hook_seconds = 0, gather_seconds = 0, step_seconds = 0;
-  double native_op_seconds = 0;
   double graph_launch_seconds = 0;  ///< a captured graph, whatever it holds
   double kernel_floor_seconds = 0;  ///< the shortest kernel with the gap to the next
 
