@@ -115,17 +115,18 @@ TEST_CASE("every row of the option table has its name, key, help, group, reader 
 }
 
 TEST_CASE("every option is in help, completion, the man page and the schema") {
-  const std::string help = cli::command_help("plan", 80), bash = cli::bash_completion(),
-                    zsh = cli::zsh_completion(), fish = cli::fish_completion(),
-                    man = cli::man_page();
+  const std::string help = cli::command_help("plan", 80, cli::HelpExtent::all),
+                    bash = cli::bash_completion(), zsh = cli::zsh_completion(),
+                    fish = cli::fish_completion(), man = cli::man_page();
   const nlohmann::json schema = nlohmann::json::parse(cli::options_schema());
   for (const OptionRow& row : option_table()) {
     const std::string name(row.name);
     CAPTURE(name);
     CHECK(schema.at("properties").contains(row.key));
     if (!row.on_command_line()) continue;
+    const std::string shown = row.off.empty() ? name : "--[no-]" + name.substr(2);
     CHECK(
-        contains(help, "  " + name + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
+        contains(help, "  " + shown + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
     CHECK(contains(help, title_of(row.group)));
     CHECK(contains(bash, name));
     CHECK(contains(zsh, "'" + name + "["));
@@ -133,7 +134,8 @@ TEST_CASE("every option is in help, completion, the man page and the schema") {
     std::string roff;
     for (const char c : name) roff += c == '-' ? "\\-" : std::string(1, c);
     CHECK(contains(man, roff));
-    CHECK(contains(help, row.off));
+    CHECK(contains(bash, row.off));
+    CHECK(contains(zsh, row.off));
   }
   for (const cli::CommandRow& command : cli::command_table()) {
     CAPTURE(std::string(command.name));

@@ -249,7 +249,7 @@ TEST_CASE("sharding and world that contradict are refused with both values") {
 TEST_CASE("hsdp:N divides the world, the nearest N is named") {
   CHECK(resolve({{"--world", "16"}, {"--shard", "hsdp:8"}}).layout.hsdp_shards == 8);
   CHECK(says(error({{"--world", "16"}, {"--shard", "hsdp:5"}}),
-             {"--shard hsdp:5 --world 16", "divide", "hsdp:4"}));
+             {"--shard hsdp:5 --world 16", "divisible", "hsdp:4"}));
   CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:8"}}), {"hsdp:4"}));
   CHECK(says(error({{"--world", "7"}, {"--shard", "hsdp:2"}}), {"use --shard fsdp2"}));
   CHECK(says(error({{"--world", "8"}, {"--shard", "hsdp:1"}}), {"at least 2"}));
@@ -295,7 +295,7 @@ TEST_CASE("the global batch is batch x micro-batches x ranks, whichever of them 
 }
 
 TEST_CASE("numbers are read to their last character, within their range") {
-  CHECK(says(error({{"--batch", "0"}}), {"--batch 0", "at least 1", "nearest is 1"}));
+  CHECK(says(error({{"--batch", "0"}}), {"--batch 0", "at least 1"}));
   CHECK(says(error({{"--batch", "-3"}}), {"--batch -3", "at least 1"}));
   CHECK(says(error({{"--batch", "8x"}}), {"--batch 8x", "whole number", "did you mean 8?"}));
   CHECK(says(error({{"--batch", "1.5"}}), {"whole number"}));
@@ -331,8 +331,7 @@ TEST_CASE("names of devices and frameworks are read in any case, paths as they a
 }
 
 TEST_CASE("arguments of modes are read as strictly") {
-  CHECK(
-      says(error({{"--ac", "grouped:0"}}), {"--ac grouped:0: K must be at least 1", "grouped:1"}));
+  CHECK(says(error({{"--ac", "grouped:0"}}), {"--ac grouped:0: K must be at least 1"}));
   CHECK(says(error({{"--ac", "grouped"}}), {"grouped:2"}));
   CHECK(says(error({{"--ac", "grouped:"}}), {"whole number"}));
   CHECK(says(error({{"--ac", "every:2:3"}}), {"whole number", "every:2"}));
@@ -486,7 +485,8 @@ TEST_CASE("--world counts all ranks: with --tp T, N / T of them see different da
 
 TEST_CASE("what is out of scope is refused by name, with the reason") {
   CHECK(says(error({{"--pp", "2"}}), {"--pp 2", "give --world N"}));
-  CHECK(says(error({{"--pp", "2"}, {"--world", "3"}}), {"--pp 2", "--world 3", "multiple of it"}));
+  CHECK(says(error({{"--pp", "2"}, {"--world", "3"}}),
+             {"--world 3 is not divisible by --pp 2", "multiple of 2"}));
   CHECK(says(error({{"--pp-rank", "1"}}), {"--pp 1 --pp-rank 1", "give --pp N"}));
   CHECK(says(error({{"--pp", "2"}, {"--world", "2"}, {"--pp-schedule", "zb2"}}),
              {"--pp-schedule zb2", "zb1", "zbv", "dualpipev"}));
@@ -505,7 +505,7 @@ TEST_CASE("what is out of scope is refused by name, with the reason") {
       says(error({{"--cp", "2"}, {"--world", "2"}, {"--cp-method", "ulysses"}, {"--cp-rank", "1"}}),
            {"--cp-method ulysses --cp-rank 1", "all hold alike", "leave it out"}));
   CHECK(says(error({{"--cp", "3"}, {"--world", "8"}, {"--tp", "2"}}),
-             {"--world 8 --tp 2 --cp 3", "a multiple of 6"}));
+             {"--world 8 is not divisible by --cp 3 x --tp 2", "a multiple of 6"}));
   CHECK(says(error({{"--optimizer-instances", "2"}, {"--world", "4"}, {"--shard", "ddp"}}),
              {"--shard ddp --optimizer-instances 2", "--shard zero1"}));
   CHECK(says(error({{"--ep", "8"}}),
