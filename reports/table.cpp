@@ -5,6 +5,7 @@
 
 #include "reports/emulated.hpp"
 #include "reports/grids.hpp"
+#include "reports/room.hpp"
 #include "reports/without_model.hpp"
 
 namespace ac_advisor::reports {
@@ -76,14 +77,9 @@ std::string origins(const std::string& a, const std::string& b, const Style& sty
 }
 
 std::string verdict(const profile::Profile& p) {
-  const profile::Fit& f = p.fit;
   if (const auto why = p.absent.find("fit"); why != p.absent.end())
     return "fit: not measured: " + printable(why->second) + "\n";
-  return fmt::format(
-      "{}: needs {} GiB of {} GiB (reserved {} + context {} + communication {} + "
-      "margin {})\n",
-      f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable), gib(p.memory.peak_reserved),
-      gib(f.context), gib(f.communication), gib(f.margin));
+  return room_text(p) + "\n";
 }
 
 }  // namespace

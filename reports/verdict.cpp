@@ -21,9 +21,19 @@ std::string change(double share, const char* more, const char* less, const char*
 }
 
 std::string room(const profile::Fit& f) {
+  if (f.fits && f.pressure && f.pressure->retries > 0)
+    return fmt::format(
+        "it fits by releasing cached blocks {} times per step: {} GiB would be reserved, and {} "
+        "are "
+        "left",
+        f.pressure->retries, gib(f.pressure->unlimited_reserved), gib(f.limit()));
   if (f.fits)
     return fmt::format("it fits: {} of {} GiB are needed, with context and margin", gib(f.required),
                        gib(f.usable));
+  if (f.pressure && f.pressure->excess == 0)
+    return fmt::format(
+        "it does not fit, by fragmentation: {} GiB would be reserved, and {} are left",
+        gib(f.pressure->unlimited_reserved), gib(f.limit()));
   return fmt::format(
       "it does not fit: {} GiB are needed, with context and margin, and there are {}",
       gib(f.required), gib(f.usable));

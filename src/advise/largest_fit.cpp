@@ -1,5 +1,6 @@
-// The most that fits. Reserved memory is not monotone in the batch or the sequence: which segments
-// the allocator can use again depends on how sizes round, so b may not fit where b + 2 does. What
+// The most that fits. Whether the allocator finds its way within the device's memory is not
+// monotone in the batch or the sequence: which segments it can use again, or give back, depends on
+// how sizes round, so b may not fit where b + 2 does. What
 // is allocated at the peak grows with b and is less than what is reserved: it bounds the search
 // from above, and between the two every size is tried.
 #include "largest_fit.hpp"
@@ -61,8 +62,7 @@ LargestFit largest_fit(std::int64_t from, std::int64_t most,
 
 Tried tried(const profile::Profile& planned) {
   const profile::Fit& fit = planned.fit;
-  const profile::Memory& memory = planned.memory;
-  return {fit.required - memory.peak_reserved + memory.peak_allocated <= fit.usable, fit.fits};
+  return {planned.memory.peak_allocated <= fit.limit(), fit.fits};
 }
 
 Tried tried(const model::ModelSpec& model, const StepConfig& config) {

@@ -11,7 +11,7 @@ namespace ac_advisor::advise {
 /// One size that was planned.
 struct Tried {
   bool allocates = false;  ///< what is allocated at the peak alone would fit
-  bool fits = false;       ///< and so does what is reserved
+  bool fits = false;       ///< and so it does in the segments that the allocator has
 };
 
 struct LargestFit {

@@ -21,10 +21,6 @@
 namespace ac_advisor::advise {
 namespace {
 
-/// Reserved memory that a run should leave free: fragmentation between steps and libraries that
-/// allocate outside of PyTorch. An estimate.
-constexpr double margin_share = 0.02;
-
 profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer) {
   profile::Counts counts;
   const ir::Program& p = step.program;
@@ -43,20 +39,6 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, 
     counts.bytes[phase] += static_cast<double>(weight) * ir::traffic_bytes(p, op);
   }
   return counts;
-}
-
-profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
-                 const StepConfig& config) {
-  profile::Fit f;
-  f.usable = device.usable_bytes;
-  f.context = device.context_bytes;
-  // NCCL's own channels and staging buffers, outside of PyTorch's allocator (an estimate: NCCL's
-  // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
-  f.communication = config.layout.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
-  f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
-  f.required = memory.peak_reserved + f.context + f.communication + f.margin;
-  f.fits = f.required <= f.usable;
-  return f;
 }
 
 void explain_time(profile::Profile& result, const simulate::Device& device,
@@ -380,21 +362,23 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
     result.parameters += trained;
   }
   result.budget = solved.budget;
-  result.memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
+  PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
+  result.memory = std::move(memory.memory);
+  result.fit = std::move(memory.fit);
   result.kernels =
       count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
   const simulate::StepTime time = simulate::walk_time(
       step, device, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
+  if (result.fit.fits && result.fit.pressure) result.time.step += result.fit.pressure->seconds;
   result.time.by_phase = time.by_phase;
   result.time.launch_bound = time.launch_bound;
   result.time.communication_exposed = time.communication_exposed;
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
-  result.time.tokens_per_second = tokens_of_step(config) / time.step;
+  result.time.tokens_per_second = tokens_of_step(config) / result.time.step;
   const double peak = device.peak_flops(config.precision.compute_dtype);
-  result.time.mfu = time.model_flops / (time.step * peak);
-  result.fit = fit(result.memory, device, config);
+  result.time.mfu = time.model_flops / (result.time.step * peak);
   for (std::string& warning : model_warnings(asked, config))
     result.warnings.push_back(std::move(warning));
   explain_assumptions(result, detail);

@@ -104,11 +104,11 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
 
 /// Every rank has to fit.
 void set_fit(profile::Profile& result, const Ranks& ranks) {
-  std::int64_t reserved = result.memory.peak_reserved;
+  const auto nearer = [](const profile::Fit& a, const profile::Fit& b) {
+    return a.fits != b.fits ? a.fits : a.required < b.required;
+  };
   for (const RankPlan& rank : ranks.plans)
-    reserved = std::max(reserved, rank.profile.memory.peak_reserved);
-  result.fit.required += reserved - result.memory.peak_reserved;
-  result.fit.fits = result.fit.required <= result.fit.usable;
+    if (nearer(result.fit, rank.profile.fit)) result.fit = rank.profile.fit;
 }
 
 void explain(profile::Profile& result, std::size_t shown) {

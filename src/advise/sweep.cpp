@@ -51,14 +51,22 @@ void rank_rows(std::vector<Row>& rows) {
     if (row.fits && row.unavailable.empty()) row.rank = ++rank;
 }
 
+std::string lacks(const profile::Fit& fit) {
+  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  if (fit.pressure && fit.pressure->excess == 0)
+    return fmt::format("does not fit, by fragmentation: {:.1f} GiB would be reserved of {:.1f}",
+                       gib(fit.pressure->unlimited_reserved), gib(fit.limit()));
+  return fmt::format("allocates {:.1f} GiB more than the device has",
+                     gib(fit.required - fit.usable));
+}
+
 void explain_rows(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const profile::Fit& fit = row.profile.fit;
     if (!row.unavailable.empty()) {
       row.why = "not available: " + row.unavailable;
     } else if (!row.fits) {
-      row.why = fmt::format("needs {:.1f} GiB more than the device has",
-                            static_cast<double>(fit.required - fit.usable) / (1 << 30));
+      row.why = lacks(fit);
     } else if (row.rank == 1) {
       row.why = "fastest that fits";
     } else if (row.pareto) {

@@ -38,6 +38,7 @@ std::optional<int> output_stream(const ir::Op& op, bool flat) {
 constexpr int pool_stream = 7;
 
 using Handle = CachingAllocator::Handle;
+constexpr int most_more_steps = 4;  ///< that are walked until the allocator does as in the last
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
 
 /// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
@@ -60,14 +61,16 @@ bool of_engine(const ir::Op& op) {
 class Steps {
  public:
   Steps(const passes::StepProgram& step, const passes::Schedule& schedule, const MemoryModel& model,
-        std::int64_t cublas_handles, bool expandable_segments, const RequestObserver& observer)
+        std::int64_t cublas_handles, const AllocatorOptions& options,
+        const RequestObserver& observer)
       : p_(step.program),
         step_(step),
         s_(schedule),
         m_(model),
         handles_(cublas_handles),
         observer_(observer),
-        allocator_(AllocatorOptions{expandable_segments, 0}),
+        limited_(options.limit_bytes > 0),
+        allocator_(options),
         handle_(p_.storages.size(), not_allocated),
         resident_(p_.storages.size(), false) {
     for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
@@ -82,7 +85,37 @@ class Steps {
   }
 
   AllocatorWalk run() {
-    AllocatorWalk result;
+    set_up();
+    warms_up_ = m_.pool != nullptr;
+    walk();
+    warms_up_ = false;
+    result_.first_step_peak = allocator_.peak_allocated();
+    note_reserved();
+    release_survivors();
+    if (!buckets_.empty()) {
+      result_.rebuilding_peak = result_.first_step_peak;
+      if (!reduces_again_) {
+        rebuild_buckets();
+        allocator_.reset_peaks();
+        walk();
+        result_.rebuilding_peak = allocator_.peak_allocated();
+        release_survivors();
+      }
+    }
+    walk();
+    for (int more = 0; limited_ && more < most_more_steps && !settled(); ++more) {
+      release_survivors();
+      walk();
+    }
+    if (observer_) observer_(allocator_, {});
+    note_reserved();
+    result_.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
+    return std::move(result_);
+  }
+
+ private:
+  /// What is there before the first step.
+  void set_up() {
     for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
     for (ir::StorageId s : s_.resident)
@@ -91,28 +124,19 @@ class Steps {
     make_masters();
     init_flat_parameters();
     if (m_.target.trainer) use_cublas(0);
-    warms_up_ = m_.pool != nullptr;
-    walk();
-    warms_up_ = false;
-    result.first_step_peak = result.rebuilding_peak = allocator_.peak_allocated();
-    release_survivors();
-    if (buckets_.empty()) {
-      result.rebuilding_peak = 0;
-    } else if (!reduces_again_) {
-      rebuild_buckets();
-      allocator_.reset_peaks();
-      walk();
-      result.rebuilding_peak = allocator_.peak_allocated();
-      release_survivors();
-    }
-    walk();
-    if (observer_) observer_(allocator_, {});
-    result.peak_reserved = allocator_.peak_reserved();
-    result.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
-    return result;
   }
 
- private:
+  void note_reserved() {
+    result_.peak_reserved = std::max(result_.peak_reserved, allocator_.peak_reserved());
+  }
+
+  /// The last two steps released cached blocks as often, or there is no more to be seen.
+  [[nodiscard]] bool settled() const {
+    const auto& steps = result_.steps;
+    return result_.refused || allocator_.retries() == 0 ||
+           (steps.size() > 1 && steps.back().retries == steps[steps.size() - 2].retries);
+  }
+
   void allocate(ir::StorageId s) {
     const auto i = static_cast<std::size_t>(s);
     if (handle_[i] != not_allocated) return;
@@ -286,7 +310,11 @@ class Steps {
   /// Where there is no storage, on stream `other`.
   Handle request(std::int64_t bytes, ir::StorageId s, int other = 0) {
     const int stream = s == ir::no_id ? other : stream_of(s);
+    if (result_.refused) return CachingAllocator::failed;
     const Handle handle = allocator_.allocate(bytes, stream);
+    if (handle == CachingAllocator::failed)
+      result_.refused = {result_.steps.size(), op_, s, bytes, allocator_.allocated(),
+                         allocator_.reserved()};
     if (observer_) observer_(allocator_, {s, op_, handle, bytes, stream, false});
     return handle;
   }
@@ -399,7 +427,8 @@ class Steps {
   }
 
   void walk() {
-    for (std::size_t i = 0; i < p_.ops.size(); ++i) {
+    const std::int64_t retries = allocator_.retries(), released = allocator_.released_segments();
+    for (std::size_t i = 0; i < p_.ops.size() && !result_.refused; ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
       if (m_.empties_cache && begins_micro_batch(op)) allocator_.empty_cache();
@@ -430,6 +459,10 @@ class Steps {
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
     if (!states_made_) make_all_states();
+    if (!result_.refused)
+      result_.steps.push_back({allocator_.retries() - retries,
+                               allocator_.released_segments() - released,
+                               allocator_.peak_allocated(), allocator_.peak_reserved()});
   }
 
   /// The op that runs is a micro-batch's first, after what the loop held of the one before is gone.
@@ -483,6 +516,8 @@ class Steps {
   std::int64_t handles_;
   const RequestObserver& observer_;
   ir::OpId op_ = ir::no_id;  ///< that runs
+  bool limited_;             ///< by the device's memory
+  AllocatorWalk result_;
   std::vector<ir::StorageId> buckets_;
   Handle first_bucket_ = not_allocated;
   bool reduces_again_ = false;       ///< more than one micro-batch of a step does
@@ -502,12 +537,13 @@ class Steps {
 
 AllocatorWalk walk_allocator(const passes::StepProgram& step, const passes::Schedule& schedule,
                              const MemoryModel& model, std::int64_t cublas_handles,
-                             bool expandable_segments, const RequestObserver& observer) {
+                             const AllocatorOptions& options, const RequestObserver& observer) {
   if (!model.round_to_512) {
-    const std::int64_t peak = walk_memory(step, schedule, model).peak;
-    return {peak, peak, 0, nullptr};
+    AllocatorWalk walk;
+    walk.peak_reserved = walk.first_step_peak = walk_memory(step, schedule, model).peak;
+    return walk;
   }
-  return Steps(step, schedule, model, cublas_handles, expandable_segments, observer).run();
+  return Steps(step, schedule, model, cublas_handles, options, observer).run();
 }
 
 }  // namespace ac_advisor::simulate

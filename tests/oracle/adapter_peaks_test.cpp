@@ -94,7 +94,7 @@ AdapterPlan plan_case(const AdapterCase& c) {
   bool second = false;
   planned.reserved =
       simulate::walk_allocator(
-          step, schedule, model, 2, false,
+          step, schedule, model, 2, {},
           [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
             if (last != ir::no_id &&
                 request.op == ir::no_id)  // at the end: what the optimizer left

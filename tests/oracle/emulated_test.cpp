@@ -76,7 +76,7 @@ std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& co
   gpu.target.compute_capability = device.compute_capability;
   gpu.cublas_workspace =
       2 * device.cublas_workspace_bytes;  // of the forward's thread, of autograd's
-  return simulate::walk_allocator(step, passes::make_schedule(step), gpu, 2, false).rebuilding_peak;
+  return simulate::walk_allocator(step, passes::make_schedule(step), gpu, 2, {}).rebuilding_peak;
 }
 
 void compare(const json& entry, const model::ModelSpec& model, Compared& all) {
