@@ -36,6 +36,17 @@ std::string leaf_path(ir::ModulePath path) {
   return second == std::string::npos ? "block" : full.substr(second + 1);
 }
 
+/// The op by PyTorch's name; of attention the kernel that it takes on this device.
+std::string op_name(const ir::Program& p, const ir::Op& op, const ir::WorkspaceTarget& target) {
+  if (op.kind != ir::OpKind::sdpa || !target.cuda || target.trainer) return ir::name_of(p, op);
+  const auto& sdpa = ir::attributes<ir::Sdpa>(op);
+  if (ir::runs_cudnn_attention(op, target)) return "_scaled_dot_product_cudnn_attention";
+  const bool masked = sdpa.documents == 0 && op.inputs > 3;  // which flash attention does not take
+  if (masked || sdpa.kernel == ir::SdpaKernel::efficient)
+    return "_scaled_dot_product_efficient_attention";
+  return ir::name_of(p, op);
+}
+
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
 }  // namespace
@@ -56,6 +67,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
         saved[static_cast<std::size_t>(producer)] = true;
     }
   }
+  const ir::WorkspaceTarget target = memory_model(device, config).target;
   std::vector<std::tuple<std::string, std::string, int>> order;
   std::map<std::tuple<std::string, std::string, int>, Tally> tallies;
   std::map<std::tuple<int, std::string, std::string>, int> nth;
@@ -66,7 +78,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
     if (op.phase > Phase::loss || op.module.block < 0 || ir::row(op.kind).dispatches == 0 ||
         ir::row(op.kind).kind == ir::OpKind::record_function || op.module.leaf == ir::Module::fsdp)
       continue;
-    const std::string name = ir::name_of(p, op), module = leaf_path(op.module);
+    const std::string name = op_name(p, op, target), module = leaf_path(op.module);
     const auto key = std::make_tuple(name, module, nth[{op.module.block, name, module}]++);
     Tally& t = tallies[key];
     if (t.decision.count == 0) {
