@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "reports/changes.hpp"
 
 namespace ac_advisor::cli {
 
@@ -21,7 +22,13 @@ std::string run_plan(const Arguments& a) {
     reports::Detail detail = reports::detail(model, config, model.name);
     return reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)});
   }
-  return render(advise::plan(model, config), a.format, terminal_style(a.output, a.rows));
+  const profile::Profile planned = advise::plan(model, config);
+  const reports::Style style = terminal_style(a.output, a.rows);
+  std::string text = render(planned, a.format, style);
+  if (a.format == "table" && !planned.fit.fits)
+    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, a.options), false,
+                                         style);
+  return text;
 }
 
 }  // namespace ac_advisor::cli

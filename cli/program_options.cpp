@@ -44,6 +44,7 @@ double decimal(Text name, Text text, double least, double most, const char* exam
 constexpr std::int64_t many = 1'000'000'000;
 constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
 constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
+constexpr Text oom_formats[] = {"table", "json"};
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
 constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt",
                             "megatron",  "hf",         "deepspeed"};
@@ -56,7 +57,7 @@ constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
 constexpr ProgramOption table[] = {
-    {"plan advise measure explain export diagnose snapshot", "--as", "FAMILY",
+    {"plan advise measure explain export diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"plan advise measure explain export diagnose snapshot", global_batch_option, "N",
      "sequences a step over all ranks: sets --grad-accum, or --batch where that is given "
@@ -225,6 +226,10 @@ constexpr ProgramOption table[] = {
      "table, json, csv, md or html (table; of report: html); of plan also snapshot, for PyTorch's "
      "memory_viz",
      "Output", set_text<&Arguments::format>, formats},
+    {"oom", "--format", "FORMAT", "table or json (table)", "Output", set_text<&Arguments::format>,
+     oom_formats},
+    {"oom", "--output", "FILE", "write to FILE instead of stdout (-)", "Output",
+     set_text<&Arguments::output>},
     {"check", "--format", "FORMAT",
      "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format) (table)", "Output",
      set_text<&Arguments::format>, check_formats},

@@ -17,6 +17,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/trace/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/oom/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/json/*.cpp"

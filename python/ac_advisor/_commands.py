@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union, overload
 
 from ._program import run
-from .results import Check, Diff, Profile, Result, Sweep, SweepDiff, read
+from .results import Check, Diff, OutOfMemory, Profile, Result, Sweep, SweepDiff, read
 
 PathLike = Union[str, "os.PathLike[str]"]
 #: Options of the program: text, numbers, ``True`` for a flag; ``None`` and ``False`` leave one out.
@@ -66,6 +66,14 @@ def check(
     if today is not None:
         words += ["--today", today]
     return read(Check, json.loads(run(words, judges=True)))
+
+
+def oom(text: str, model: Optional[PathLike] = None, **options: Options) -> OutOfMemory:
+    """What an out-of-memory error's text says: a log, or as much of it as was pasted. With ``model``
+    and the options of its step, what makes the step fit."""
+    words = [] if model is None else [os.fspath(model)]
+    found = run(["oom", "-", *words, *_words(options), "--format", "json"], input=text)
+    return read(OutOfMemory, json.loads(found))
 
 
 @overload

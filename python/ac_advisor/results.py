@@ -125,6 +125,11 @@ class Fit:
     context_bytes: int
     communication_bytes: int
     margin_bytes: int
+    verdict: Optional[str] = None
+    """"fits", "fits_by_releasing" (PyTorch's allocator gives back what it has cached and asks again), "does_not_fit"."""
+    pressure: Optional[Dict[str, Any]] = None
+    """Where the device has less than the allocator would reserve: ``retries`` per step, ``excess_bytes`` allocated
+    over the limit, the ``refused`` request, ``expandable_segments_reserved_bytes``."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +218,75 @@ class Sweep(Result):
     varies_global_batch: bool = False
     not_planned: List[NotPlanned] = field(default_factory=list)
     not_simulated: Optional[NotSimulated] = None
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """The tensor of a refused request: ``rows`` of ``width`` elements (None: so many elements in all)."""
+
+    what: str
+    shape: str
+    made_by: Optional[str]
+    rows: Optional[int]
+    width: int
+    element_bytes: int
+    bytes: int
+    certain: bool
+    op: Optional[str] = None
+    module: Optional[str] = None
+    phase: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class OomError:
+    """One error of a text. Sizes are as precise as the text's digits."""
+
+    kind: str
+    backend: str
+    message: str
+    requested_bytes: Optional[int]
+    capacity_bytes: Optional[int]
+    free_bytes: Optional[int]
+    allocated_bytes: Optional[int]
+    reserved_unallocated_bytes: Optional[int]
+    allowed_bytes: Optional[int]
+    process_bytes: Optional[int]
+    devices: List[int]
+    ranks: List[int]
+    times: int
+    role: Optional[str]
+    phase: Optional[str]
+    frame: Optional[str]
+    tensor: Optional[AskedFor]
+    fragmented: bool
+    missing_bytes: int
+    why: Optional[str]
+    notes: List[str]
+    alternatives: List[AskedFor] = field(default_factory=list, repr=False)
+    other_processes: List[Dict[str, int]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class OomChange:
+    """Options that make the step fit, as it was planned with them; ``slower`` 0.25: 25 % more time a token."""
+
+    options: List[List[str]]
+    technique: str
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    step_seconds: float
+    slower: float
+
+
+@dataclass(frozen=True)
+class OutOfMemory(Result):
+    """What a text says of being out of memory; ``plan`` and ``changes`` where a model was given."""
+
+    errors: List[OomError]
+    cache_flushes: int
+    suggestions: List[str]
+    changes: List[OomChange]
+    plan: Optional[Dict[str, Any]] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,10 @@ class Package(unittest.TestCase):
             (results.Diff, "diff-1"),
             (results.SweepDiff, "sweep-diff-1"),
             (results.Side, "sweep-diff-1", "$defs", "side"),
+            (results.OutOfMemory, "oom-1"),
+            (results.OomError, "oom-1", "$defs", "error"),
+            (results.AskedFor, "oom-1", "$defs", "tensor"),
+            (results.OomChange, "oom-1", "$defs", "change"),
         ]:
             with self.subTest(kind.__name__):
                 known, always = properties(*place)
