@@ -258,7 +258,8 @@ std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
   }
   constexpr int said = 3;  // by something beside its size
   if (model == nullptr)
-    std::erase_if(found, [](const Candidate& c) { return roundness(c.rows) < 3; });
+    std::erase_if(
+        found, [&](const Candidate& c) { return c.width != marks.width && roundness(c.rows) < 3; });
   std::erase_if(found, [](const Candidate& c) { return c.score < said; });
   std::stable_sort(found.begin(), found.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });

