@@ -150,6 +150,14 @@ std::string layout_note(const advise::Sweep& sweep) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string chunk_note(const advise::Sweep& sweep) {
+  const auto row = std::find_if(sweep.rows.begin(), sweep.rows.end(),
+                                [](const advise::Row& r) { return !r.largest_batch_loss.empty(); });
+  if (row == sweep.rows.end()) return {};
+  return fmt::format("; c: with Liger's chunk at that batch, {} at {}", row->largest_batch_loss,
+                     row->largest_batch);
+}
+
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
   Grid grid({"configuration", "rank", "peak", "ms/step", "tokens/s", "max b"});
   std::size_t shown = 0;
@@ -160,7 +168,8 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
               milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0
-                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+")
+                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+") +
+                        (row.largest_batch_loss.empty() ? "" : "c")
               : row.fits ? ""  // not looked for
                          : "none"});
   }

@@ -177,8 +177,9 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   text +=
       bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
                             "b: micro-batch (x micro-batches a step); max b: most that fits (+: "
-                            "at least); *: on the Pareto front\n",
-                            time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep)),
+                            "at least{}); *: on the Pareto front\n",
+                            time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep),
+                            chunk_note(sweep)),
                 style.width),
            style.color);
   text += ranking_grid(sweep, style.rows).text(style.color, style.width);

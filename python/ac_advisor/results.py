@@ -164,6 +164,7 @@ class Row(Profile):
     pareto: bool = False
     largest_batch: Optional[int] = None
     largest_batch_exact: bool = False
+    largest_batch_loss: Optional[str] = None
     unavailable: Optional[str] = None
     why: str = ""
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
 namespace ac_advisor::advise {
@@ -53,10 +54,10 @@ LargestFit largest_fit(std::int64_t from, std::int64_t most,
   // From the top: what is reserved decides.
   std::int64_t tried = 0;
   for (std::int64_t size = allocates; size > fits; --size) {
-    if (tried++ == most_tried) return {fits, false};
+    if (tried++ == most_tried) return {fits, false, {}};
     if (at(size).fits) break;
   }
-  return {fits, allocates < most};
+  return {fits, allocates < most, {}};
 }
 
 Tried tried(const profile::Profile& planned) {
@@ -73,12 +74,17 @@ Tried tried(const model::ModelSpec& model, const StepConfig& config) {
 LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
                          const profile::Profile& at) {
   const std::int64_t most = std::max<std::int64_t>(1, most_tokens / at.config.run.seq);
-  return largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
-    if (batch == at.config.run.batch) return tried(at);
+  const auto with = [&](std::int64_t batch) {
     StepConfig c = at.config;
     c.run.batch = batch;
-    return tried(model, variants.settled(std::move(c)));
+    return variants.settled(std::move(c));
+  };
+  LargestFit found = largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
+    return batch == at.config.run.batch ? tried(at) : tried(model, with(batch));
   });
+  const std::string loss = loss_option(with(std::max<std::int64_t>(1, found.value)));
+  if (found.value > 0 && loss != loss_option(at.config)) found.loss = loss;
+  return found;
 }
 
 }  // namespace ac_advisor::advise

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "ac_advisor/profile/profile.hpp"
 #include "variants.hpp"
@@ -17,6 +18,7 @@ struct Tried {
 struct LargestFit {
   std::int64_t value = 0;  ///< 0: not even 1
   bool exact = true;       ///< off: a larger one was not tried and may fit
+  std::string loss;        ///< with which it was planned, where that is not the one asked about
 };
 
 /// The most of 1..`most` that fits, sought from `from` on. What is allocated must grow with it.

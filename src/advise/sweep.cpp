@@ -289,6 +289,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
     const LargestFit most = largest_batch(model, variants, result.rows[i].profile);
     result.rows[i].largest_batch = most.value;
     result.rows[i].largest_batch_exact = most.exact;
+    result.rows[i].largest_batch_loss = most.loss;
     tell();
   });
   result.recommended =
