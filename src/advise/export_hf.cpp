@@ -75,7 +75,7 @@ const char* optimizer(const Setting& s) {
     case Optimizer::adamw_8bit:
       return "adamw_bnb_8bit";
     case Optimizer::paged_adamw:
-      return "paged_adamw";
+      return "paged_adamw_32bit";
     case Optimizer::paged_adamw_8bit:
       return "paged_adamw_8bit";
     case Optimizer::adamw_8bit_torchao:
@@ -107,7 +107,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
         "whose step() is that of torch.optim.Muon over the blocks' matrices, then fused AdamW's "
         "over all other parameters");
-  text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
+  text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
@@ -205,7 +205,7 @@ void note_loading(const Setting& s, ExportResult& out) {
       s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
       : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
                                                                             : "sdpa",
-      s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.run.dropout) : ""));
+      s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", decimal(s.c.run.dropout)) : ""));
   if (backend != nullptr)
     out.notes.push_back(
         fmt::format("train inside torch.nn.attention.sdpa_kernel("
@@ -232,9 +232,47 @@ void write(const Setting& s, ExportResult& out) {
   note_loading(s, out);
 }
 
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "grad_scaler",
+                                     "lora",
+                                     "adapter",
+                                     "lora_targets",
+                                     "lora_dropout",
+                                     "dora",
+                                     "quantize",
+                                     "kbit_prepare",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "transformer_impl"};
+
 }  // namespace
 
-const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write};
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write, says};
 
 }  // namespace ac_advisor::advise::exports
 

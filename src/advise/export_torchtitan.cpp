@@ -3,52 +3,81 @@
 // distributed/activation_checkpoint.py and models/llama3/infra/parallelize.py of the same version.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "export_target.hpp"
+#include "flavors.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
 
-/// torchtitan/models/{llama3,qwen3}/__init__.py.
-struct Flavor {
-  std::string_view family, name, flavor;
-  std::int64_t layers, hidden;
-};
-constexpr Flavor flavors[] = {
-    {"llama", "llama3", "8B", 32, 4096},
-    {"llama", "llama3", "70B", 80, 8192},
-    {"llama", "llama3", "405B", 126, 16384},
-    {"qwen3", "qwen3", "0.6B", 28, 1024},
-    {"qwen3", "qwen3", "1.7B", 28, 2048},
-    {"qwen3", "qwen3", "4B", 36, 2560},
-    {"qwen3", "qwen3", "8B", 36, 4096},
-    {"qwen3", "qwen3", "14B", 40, 5120},
-    {"qwen3", "qwen3", "32B", 64, 5120},
-    {"qwen3_moe", "qwen3", "30B-A3B", 48, 2048},
-    {"qwen3_moe", "qwen3", "235B-A22B", 94, 4096},
-};
-
 std::string_view converters(const Setting& s) {
   return s.c.precision.float8() ? "converters = [\"quantize.linear.float8\"]\n" : "";
 }
 
+/// TransformerModelArgs(…), for torchtitan/models/llama3/__init__.py: its MLP's width is rounded up
+/// to a multiple of multiple_of, which one of the width itself makes exact.
+std::string llama_arguments(const model::ModelSpec& m) {
+  const double share =
+      static_cast<double>(m.intermediate) / (8.0 * static_cast<double>(m.hidden) / 3.0);
+  return fmt::format(
+      "TransformerModelArgs(dim={}, n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, "
+      "multiple_of={}, ffn_dim_multiplier={}, norm_eps={}, rope_theta={}, "
+      "rope_scaling_args=RoPEScalingArgs(scaling_factor={}))",
+      m.hidden, m.layers, m.heads, m.kv_heads, m.vocab, m.intermediate,
+      std::max(0.01, std::floor(100.0 * share) / 100.0), m.rms_norm_eps, m.rope_theta,
+      llama3_rope_factor(m));
+}
+
+/// Qwen3ModelArgs(…), for torchtitan/models/qwen3/__init__.py.
+std::string qwen3_arguments(const model::ModelSpec& m) {
+  std::string text = fmt::format(
+      "Qwen3ModelArgs(vocab_size={}, head_dim={}, dim={}, n_layers={}, n_heads={}, n_kv_heads={}, "
+      "hidden_dim={}, norm_eps={}, rope_theta={}, enable_weight_tying={}",
+      m.vocab, m.head_dim, m.hidden, m.layers, m.heads, m.kv_heads, m.intermediate, m.rms_norm_eps,
+      m.rope_theta, m.tied_embeddings ? "True" : "False");
+  if (m.moe)
+    text += fmt::format(
+        ", moe_enabled=True, moe_inter_dim={}, moe_args=MoEArgs(num_experts={}, "
+        "num_shared_experts=0, top_k={}, score_func=\"softmax\", route_norm={}, "
+        "score_before_experts=False)",
+        m.moe->intermediate, m.moe->experts, m.moe->top_k,
+        m.moe->normalize_top_k ? "True" : "False");
+  return text + ")";
+}
+
+/// Whether the arguments of its own classes can say the model.
+bool can_be_written(const model::ModelSpec& m) {
+  if (m.qkv_bias || m.output_bias || m.mlp_bias || llama3_rope_factor(m) == 0) return false;
+  if (m.family == "llama")
+    return !m.tied_embeddings && m.heads * m.head_dim == m.hidden && !m.qk_norm;
+  const bool dense_block =
+      std::find(m.sparse_block.begin(), m.sparse_block.end(), false) != m.sparse_block.end();
+  return llama3_rope_factor(m) == 1 && !dense_block;
+}
+
 std::string model_section(const Setting& s, ExportResult& out) {
-  std::string_view name;
-  for (const Flavor& f : flavors) {
-    if (f.family != s.model.family) continue;
-    name = f.name;
-    if (f.layers == s.model.layers && f.hidden == s.model.hidden)
-      return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}", name, f.flavor,
-                         converters(s));
-  }
-  if (name.empty())
-    s.refuse("model family " + s.model.family,
+  const model::ModelSpec& m = s.model;
+  const bool llama = m.family == "llama";
+  if (!llama && m.family != "qwen3" && m.family != "qwen3_moe")
+    s.refuse("model family " + m.family,
              "it has llama3 and qwen3 of these families; export to automodel or hf");
-  out.notes.push_back(fmt::format(
-      "there is no flavor of {} layers and width {}: register one in torchtitan/models/{}/"
-      "__init__.py and name it under [model]",
-      s.model.layers, s.model.hidden, name));
-  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n{}", name, s.quoted_name(),
+  s.refuse_windows();
+  const char* name = llama ? "llama3" : "qwen3";
+  const Flavor* flavor = find_flavor(s.target.name, m);
+  if (flavor == nullptr && !can_be_written(m))
+    s.refuse("model " + s.quoted_name(),
+             fmt::format("{}; its {} cannot have these: export to automodel or hf",
+                         nearest_flavor(s.target.name, m), name));
+  if (flavor == nullptr)
+    out.notes.push_back(fmt::format(
+        "{}: register the model's own sizes in torchtitan/models/{}/__init__.py: {}_args[{}] = {}",
+        nearest_flavor(s.target.name, m), name, name, s.quoted_name(),
+        llama ? llama_arguments(m) : qwen3_arguments(m)));
+  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n{}", name,
+                     flavor != nullptr ? "\"" + flavor->name + "\"" : s.quoted_name(),
                      converters(s));
 }
 
@@ -154,11 +183,11 @@ std::string training(const Setting& s) {
   return fmt::format(
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
-      "max_norm = {:#}\n{}",
+      "max_norm = {}\n{}",
       s.c.run.batch * (s.c.layout.pp > 1 ? s.c.run.grad_accum : 1), s.global_batch(), s.c.run.seq,
       torch_dtype(s.c.precision.param_dtype), torch_dtype(s.c.precision.compute_dtype),
       // It always clips: 1.0 by default (job_config.py, Training.max_norm).
-      s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0,
+      decimal(s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0),
       s.c.memory.offload == Offload::parameters ? "enable_cpu_offload = true\n" : "");
 }
 
@@ -196,6 +225,10 @@ void check(const Setting& s) {
     s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
              "it has Adam and AdamW; use --optimizer adamw");
   if (s.c.run.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
+  s.refuse_adapters("its trainer has none; export to hf, or drop the adapters");
+  if (s.c.layout.pp > 1 && s.model.family != "llama")
+    s.refuse("--pp " + std::to_string(s.c.layout.pp) + " for " + s.model.family,
+             "its train spec of qwen3 has no pipelining_fn; use --pp 1");
   if (s.c.run.attention != Attention::automatic && s.c.run.attention != Attention::cudnn)
     s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
              "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
@@ -217,17 +250,43 @@ void write(const Setting& s, ExportResult& out) {
       training(s), parallelism(s, out), checkpointing(s, out), compilation(s), quantization(s));
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
-  if (s.c.memory.hold_output)
-    out.notes.emplace_back(
-        "its loop drops the logits before backward (--no-hold-output): the peak "
-        "is lower than this plan's");
-  if (!s.gathers() && !s.c.precision.autocast && s.c.precision.param_dtype == DType::f32 &&
-      s.c.precision.compute_dtype == DType::bf16)
-    out.notes.emplace_back("without FSDP it runs under torch.autocast, whose casts the plan lacks");
 }
+
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "tp",
+                                     "loss_parallel",
+                                     "cp",
+                                     "cp_method",
+                                     "ep",
+                                     "pp",
+                                     "pp_schedule",
+                                     "pp_layers",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "fp8",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "fp8_all_gather",
+                                     "dropout",
+                                     "transformer_impl",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "grad_scaler"};
 
 }  // namespace
 
-const Target torchtitan{"torchtitan", "TorchTitan 0.2.2", write};
+const Target torchtitan{"torchtitan", "TorchTitan 0.2.2", write, says};
 
 }  // namespace ac_advisor::advise::exports
