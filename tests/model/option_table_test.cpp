@@ -40,6 +40,7 @@ std::string example(std::string_view word) {
 std::vector<std::string> examples(const OptionRow& row) {
   if (row.metavar.empty()) return {""};
   if (row.name == "--pp-rank" || row.name == "--cp-rank") return {"1", "0"};
+  if (row.name == "--reshard-after-forward") return {"false", "4"};
   std::vector<std::string> texts;
   for (const std::string_view word : row.words) texts.push_back(example(word));
   if (!texts.empty()) return texts;
@@ -74,7 +75,11 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")
     list.insert(list.end(), {{"--framework", "megatron"}, {"--transformer-impl", "local"}});
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
-  if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
+  if (row.name == "--ac-scope" || row.name == "--ac-reentrant") list.emplace_back("--ac", "full");
+  if (row.name == "--ac-reentrant" || row.name == "--gradient-as-bucket-view")
+    list.emplace_back("--shard", "ddp");
+  if (row.name == "--backward-prefetch") list.emplace_back("--shard", "fsdp1");
+  if (row.name == "--overlap-comm") list.emplace_back("--shard", "zero2");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")
     list.insert(list.end(), {{"--framework", "litgpt"}, {"--quantize", "nf4"}});
@@ -231,13 +236,15 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
     CAPTURE(std::string(row.name));
     bool refused = false;
     for (const char* loss : {"ce", "lc-ce"})
-      for (const char* ac : {"selective", "full", "full, sharded"}) {
+      for (const char* ac : {"none", "selective", "full", "full, sharded"}) {
         const bool sharded = ac == std::string("full, sharded");
         if (sharded) ac = "full";
         StepConfig like;
         like.layout.shard = sharded ? Sharding::fsdp2 : Sharding::ddp;
         like.memory.loss = loss == std::string("ce") ? LossKind::ce : LossKind::lc_ce;
-        like.memory.ac = ac == std::string("full") ? AcMode::full : AcMode::selective;
+        like.memory.ac = ac == std::string("none")   ? AcMode::none
+                         : ac == std::string("full") ? AcMode::full
+                                                     : AcMode::selective;
         if (row.needs->holds(like)) continue;
         OptionList list{
             {"--world", "2"}, {"--shard", shard_option(like)}, {"--ac", ac}, {"--loss", loss}};
