@@ -105,7 +105,7 @@ class Steps {
       result.rebuilding_peak = allocator_.peak_allocated();
       release_survivors();
     }
-    walk();
+    walk_until_alike();
     if (observer_) observer_(allocator_, {});
     result.peak_reserved = allocator_.peak_reserved();
     result.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
@@ -430,6 +430,18 @@ class Steps {
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
     if (!states_made_) make_all_states();
+  }
+
+  /// Steps with all states, as long as they reserve more: what a step leaves cut into pieces may
+  /// not serve the next.
+  void walk_until_alike() {
+    constexpr int most = 8;
+    std::int64_t reserved = -1;
+    for (int i = 0; i < most && allocator_.peak_reserved() > reserved; ++i) {
+      reserved = allocator_.peak_reserved();
+      if (i > 0) release_survivors();
+      walk();
+    }
   }
 
   /// The op that runs is a micro-batch's first, after what the loop held of the one before is gone.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/map_inputs.hpp"
 
@@ -29,8 +30,11 @@ class Checkpointer {
  public:
   /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
   /// linear's place (zero/linear.py).
-  Checkpointer(StepProgram& step, bool linear_in_python)
+  /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again to
+  /// its end.
+  Checkpointer(StepProgram& step, bool linear_in_python, bool early_stop)
       : p_(step.program),
+        early_stop_(early_stop),
         received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
         linear_in_python_(linear_in_python) {}
 
@@ -114,6 +118,8 @@ class Checkpointer {
         region.stop = std::max(region.stop, after ? op.forward + 1 : op.forward);
       }
     }
+    for (Region& region : regions_)
+      if (!early_stop_ && region.stop >= 0) region.stop = region.ops.back() + 1;
   }
 
   /// Whether the autograd node of old op i reads any saved tensor.
@@ -374,6 +380,7 @@ class Checkpointer {
 
   ir::Program& p_;
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
+  bool early_stop_;
   bool linear_in_python_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
@@ -390,8 +397,9 @@ bool applies(const StepConfig& config) {
   return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
 }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Checkpointer(step, config.layout.zero3()).run(step.micro_begin.back());
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  const bool early_stop = model::layer_forms(spec, config).early_stop;
+  Checkpointer(step, config.layout.zero3(), early_stop).run(step.micro_begin.back());
 }
 
 }  // namespace
