@@ -70,7 +70,7 @@ def in_stages():
 def compiled():
     """Whose layers are planned as transformers': Inductor has no complex numbers."""
     for ac in ("none", "selective"):
-        yield shape("llama31_8b_4layers", ac=ac, world=8, kernels="compiled")
+        yield shape("llama31_8b_4layers", ac=ac, world=8, kernels="compiled", transformer_impl="hf")
 
 
 def rank_of(entry):

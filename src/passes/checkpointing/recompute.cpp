@@ -34,8 +34,8 @@ class Checkpointer {
   /// its end.
   Checkpointer(StepProgram& step, bool linear_in_python, bool early_stop)
       : p_(step.program),
-        early_stop_(early_stop),
         received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
+        early_stop_(early_stop),
         linear_in_python_(linear_in_python) {}
 
   void run(OpId first) {
