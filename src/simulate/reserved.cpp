@@ -432,10 +432,10 @@ class Steps {
     if (!states_made_) make_all_states();
   }
 
-  /// Steps with all states, as long as they reserve more: what a step leaves cut into pieces may
-  /// not serve the next.
+  /// A step with all states; of several stages of a rank more, as long as they reserve more: what
+  /// one leaves cut into pieces may not serve the next. (Others were compared over two steps.)
   void walk_until_alike() {
-    constexpr int most = 8;
+    const int most = step_.stages.size() > 1 ? 8 : 1;
     std::int64_t reserved = -1;
     for (int i = 0; i < most && allocator_.peak_reserved() > reserved; ++i) {
       reserved = allocator_.peak_reserved();

@@ -221,7 +221,7 @@ def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     gc.collect()
     torch.cuda.empty_cache()  # what was needed to set up
     kept, found = [], []
-    while len(found) < count if count else goes_on(found, 3 if entry["shard"] == "ddp" else 2):
+    for _ in range(count or (3 if entry["shard"] == "ddp" else 2)):
         marks.figures = {}
         run_step(entry, trained, ids, labels, optimizer, marks.enter, kept)
         marks.enter(None)

@@ -45,7 +45,7 @@ def steps(entry, marks, _):
     gc.disable()  # a collection within a zero-bubble step can keep a gradient into the next phase
     found, kept = [], []
     with cp_step.attention(ring, entry["cp_method"]) if ring else contextlib.nullcontext():
-        while emulated_peaks.goes_on(found, 2):
+        while len(found) < 2 or len(made) > 1 and emulated_peaks.goes_on(found, 2):
             marks.figures = {}
             optimizer.zero_grad(set_to_none=True)
             marks.enter("forward")
