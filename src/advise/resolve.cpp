@@ -7,6 +7,7 @@
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "variants.hpp"
@@ -63,8 +64,11 @@ const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resol
                     [&](const auto& option) { return find_option(option.first) == &row; }) ||
         (plain && row.text(*plain) == row.text(resolved.config));
     const OptionList other = default_of(row);
-    // Whose layers are planned is what the framework's name asks for.
-    const bool asked_for = by_hand || row.key == "transformer_impl";
+    // Whose layers are planned is what the framework's name asks for, where its loop does not run
+    // around transformers', too.
+    const bool asked_for =
+        by_hand || (row.key == "transformer_impl" &&
+                    !model::has_own_layers(resolved.config.run.transformer_impl));
     if (!row.on_command_line() || asked_for || row.is_default(resolved.config) || other.empty())
       continue;
     OptionList list = resolved.options;

@@ -167,9 +167,14 @@ constexpr OptionRow autocast_row(const Words& w) {
 
 /// The default fits every framework: a row is asked when it has another value.
 constexpr Requirement of_framework = {
-    [](const StepConfig& c) { return c.runtime.framework == (c.litgpt() ? "litgpt" : "megatron"); },
+    [](const StepConfig& c) {
+      const std::string_view framework =
+          c.megatron() ? "megatron" : to_option(c.run.transformer_impl);
+      return c.runtime.framework == framework;
+    },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "they are Megatron-core's layers, or litgpt's", "use --framework megatron, or litgpt"};
+    "each framework has layers of its own beside transformers'",
+    "use --framework megatron for transformer_engine and local, else the framework of that name"};
 
 constexpr Requirement of_megatron_core = {
     [](const StepConfig& c) { return c.megatron(); },
@@ -196,9 +201,10 @@ constexpr OptionRow table[] = {
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
-                 "with --framework megatron: hf (transformers' layers under Megatron's settings), "
-                 "transformer_engine or local: the step as Megatron-core runs it, of Transformer "
-                 "Engine's layers or its own; litgpt: with --framework litgpt, its default (hf)",
+                 "whose layers: hf (transformers', in any framework's loop); with --framework torchtitan, "
+                 "torchtune or litgpt its own, by that name, where it has the model (its default); "
+                 "with --framework megatron transformer_engine or local: the step as Megatron-core "
+                 "runs it, of Transformer Engine's layers or its own (hf)",
                  model})),
             of_framework),
     whole<&S::run, &ModelRun::batch>(

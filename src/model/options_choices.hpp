@@ -47,7 +47,9 @@ inline constexpr Choice<TransformerImpl> transformer_impls[] = {
     {"hf", TransformerImpl::hf},
     {"transformer_engine", TransformerImpl::transformer_engine},
     {"local", TransformerImpl::local},
-    {"litgpt", TransformerImpl::litgpt}};
+    {"litgpt", TransformerImpl::litgpt},
+    {"torchtitan", TransformerImpl::torchtitan},
+    {"torchtune", TransformerImpl::torchtune}};
 inline constexpr Choice<bool> bitsandbytes_versions[] = {{"0.50", false}, {"0.41", true}};
 inline constexpr Choice<DType> dtypes[] = {
     {"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}};

@@ -101,7 +101,7 @@ class Steps {
         release_survivors();
       }
     }
-    walk();
+    walk_until_alike();
     for (int more = 0; limited_ && more < most_more_steps && !settled(); ++more) {
       release_survivors();
       walk();
@@ -486,6 +486,18 @@ class Steps {
       result_.steps.push_back({allocator_.retries() - retries,
                                allocator_.released_segments() - released,
                                allocator_.peak_allocated(), allocator_.peak_reserved()});
+  }
+
+  /// A step with all states; of several stages of a rank more, as long as they reserve more: what
+  /// one leaves cut into pieces may not serve the next. (Others were compared over two steps.)
+  void walk_until_alike() {
+    const int most = step_.stages.size() > 1 ? 8 : 1;
+    std::int64_t reserved = -1;
+    for (int i = 0; i < most && !result_.refused && allocator_.peak_reserved() > reserved; ++i) {
+      reserved = allocator_.peak_reserved();
+      if (i > 0) release_survivors();
+      walk();
+    }
   }
 
   /// The op that runs is a micro-batch's first, after what the loop held of the one before is gone.

@@ -69,7 +69,8 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
   if (row.name == "--transformer-impl")
-    list.emplace_back("--framework", text == "litgpt" ? "litgpt" : "megatron");
+    list.emplace_back("--framework",
+                      text == "transformer_engine" || text == "local" ? "megatron" : text);
   if (row.name.starts_with("--cp-")) list.emplace_back("--cp", "2");
   if (row.name == "--ep") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")

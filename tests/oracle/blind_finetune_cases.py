@@ -124,7 +124,7 @@ def trainer(random, model):
 
 def tune(random, _):
     entry = case(random.choice(LLAMAS), *size(random, 8), random.choice(("full", "none")), "chunked-logits:8",
-                 framework="torchtune")
+                 framework="torchtune", transformer_impl="hf")
     names = {"lora": random.choice((8, 64)), "lora_targets": "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"}
     return entry | random.choice(({}, {"shard": "fsdp2", "world": 2}, {"shard": "fsdp2", "world": 6})) \
         | some(random, 0.6, **names) | some(random, 0.3, grad_accum=4) | some(random, 0.3, offload="activations")

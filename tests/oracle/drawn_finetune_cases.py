@@ -134,7 +134,8 @@ def trainer(random, model):
 
 def tune(random, model):
     batch, seq = random.choice([size for size in SIZES if size[1] % 8 == 0])
-    entry = case(model, batch, seq, random.choice(("full", "full", "none")), "chunked-logits:8", framework=TUNE)
+    entry = case(model, batch, seq, random.choice(("full", "full", "none")), "chunked-logits:8", framework=TUNE,
+                 transformer_impl="hf")
     entry |= random.choice(({}, FSDP2))
     if random.random() < 0.5:
         entry |= {"lora": random.choice((8, 16, 64)), "lora_targets": "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"}

@@ -208,6 +208,17 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.step()
 
 
+MOST_STEPS = 8
+
+
+def goes_on(found, fewest):
+    """Whether there is another step: until one reserves no more than those before it."""
+    if len(found) < fewest:
+        return True
+    reserved = [highest(step, "reserved") for step in found]
+    return reserved[-1] > max(reserved[:-1]) and len(found) < MOST_STEPS
+
+
 def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
     """Steps until they are alike, or `count` of them; every step's figures. DDP's second makes the buckets anew
     (first_bucket.py). `pause`: seconds after so many steps, in which NCCL's watchdog lets go of what it has sent."""
@@ -249,7 +260,7 @@ def measure(entry, build=build, steps=steps):
         "reserved": {p: last[p]["reserved"] for p in PHASES if p in last},
         "launches": {p: [last[p][a] for a in LAUNCHES] for p in PHASES if p in last},
     }
-    return figures | ({"second_step_peak": highest(every[1], "allocated")} if len(every) > 2 else {})
+    return figures | ({"second_step_peak": highest(every[1], "allocated")} if entry["shard"] == "ddp" else {})
 
 
 def start_ranks():

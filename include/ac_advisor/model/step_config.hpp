@@ -128,8 +128,15 @@ enum class InputGrads : std::uint8_t { automatic, on, off };
 enum class CudaGraph : std::uint8_t { off, step, segments };
 
 /// Whose code the model's layers are: transformers', Megatron-core's own, Megatron-core's made
-/// of Transformer Engine's modules, or litgpt's.
-enum class TransformerImpl : std::uint8_t { hf, local, transformer_engine, litgpt };
+/// of Transformer Engine's modules, litgpt's, TorchTitan's or torchtune's.
+enum class TransformerImpl : std::uint8_t {
+  hf,
+  local,
+  transformer_engine,
+  litgpt,
+  torchtitan,
+  torchtune
+};
 
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
@@ -146,7 +153,8 @@ struct ModelRun {
   std::int64_t packing = 0;
   /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
   bool position_ids = false;
-  /// No option: each token's label is the next token already, as where sequences are split.
+  /// No option: each token's label is the next token already, as where sequences are split, or
+  /// as TorchTitan's data loader gives them.
   bool labels_shifted = false;
   bool operator==(const ModelRun&) const = default;
 };
@@ -378,6 +386,12 @@ struct StepConfig {
   }
   /// litgpt's step: its layers, adapters and loss, in Lightning Fabric's precision.
   [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
+  /// The loss is computed by the training loop, or by a pipeline's schedule, of what the model
+  /// returns: it is no part of the module that is sharded (TorchTitan 0.2.2, train.py,
+  /// forward_backward_step; torchtune 0.6.1, recipes/full_finetune_distributed.py).
+  [[nodiscard]] bool loss_outside() const {
+    return layout.pp > 1 || runtime.framework == "torchtitan" || runtime.framework == "torchtune";
+  }
   /// torch.distributed.pipelining divides gradients by the number of micro-batches, instead of each
   /// micro-batch's loss; TorchTitan 0.2.2 builds its schedules with scale_grads=False.
   [[nodiscard]] bool scales_gradients() const {
@@ -395,6 +409,7 @@ struct StepConfig {
     config.run.batch = 1;
   }
   config.run.seq += config.adapters.prompt_tokens();
+  if (config.run.transformer_impl == TransformerImpl::torchtitan) config.run.labels_shifted = true;
   if (config.layout.cp > 1 && !config.megatron()) {
     config.run.seq = config.local_seq();
     config.run.position_ids = config.run.labels_shifted = true;

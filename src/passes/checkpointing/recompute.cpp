@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/map_inputs.hpp"
 
@@ -33,12 +34,15 @@ class Checkpointer {
  public:
   /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
   /// linear's place (zero/linear.py).
-  Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant)
+  /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again to
+  /// its end.
+  Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant, bool early_stop)
       : s_(step),
         p_(step.program),
         received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
         linear_in_python_(linear_in_python),
-        reentrant_(reentrant) {}
+        reentrant_(reentrant),
+        early_stop_(early_stop) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
@@ -130,6 +134,8 @@ class Checkpointer {
         region.stop = std::max(region.stop, after ? op.forward + 1 : op.forward);
       }
     }
+    for (Region& region : regions_)
+      if (!early_stop_ && region.stop >= 0) region.stop = region.ops.back() + 1;
   }
 
   // --- reentrant: what a region's node and the frame of its backward hold
@@ -449,7 +455,7 @@ class Checkpointer {
   StepProgram& s_;
   ir::Program& p_;
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
-  bool linear_in_python_, reentrant_;
+  bool linear_in_python_, reentrant_, early_stop_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<OpId> inside_kept_;  ///< ops that a kept one is made of, in order
@@ -465,8 +471,10 @@ bool applies(const StepConfig& config) {
   return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
 }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Checkpointer(step, config.layout.zero3(), config.memory.reentrant).run(step.micro_begin.back());
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  const bool early_stop = model::layer_forms(spec, config).early_stop;
+  Checkpointer(step, config.layout.zero3(), config.memory.reentrant, early_stop)
+      .run(step.micro_begin.back());
 }
 
 }  // namespace

@@ -77,8 +77,11 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
       return -1;
     case AcMode::full:
       return scoped(block);
-    case AcMode::every:
-      return block % config.memory.ac_arg == 0 ? scoped(block) : -1;
+    case AcMode::every: {
+      // torchtitan v0.2.2, distributed/activation_checkpoint.py, _apply_layer_sac: counted from one
+      const bool of_titan = config.run.transformer_impl == TransformerImpl::torchtitan;
+      return (block + (of_titan ? 1 : 0)) % config.memory.ac_arg == 0 ? scoped(block) : -1;
+    }
     case AcMode::selective:
       return block;
     case AcMode::attention:  // that budget: chose

@@ -509,6 +509,7 @@ ir::ValueId Lowering::tuned_queries(V q) {
 /// q, k and v of separate or fused projections, rotated: (B, heads, S, D) each.
 std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_t index, V x,
                                                      const Rotary& rotary) {
+  if (forms_.keeps_table()) return heads_of_tokens(b, x, rotary);
   const std::int64_t d = spec_.head_dim;
   V q{}, k{}, v{};
   if (spec_.fused_qkv) {

@@ -45,7 +45,7 @@ void Lowering::loss_chunked_logits() {
   const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
   const std::vector<V> logits = logits_in_chunks();
   hold({hidden_});  // TransformerDecoder.forward's, which returns the logits
-  s_.loss_outside = true;
+  s_.loss_outside = true;  // whoever's loop it is
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/step_program.hpp"
@@ -32,6 +33,7 @@ class Lowering : private Emission {
             config.run.attention == Attention::eager ||
             (config.run.attention == Attention::automatic && spec.eager_attention_only)),
         dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
+        forms_(model::layer_forms(spec, config)),
         dtype_(config.precision.autocast ? config.precision.param_dtype
                                          : config.precision.compute_dtype) {}
 
@@ -187,6 +189,17 @@ class Lowering : private Emission {
   std::array<V, 3> one_pair_heads(V qkv);
   std::array<V, 3> repeated_pairs(V qkv);
   void end_frame();
+
+  // own_layers.cpp
+  V torch_rms_norm(V x, V weight, ir::Module leaf);
+  V own_norm(V x, V weight, ir::Module leaf);
+  void declare_table();
+  Rotary table_of_step();
+  V rows_of_positions(V table);
+  std::array<V, 3> heads_of_tokens(const Block& b, V x, const Rotary& table);
+  V half_turned(V x, const Rotary& halves);
+  Rotary cast_halves(V table, DType type);
+  V turned_in_pairs(V x, V table);
 
   // litgpt.cpp
   V litgpt_norm(V x, V weight, V bias, ir::Module leaf);
@@ -400,6 +413,7 @@ class Lowering : private Emission {
   const StepConfig& config_;
   bool eager_attention_;
   double dropout_;
+  model::LayerForms forms_;
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;
