@@ -172,14 +172,14 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   if (const std::string note = not_planned_note(sweep); !note.empty())
     text += wrap(note + "\n", style.width);
   text += "\n";
-  text +=
-      bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
-                            "b: micro-batch (x micro-batches per step); max b: largest that fits (+: "
-                            "at least{}); *: on the Pareto front\n",
-                            time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep),
-                            chunk_note(sweep)),
-                style.width),
-           style.color);
+  text += bold(
+      wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
+                       "b: micro-batch (x micro-batches per step); max b: largest that fits (+: "
+                       "at least{}); *: on the Pareto front\n",
+                       time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep),
+                       chunk_note(sweep)),
+           style.width),
+      style.color);
   text += ranking_grid(sweep, style.rows).text(style.color, style.width);
   if (sweep.rows.size() > style.rows) text += more(sweep.rows.size() - style.rows);
   if (const std::string note = unavailable_note(sweep); !note.empty())

@@ -152,11 +152,12 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
   if (model::has_own_layers(c.run.transformer_impl))
-    notes.push_back(fmt::format(
-        "layers are {}'s own: its RMSNorm, rotation, attention and MLP; --transformer-impl hf plans "
-        "transformers' in its loop",
-        c.run.transformer_impl == TransformerImpl::torchtitan ? "TorchTitan 0.2.2"
-                                                              : "torchtune 0.6.1"));
+    notes.push_back(
+        fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and MLP; "
+                    "--transformer-impl hf plans "
+                    "transformers' in its loop",
+                    c.run.transformer_impl == TransformerImpl::torchtitan ? "TorchTitan 0.2.2"
+                                                                          : "torchtune 0.6.1"));
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);

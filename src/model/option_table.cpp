@@ -201,7 +201,8 @@ constexpr OptionRow table[] = {
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
-                 "whose layers: hf (transformers', in any framework's loop); with --framework torchtitan, "
+                 "whose layers: hf (transformers', in any framework's loop); with --framework "
+                 "torchtitan, "
                  "torchtune or litgpt its own, by that name, where it has the model (its default); "
                  "with --framework megatron transformer_engine or local: the step as Megatron-core "
                  "runs it, of Transformer Engine's layers or its own (hf)",

@@ -98,8 +98,8 @@ OptionList options_of_storages(const json& j) {
   return options;
 }
 
-/// What a case does not say, its script does so (loop_names.py, emulated_peaks.py, adapter_step.py): after the label,
-/// which is the case's own words.
+/// What a case does not say, its script does so (loop_names.py, emulated_peaks.py,
+/// adapter_step.py): after the label, which is the case's own words.
 void add_defaults_of_scripts(OracleCase& c) {
   const auto value_of = [&](std::string_view name) {
     std::string value;

@@ -109,8 +109,7 @@ Figures of_adapters(const OracleCase& one) {
   bool second = false;
   const std::int64_t reserved =
       simulate::walk_allocator(
-          step, passes::make_schedule(step), memory_of(simulate::find_device("h100-80gb")), 2,
-          {},
+          step, passes::make_schedule(step), memory_of(simulate::find_device("h100-80gb")), 2, {},
           [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
             if (last != ir::no_id &&
                 request.op == ir::no_id)  // at the end: what the optimizer left

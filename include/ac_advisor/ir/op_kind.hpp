@@ -185,7 +185,7 @@ enum class OpKind : std::uint8_t {
   fused_rms_norm_backward,
   complex_mul,  ///< of pairs of fp32 that are complex numbers, by a table of them
   captured,     ///< an op of an imported graph that has no row of its own
-  count_              // number of kinds
+  count_        // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

@@ -20,8 +20,8 @@ enum class RotationForm : std::uint8_t { of_family, complex, half_turns, pairs }
 struct LayerForms {
   NormForm norm = NormForm::written_out;
   RotationForm rotation = RotationForm::of_family;
-  bool q_before_k = false;     ///< q is rotated before k and v are projected
-  bool repeats_keys = false;   ///< keys and values get a copy for each query's head
+  bool q_before_k = false;           ///< q is rotated before k and v are projected
+  bool repeats_keys = false;         ///< keys and values get a copy for each query's head
   bool keeps_attention_out = false;  ///< a block's frame has it to its end
   bool down_before_up = false;       ///< of the order in which a gated MLP registers its layers
   bool qk_norms_first = false;       ///< and attention its norms and projections

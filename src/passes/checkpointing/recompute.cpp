@@ -34,8 +34,8 @@ class Checkpointer {
  public:
   /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
   /// linear's place (zero/linear.py).
-  /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again to
-  /// its end.
+  /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again
+  /// to its end.
   Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant, bool early_stop)
       : s_(step),
         p_(step.program),

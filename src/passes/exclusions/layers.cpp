@@ -1,5 +1,6 @@
-// What TorchTitan's and torchtune's own layers cannot be combined with, and why. Where a framework's
-// preset asks for them, transformers' are planned in its loop instead (advise/resolve.cpp).
+// What TorchTitan's and torchtune's own layers cannot be combined with, and why. Where a
+// framework's preset asks for them, transformers' are planned in its loop instead
+// (advise/resolve.cpp).
 #include <string>
 
 #include "ac_advisor/model/layers.hpp"
@@ -65,10 +66,10 @@ constexpr Exclusion of_layers[] = {
                          c.precision.compute_dtype == DType::f32);
      },
      [](const ModelSpec&, const StepConfig& c) {
-       return with(c, c.run.packing > 0      ? " --packing " + std::to_string(c.run.packing)
-                      : c.run.images > 0     ? " --images " + std::to_string(c.run.images)
+       return with(c, c.run.packing > 0     ? " --packing " + std::to_string(c.run.packing)
+                      : c.run.images > 0    ? " --images " + std::to_string(c.run.images)
                       : c.run.dropout > 0.0 ? " --dropout " + std::to_string(c.run.dropout)
-                                             : " --compute-dtype fp32");
+                                            : " --compute-dtype fp32");
      }},
     {"--transformer-impl torchtitan or torchtune, --position-ids",
      "positions of a batch were compared with transformers' tables", with_hf,
@@ -89,8 +90,8 @@ constexpr Exclusion of_layers[] = {
      "ddp, fsdp2 and hsdp:N",
      "neither runs on DeepSpeed or with FSDP's first version", with_hf,
      [](const ModelSpec&, const StepConfig& c) {
-       const bool of_pytorch = c.layout.shard == Sharding::none || c.layout.shard == Sharding::ddp ||
-                               c.layout.gathers();
+       const bool of_pytorch = c.layout.shard == Sharding::none ||
+                               c.layout.shard == Sharding::ddp || c.layout.gathers();
        return own(c) && (c.layout.ulysses() || !of_pytorch);
      },
      [](const ModelSpec&, const StepConfig& c) {

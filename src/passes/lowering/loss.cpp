@@ -98,8 +98,8 @@ void Lowering::loss_ce() {
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
-  // fixed_cross_entropy divides by num_items_in_batch, TorchTitan's loop by global_valid_tokens, but
-  // for the losses of a pipeline
+  // fixed_cross_entropy divides by num_items_in_batch, TorchTitan's loop by global_valid_tokens,
+  // but for the losses of a pipeline
   const bool of_titan = config_.run.transformer_impl == TransformerImpl::torchtitan;
   const bool summed = by_trainer() || of_titan;
   V loss = shards ? vocab_parallel_loss(flat, labels)

@@ -1,6 +1,6 @@
 // TorchTitan v0.2.2's layers (models/llama3/model/model.py, models/qwen3/model/model.py) and
-// torchtune v0.6.1's (modules/rms_norm.py, attention.py, models/*/_position*_embeddings.py), in what
-// they differ from transformers': model/layers.cpp says in what.
+// torchtune v0.6.1's (modules/rms_norm.py, attention.py, models/*/_position*_embeddings.py), in
+// what they differ from transformers': model/layers.cpp says in what.
 #include "ac_advisor/model/layers.hpp"
 
 #include "lowering.hpp"
