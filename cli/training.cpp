@@ -56,7 +56,7 @@ nlohmann::ordered_json as_json(const intake::Training& t) {
 
 Arguments with_training(Arguments a) {
   const CommandRow* command = find_command(a.command);
-  if (command == nullptr || !command->step) return a;
+  if (command == nullptr || command->operands.metavar != "MODEL") return a;
   const bool file =
       !a.positional.empty() && (intake::is_training_file(a.positional[0]) || !a.tool.empty());
   if (!file) {

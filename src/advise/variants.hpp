@@ -23,6 +23,8 @@ class Variants {
   [[nodiscard]] StepConfig settled(StepConfig config) const;
 
  private:
+  [[nodiscard]] bool takes_others_layers(const StepConfig& config) const;
+
   const model::ModelSpec& model_;
   const StepConfig& base_;
   OptionList hand_;

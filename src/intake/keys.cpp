@@ -38,6 +38,9 @@ Mapping& Keys::row(std::string_view key) {
   if (const Node* node = set_in_file(key)) {
     mapping.value = node->shown();
     mapping.line = node->line;
+  } else if (const Node* none = file_.find(key)) {  // written out: none, whatever the default is
+    mapping.value = none->shown();
+    mapping.line = none->line;
   } else if (const auto named = tool_.defaults.find(key); named != tool_.defaults.end()) {
     mapping.value = named->second.value;
     mapping.source = named->second.source;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "ac_advisor/advise/export.hpp"
+#include "ac_advisor/advise/resolve.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
 
@@ -23,7 +24,7 @@ std::string exported(const std::string& framework, const model::ModelSpec& spec,
   options.emplace_back("--framework", framework);
   try {
     const advise::ExportResult result =
-        advise::export_setting(framework, spec, resolve_options(options));
+        advise::export_setting(framework, spec, advise::resolve(spec, options).config);
     std::string text = result.text;
     for (const std::string& note : result.notes) text += note + "\n";
     return text;

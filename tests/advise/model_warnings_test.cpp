@@ -50,7 +50,7 @@ TEST_CASE("a dtype of the file that differs from the planned one is told once") 
     REQUIRE(advise::model_warnings(m, c).size() == 1);
     CHECK(advise::model_warnings(m, c)[0] ==
           std::string("the configuration's dtype is ") + other +
-              ", parameters are planned in bfloat16: --param-dtype decides");
+              ", parameters are planned in bfloat16; override with --param-dtype");
   }
   c.precision.param_dtype = DType::f32;
   CHECK(advise::model_warnings(m, c).empty());

@@ -86,7 +86,7 @@ TEST_CASE("a preset's choice that is not in the way stays, and the reason is the
 }
 
 TEST_CASE("a model that takes all of a preset is resolved without a word") {
-  const model::ModelSpec llama = model::load_model("llama-3.2-1b");
+  const model::ModelSpec llama = model::load_model("llama-3.1-8b");
   for (const char* framework : {"hf", "automodel", "torchtitan", "megatron", "deepspeed"}) {
     const advise::Resolved resolved = advise::resolve(llama, {{"--framework", framework}});
     CHECK(resolved.notes.empty());
@@ -95,7 +95,7 @@ TEST_CASE("a model that takes all of a preset is resolved without a word") {
 }
 
 TEST_CASE("selective under ddp is refused by the framework whose rule it is, and by no other") {
-  const model::ModelSpec llama = model::load_model("tiny-llama");
+  const model::ModelSpec llama = model::load_model("llama-3.1-8b");
   for (const char* framework : {"hf", "liger", "torchtitan", "deepspeed", "automodel"}) {
     const StepConfig c = resolve_options({{"--framework", framework},
                                           {"--ac", "selective"},

@@ -43,7 +43,7 @@ TEST_CASE("a plan of several nodes says what joins them, and takes longer over a
     return advise::plan(model::load_model("llama-3.2-1b"), resolve_options(options));
   };
   const profile::Profile usual = plan({});
-  CHECK(says(usual.assumptions, "8 nodes of 8 GPUs, 400 Gbit/s a GPU"));
+  CHECK(says(usual.assumptions, "8 nodes of 8 GPUs, 400 Gbit/s per GPU"));
   const profile::Profile slow = plan({{"--network", "25"}});
   CHECK(says(slow.assumptions, "25 Gbit/s"));
   CHECK(slow.time.step > 1.5 * usual.time.step);

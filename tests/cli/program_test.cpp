@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "ac_advisor/model/option_table.hpp"
 #include "test_paths.hpp"
 
 namespace {
@@ -307,7 +308,7 @@ TEST_CASE("docs/options.md is the table of options (AC_ADVISOR_UPDATE_DOCS=1 wri
   std::stringstream written;
   written << std::ifstream(file).rdbuf();
   CHECK(written.str() == page);
-  for (const OptionRow& row : option_table())
+  for (const ac_advisor::OptionRow& row : ac_advisor::option_table())
     if (row.on_command_line()) CHECK(contains(page, "| `" + std::string(row.name)));
 }
 

@@ -137,6 +137,13 @@ Mutation change_figure(Subject& s, Random& random) {
     m.cause = part.key();
     break;
   }
+  // No part has so much: what all of them lose is no single one's doing.
+  std::int64_t left = m.cause.empty() ? move : 0;
+  for (auto& part : parts.items()) {
+    const auto size = part.value().get<std::int64_t>(), lost = std::max(left, -size);
+    part.value() = size + lost;
+    left -= lost;
+  }
   return m;
 }
 

@@ -2,8 +2,6 @@
 // against the walk of the same step with that limit.
 #include <doctest/doctest.h>
 
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,8 +12,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/simulate/reserved.hpp"
 #include "advise/planned.hpp"
-#include "peaks.hpp"
-#include "test_paths.hpp"
+#include "cases.hpp"
 
 namespace ac_advisor::test {
 namespace {
@@ -68,18 +65,11 @@ bool same_retries(const Ended& walk, const Ended& pytorch) {
 }  // namespace
 
 TEST_CASE("within a device's memory the walk is out of memory, and releases, where PyTorch does") {
-  std::ifstream stream(std::string(source_dir) + "/tests/oracle/limit_peaks.json");
-  REQUIRE(stream);
-  const json document = json::parse(stream);
-  std::map<std::string, model::ModelSpec> models;
-  for (const auto& [name, config] : document.at("models").items())
-    models.emplace(name, model::parse_config(config.dump(), name, name));
   std::size_t limits = 0, ends = 0, retries = 0;
-  for (const json& entry : document.at("cases")) {
-    const json& step = entry.at("case");
-    const StepConfig config = resolve_options(options_of_case(step));
-    const passes::StepProgram built = passes::build_step(models.at(step.at("model")), config);
-    for (const json& limit : entry.at("limits")) {
+  for (const OracleCase& one : read_oracle("limit_peaks.json")) {
+    const StepConfig config = config_of(one);
+    const passes::StepProgram built = passes::build_step(model_of(one), config);
+    for (const json& limit : one.entry.at("limits")) {
       const Ended pytorch = counted(limit),
                   walk = walked(built, config, limit.at("limit").get<std::int64_t>());
       ++limits;
@@ -88,7 +78,7 @@ TEST_CASE("within a device's memory the walk is out of memory, and releases, whe
       ends += same_end ? 1 : 0;
       retries += same ? 1 : 0;
       if (!same)
-        MESSAGE(step.dump(), " within ", limit.at("limit").dump(), ": walk ", text(walk),
+        MESSAGE(one.label, " within ", limit.at("limit").dump(), ": walk ", text(walk),
                 "; PyTorch ", text(pytorch));
     }
   }

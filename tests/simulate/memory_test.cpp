@@ -54,6 +54,7 @@ TEST_CASE("held logits cost their bytes at the peak, and only theirs") {
 TEST_CASE("ddp under no_sync has gradients beside the buckets in a later forward") {
   StepConfig config = small_config();
   config.layout.shard = Sharding::ddp;
+  config.layout.bucket_views = true;
   config.layout.world = 2;
   config.run.grad_accum = 2;
   const std::int64_t reduced = walk(config).peak_by_phase[0];
@@ -67,6 +68,7 @@ TEST_CASE("ddp under no_sync has gradients beside the buckets in a later forward
 TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce") {
   StepConfig config = small_config();
   config.layout.shard = Sharding::ddp;
+  config.layout.bucket_views = true;
   config.layout.world = 2;
   const passes::StepProgram step = passes::build_step(small_model(), config);
   simulate::MemoryModel model;
