@@ -281,7 +281,6 @@ constexpr std::string_view says[] = {"batch",
                                      "keep_last_block",
                                      "fp8_all_gather",
                                      "dropout",
-                                     "transformer_impl",
                                      "master_weights",
                                      "optimizer_in_backward",
                                      "grad_scaler"};

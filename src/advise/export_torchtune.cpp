@@ -318,7 +318,6 @@ constexpr std::string_view says[] = {"batch",
                                      "pp",
                                      "master_weights",
                                      "optimizer_in_backward",
-                                     "transformer_impl",
                                      "grad_scaler",
                                      "fp8_all_gather"};
 

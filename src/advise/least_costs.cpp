@@ -155,7 +155,9 @@ const LeastCosts* ReferenceSteps::find(StepConfig config, AcMode ac) const {
 
 std::int64_t recomputed_blocks(const StepConfig& config, std::int64_t blocks) {
   if (config.memory.ac != AcMode::every) return config.memory.ac == AcMode::full ? blocks : 0;
-  return (blocks + config.memory.ac_arg - 1) / config.memory.ac_arg;
+  // TorchTitan counts its layers from one (regions.cpp).
+  const bool from_one = config.run.transformer_impl == TransformerImpl::torchtitan;
+  return (blocks + (from_one ? 0 : config.memory.ac_arg - 1)) / config.memory.ac_arg;
 }
 
 double seconds_at_least(const model::ModelSpec& model, const StepConfig& config,

@@ -76,7 +76,7 @@ std::optional<StepConfig> Variants::with(OptionList values) const {
       values.emplace_back("--transformer-impl", "hf");
       StepConfig around = resolver_->with(values);
       copy_internal(base_, around);
-      if (passes::find_exclusion(model_, around) == nullptr) config = std::move(around);
+      config = std::move(around);
     }
     return settled(std::move(config));
   } catch (const UserError&) {

@@ -27,7 +27,8 @@ struct Step {
                                        {"--seq", "2048"},
                                        {"--ac", "full"},
                                        {"--world", "8"},
-                                       {"--shard", "fsdp2"}});
+                                       {"--shard", "fsdp2"},
+                                       {"--held-until", "backward"}});
   passes::StepProgram program = passes::build_step(model::load_model("llama-3.2-1b"), config);
   passes::Schedule schedule = passes::make_schedule(program);
 

@@ -114,6 +114,15 @@ Mutation change_option(Subject& s, Random& random) {
   return {"option " + option, option == "no-hold-output" ? "--hold-output" : "--" + option};
 }
 
+/// Adds `move` to parts that sum to a figure, none below zero.
+void spread(Json& parts, std::int64_t move) {
+  for (auto& part : parts.items()) {
+    const auto size = part.value().get<std::int64_t>(), more = std::max(move, -size);
+    part.value() = size + more;
+    move -= more;
+  }
+}
+
 /// Moves a figure, and with it the category that is said to have changed.
 Mutation change_figure(Subject& s, Random& random) {
   static const char* const figures[] = {"peak_allocated_bytes", "peak_reserved_bytes", "launches"};
@@ -138,12 +147,8 @@ Mutation change_figure(Subject& s, Random& random) {
     break;
   }
   // No part has so much: what all of them lose is no single one's doing.
-  std::int64_t left = m.cause.empty() ? move : 0;
-  for (auto& part : parts.items()) {
-    const auto size = part.value().get<std::int64_t>(), lost = std::max(left, -size);
-    part.value() = size + lost;
-    left -= lost;
-  }
+  if (m.cause.empty()) spread(parts, move);
+  if (figure != "launches") spread(s.baseline["at_peak_by_module_bytes"], move);
   return m;
 }
 
