@@ -15,8 +15,8 @@ namespace ac_advisor::intake {
 
 const Node* Node::find(std::string_view key) const {
   const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const auto& member) { return member.first == key; });
-  return found == members.end() ? nullptr : &found->second;
+                                  [&](const auto& member) { return member.key == key; });
+  return found == members.end() ? nullptr : &found->value;
 }
 
 std::string Node::shown() const {

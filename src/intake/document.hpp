@@ -2,10 +2,11 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace ac_advisor::intake {
+
+struct Member;
 
 /// A node of a YAML (or JSON) document. Anchors and merge keys are resolved.
 struct Node {
@@ -13,12 +14,18 @@ struct Node {
   std::string text;  ///< of a scalar
   int line = 0;      ///< from 1
   std::vector<Node> items;
-  std::vector<std::pair<std::string, Node>> members;
+  std::vector<Member> members;
 
   /// The member of that name; null where it has none.
   [[nodiscard]] const Node* find(std::string_view key) const;
   /// As it is shown: a scalar's text, "[a, b]", "{…}".
   [[nodiscard]] std::string shown() const;
+};
+
+/// One of a map's.
+struct Member {
+  std::string key;
+  Node value;
 };
 
 /// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands

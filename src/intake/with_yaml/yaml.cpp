@@ -70,13 +70,13 @@ class Converter {
       }
       if (const Node* twice = to.find(key))
         fail(line, fmt::format("{} stands twice, in line {} too; keep one", key, twice->line));
-      to.members.emplace_back(key, std::move(value));
+      to.members.push_back({key, std::move(value)});
     }
     // What is written here wins over what is merged in, an earlier merge over a later one.
     for (Node& base : merged) {
       if (base.kind != Node::Kind::map) fail(base.line, "<< merges a map; this is none");
       for (auto& [key, value] : base.members)
-        if (to.find(key) == nullptr) to.members.emplace_back(key, std::move(value));
+        if (to.find(key) == nullptr) to.members.push_back({key, std::move(value)});
     }
   }
 };

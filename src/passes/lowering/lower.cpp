@@ -209,7 +209,9 @@ constexpr Exclusion exclusions_of_lower[] = {
      "not planned",
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       return has_odd_heads(m) &&
+       const bool on_gpu = c.runtime.kind == Runtime::pytorch && !c.runtime.under_dispatch_mode &&
+                           c.device.gpu != "cpu";
+       return on_gpu && has_odd_heads(m) &&
               (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
                (c.run.packing > 0 && c.run.attention == Attention::flash)) &&
               !c.megatron();
