@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"

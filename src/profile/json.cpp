@@ -1,4 +1,6 @@
 // Profile to JSON and back. Bytes are exact integers; keys carry their unit.
+#include <algorithm>
+
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/profile/profile.hpp"
