@@ -142,6 +142,15 @@ if(TARGET fake_range_profiler)
   add_dependencies(unit_tests fake_range_profiler fake_driver fake_nvperf)
 endif()
 
+if(TARGET ac-advisor)
+  add_test(NAME "unit:the Python package from its sources, with the program's schemas"
+    COMMAND "${CMAKE_COMMAND}" -E env "AC_ADVISOR=$<TARGET_FILE:ac-advisor>"
+      "AC_ADVISOR_SOURCE=${PROJECT_SOURCE_DIR}" "PYTHONPATH=${PROJECT_SOURCE_DIR}/python"
+      python3 "${PROJECT_SOURCE_DIR}/tests/python/package_test.py")
+  set_tests_properties("unit:the Python package from its sources, with the program's schemas"
+    PROPERTIES LABELS unit)
+endif()
+
 # Unlinked: whether what fuzz/ calls is still there, without clang's build of it.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*_fuzz.cpp")
 add_library(fuzz_sources OBJECT ${fuzz_sources})

@@ -43,6 +43,8 @@ from .results import (
     SweepDiff,
     Tensor,
     Time,
+    Training,
+    TrainingKey,
     Verdict,
 )
 
@@ -77,6 +79,8 @@ __all__ = [
     "SweepDiff",
     "Tensor",
     "Time",
+    "Training",
+    "TrainingKey",
     "UserError",
     "Verdict",
     "advise",

@@ -133,6 +133,32 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class TrainingKey:
+    """What a key of a training file became: ``options`` of the command line, empty where none is needed.
+    ``line`` None: absent in the file, the tool's default, which ``source`` has."""
+
+    key: str
+    value: str
+    line: Optional[int]
+    options: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training file of another tool, given as the model."""
+
+    tool: str
+    version: str
+    file: str
+    model: str
+    mapping: List[TrainingKey]
+    no_effect: List[str]
+    unknown: List[str]
+    assumptions: List[str]
+
+
+@dataclass(frozen=True)
 class Profile(Result):
     """One configuration. ``config`` has every option, resolved; ``model`` the model's figures."""
 
@@ -156,6 +182,7 @@ class Profile(Result):
     explanation: List[str] = field(default_factory=list)
     trainable_parameters: Optional[int] = None
     modules: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +246,7 @@ class Sweep(Result):
     varies_global_batch: bool = False
     not_planned: List[NotPlanned] = field(default_factory=list)
     not_simulated: Optional[NotSimulated] = None
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)
@@ -283,6 +311,7 @@ class OomChange:
 class OutOfMemory(Result):
     """What a text says of being out of memory; ``plan`` and ``changes`` where a model was given."""
 
+    tool_version: str
     errors: List[OomError]
     cache_flushes: int
     suggestions: List[str]
