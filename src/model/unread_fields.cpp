@@ -38,12 +38,12 @@ const std::map<std::string, std::string, std::less<>>& fields_read() {
   return table;
 }
 
-/// The family's code applies it nowhere. Of a file for transformers' own class its code says so; of
-/// another class nothing is known, but what the family's row says.
+/// The family's code applies it nowhere: it does not name it, or does nothing with what it says
+/// (the family's row). Of another class than transformers' own nothing but that row is known.
 bool unused(const Family& family, std::string_view name, bool own_class) {
+  if (has_word(family.unused_fields, name)) return true;
   const auto read = fields_read().find(family.name);
-  if (own_class && read != fields_read().end()) return !has_word(read->second, name);
-  return has_word(family.unused_fields, name);
+  return own_class && read != fields_read().end() && !has_word(read->second, name);
 }
 
 std::string neutral_value(const FieldEffect& field, const JsonValue& value) {

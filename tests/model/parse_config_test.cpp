@@ -472,6 +472,17 @@ TEST_CASE("gpt_oss alternates windows, has eager attention with sinks and expert
   CHECK(spec.moe->intermediate == 160);
 }
 
+TEST_CASE(
+    "gpt_oss's files name a gate's numbers and another spelling that its code need not: read all "
+    "the same") {
+  auto config = small_config("gpt_oss");
+  config["architectures"] = {"GptOssForCausalLM"};
+  config["swiglu_limit"] = 7.0;
+  config["swiglu_alpha"] = 1.702;
+  config["experts_per_token"] = 4;
+  CHECK(parse(config).moe->softmax_of_top);
+}
+
 TEST_CASE("falcon's decoders: what the queries' heads share, and which norms a block has") {
   nlohmann::json config{{"model_type", "falcon"},
                         {"num_hidden_layers", 2},

@@ -68,7 +68,7 @@ Figures of_counters(const OracleCase& one) {
     figures["host pinned"] = {p.memory.host_pinned, entry.at("host_pinned")};
   if (entry.contains("trainable"))
     figures["trainable"] = {p.trainable_parameters.value_or(0), entry.at("trainable")};
-  if (entry.contains("second_step_peak")) {
+  if (entry.contains("second_step_peak") && config.layout.shard == Sharding::ddp) {
     const bool in_first =
         config.run.grad_accum > 1 && !config.layout.no_sync;  // its second reduction
     figures["second step"] = {rebuilding_peak(model, config),
