@@ -70,8 +70,12 @@ std::string distributed(const Setting& s) {
   if (s.c.precision.autocast) text += "  autocast_dtype: bfloat16\n";
   text += fmt::format("  activation_checkpointing: {}\n", checkpointing(s));
   if (!s.gathers()) return text;
-  text +=
-      fmt::format("  reshard_after_forward: {}\n", s.c.layout.keep_last_block ? "null" : "true");
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "reshard_after_forward is true, false or null; use true or false");
+  text += fmt::format("  reshard_after_forward: {}\n", !s.c.layout.reshard_after_forward ? "false"
+                                                       : s.c.layout.keep_last_block      ? "null"
+                                                                                         : "true");
   text += fmt::format("  defer_fsdp_grad_sync: {}\n", s.c.layout.no_sync);
   text += fmt::format(
       "  mp_policy:\n    _target_: torch.distributed.fsdp.MixedPrecisionPolicy\n"
@@ -202,6 +206,7 @@ constexpr std::string_view says[] = {"batch",
                                      "master_weights",
                                      "clip_grad",
                                      "keep_last_block",
+                                     "reshard_after_forward",
                                      "no_sync",
                                      "autocast",
                                      "param_dtype",
@@ -216,7 +221,6 @@ constexpr std::string_view says[] = {"batch",
                                      "fp8",
                                      "fp8_all_gather",
                                      "optimizer_in_backward",
-                                     "transformer_impl",
                                      "grad_scaler"};
 
 }  // namespace

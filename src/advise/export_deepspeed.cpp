@@ -184,6 +184,7 @@ constexpr std::string_view says[] = {"batch",
                                      "dropout",
                                      "no_sync",
                                      "keep_last_block",
+                                     "overlap_comm",
                                      "fp8",
                                      "fp8_all_gather",
                                      "grad_scaler",
@@ -199,8 +200,7 @@ constexpr std::string_view says[] = {"batch",
                                      "ep",
                                      "pp",
                                      "master_weights",
-                                     "optimizer_in_backward",
-                                     "transformer_impl"};
+                                     "optimizer_in_backward"};
 
 }  // namespace
 

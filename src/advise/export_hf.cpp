@@ -260,6 +260,9 @@ constexpr std::string_view says[] = {"batch",
                                      "dropout",
                                      "no_sync",
                                      "keep_last_block",
+                                     "reshard_after_forward",
+                                     "backward_prefetch",
+                                     "ac_reentrant",
                                      "fp8",
                                      "fp8_all_gather",
                                      "grad_scaler",
@@ -275,8 +278,7 @@ constexpr std::string_view says[] = {"batch",
                                      "ep",
                                      "pp",
                                      "master_weights",
-                                     "optimizer_in_backward",
-                                     "transformer_impl"};
+                                     "optimizer_in_backward"};
 
 }  // namespace
 

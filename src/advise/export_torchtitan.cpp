@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ac_advisor/model/layers.hpp"
 #include "export_target.hpp"
 #include "flavors.hpp"
 #include "torch_dtype.hpp"
@@ -97,7 +98,7 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
     case AcMode::every:
       text +=
           fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", s.c.memory.ac_arg);
-      if (s.c.memory.ac_arg > 1)
+      if (s.c.memory.ac_arg > 1 && !model::layer_forms(s.model, s.c).counts_from_one)
         out.notes.push_back(fmt::format(
             "it checkpoints blocks {0}, {1}, …, the plan blocks 0, {2}, …: {3} blocks, not {4}",
             s.c.memory.ac_arg - 1, 2 * s.c.memory.ac_arg - 1, s.c.memory.ac_arg,
@@ -109,8 +110,9 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
           s.ac(),
           "it checkpoints each block by itself, or by op; use --ac full, selective or every:K");
   }
-  // Its default recomputes to the region's end; the plan stops at the last value needed.
-  return text + "early_stop = true\n";
+  // Its default recomputes to the region's end, as its own layers are planned; around others the
+  // plan stops at the last value needed.
+  return text + fmt::format("early_stop = {}\n", model::layer_forms(s.model, s.c).early_stop);
 }
 
 /// module_fqns_per_model_part, by the names of its llama's modules.
@@ -165,15 +167,18 @@ std::string parallelism(const Setting& s, ExportResult& out) {
     default:
       s.refuse(s.shard(), "it has ddp, fsdp2 and hsdp:N; use one of these");
   }
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "fsdp_reshard_after_forward is default, always or never; use true or false");
   if (s.c.layout.keep_last_block)
     out.notes.emplace_back(
         "it reshards every block and keeps only the final norm and the output "
         "layer gathered: its peak may be one block lower than the plan's");
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = {}\n{}"
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n{}"
       "{}context_parallel_degree = {}\n",
-      replicate, shards, s.c.layout.tp,
+      replicate, shards, s.c.layout.reshard_after_forward ? "default" : "never", s.c.layout.tp,
       s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s), s.c.layout.cp);
 }
 
@@ -279,6 +284,7 @@ constexpr std::string_view says[] = {"batch",
                                      "fp8",
                                      "no_sync",
                                      "keep_last_block",
+                                     "reshard_after_forward",
                                      "fp8_all_gather",
                                      "dropout",
                                      "master_weights",

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "ac_advisor/model/layers.hpp"
 #include "export_target.hpp"
 #include "flavors.hpp"
 
@@ -191,10 +192,11 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
     case AcMode::every:
       if (one_gpu(s) || s.c.adapters.used())
         s.refuse(s.ac(), "ac_mode is full_finetune_distributed's alone; use --ac full");
-      out.notes.push_back(
-          fmt::format("it checkpoints the last of each {} layers, the plan the first: as many, at "
-                      "other places",
-                      s.c.memory.ac_arg));
+      if (!model::layer_forms(s.model, s.c).counts_from_one)
+        out.notes.push_back(fmt::format(
+            "it checkpoints the last of each {} layers, the plan the first: {} layers, not {}",
+            s.c.memory.ac_arg, s.model.layers / s.c.memory.ac_arg,
+            (s.model.layers + s.c.memory.ac_arg - 1) / s.c.memory.ac_arg));
       return fmt::format(
           "enable_activation_checkpointing: False\nac_mode: selective\nac_option: {}\n",
           s.c.memory.ac_arg);
@@ -209,6 +211,9 @@ void check_layout(const Setting& s) {
   if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "fsdp_reshard_after_forward is one value for all layers; drop the option");
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "fsdp_reshard_after_forward is True or False; use one of them");
   if (s.gathers() && s.c.layout.no_sync)
     s.refuse("--no-sync", "every micro-batch reduces its gradients there; drop the option");
 }
@@ -249,6 +254,7 @@ std::string switches(const Setting& s) {
   if (!one_gpu(s))
     text += fmt::format("fsdp_cpu_offload: {}\ncustom_sharded_layers: null\n",
                         boolean(s.c.memory.offload == Offload::parameters));
+  if (!s.c.layout.reshard_after_forward) text += "fsdp_reshard_after_forward: False\n";
   if (!s.c.adapters.used())
     text += fmt::format("optimizer_in_bwd: {}\n", boolean(s.c.optimizer.in_backward));
   return text;
@@ -280,9 +286,6 @@ void write(const Setting& s, ExportResult& out) {
                                s.c.layout.world, recipe));
   out.notes.push_back(fmt::format(
       "sequences have {} tokens: tokenizer.max_seq_len, of data that fills them", s.c.run.seq));
-  out.notes.emplace_back(
-      "the plan has transformers' layers; torchtune's own norms, rotation and repeated keys hold "
-      "more or less inside of a layer");
 }
 
 constexpr std::string_view says[] = {"batch",
@@ -311,6 +314,7 @@ constexpr std::string_view says[] = {"batch",
                                      "fp8",
                                      "no_sync",
                                      "keep_last_block",
+                                     "reshard_after_forward",
                                      "dropout",
                                      "tp",
                                      "cp",

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
 #include "torch_dtype.hpp"
@@ -275,27 +277,23 @@ void compare_with_full(profile::Profile& result) {
       100.0 * slower));
 }
 
-}  // namespace
-
-namespace {
-
 /// fully_shard cuts a parameter along its first dimension, which of a layer's stacked experts is
 /// their number (FSDPParam._init_sharded_param pads it to a multiple of the ranks).
 std::string padded_experts(const model::ModelSpec& model, const StepConfig& config) {
   if (!model.moe || model.graph || !config.layout.gathers() || config.megatron()) return {};
-  const std::int64_t experts = model.moe->experts / config.layout.ep,
-                     ranks =
-                         (config.layout.shard == Sharding::hsdp ? config.layout.hsdp_shards
-                                                                : config.layout.replica_ranks()) /
-                         config.layout.ep;
+  const std::int64_t shards = passes::fsdp_shards(config), shared_by = config.layout.ep;
+  if (shards % shared_by != 0 || model.moe->experts % shared_by != 0) return {};  // refused
+  const std::int64_t experts = model.moe->experts / shared_by, ranks = shards / shared_by;
   const std::int64_t padded = (experts + ranks - 1) / ranks * ranks;
   if (padded == experts) return {};
+  const std::int64_t whole = std::gcd(config.layout.replica_ranks(), experts);
   return fmt::format(
       "{} experts of a layer are sharded over {} ranks by their first dimension, and padded to {}: "
-      "each rank gathers and stores {:.1f} times their size; shard over at most {} ranks "
-      "(--shard hsdp:{}), or share experts with --ep",
-      experts, ranks, padded, static_cast<double>(padded) / static_cast<double>(experts), experts,
-      experts);
+      "each rank gathers and stores {:.1f} times their size; {}share experts with --ep",
+      experts, ranks, padded, static_cast<double>(padded) / static_cast<double>(experts),
+      shared_by == 1 && whole > 1
+          ? fmt::format("shard over at most {0} ranks (--shard hsdp:{0}), or ", whole)
+          : "");
 }
 
 }  // namespace

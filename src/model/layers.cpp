@@ -7,24 +7,29 @@ namespace ac_advisor::model {
 namespace {
 
 // torchtitan v0.2.2, models/llama3/model/model.py and models/qwen3/model/model.py: nn.RMSNorm,
-// apply_rotary_emb; config/job_config.py, ActivationCheckpoint.early_stop = False.
+// apply_rotary_emb; config/job_config.py, ActivationCheckpoint.early_stop = False;
+// distributed/activation_checkpoint.py, _apply_layer_sac: layers are counted from one.
 constexpr LayerForms titan_llama{.norm = NormForm::torch,
                                  .rotation = RotationForm::complex,
                                  .down_before_up = true,
-                                 .early_stop = false};
+                                 .early_stop = false,
+                                 .counts_from_one = true};
 constexpr LayerForms titan_qwen3{.norm = NormForm::torch,
                                  .rotation = RotationForm::half_turns,
                                  .down_before_up = true,
                                  .qk_norms_first = true,
-                                 .early_stop = false};
+                                 .early_stop = false,
+                                 .counts_from_one = true};
 // torchtune v0.6.1, modules/rms_norm.py, attention.py, transformer.py, feed_forward.py;
-// models/llama3_1/_position_embeddings.py and models/qwen2/_positional_embeddings.py.
+// models/llama3_1/_position_embeddings.py and models/qwen2/_positional_embeddings.py;
+// training/activations.py, checkpoint_wrapper: _count is raised before it is asked.
 constexpr LayerForms tune_llama{.norm = NormForm::torch_in_fp32,
                                 .rotation = RotationForm::pairs,
                                 .q_before_k = true,
                                 .repeats_keys = true,
                                 .keeps_attention_out = true,
                                 .down_before_up = true,
+                                .counts_from_one = true,
                                 .whole_positions = true};
 constexpr LayerForms tune_qwen2{.norm = NormForm::torch_in_fp32,
                                 .rotation = RotationForm::half_turns,
@@ -32,6 +37,7 @@ constexpr LayerForms tune_qwen2{.norm = NormForm::torch_in_fp32,
                                 .repeats_keys = true,
                                 .keeps_attention_out = true,
                                 .down_before_up = true,
+                                .counts_from_one = true,
                                 .whole_positions = true};
 
 struct Row {

@@ -26,6 +26,7 @@ struct LayerForms {
   bool down_before_up = false;       ///< of the order in which a gated MLP registers its layers
   bool qk_norms_first = false;       ///< and attention its norms and projections
   bool early_stop = true;            ///< a checkpoint's recomputation ends with what is needed
+  bool counts_from_one = false;      ///< every:K checkpoints the last of each K blocks
   bool whole_positions = false;      ///< the table is of all positions that the model was made for
 
   /// Angles are in a table of the model's: no positions, and no masks, are made in a forward.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
@@ -58,7 +59,9 @@ std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
 }
 
 /// Blocks are counted within their stage: each is a model of its own.
-std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBlocks& stage) {
+/// `counts_from_one`: every:K takes the last of each K blocks, not the first.
+std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBlocks& stage,
+                       bool counts_from_one) {
   const std::int32_t block = op.module.block < 0
                                  ? op.module.block
                                  : op.module.block - static_cast<std::int32_t>(stage.first);
@@ -77,11 +80,8 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
       return -1;
     case AcMode::full:
       return scoped(block);
-    case AcMode::every: {
-      // torchtitan v0.2.2, distributed/activation_checkpoint.py, _apply_layer_sac: counted from one
-      const bool of_titan = config.run.transformer_impl == TransformerImpl::torchtitan;
-      return (block + (of_titan ? 1 : 0)) % config.memory.ac_arg == 0 ? scoped(block) : -1;
-    }
+    case AcMode::every:
+      return (block + (counts_from_one ? 1 : 0)) % config.memory.ac_arg == 0 ? scoped(block) : -1;
     case AcMode::selective:
       return block;
     case AcMode::attention:  // that budget: chose
@@ -139,7 +139,8 @@ void see_whole(ir::Program& p, std::size_t ring) {
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  const bool counts_from_one = model::layer_forms(spec, config).counts_from_one;
   const std::int32_t base = step.regions;
   const StageBlocks stage =
       step.stages.empty() ? StageBlocks{0, step.blocks} : step.stages[step.chunk];
@@ -148,7 +149,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
        ++id) {
     ir::Op& op = step.program.ops[id];
     if (op.phase >= ir::Phase::backward) break;  // an imported graph's: it is its forward op's
-    const std::int32_t region = region_of(op, config, stage);
+    const std::int32_t region = region_of(op, config, stage, counts_from_one);
     if (region < 0) continue;
     op.region = base + region;
     step.regions = std::max(step.regions, op.region + 1);
