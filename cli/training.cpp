@@ -8,8 +8,10 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
+#include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -74,12 +76,13 @@ Arguments with_training(Arguments a) {
   OptionList options = a.training->options;
   options.insert(options.end(), a.options.begin(), a.options.end());
   a.options = std::move(options);
+  const auto tell = [&](const char* kind, const std::string& text) {
+    std::fprintf(stderr, "ac-advisor: %s: %s\n", kind,
+                 reports::printable(a.training->path + ": " + text).c_str());
+  };
   for (const std::string& unknown : a.training->unknown)
-    std::fprintf(stderr, "ac-advisor: warning: %s: not a key of %s: %s\n", a.training->path.c_str(),
-                 a.training->tool.c_str(), unknown.c_str());
-  for (const std::string& assumption : a.training->assumptions)
-    std::fprintf(stderr, "ac-advisor: note: %s: %s\n", a.training->path.c_str(),
-                 assumption.c_str());
+    tell("warning", "not a key of " + a.training->tool + ": " + unknown);
+  for (const std::string& assumption : a.training->assumptions) tell("note", assumption);
   return a;
 }
 
@@ -98,7 +101,7 @@ Result tell_training(const Arguments& a, Result result) {
 std::string mapping_of(const Arguments& a) {
   if (!a.training)
     throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
-  return intake::mapping_text(*a.training, terminal_style(a.output, a.rows).width);
+  return reports::table(*a.training, terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

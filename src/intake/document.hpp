@@ -28,6 +28,9 @@ struct Member {
   Node value;
 };
 
+/// Text of the file's in an error: what a terminal would obey is written as \xNN, long text is cut.
+[[nodiscard]] std::string plain(const std::string& text);
+
 /// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
 /// twice, a document that is nested or that aliases blow up beyond what a training file has.
 [[nodiscard]] Node parse_document(const std::string& text, const std::string& path);

@@ -26,6 +26,15 @@ std::string canonical(const std::string& text) {
 
 }  // namespace
 
+std::optional<bool> truth_of(const std::string& word) {
+  const std::string small = lower(word);
+  for (const char* yes : {"true", "yes", "on", "1"})
+    if (small == yes) return true;
+  for (const char* no : {"false", "no", "off", "0"})
+    if (small == no) return false;
+  return {};
+}
+
 const Node* Keys::set_in_file(std::string_view key) const {
   const Node* node = file_.find(key);
   return node == nullptr || node->kind == Node::Kind::null ? nullptr : node;
@@ -61,11 +70,7 @@ std::optional<std::string> Keys::text(std::string_view key) {
 bool Keys::flag(std::string_view key) {
   const std::optional<std::string> value = text(key);
   if (!value) return false;
-  const std::string word = lower(*value);
-  for (const char* yes : {"true", "yes", "on", "1"})
-    if (word == yes) return true;
-  for (const char* no : {"false", "no", "off", "0"})
-    if (word == no) return false;
+  if (const std::optional<bool> truth = truth_of(*value)) return *truth;
   refuse(key, "is neither true nor false");
 }
 
@@ -121,14 +126,15 @@ bool Keys::by_hand(std::string_view option) const {
   });
 }
 
-bool Keys::under_zero() const {
-  const auto zero = [](const OptionList& options) {
-    return std::any_of(options.begin(), options.end(), [](const auto& option) {
-      return option.first == "--shard" && option.second.starts_with("zero");
-    });
-  };
-  return zero(request_.given) || (!by_hand("--shard") && zero(out_.options));
+std::string Keys::value_of(std::string_view option) const {
+  std::string value;
+  for (const OptionList* list : {&std::as_const(out_.options), &request_.given})
+    for (const auto& [name, text] : *list)
+      if (name == option) value = text;
+  return value;
 }
+
+bool Keys::under_zero() const { return value_of("--shard").starts_with("zero"); }
 
 void Keys::option(std::string_view key, const std::string& name, const std::string& value) {
   std::string shown = name + (value.empty() ? "" : " " + value);
@@ -143,7 +149,8 @@ void Keys::option(std::string_view key, const std::string& name, const std::stri
 void Keys::refuse(std::string_view key, const std::string& why) const {
   const Node* node = set_in_file(key);
   if (node == nullptr) throw UserError(fmt::format("{}: {}: {}", out_.path, key, why));
-  throw UserError(fmt::format("{}:{}: {}: {}: {}", out_.path, node->line, key, node->shown(), why));
+  throw UserError(
+      fmt::format("{}:{}: {}: {}: {}", out_.path, node->line, key, plain(node->shown()), why));
 }
 
 bool Keys::unplanned(std::string_view key, const std::string& why) {

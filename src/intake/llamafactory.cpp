@@ -85,9 +85,7 @@ void read(Keys& keys) {
   if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "hf-trainer");
   keys.out().model_key = "model_name_or_path";
   keys.out().model = keys.text("model_name_or_path").value_or("");
-  keys.assume(
-      "LLaMA-Factory 0.9.5 runs transformers 4.55 to 5.6; planned is 5.23, with checkpoints that "
-      "are not reentrant");
+  keys.assume("LLaMA-Factory 0.9.5 runs transformers 4.55 to 5.6; planned is 5.23");
   read_trainer_arguments(keys);
   keys.option("cutoff_len", "--seq", std::to_string(keys.number("cutoff_len").value_or(2048)));
   if (keys.flag("neat_packing")) {
@@ -103,6 +101,9 @@ void read(Keys& keys) {
   read_precision(keys, read_adapter(keys));
   keys.option("disable_gradient_checkpointing", "--ac",
               keys.flag("disable_gradient_checkpointing") ? "none" : "full");
+  // model/model_utils/checkpointing.py, prepare_model_for_training: not under FSDP2
+  if (keys.flag("use_reentrant_gc") && keys.value_of("--shard") != "fsdp2")
+    read_reentrant(keys, "use_reentrant_gc");
   read_attention(keys);
 }
 

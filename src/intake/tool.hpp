@@ -50,6 +50,8 @@ class Keys {
   /// What follows from several keys, or from what the file leaves open.
   void assume(const std::string& text) { out_.assumptions.push_back(text); }
   [[nodiscard]] bool by_hand(std::string_view option) const;
+  /// The value of an option so far: by hand, else by the file; empty where neither gave it.
+  [[nodiscard]] std::string value_of(std::string_view option) const;
   /// Whether DeepSpeed's ZeRO shards, by the file or by hand: its engine then casts the module to
   /// the dtype of bf16 or fp16 (deepspeed/runtime/engine.py, _configure_distributed_model, 0.19.8),
   /// whatever it was loaded in.
@@ -76,6 +78,10 @@ class Keys {
   Mapping& row(std::string_view key);
 };
 
+/// True, yes, on, 1 and their opposites, in any case, as YAML 1.1 has them; nothing for other
+/// words.
+[[nodiscard]] std::optional<bool> truth_of(const std::string& word);
+
 struct Tool {
   std::string_view name;
   /// Whether the file's keys are this tool's.
@@ -89,6 +95,11 @@ extern const Tool trl, llamafactory;
 /// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
 /// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.
 void read_trainer_arguments(Keys& keys);
+/// What `key` has in place, or in the file that it names, beside the training file or here;
+/// `way_out` ends the error where there is none.
+[[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);
+/// Checkpoints by `use_reentrant=True`, which `key` says; after what shards is known.
+void read_reentrant(Keys& keys, std::string_view key);
 /// A DeepSpeed configuration: ZeRO's stage and what it keeps on the host. `key` names it in the
 /// training file.
 void read_deepspeed(Keys& keys, std::string_view key);

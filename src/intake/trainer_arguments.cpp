@@ -47,12 +47,39 @@ void read_fsdp(Keys& keys) {
             keys.unplanned("fsdp", std::string(word) + " of the Trainer is not planned"));
         return;
       }
-  std::string version = "1";
-  if (const Node* config = keys.node("fsdp_config");
-      config != nullptr && config->kind == Node::Kind::map)
-    for (const char* name : {"version", "fsdp_version"})
-      if (const Node* given = config->find(name)) version = given->text;
-  keys.option("fsdp", "--shard", version == "2" ? "fsdp2" : "fsdp1");
+  const Node config =
+      keys.in_file("fsdp_config") ? config_of(keys, "fsdp_config", "give --shard by hand") : Node{};
+  /// With or without accelerate's prefix.
+  const auto value = [&](const std::string& name) {
+    for (const std::string& spelt : {name, "fsdp_" + name})
+      if (const Node* given = config.find(spelt)) return given->text;
+    return std::string();
+  };
+  const auto on = [&](const std::string& name, bool otherwise) {
+    return truth_of(value(name)).value_or(otherwise);
+  };
+  const bool first = value("version") == "1";  // training_args.py: 2 is the default
+  keys.option("fsdp", "--shard", first ? "fsdp1" : "fsdp2");
+  if (on("activation_checkpointing", false) && !keys.by_hand("--ac"))
+    static_cast<void>(
+        keys.unplanned("fsdp_config", "activation_checkpointing: give --ac full by hand"));
+  if (on("cpu_offload", false) || on("offload_params", false)) {
+    if (first)
+      static_cast<void>(keys.unplanned("fsdp_config", "FSDP1's CPUOffload is not planned"));
+    else
+      keys.option("fsdp_config", "--offload", "parameters");
+  }
+  if (!first && !on("reshard_after_forward", true))
+    keys.option("fsdp_config", "--reshard-after-forward", "false");
+  const std::string prefetch = value("backward_prefetch");
+  if (first && !prefetch.empty())
+    keys.option(
+        "fsdp_config", "--backward-prefetch",
+        prefetch.find("POST") != std::string::npos || prefetch.find("post") != std::string::npos
+            ? "post"
+        : prefetch.find("PRE") != std::string::npos || prefetch.find("pre") != std::string::npos
+            ? "pre"
+            : "none");
 }
 
 }  // namespace
@@ -71,14 +98,18 @@ void read_trainer_arguments(Keys& keys) {
   if (keys.flag("use_liger_kernel"))
     static_cast<void>(keys.unplanned("use_liger_kernel",
                                      "Liger's kernels are planned with --framework liger alone"));
-  if (const Node* with = keys.in_file("gradient_checkpointing_kwargs")
-                             ? keys.node("gradient_checkpointing_kwargs")
-                             : nullptr)
-    if (const Node* reentrant = with->find("use_reentrant");
-        reentrant != nullptr && reentrant->text == "true")
-      keys.assume("gradient_checkpointing_kwargs: use_reentrant is planned as false");
   if (keys.in_file("deepspeed")) read_deepspeed(keys, "deepspeed");
   read_fsdp(keys);
+}
+
+void read_reentrant(Keys& keys, std::string_view key) {
+  if (keys.value_of("--ac") == "none") return;
+  const std::string shard = keys.value_of("--shard");
+  if (shard.starts_with("fsdp") || shard == "zero3")
+    keys.assume(fmt::format("{}: reentrant checkpoints under {} are planned as if they were not",
+                            key, shard));
+  else
+    keys.option(key, "--ac-reentrant");
 }
 
 }  // namespace ac_advisor::intake

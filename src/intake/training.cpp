@@ -27,27 +27,6 @@ const Tool& tool_of(const Request& request, const Node& file) {
                   request.path, fmt::join(names, ", ")));
 }
 
-/// `text` in `width` columns, the rest replaced by "…".
-std::string cut(const std::string& text, std::size_t width) {
-  return text.size() <= width ? text : text.substr(0, width - 1) + "…";
-}
-
-std::string list_text(std::string_view head, const std::vector<std::string>& words,
-                      std::size_t width) {
-  std::string out(head);
-  std::size_t line = out.size();
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
-    if (line + 1 + word.size() > width) {
-      out += "\n ";
-      line = 1;
-    }
-    out += " " + word;
-    line += 1 + word.size();
-  }
-  return out + "\n";
-}
-
 }  // namespace
 
 std::vector<std::string_view> tool_names() {
@@ -71,27 +50,6 @@ Training read_training(const Request& request) {
   tool.read(keys);
   keys.finish();
   return training;
-}
-
-std::string mapping_text(const Training& t, std::size_t width) {
-  std::size_t key_width = 3, value_width = 5;
-  for (const Mapping& m : t.mapping) {
-    key_width = std::max(key_width, m.key.size());
-    value_width = std::max(value_width, std::min<std::size_t>(m.value.size(), 20));
-  }
-  std::string text = fmt::format("{}: {} ({})\n", t.path, t.tool, t.version);
-  text += fmt::format("{:<{}}  {:<{}}  {:<7}  option\n", "key", key_width, "value", value_width,
-                      "line");
-  for (const Mapping& m : t.mapping)
-    text += cut(fmt::format("{:<{}}  {:<{}}  {:<7}  {}", m.key, key_width,
-                            m.value.empty() ? "-" : cut(m.value, value_width), value_width,
-                            m.line > 0 ? std::to_string(m.line) : "default",
-                            m.options.empty() ? "-" : m.options),
-                width) +
-            "\n";
-  if (!t.no_effect.empty()) text += list_text("no effect on memory:", t.no_effect, width);
-  if (!t.unknown.empty()) text += list_text("not a key of " + t.tool + ":", t.unknown, width);
-  return text;
 }
 
 }  // namespace ac_advisor::intake

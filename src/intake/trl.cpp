@@ -108,6 +108,10 @@ void read(Keys& keys) {
                                         ? "activation_checkpointing"
                                         : "gradient_checkpointing";
   keys.option(checkpointing, "--ac", keys.flag(checkpointing) ? "full" : "none");
+  if (keys.in_file("gradient_checkpointing_kwargs"))
+    if (const Node* reentrant = keys.node("gradient_checkpointing_kwargs")->find("use_reentrant");
+        reentrant != nullptr && truth_of(reentrant->text).value_or(false))
+      read_reentrant(keys, "gradient_checkpointing_kwargs");
   if (keys.text("loss_type").value_or("nll") != "nll")
     static_cast<void>(keys.unplanned("loss_type", "nll is planned"));
   if (keys.flag("activation_offloading"))

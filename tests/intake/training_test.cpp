@@ -3,6 +3,7 @@
 #include "ac_advisor/intake/training.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/training.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
@@ -19,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string written(const std::string& name, const std::string& text) {
-  const fs::path folder = fs::temp_directory_path() / "ac_advisor_intake";
+  const fs::path folder =
+      fs::temp_directory_path() / ("ac_advisor_intake." + std::to_string(::getpid()));
   fs::create_directories(folder);
   std::ofstream(folder / name) << text;
   return (folder / name).string();
@@ -118,6 +121,8 @@ TEST_CASE("DeepSpeed's file says the stage of ZeRO and what it keeps on the host
       read(factory + "finetuning_type: full\nbf16: true\ndeepspeed: ds.json\n");
   CHECK(option(cast, "--param-dtype") == "bf16");
   CHECK(option(cast, "--autocast").empty());
+  written("two.json", R"({"zero_optimization": {"stage": 2, "overlap_comm": true}})");
+  CHECK(option(read(trl + "deepspeed: two.json\n"), "--overlap-comm") == "(flag)");
   const intake::Training within = read(trl + "deepspeed: {zero_optimization: {stage: 2}}\n");
   CHECK(option(within, "--shard") == "zero2");
   CHECK(contains(why(trl + "deepspeed: none.json\n"),
@@ -127,11 +132,41 @@ TEST_CASE("DeepSpeed's file says the stage of ZeRO and what it keeps on the host
       contains(why(trl + "deepspeed: {zero_optimization: {stage: 4}}\n"), "stage is 0, 1, 2 or 3"));
 }
 
+TEST_CASE("FSDP's settings become options, its version the newest unless the file says so") {
+  if (!test::has_yaml) return;
+  const intake::Training t = read(trl + "fsdp: full_shard auto_wrap\n");
+  CHECK(option(t, "--shard") == "fsdp2");
+  written("fsdp.json", R"({"version": 1, "backward_prefetch": "BACKWARD_POST"})");
+  const intake::Training first = read(trl + "fsdp: true\nfsdp_config: fsdp.json\n");
+  CHECK(option(first, "--shard") == "fsdp1");
+  CHECK(option(first, "--backward-prefetch") == "post");
+  const intake::Training kept =
+      read(trl + "fsdp: true\nfsdp_config: {reshard_after_forward: false, cpu_offload: true}\n");
+  CHECK(option(kept, "--reshard-after-forward") == "false");
+  CHECK(option(kept, "--offload") == "parameters");
+  CHECK(contains(why(trl + "fsdp: true\nfsdp_config: none.json\n"), "no such file"));
+  CHECK(contains(why(trl + "fsdp: true\nfsdp_config: {activation_checkpointing: true}\n"),
+                 "give --ac full by hand"));
+}
+
+TEST_CASE("reentrant checkpoints are planned as such where nothing is gathered") {
+  if (!test::has_yaml) return;
+  const intake::Training plain = read(factory + "bf16: true\n");  // its default
+  CHECK(option(plain, "--ac-reentrant") == "(flag)");
+  const intake::Training off = read(factory + "bf16: true\nuse_reentrant_gc: false\n");
+  CHECK(option(off, "--ac-reentrant").empty());
+  const intake::Training none = read(factory + "disable_gradient_checkpointing: true\n");
+  CHECK(option(none, "--ac-reentrant").empty());
+  const intake::Training of_trl =
+      read(trl + "gradient_checkpointing_kwargs: {use_reentrant: True}\n");
+  CHECK(option(of_trl, "--ac-reentrant") == "(flag)");
+}
+
 TEST_CASE("options by hand win over the file, and the mapping says so") {
   if (!test::has_yaml) return;
   const intake::Training t = read(trl + "max_length: 512\n", {{"--seq", "4096"}});
   CHECK(option(t, "--seq").empty());
-  const std::string table = intake::mapping_text(t, 100);
+  const std::string table = reports::table(t, {.width = 100});
   CHECK(contains(table, "--seq 512 (by hand instead)"));
   CHECK(contains(table, "per_device_train_batch_size"));
 }
@@ -191,6 +226,14 @@ TEST_CASE("hostile YAML is refused quickly") {
   CHECK(contains(why(trl + "deep: " + std::string(100, '[') + std::string(100, ']') + "\n"),
                  "nested more than"));
   CHECK(contains(why(trl + "pad: " + std::string(5 << 20, 'x') + "\n"), "larger than 4 MiB"));
+}
+
+TEST_CASE("what a hostile file says is shown without what a terminal would obey") {
+  if (!test::has_yaml) return;
+  const std::string escape = "\"\\e[2J\"";
+  CHECK_FALSE(contains(why(trl + "max_length: " + escape + "\n"), "\033"));
+  const intake::Training t = read(trl + "optimiser: " + escape + "\n" + escape + ": 1\n");
+  CHECK_FALSE(contains(reports::table(t, {}), "\033"));
 }
 
 TEST_CASE("merge keys and anchors are read as YAML has them") {

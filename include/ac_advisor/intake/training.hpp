@@ -45,7 +45,5 @@ struct Request {
 /// Throws UserError naming file, line, key and value: what cannot be read, values that the tool
 /// refuses, and keys that change the step in a way that is not planned.
 [[nodiscard]] Training read_training(const Request& request);
-/// The mapping as a table of at most `width` columns: key, value, line, option.
-[[nodiscard]] std::string mapping_text(const Training& training, std::size_t width);
 
 }  // namespace ac_advisor::intake

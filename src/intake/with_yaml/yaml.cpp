@@ -69,7 +69,8 @@ class Converter {
         continue;
       }
       if (const Node* twice = to.find(key))
-        fail(line, fmt::format("{} stands twice, in line {} too; keep one", key, twice->line));
+        fail(line,
+             fmt::format("{} stands twice, in line {} too; keep one", plain(key), twice->line));
       to.members.push_back({key, std::move(value)});
     }
     // What is written here wins over what is merged in, an earlier merge over a later one.
