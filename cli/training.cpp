@@ -29,7 +29,7 @@ std::string model_of(const Arguments& a, const intake::Training& training) {
   std::error_code error;
   if (std::filesystem::exists(beside, error)) return beside.string();
   try {
-    static_cast<void>(model::load_model(training.model, a.as));
+    static_cast<void>(model::read_model(training.model));
   } catch (const UserError& why) {
     throw UserError(
         fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));

@@ -126,6 +126,12 @@ std::string sample_text(const std::string& name) {
   return {};
 }
 
+/// The name of a missing file, not that of the case, belongs into the error.
+std::string model_argument(const GateFile& file, const Case& c) {
+  const bool sample = config_path(file, c.model).empty() && is_sample(c.model);
+  return sample ? c.model : resolve_path(file, c.model);
+}
+
 }  // namespace
 
 const char* sources_of(const std::string& figure) {
@@ -141,12 +147,16 @@ std::map<std::string, std::string> read_model_fields(const std::string& text) {
   return fields;
 }
 
-ModelSource load_model_source(const GateFile& file, const Case& c) {
+bool needs_capture(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  return !c.model.empty() && capture::needs_capture(model_argument(file, c), c.as, capture);
+}
+
+ModelSource load_model_source(const GateFile& file, const Case& c,
+                              const capture::Settings& capture) {
   ModelSource source;
   source.path = config_path(file, c.model);
   const bool sample = source.path.empty() && is_sample(c.model);
-  // The name of a missing file, not that of the case, belongs into the error.
-  source.spec = model::load_model(sample ? c.model : resolve_path(file, c.model), c.as);
+  source.spec = capture::load_model(model_argument(file, c), c.as, c.options, capture);
   source.fields =
       read_model_fields(sample ? sample_text(c.model) : read_text(source.path).value_or(""));
   if (!c.as.empty()) source.fields["as"] = c.as;

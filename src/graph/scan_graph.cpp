@@ -85,7 +85,7 @@ class Scanner {
   }
 
   void made_by() {
-    constexpr std::array<std::string_view, 3> keys{"torch", "gpu", "model"};
+    constexpr std::array<std::string_view, 4> keys{"torch", "gpu", "model", "transformers"};
     const std::uint32_t there = object(keys, [&](std::size_t) { t_.string(); });
     require((there & 3U) == 3U);
   }

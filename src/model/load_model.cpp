@@ -77,8 +77,8 @@ std::string display_name(const fs::path& file) {
   return error || folder.filename().empty() ? std::string("config") : folder.filename().string();
 }
 
-ModelSpec load_file(const fs::path& file, const std::string& as) {
-  return parse_config(read_file(file), file.string(), display_name(file), as);
+ModelText text_of(const fs::path& file) {
+  return {read_file(file), file.string(), display_name(file)};
 }
 
 // "sample_models/<name>/config.json" → name; empty for other files
@@ -118,21 +118,21 @@ std::vector<std::string> sample_names() {
   return names;
 }
 
-ModelSpec load_model(const std::string& model, const std::string& as) {
-  if (model == "-") return parse_config(read_standard_input(), "standard input", "stdin", as);
+ModelText read_model(const std::string& model) {
+  if (model == "-") return {read_standard_input(), "standard input", "stdin"};
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
   const bool folder = fs::is_directory(status);
-  if (!folder && fs::exists(status)) return load_file(path, as);
-  if (folder && fs::exists(path / config_name, error)) return load_file(path / config_name, as);
+  if (!folder && fs::exists(status)) return text_of(path);
+  if (folder && fs::exists(path / config_name, error)) return text_of(path / config_name);
   if (const embedded::File* sample = find_sample(model))
-    return parse_config(std::string(sample->text), std::string(sample->path),
-                        std::string(sample_name(sample->path)), as);
+    return {std::string(sample->text), std::string(sample->path),
+            std::string(sample_name(sample->path))};
   const fs::path repository = folder ? path : cached_model(model);
   if (const fs::path snapshot = repository.empty() ? fs::path() : snapshot_of(repository);
       !snapshot.empty()) {
-    if (fs::exists(snapshot / config_name, error)) return load_file(snapshot / config_name, as);
+    if (fs::exists(snapshot / config_name, error)) return text_of(snapshot / config_name);
     throw UserError(fmt::format("{}: the snapshot has no config.json; was it downloaded whole?",
                                 snapshot.string()));
   }
@@ -140,6 +140,11 @@ ModelSpec load_model(const std::string& model, const std::string& as) {
     throw UserError(
         fmt::format("{}: the folder has no config.json; name one that has, or the file", model));
   fail_unknown(model);
+}
+
+ModelSpec load_model(const std::string& model, const std::string& as) {
+  const ModelText read = read_model(model);
+  return parse_config(read.text, read.origin, read.name, as);
 }
 
 }  // namespace ac_advisor::model
