@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/model_text.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"

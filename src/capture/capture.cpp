@@ -14,6 +14,7 @@
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "cache.hpp"
 #include "files/fingerprint.hpp"
@@ -77,17 +78,17 @@ std::string own_code() {
 
 std::string key_of(const model::ModelText& config, const Asked& asked, const Python& python) {
   const std::string of_capture =
-      fmt::format("{} x {} {} {} torch {} transformers {} ac-advisor {}\n", asked.batch, asked.seq,
-                  dtype_of(asked), asked.gpu, python.torch, python.transformers, version);
+      fmt::format("{} x {} {} {} {} torch {} transformers {} ac-advisor {}\n", asked.batch,
+                  asked.seq, dtype_of(asked), asked.gpu, simulate::find_device(asked.gpu).figures,
+                  python.torch, python.transformers, version);
   return files::fingerprint(of_capture + files::fingerprint(own_code()) + "\n" + config.text);
 }
 
 std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string::npos) return "it said nothing";
-  const std::size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? std::size_t(-1) : begin));
+  const std::size_t begin = text.find_last_of('\n', end) + 1;  // of none: 0
+  return text.substr(begin, end + 1 - begin);
 }
 
 /// The words after `ac-advisor import --gpu NAME --`.
@@ -137,14 +138,15 @@ struct Made {
 
 model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
                          const model::ModelText& config, const Made& made, const Asked& asked) {
-  model::ModelSpec spec = model::parse_config(graph, origin, config.name);
-  spec.name = config.name;
-  model::read_published(config, spec);
-  spec.reading.captured = fmt::format(
+  graph::Graph read = graph::read_graph(graph, origin);
+  read.captured = fmt::format(
       "the step is the one that transformers {} and PyTorch {} ran of this configuration on an "
       "emulated {} at {} x {} in {}, captured in {:.1f} s (docs/graphs.md)",
       made.python.transformers, made.python.torch, asked.gpu, asked.batch, asked.seq,
       dtype_of(asked), made.seconds);
+  read.name = config.name;
+  model::ModelSpec spec = model::of_graph(std::make_shared<const graph::Graph>(std::move(read)));
+  model::read_published(config, spec);
   return spec;
 }
 

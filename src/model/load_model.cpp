@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/model_text.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "embedded/embedded.hpp"
 #include "hub_cache.hpp"

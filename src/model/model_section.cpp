@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/model_text.hpp"
 #include "architectures.hpp"
 #include "fields.hpp"
 #include "in_quotes.hpp"

@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 
+#include "ac_advisor/model/model_text.hpp"
 #include "in_quotes.hpp"
 
 namespace ac_advisor::model {

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ac_advisor/model/model_text.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
 

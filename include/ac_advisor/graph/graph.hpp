@@ -180,6 +180,8 @@ struct Graph {
   std::array<MicroBatch, 2> micro_batches;
   std::optional<Scale> scale;
   std::string digest;  ///< of the file's text
+  /// A sentence: by whom the step was run, where a configuration was captured by itself.
+  std::string captured;
   bool operator==(const Graph&) const = default;
 };
 

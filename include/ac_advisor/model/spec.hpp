@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "ac_advisor/model/error.hpp"
-
 namespace ac_advisor::graph {
 struct Graph;
 }
@@ -175,8 +173,7 @@ struct Reading {
   std::vector<std::string> ignored;  ///< fields that change neither shapes nor ops
   std::vector<std::string> unknown;  ///< fields that nothing is known of
   std::vector<std::string> warnings;
-  std::string dtype;     ///< of the published weights: "bfloat16", …; empty: not told
-  std::string captured;  ///< a sentence: by whom the step was run, of which it is a graph
+  std::string dtype;  ///< of the published weights: "bfloat16", …; empty: not told
   /// Files that are read to the same figures are the same model, whatever else they say.
   bool operator==(const Reading& /*other*/) const { return true; }
 };
@@ -334,35 +331,15 @@ struct ModelSpec {
 /// Those of the tower alone; 0 without one.
 [[nodiscard]] std::int64_t tower_parameter_count(const ModelSpec& spec);
 
-/// A configuration whose model type no family plans; ac_advisor/capture/capture.hpp can.
-class UnknownArchitecture : public UserError {
- public:
-  UnknownArchitecture(const std::string& what, std::string field, std::string about)
-      : UserError(what), named(std::move(field)), hint(std::move(about)) {}
-  std::string named;  ///< file, field and value
-  std::string hint;   ///< "; it has experts"
-};
-
 /// Reads a Hugging Face configuration. `text` is the JSON, `origin` names it in errors, `name` is
 /// the model's display name. `as` is the family of an unknown `model_type` (empty: none). Throws
 /// UserError naming the field.
 [[nodiscard]] ModelSpec parse_config(const std::string& text, const std::string& origin,
                                      const std::string& name, const std::string& as = {});
 
-/// A configuration as it was found.
-struct ModelText {
-  std::string text;
-  std::string origin;  ///< the file, as errors name it
-  std::string name;    ///< in tables
-};
 /// MODEL of the command line: a config.json, a folder that has one, the name of a sample, "-" for
 /// standard input, a folder `models--org--name` of Hugging Face's cache, or "org/name" that is
-/// there. Throws UserError (missing, a directory without a config, over 64 MiB, …).
-[[nodiscard]] ModelText read_model(const std::string& model);
-/// What it says of the published weights, and of its positions, for the graph that was captured of
-/// it. Throws UserError.
-void read_published(const ModelText& config, ModelSpec& spec);
-/// What `parse_config` makes of it.
+/// there. Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
 
 /// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
