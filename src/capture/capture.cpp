@@ -30,11 +30,17 @@ using Json = nlohmann::ordered_json;
 /// What a capture depends on beside the configuration.
 struct Asked {
   std::int64_t batch = 1, seq = 1;
-  bool wide = false;  ///< parameters in fp32
+  bool wide = false;      ///< parameters in fp32
+  bool autocast = false;  ///< the forward under torch.autocast in bf16
   std::string gpu;
 };
 
 const char* dtype_of(const Asked& asked) { return asked.wide ? "fp32" : "bf16"; }
+
+/// In words, and in those of a key.
+std::string precision_of(const Asked& asked) {
+  return std::string(dtype_of(asked)) + (asked.autocast ? " with autocast" : "");
+}
 
 /// A graph of that size and dtype of which nothing else is known: what may be asked of any.
 model::ModelSpec any_graph(const Asked& asked, const std::string& name) {
@@ -42,6 +48,7 @@ model::ModelSpec any_graph(const Asked& asked, const std::string& name) {
   g.name = name;
   g.batch = asked.batch;
   g.seq = asked.seq;
+  g.autocast = asked.autocast;
   g.modules = {{"", -1}, {"blocks.0", -1}};
   g.blocks = {1};
   g.storages = {asked.wide ? 4 : 2};
@@ -54,8 +61,9 @@ model::ModelSpec any_graph(const Asked& asked, const std::string& name) {
 /// Throws UserError for what no graph can take, before one is made.
 Asked asked_of(const OptionList& options, const std::string& name) {
   const StepConfig typed = resolve_options(options);
-  Asked asked{typed.run.batch, typed.run.seq, typed.precision.param_dtype == DType::f32,
-              typed.device.gpu};
+  const Precision& p = typed.precision;
+  const Asked asked{typed.run.batch, typed.run.seq, p.param_dtype == DType::f32,
+                    p.autocast && p.compute_dtype == DType::bf16, typed.device.gpu};
   const model::ModelSpec any = any_graph(asked, name);
   passes::validate(any, advise::resolve(any, options).config);
   return asked;
@@ -77,10 +85,10 @@ std::string own_code() {
 }
 
 std::string key_of(const model::ModelText& config, const Asked& asked, const Python& python) {
-  const std::string of_capture =
-      fmt::format("{} x {} {} {} {} torch {} transformers {} ac-advisor {}\n", asked.batch,
-                  asked.seq, dtype_of(asked), asked.gpu, simulate::find_device(asked.gpu).figures,
-                  python.torch, python.transformers, version);
+  const std::string of_capture = fmt::format(
+      "{} x {} {} {} {} torch {} transformers {} ac-advisor {}\n", asked.batch, asked.seq,
+      precision_of(asked), asked.gpu, simulate::find_device(asked.gpu).figures, python.torch,
+      python.transformers, version);
   return files::fingerprint(of_capture + files::fingerprint(own_code()) + "\n" + config.text);
 }
 
@@ -94,19 +102,17 @@ std::string last_line(const std::string& text) {
 /// The words after `ac-advisor import --gpu NAME --`.
 std::vector<std::string> command_of(const Asked& asked, const Python& python,
                                     const std::string& config, const std::string& output) {
-  return {python.path,
-          "-m",
-          "ac_advisor.capture",
-          "--config",
-          config,
-          "--batch",
-          std::to_string(asked.batch),
-          "--seq",
-          std::to_string(asked.seq),
-          "--dtype",
-          dtype_of(asked),
-          "--output",
-          output};
+  std::vector<std::string> words{python.path, "-m", "ac_advisor.capture", "--config", config};
+  for (const auto& [option, value] :
+       {std::pair<const char*, std::string>{"--batch", std::to_string(asked.batch)},
+        {"--seq", std::to_string(asked.seq)},
+        {"--dtype", dtype_of(asked)}}) {
+    words.emplace_back(option);
+    words.push_back(value);
+  }
+  if (asked.autocast) words.emplace_back("--autocast");
+  words.insert(words.end(), {"--output", output});
+  return words;
 }
 
 /// The graph's text.
@@ -143,7 +149,7 @@ model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
       "the step is the one that transformers {} and PyTorch {} ran of this configuration on an "
       "emulated {} at {} x {} in {}, captured in {:.1f} s (docs/graphs.md)",
       made.python.transformers, made.python.torch, asked.gpu, asked.batch, asked.seq,
-      dtype_of(asked), made.seconds);
+      precision_of(asked), made.seconds);
   read.name = config.name;
   model::ModelSpec spec = model::of_graph(std::make_shared<const graph::Graph>(std::move(read)));
   model::read_published(config, spec);
@@ -185,7 +191,7 @@ model::ModelSpec captured(const model::ModelText& config, const OptionList& opti
   const Json about{{"config", config.origin},
                    {"batch", asked.batch},
                    {"seq", asked.seq},
-                   {"dtype", dtype_of(asked)},
+                   {"dtype", precision_of(asked)},
                    {"gpu", asked.gpu},
                    {"torch", python.torch},
                    {"transformers", python.transformers},

@@ -80,3 +80,6 @@ def all_cases():
     for model in [*TYPES, *HEADS]:
         for ac in ("none", "full"):
             yield {"model": model, "batch": BATCH, "seq": SEQS.get(model, SEQ), "ac": ac}
+    for model in ("qwen3_5_text", "gemma4_text", "lfm2", "bert", "t5", "vit"):
+        for ac in ("none", "full"):
+            yield {"model": model, "batch": BATCH, "seq": SEQ, "ac": ac, "param_dtype": "fp32", "autocast": "bf16"}

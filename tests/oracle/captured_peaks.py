@@ -27,7 +27,7 @@ def measure(case, config):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(config, file)
         file.flush()
-        figures = graph_peaks.measure(case, Configured(file.name, "bf16"))
+        figures = graph_peaks.measure(case, Configured(file.name, case.get("param_dtype", "bf16"), "autocast" in case))
     del figures["allocated"]["loss"]  # the model's forward makes it
     return figures
 

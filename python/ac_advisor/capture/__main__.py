@@ -34,6 +34,7 @@ def arguments():
     parser.add_argument("--seq", type=int, default=2048, help="tokens per sequence, or what the function takes it for (2048)")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made); with "
                         "--config what they are made in (bf16)")
+    parser.add_argument("--autocast", action="store_true", help="with --config: the forward under torch.autocast in bf16")
     parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
                         "are found to repeat)")
     parser.add_argument("--scale", metavar="DIRECTIONS", type=directions, default=(), help="batch, seq or batch,seq: captures "
@@ -43,6 +44,8 @@ def arguments():
     given = parser.parse_args()
     if (given.model is None) == (given.config is None):
         parser.error("give MODULE:FUNCTION, or --config FILE")
+    if given.autocast and given.config is None:
+        parser.error("--autocast is of --config; a model of MODULE:FUNCTION has it in its forward")
     return given
 
 
@@ -78,10 +81,11 @@ def configured(given):
         refuse(f"transformers is not installed for {sys.executable}: pip install transformers")
     from .configuration import Configured, Unplanned
     try:
-        made = Configured(given.config, given.dtype or "bf16")
+        made = Configured(given.config, given.dtype or "bf16", given.autocast)
     except Unplanned as why:
         refuse(f"{given.config}: {why}")
-    return made.name, made, {"model": made.name, "transformers": made.version}
+    about = {"model": made.name, "transformers": made.version} | ({"autocast": "bf16"} if given.autocast else {})
+    return made.name, made, about
 
 
 def main():

@@ -103,10 +103,11 @@ def read(path):
 
 
 class Configured:
-    """A `make_model(batch, seq)` of a config.json; parameters are made in `dtype`."""
+    """A `make_model(batch, seq)` of a config.json; parameters are made in `dtype`. With `autocast` the forward, and
+    the loss that it makes, run under torch.autocast in bf16."""
 
-    def __init__(self, path, dtype):
-        self.config, self.dtype = read(path), DTYPES[dtype]
+    def __init__(self, path, dtype, autocast=False):
+        self.config, self.dtype, self.autocast = read(path), DTYPES[dtype], autocast
         self.name, self.auto, self.inputs = head_of(self.config)
         self.version = transformers.__version__
 
@@ -121,6 +122,8 @@ class Configured:
         for name in ("token_type_ids", "mm_token_type_ids"):  # without them some wrappers do not train: all are text
             if name in taken and "pixel_values" in taken:
                 inputs[name] = torch.zeros_like(inputs["input_ids"])
+        if self.autocast:
+            model.forward = torch.autocast("cuda", dtype=torch.bfloat16)(model.forward)
         floats = {name: value.to(self.dtype) for name, value in inputs.items() if value_is_float(value)}
         return model, inputs | floats, None
 

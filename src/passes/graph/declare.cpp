@@ -120,7 +120,8 @@ constexpr Exclusion exclusions_of_graph[] = {
      "leave them out, and capture it again with --dtype, or with autocast in the model's forward",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool wide = graph::parameter_dtype(*m.graph) == graph::DType::float32;
-       return c.precision.autocast || c.precision.compute_dtype != c.precision.param_dtype ||
+       const DType computed = m.graph->autocast ? DType::bf16 : c.precision.param_dtype;
+       return c.precision.autocast != m.graph->autocast || c.precision.compute_dtype != computed ||
               (c.precision.param_dtype == DType::f32) != wide;
      }},
     {"--loss other than ce of an imported graph", "its loss is the one that was captured",
