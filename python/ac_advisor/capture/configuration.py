@@ -109,6 +109,8 @@ class Configured:
     def __init__(self, path, dtype, autocast=False):
         self.config, self.dtype, self.autocast = read(path), DTYPES[dtype], autocast
         self.name, self.auto, self.inputs = head_of(self.config)
+        if self.config.is_encoder_decoder and getattr(self.config, "decoder_start_token_id", None) is None:
+            self.config.decoder_start_token_id = 0  # which token it is changes nothing
         self.version = transformers.__version__
 
     def __call__(self, batch, seq):
