@@ -124,6 +124,11 @@ constexpr Exclusion exclusions_of_graph[] = {
        return c.precision.autocast != m.graph->autocast || c.precision.compute_dtype != computed ||
               (c.precision.param_dtype == DType::f32) != wide;
      }},
+    {"--autocast --shard of an imported graph", "sharded steps under autocast were not compared",
+     "leave --shard out, or --autocast",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && c.layout.shard != Sharding::none;
+     }},
     {"--loss other than ce of an imported graph", "its loss is the one that was captured",
      "leave it out, and capture the model with that loss",
      [](const ModelSpec&, const StepConfig& c) {
