@@ -60,9 +60,8 @@ constexpr ProgramOption table[] = {
     {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"plan advise explain check", "--capture", "WHEN",
-     "never, auto or always: capture a model type that is not known here (always: any) with a "
-     "Python "
-     "that has transformers",
+     "never, auto or always: capture a model type without a family (always: any) by a Python that "
+     "has transformers",
      "Model and batch",
      [](Arguments& a, Text name, Text text) {
        const auto* const found =
