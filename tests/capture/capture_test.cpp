@@ -252,7 +252,7 @@ TEST_CASE("without a Python that can capture, the error ends with the command th
   CHECK(place.kept() == 0);
 }
 
-TEST_CASE("--capture never asks no Python; nor do options that no graph takes") {
+TEST_CASE("neither --capture never nor options that no graph takes ask a Python") {
   Place place;
   const std::string never = place.error({}, {capture::When::never, "", {}});
   CHECK(contains(never, "\"model_type\": \"codegen\" is not planned yet (planned: "));
