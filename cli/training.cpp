@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/model_text.hpp"
+#include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
+#include "model/found_config.hpp"
 #include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
@@ -29,7 +30,7 @@ std::string model_of(const Arguments& a, const intake::Training& training) {
   std::error_code error;
   if (std::filesystem::exists(beside, error)) return beside.string();
   try {
-    static_cast<void>(model::read_model(training.model));
+    static_cast<void>(model::find_config(training.model));
   } catch (const UserError& why) {
     throw UserError(
         fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));

@@ -18,6 +18,9 @@
 #include "ac_advisor/version.hpp"
 #include "cache.hpp"
 #include "files/fingerprint.hpp"
+#include "model/found_config.hpp"
+#include "model/reading.hpp"
+#include "model/unknown_architecture.hpp"
 #include "process/ending_signals.hpp"
 #include "python.hpp"
 
@@ -84,7 +87,7 @@ std::string own_code() {
   return all;
 }
 
-std::string key_of(const model::ModelText& config, const Asked& asked, const Python& python) {
+std::string key_of(const model::FoundConfig& config, const Asked& asked, const Python& python) {
   const std::string of_capture = fmt::format(
       "{} x {} {} {} {} torch {} transformers {} ac-advisor {}\n", asked.batch, asked.seq,
       precision_of(asked), asked.gpu, simulate::find_device(asked.gpu).figures, python.torch,
@@ -116,7 +119,7 @@ std::vector<std::string> command_of(const Asked& asked, const Python& python,
 }
 
 /// The graph's text.
-std::string run_capture(const model::ModelText& config, const Asked& asked, const Python& python,
+std::string run_capture(const model::FoundConfig& config, const Asked& asked, const Python& python,
                         const fs::path& folder) {
   const Workplace place(folder);
   const std::string input = place / "config.json", output = place / "graph.json",
@@ -143,7 +146,7 @@ struct Made {
 };
 
 model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
-                         const model::ModelText& config, const Made& made, const Asked& asked) {
+                         const model::FoundConfig& config, const Made& made, const Asked& asked) {
   graph::Graph read = graph::read_graph(graph, origin);
   read.captured = fmt::format(
       "the step is the one that transformers {} and PyTorch {} ran of this configuration on an "
@@ -157,7 +160,7 @@ model::ModelSpec spec_of(const std::string& graph, const std::string& origin,
 }
 
 /// From the cache; nothing where it has none that can be read.
-std::optional<model::ModelSpec> kept(const fs::path& file, const model::ModelText& config,
+std::optional<model::ModelSpec> kept(const fs::path& file, const model::FoundConfig& config,
                                      Made made, const Asked& asked) {
   const auto graph = read_file(file), about = read_file(file.string() + ".made");
   if (!graph || !about) return std::nullopt;
@@ -170,7 +173,7 @@ std::optional<model::ModelSpec> kept(const fs::path& file, const model::ModelTex
   }
 }
 
-model::ModelSpec captured(const model::ModelText& config, const OptionList& options,
+model::ModelSpec captured(const model::FoundConfig& config, const OptionList& options,
                           const Settings& settings) {
   const Asked asked = asked_of(options, config.name);
   const Python python = find_python(settings.python);
@@ -207,10 +210,10 @@ model::ModelSpec captured(const model::ModelText& config, const OptionList& opti
 
 model::ModelSpec load_model(const std::string& model, const std::string& as,
                             const OptionList& options, const Settings& settings) {
-  return load_model(model::read_model(model), as, options, settings);
+  return load_model(model::find_config(model), as, options, settings);
 }
 
-model::ModelSpec load_model(const model::ModelText& config, const std::string& as,
+model::ModelSpec load_model(const model::FoundConfig& config, const std::string& as,
                             const OptionList& options, const Settings& settings) {
   if (settings.when == When::always && !graph::is_graph(config.text) && as.empty()) {
     try {
@@ -235,7 +238,7 @@ model::ModelSpec load_model(const model::ModelText& config, const std::string& a
 bool needs_capture(const std::string& model, const std::string& as, const Settings& settings) {
   if (settings.when == When::never) return false;
   try {
-    const model::ModelText config = model::read_model(model);
+    const model::FoundConfig config = model::find_config(model);
     if (settings.when == When::always) return !graph::is_graph(config.text) && as.empty();
     static_cast<void>(model::parse_config(config.text, config.origin, config.name, as));
   } catch (const model::UnknownArchitecture&) {

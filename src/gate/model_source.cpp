@@ -6,8 +6,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "embedded/embedded.hpp"
-#include "read_text.hpp"
+#include "model/found_config.hpp"
 
 namespace ac_advisor::gate {
 namespace {
@@ -120,12 +119,6 @@ bool is_sample(const std::string& name) {
   return false;
 }
 
-std::string sample_text(const std::string& name) {
-  for (const embedded::File& file : embedded::files())
-    if (file.path == "sample_models/" + name + "/config.json") return std::string(file.text);
-  return {};
-}
-
 /// The name of a missing file, not that of the case, belongs into the error.
 std::string model_argument(const GateFile& file, const Case& c) {
   const bool sample = config_path(file, c.model).empty() && is_sample(c.model);
@@ -155,10 +148,9 @@ ModelSource load_model_source(const GateFile& file, const Case& c,
                               const capture::Settings& capture) {
   ModelSource source;
   source.path = config_path(file, c.model);
-  const bool sample = source.path.empty() && is_sample(c.model);
-  source.spec = capture::load_model(model_argument(file, c), c.as, c.options, capture);
-  source.fields =
-      read_model_fields(sample ? sample_text(c.model) : read_text(source.path).value_or(""));
+  const model::FoundConfig found = model::find_config(model_argument(file, c));
+  source.spec = capture::load_model(found, c.as, c.options, capture);
+  source.fields = read_model_fields(found.text);
   if (!c.as.empty()) source.fields["as"] = c.as;
   return source;
 }

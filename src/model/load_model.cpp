@@ -12,9 +12,9 @@
 #include <iostream>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/model_text.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "embedded/embedded.hpp"
+#include "found_config.hpp"
 #include "hub_cache.hpp"
 #include "in_quotes.hpp"
 #include "nearest.hpp"
@@ -78,7 +78,7 @@ std::string display_name(const fs::path& file) {
   return error || folder.filename().empty() ? std::string("config") : folder.filename().string();
 }
 
-ModelText text_of(const fs::path& file) {
+FoundConfig found_file(const fs::path& file) {
   return {read_file(file), file.string(), display_name(file)};
 }
 
@@ -119,21 +119,21 @@ std::vector<std::string> sample_names() {
   return names;
 }
 
-ModelText read_model(const std::string& model) {
+FoundConfig find_config(const std::string& model) {
   if (model == "-") return {read_standard_input(), "standard input", "stdin"};
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
   const bool folder = fs::is_directory(status);
-  if (!folder && fs::exists(status)) return text_of(path);
-  if (folder && fs::exists(path / config_name, error)) return text_of(path / config_name);
+  if (!folder && fs::exists(status)) return found_file(path);
+  if (folder && fs::exists(path / config_name, error)) return found_file(path / config_name);
   if (const embedded::File* sample = find_sample(model))
     return {std::string(sample->text), std::string(sample->path),
             std::string(sample_name(sample->path))};
   const fs::path repository = folder ? path : cached_model(model);
   if (const fs::path snapshot = repository.empty() ? fs::path() : snapshot_of(repository);
       !snapshot.empty()) {
-    if (fs::exists(snapshot / config_name, error)) return text_of(snapshot / config_name);
+    if (fs::exists(snapshot / config_name, error)) return found_file(snapshot / config_name);
     throw UserError(fmt::format("{}: the snapshot has no config.json; was it downloaded whole?",
                                 snapshot.string()));
   }
@@ -144,8 +144,8 @@ ModelText read_model(const std::string& model) {
 }
 
 ModelSpec load_model(const std::string& model, const std::string& as) {
-  const ModelText read = read_model(model);
-  return parse_config(read.text, read.origin, read.name, as);
+  const FoundConfig found = find_config(model);
+  return parse_config(found.text, found.origin, found.name, as);
 }
 
 }  // namespace ac_advisor::model

@@ -7,12 +7,12 @@
 #include <iterator>
 
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/model_text.hpp"
 #include "architectures.hpp"
 #include "fields.hpp"
 #include "in_quotes.hpp"
 #include "nearest.hpp"
 #include "tower.hpp"
+#include "unknown_architecture.hpp"
 
 namespace ac_advisor::model {
 namespace {

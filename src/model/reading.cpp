@@ -8,7 +8,6 @@
 #include <limits>
 #include <span>
 
-#include "ac_advisor/model/model_text.hpp"
 #include "in_quotes.hpp"
 
 namespace ac_advisor::model {
@@ -74,7 +73,7 @@ void read_remarks(const Fields& fields, ModelSpec& spec) {
   remark_quantization(fields, spec);
 }
 
-void read_published(const ModelText& config, ModelSpec& spec) {
+void read_published(const FoundConfig& config, ModelSpec& spec) {
   const JsonValue::Object root = read_json(config.text, config.origin);
   const Fields fields(root, config.origin, "", true);
   read_dtype(fields, spec);

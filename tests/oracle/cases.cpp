@@ -12,6 +12,7 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "capture/python.hpp"
+#include "model/found_config.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
@@ -236,7 +237,7 @@ std::string cannot_capture(const std::string& file) {
 }
 
 model::ModelSpec model_of(const OracleCase& one) {
-  return capture::load_model(model::ModelText{one.config, one.model, one.model}, "", one.options,
+  return capture::load_model(model::FoundConfig{one.config, one.model, one.model}, "", one.options,
                              {});
 }
 

@@ -4,9 +4,12 @@
 #include <string>
 #include <string_view>
 
-#include "ac_advisor/model/model_text.hpp"
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/model/spec.hpp"
+
+namespace ac_advisor::model {
+struct FoundConfig;
+}
 
 /// A configuration that no family plans, captured by itself: a Python with transformers builds the
 /// model on the emulated device, `ac_advisor.capture` records its step, and the graph is kept
@@ -34,7 +37,7 @@ struct Settings {
                                           const OptionList& options, const Settings& settings);
 
 /// The same of a configuration that was read.
-[[nodiscard]] model::ModelSpec load_model(const model::ModelText& config, const std::string& as,
+[[nodiscard]] model::ModelSpec load_model(const model::FoundConfig& config, const std::string& as,
                                           const OptionList& options, const Settings& settings);
 
 /// Whether that starts, or would without its cache, a program. False of what cannot be read.
