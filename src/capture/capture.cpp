@@ -131,6 +131,9 @@ std::string run_capture(const model::FoundConfig& config, const Asked& asked, co
   const std::string unanswered = run.unanswered();
   auto text = run.exit_code == 0 ? read_file(output) : std::nullopt;
   if (text && unanswered.empty()) return *std::move(text);
+  const std::string refusal = "ac-advisor: " + input + ": ";  // by configuration.py, in our words
+  if (const std::string said = last_line(read_file(log).value_or("")); said.starts_with(refusal))
+    throw UserError(said.substr(refusal.size()));
   const std::string why = unanswered.empty() ? last_line(read_file(log).value_or(""))
                                              : "it called " + unanswered +
                                                    ", which the emulated device does not answer";

@@ -200,6 +200,9 @@ TEST_CASE("a capture that fails is told by its last line, and leaves nothing") {
   place.script(answer, "head -c 100 \"$here/graph.json\" > \"$last\"");  // half of a file
   CHECK(contains(place.error(), ".graph.json: line 1"));
   CHECK(place.kept() == 0);
+  place.script(answer, "echo \"ac-advisor: $4: it has no loss\" >&2\nexit 2");
+  CHECK(place.error().ends_with("; it has no loss"));
+  CHECK(place.kept() == 0);
   place.script(answer, "exit 0");  // without a graph
   CHECK(contains(place.error(), "its capture failed (exit code 0): it said nothing"));
   CHECK(place.kept() == 0);
