@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -78,9 +79,8 @@ std::vector<Candidate> candidates(const std::string& given) {
 
 /// When what lies in a folder last changed: pip renames there what it installs.
 std::int64_t changed(const std::string& folder) {
-  std::error_code error;
-  const auto time = fs::last_write_time(folder, error);
-  return error ? 0 : static_cast<std::int64_t>(time.time_since_epoch().count());
+  std::error_code error;  // min() then; the clock's epoch is in the future
+  return static_cast<std::int64_t>(fs::last_write_time(folder, error).time_since_epoch().count());
 }
 
 /// "" is both what a package is that is not there and a file that is none.
@@ -99,7 +99,7 @@ std::vector<std::string> folders_of(const Json& told) {
 }
 
 std::int64_t newest(const std::vector<std::string>& folders) {
-  std::int64_t last = 0;
+  std::int64_t last = std::numeric_limits<std::int64_t>::min();
   for (const std::string& folder : folders) last = std::max(last, changed(folder));
   return last;
 }

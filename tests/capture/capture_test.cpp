@@ -154,7 +154,8 @@ TEST_CASE("a type without a family is captured once, and afterwards read from th
 
   const profile::Profile planned =
       advise::plan(second, advise::resolve(second, {{"--ac", "full"}}).config);
-  CHECK(planned.assumptions.back() == first.graph->captured);
+  CHECK(std::count(planned.assumptions.begin(), planned.assumptions.end(), first.graph->captured) ==
+        1);
 }
 
 TEST_CASE("another size, dtype, GPU, version or configuration is another capture") {
@@ -269,7 +270,9 @@ TEST_CASE("neither --capture never nor options that no graph takes ask a Python"
 TEST_CASE("a known family is captured where that is asked for always") {
   if (!has_emulator()) return;
   Place place;
-  place.folder_.write("config.json", R"({"model_type": "llama"})");
+  place.folder_.write(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 128})");
   CHECK_FALSE(place.load().graph);
   CHECK(place.load({}, {capture::When::always, "", {}}).graph);
 }

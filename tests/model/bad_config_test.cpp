@@ -124,6 +124,7 @@ TEST_CASE("numbers that are not finite, or out of range") {
   CHECK(contains(raw("1e999"), "is not a finite number"));
   CHECK(contains(raw("NaN"), "JSON has no NaN and no Infinity"));
   CHECK(contains(raw("-Infinity"), "JSON has no NaN and no Infinity"));
+  CHECK_FALSE(contains(raw("Infinity"), "JSON has no"));  // Python writes it: a number, if no size
   CHECK(contains(raw("-1"), "\"rms_norm_eps\": -1 is out of range; expected a number from 0 to 1"));
   CHECK(contains(with("attention_dropout", 1.5), "\"attention_dropout\": 1.5 is out of range"));
   CHECK(contains(with("rope_theta", 0), "\"rope_theta\": 0 is out of range"));

@@ -3,6 +3,7 @@ layers and experts, and steps of them in the planner's words."""
 
 import functools
 
+from transformers import PreTrainedConfig
 from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -44,7 +45,7 @@ def small(model_type, head="CAUSAL_LM", few=True, **more):
             few_experts(part)
     classes = getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES")[model_type]
     values["architectures"] = [classes if isinstance(classes, str) else classes[0]]
-    return values | {"model_type": model_type}
+    return PreTrainedConfig._encode_special_floats(values | {"model_type": model_type})
 
 
 @functools.cache

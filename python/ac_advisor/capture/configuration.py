@@ -90,6 +90,15 @@ def head_of(config):
                     "with the loss of a language model or a classifier")
 
 
+def finite_or_not(value):
+    """transformers 5 writes {"__float__": "Infinity"}."""
+    if isinstance(value, dict):
+        if set(value) == {"__float__"}:
+            return float(value["__float__"])
+        return {key: finite_or_not(one) for key, one in value.items()}
+    return [finite_or_not(one) for one in value] if isinstance(value, list) else value
+
+
 def read(path):
     """transformers' configuration object. Code that comes with a model is not run."""
     with open(path) as file:
@@ -98,6 +107,7 @@ def read(path):
     if model_type not in transformers.models.auto.configuration_auto.CONFIG_MAPPING:
         raise Unplanned(f'"model_type" {json.dumps(model_type)}: transformers {transformers.__version__} has no such '
                         "model" + (", and code of its own (auto_map) is not run" if "auto_map" in values else ""))
+    values = finite_or_not(values)
     values.pop("quantization_config", None)  # the weights as they were published: what trains is not quantized
     return transformers.AutoConfig.for_model(**values)
 
