@@ -16,10 +16,6 @@ bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compile
 
 bool adapted(const StepConfig& c) { return compiled(c) && c.adapters.used(); }
 
-/// Whose adapters in compiled blocks were compared (tests/oracle/adapter_saved.json).
-constexpr std::string_view adapted_families[] = {"llama",   "mistral", "qwen2", "qwen3",
-                                                 "smollm3", "granite", "olmo2", "gemma"};
-
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
 /// torch/_inductor/config.py (v2.11): max_pointwise_cat_inputs
@@ -86,8 +82,7 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --loss " + loss_option(c);
      }},
-    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
-     "what else is kept inside of the graph was not compared",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F", "what else is kept inside of the graph is not planned",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
@@ -118,10 +113,6 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--compile-unit model, logits that are capped",
-     "their ops in a graph of the model were not compared", "use --compile-unit block",
-     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && m.final_softcap; },
-     [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
     {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
      "several groups, latent attention, other fused projections, attention sinks, masks of every "
      "block, images",
@@ -153,8 +144,7 @@ constexpr Exclusion of_compiled[] = {
      "by "
      "the trainer",
      "its interpreter has no LayerNorm, other activations, rotated neighbours or random numbers, "
-     "and "
-     "of the rest nothing was compared",
+     "and casts and buckets of DDP were not run by it",
      "use --kernels fused or eager",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && c.runtime.kind == Runtime::ac_trainer &&
@@ -180,8 +170,7 @@ constexpr Exclusion of_compiled[] = {
        return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
      }},
     {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
-     "cudnn",
-     "of masks cuDNN's attention in compiled blocks was compared",
+     "cudnn", "with a mask flash gives way to the memory-efficient kernel, which is not planned compiled",
      "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && masked_window(m, c) > 0 &&
@@ -191,8 +180,7 @@ constexpr Exclusion of_compiled[] = {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
-    {"--kernels compiled --dropout P",
-     "what torch.compile makes of attention with dropout was not compared",
+    {"--kernels compiled --dropout P", "what torch.compile makes of attention with dropout is not planned",
      "set attention_dropout to 0, or use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops_scores(m, c); },
      [](const ModelSpec&, const StepConfig&) {
@@ -259,48 +247,8 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.adapters.quantize == Quantization::int8;
      }},
-    {"--kernels compiled --lora, --dora, --lora-dropout or --autocast",
-     "norms of merged weights, random numbers and casts beside adapters in compiled blocks were "
-     "not compared",
-     "leave them out, or use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return adapted(c) && (c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return std::string("--kernels compiled --lora with ") + (c.adapters.dora ? "--dora"
-                                                                : c.adapters.dropout > 0.0
-                                                                    ? "--lora-dropout"
-                                                                    : "--autocast");
-     }},
-    {"--kernels compiled --lora, experts", "adapters beside compiled experts were not compared",
-     "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) { return adapted(c) && m.moe.has_value(); },
-     [](const ModelSpec& m, const StepConfig&) {
-       return "--kernels compiled --lora for " + m.family;
-     }},
-    {"--kernels compiled --lora of another family",
-     "its adapters in compiled blocks were not compared", "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return adapted(c) && std::find(std::begin(adapted_families), std::end(adapted_families),
-                                      m.family) == std::end(adapted_families);
-     },
-     [](const ModelSpec& m, const StepConfig&) {
-       return "--kernels compiled --lora of " + m.family;
-     }},
-    {"--kernels compiled --lora, --shard other than none",
-     "frozen weights that are gathered around compiled blocks were not compared",
-     "use --shard none, or --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return adapted(c) && c.layout.shard != Sharding::none;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--kernels compiled --lora --shard " + shard_option(c);
-     }},
-    {"--kernels compiled --lora, --compile-unit model",
-     "adapters in a graph of the model were not compared", "use --compile-unit block",
-     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && whole(c); }},
     {"--kernels compiled --lora, run by the trainer",
-     "its interpreter was not compared with adapters", "use --kernels eager or fused",
+     "its interpreter has no adapters", "use --kernels eager or fused",
      [](const ModelSpec&, const StepConfig& c) {
        return adapted(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
@@ -352,9 +300,7 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::step;
      }},
-    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
-     "the first micro-batch's gradients lie in memory of the graphs, which the second replays; "
-     "that was not compared",
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1", "the first micro-batch's gradients lie in memory of the graphs, which the second replays: not planned",
      "use --grad-accum 1, or leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::segments && c.run.grad_accum > 1;

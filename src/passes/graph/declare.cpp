@@ -205,7 +205,7 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"--master-weights of an imported graph", "its parameters' dtypes are those of its capture",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return c.optimizer.master_weights; }},
-    {"--offload of an imported graph", "what its nodes save was not compared", "leave it out",
+    {"--offload of an imported graph", "what its nodes save on the host is not planned", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--cuda-graph of an imported graph", "its memory pool is not planned for graphs yet",
      "leave it out",
