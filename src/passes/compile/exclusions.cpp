@@ -273,16 +273,10 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
-     "what DeepSpeed's hooks make of compiled blocks is not planned yet",
-     "use --shard none, ddp, fsdp2 or hsdp:R",
-     [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp &&
-              !c.layout.gathers();
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--kernels compiled --shard " + shard_option(c);
-     }},
+    {"--kernels compiled --shard zero3",
+     "where DeepSpeed's hooks within blocks break their graphs is not planned yet",
+     "use --shard zero2 or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.zero3(); }},
     {"--kernels compiled --shard ddp, --ac other than full",
      "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "
      "which is not planned; a graph with a checkpoint it leaves whole",

@@ -185,13 +185,13 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "--kernels compiled --shard ddp --ac none"},
-    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
+    {"--kernels compiled --shard zero3",
      [](auto&, StepConfig& c) {
        c.layout.world = 2;
-       c.layout.shard = Sharding::zero2;
+       c.layout.shard = Sharding::zero3;
        c.memory.kernels = Kernels::compiled;
      },
-     "--kernels compiled --shard zero2"},
+     "--kernels compiled --shard zero3"},
     {"--kernels compiled --cuda-graph step",
      [](auto&, StepConfig& c) {
        c.runtime.cuda_graph = CudaGraph::step;
