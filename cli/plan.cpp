@@ -26,9 +26,10 @@ std::string run_plan(const Arguments& a) {
   }
   const profile::Profile planned = advise::plan(model, resolved);
   if (a.strict && planned.evidence && planned.evidence->grade == evidence::Grade::extrapolated)
-    throw UserError("--strict: " + model.name + ": " + evidence::sentence(*planned.evidence) +
-                    "; leave out what was never compared, compare it with a run (ac-advisor dryrun), or drop "
-                    "--strict");
+    throw UserError(
+        "--strict: " + model.name + ": " + evidence::sentence(*planned.evidence) +
+        "; leave out what was never compared, compare it with a run (ac-advisor dryrun), or drop "
+        "--strict");
   return render(planned, a.format, terminal_style(a.output, a.rows));
 }
 

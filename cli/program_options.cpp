@@ -64,7 +64,8 @@ constexpr ProgramOption table[] = {
      "Model and batch",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
     {"plan", "--strict", "",
-     "end with an error (2) where the plan is extrapolated: two of its features were never compared "
+     "end with an error (2) where the plan is extrapolated: two of its features were never "
+     "compared "
      "together with PyTorch",
      "Model and batch", set_flag<&Arguments::strict>},
     {"advise", "--vary-global-batch", "",

@@ -125,8 +125,7 @@ class Grading {
     for (std::size_t i = 0; i < known_.size(); ++i)
       for (std::size_t j = i + 1; j < known_.size(); ++j) {
         const std::int64_t steps = compared().steps_in({known_[i].steps, known_[j].steps});
-        if (steps == 0)
-          never(joined({*known_[i].name, *known_[j].name}), Grade::extrapolated);
+        if (steps == 0) never(joined({*known_[i].name, *known_[j].name}), Grade::extrapolated);
         fewest(steps);
       }
   }
@@ -168,9 +167,10 @@ std::string sentence(const Evidence& e) {
   const std::string more =
       e.unseen.size() > 1 ? fmt::format(" (and {} more)", e.unseen.size() - 1) : "";
   if (e.grade == Grade::verified)
-    return fmt::format("verified; every three of its features are in {} or more of PyTorch's own "
-                       "steps: {}",
-                       e.steps, error);
+    return fmt::format(
+        "verified; every three of its features are in {} or more of PyTorch's own "
+        "steps: {}",
+        e.steps, error);
   if (e.grade == Grade::extrapolated)
     return fmt::format("extrapolated; {}{} was never compared: {}", e.unseen.front(), more, error);
   return fmt::format("composed; {}{} was not compared, each pair was ({} steps): {}",

@@ -13,14 +13,33 @@ namespace {
 using model::ModelSpec;
 
 /// Rows that say how much, where, or on what, or that stand in other features.
-constexpr std::array<std::string_view, 27> not_features{
-    "framework",       "transformer_impl", "batch",           "seq",
-    "gpu",             "world",            "threads",         "node_size",
-    "network_gbps",    "force",            "cp_rank",         "pp_rank",
-    "pp_layers",       "capacity_factor",  "block_modes",     "runtime",
-    "optimizer_instances", "under_dispatch_mode", "balanced_routing", "lora_targets",
-    "param_dtype",     "compute_dtype",    "reduce_dtype",    "autocast",
-    "cublas_workspace", "hold_output",     "dropout"};
+constexpr std::array<std::string_view, 27> not_features{"framework",
+                                                        "transformer_impl",
+                                                        "batch",
+                                                        "seq",
+                                                        "gpu",
+                                                        "world",
+                                                        "threads",
+                                                        "node_size",
+                                                        "network_gbps",
+                                                        "force",
+                                                        "cp_rank",
+                                                        "pp_rank",
+                                                        "pp_layers",
+                                                        "capacity_factor",
+                                                        "block_modes",
+                                                        "runtime",
+                                                        "optimizer_instances",
+                                                        "under_dispatch_mode",
+                                                        "balanced_routing",
+                                                        "lora_targets",
+                                                        "param_dtype",
+                                                        "compute_dtype",
+                                                        "reduce_dtype",
+                                                        "autocast",
+                                                        "cublas_workspace",
+                                                        "hold_output",
+                                                        "dropout"};
 
 /// "grouped:2" is grouped, "hsdp:4" is hsdp: numbers are sizes.
 std::string kind_of_value(std::string text) {
@@ -89,30 +108,32 @@ constexpr std::array traits{
           [](const ModelSpec& m, const StepConfig&) {
             return m.moe && m.moe->shared_intermediate > 0;
           }},
-    Trait{"latent attention",
-          [](const ModelSpec& m, const StepConfig&) { return bool(m.latent); }},
+    Trait{"latent attention", [](const ModelSpec& m, const StepConfig&) { return bool(m.latent); }},
     Trait{"gated delta nets", [](const ModelSpec& m, const StepConfig&) { return bool(m.delta); }},
     Trait{"sliding windows",
           [](const ModelSpec& m, const StepConfig& c) {
-            return std::any_of(m.window.begin(), m.window.end(), [&](std::int64_t w) {
-              return w > 0 && w <= c.attended_tokens();
-            });
+            return std::any_of(m.window.begin(), m.window.end(),
+                               [&](std::int64_t w) { return w > 0 && w <= c.attended_tokens(); });
           }},
-    Trait{"attention sinks", [](const ModelSpec& m, const StepConfig&) { return m.attention_sinks; }},
+    Trait{"attention sinks",
+          [](const ModelSpec& m, const StepConfig&) { return m.attention_sinks; }},
     Trait{"soft-capped scores",
           [](const ModelSpec& m, const StepConfig&) { return bool(m.attention_softcap); }},
     Trait{"soft-capped logits",
           [](const ModelSpec& m, const StepConfig&) { return bool(m.final_softcap); }},
-    Trait{"shared keys and values", [](const ModelSpec& m, const StepConfig&) { return m.kv_sharing; }},
-    Trait{"LayerNorm", [](const ModelSpec& m, const StepConfig&) { return m.norm != model::Norm::rms; }},
-    Trait{"norms of queries and keys", [](const ModelSpec& m, const StepConfig&) { return m.qk_norm; }},
-    Trait{"parallel residual", [](const ModelSpec& m, const StepConfig&) { return m.side_by_side; }},
+    Trait{"shared keys and values",
+          [](const ModelSpec& m, const StepConfig&) { return m.kv_sharing; }},
+    Trait{"LayerNorm",
+          [](const ModelSpec& m, const StepConfig&) { return m.norm != model::Norm::rms; }},
+    Trait{"norms of queries and keys",
+          [](const ModelSpec& m, const StepConfig&) { return m.qk_norm; }},
+    Trait{"parallel residual",
+          [](const ModelSpec& m, const StepConfig&) { return m.side_by_side; }},
     Trait{"MLP without a gate", [](const ModelSpec& m, const StepConfig&) { return m.plain_mlp; }},
     Trait{"fused projections",
           [](const ModelSpec& m, const StepConfig&) { return m.fused_qkv || m.fused_gate_up; }},
     Trait{"sandwich norms", [](const ModelSpec& m, const StepConfig&) { return m.sandwich_norms; }},
-    Trait{"biases",
-          [](const ModelSpec& m, const StepConfig&) { return m.qkv_bias || m.mlp_bias; }},
+    Trait{"biases", [](const ModelSpec& m, const StepConfig&) { return m.qkv_bias || m.mlp_bias; }},
     Trait{"tied embeddings",
           [](const ModelSpec& m, const StepConfig&) { return m.tied_embeddings; }},
     Trait{"learned positions",
@@ -123,8 +144,7 @@ constexpr std::array traits{
           [](const ModelSpec& m, const StepConfig& c) {
             return c.run.dropout > 0 || m.attention_dropout > 0 || m.residual_dropout > 0;
           }},
-    Trait{"logits not held",
-          [](const ModelSpec&, const StepConfig& c) {
+    Trait{"logits not held", [](const ModelSpec&, const StepConfig& c) {
             const bool has_logits = c.memory.loss == LossKind::ce ||
                                     c.memory.loss == LossKind::ce_no_upcast ||
                                     c.memory.loss == LossKind::ce_compiled;

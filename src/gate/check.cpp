@@ -88,12 +88,12 @@ std::optional<Observation> observed(const GateFile& file, const Case& c, CaseRes
 /// A plan of a worse grade than the case asks for, and what its preset could not have.
 void add_grade(const GateFile& file, const Case& c, const Observation& seen, CaseResult& result) {
   if (seen.evidence && seen.evidence->grade > c.require)
-    result.verdicts.push_back(
-        whole(file, c, Outcome::below_grade,
-              fmt::format("\"require\" is \"{}\", and the plan is {}. Compare it with a run (ac-advisor "
-                          "dryrun), or require \"{}\".",
-                          evidence::to_string(c.require), evidence::sentence(*seen.evidence),
-                          evidence::to_string(seen.evidence->grade))));
+    result.verdicts.push_back(whole(
+        file, c, Outcome::below_grade,
+        fmt::format("\"require\" is \"{}\", and the plan is {}. Compare it with a run (ac-advisor "
+                    "dryrun), or require \"{}\".",
+                    evidence::to_string(c.require), evidence::sentence(*seen.evidence),
+                    evidence::to_string(seen.evidence->grade))));
   for (const std::string& note : seen.gave_way)
     result.verdicts.push_back(whole(file, c, Outcome::passes, note));
 }

@@ -111,7 +111,8 @@ constexpr Exclusion exclusions_of_tower[] = {
        return with_images(c) && c.run.attention == Attention::eager;
      },
      [](const ModelSpec&, const StepConfig& c) { return images(c) + " --attn eager"; }},
-    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused", "none of them is planned beside an encoder that runs", "leave one of them out",
+    {"--images N --output-dtype fp32, --optimizer-in-backward or --kernels fused",
+     "none of them is planned beside an encoder that runs", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return with_images(c) && (c.memory.wide_output || c.optimizer.in_backward ||
                                  c.memory.kernels == Kernels::fused);

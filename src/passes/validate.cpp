@@ -75,7 +75,8 @@ std::string exclusions_page() {
       "PyTorch\nis not refused: it is planned, with a grade ([evidence](evidence.md)).\n";
   constexpr const char* kinds[] = {"impossible", "unplanned", "untrained"};
   for (const ExclusionGroup& group : exclusions()) {
-    page += "\n## " + std::string(group.of) + "\n| refused | | why | instead |\n|---|---|---|---|\n";
+    page +=
+        "\n## " + std::string(group.of) + "\n| refused | | why | instead |\n|---|---|---|---|\n";
     for (const Exclusion& e : group.exclusions)
       page += "| " + std::string(e.options) + " | " + kinds[static_cast<std::size_t>(kind_of(e))] +
               " | " + e.reason + " | " + e.instead + " |\n";

@@ -26,11 +26,16 @@ struct Framework {
 };
 
 // transformers 5 (trainer, peft, bitsandbytes, accelerate and deepspeed pages), TRL 1 (SFT,
-// reducing memory, PEFT), torchtune 0.6 (recipes and memory optimizations), NeMo AutoModel (guides),
-// TorchTitan 0.2 (README, docs/), Megatron-core 0.16 (parallelism guide), DeepSpeed 0.19 (ZeRO).
-const std::vector<std::string> tunes{
-    "", "", "--lora 8", "--lora 16 --lora-targets all-linear", "--lora 64 --lora-dropout 0.05",
-    "--lora 16 --quantize nf4-double --lora-targets all-linear", "--lora 16 --dora"};
+// reducing memory, PEFT), torchtune 0.6 (recipes and memory optimizations), NeMo AutoModel
+// (guides), TorchTitan 0.2 (README, docs/), Megatron-core 0.16 (parallelism guide), DeepSpeed 0.19
+// (ZeRO).
+const std::vector<std::string> tunes{"",
+                                     "",
+                                     "--lora 8",
+                                     "--lora 16 --lora-targets all-linear",
+                                     "--lora 64 --lora-dropout 0.05",
+                                     "--lora 16 --quantize nf4-double --lora-targets all-linear",
+                                     "--lora 16 --dora"};
 const std::vector<Framework> frameworks{
     {"hf-trainer",
      {{"", "--world 8 --shard ddp", "--world 8 --shard fsdp2", "--world 4 --shard zero2",
@@ -99,7 +104,8 @@ bool contradicts(const std::string& recipe) {
   return (has("--quantize") && !has("--lora")) ||
          (has("--optimizer-in-backward") && (has("--grad-accum") || has("--world"))) ||
          // bitsandbytes has no kernels for DTensors; Adafactor's means cross shards
-         ((has("8bit") || has("adafactor")) && (has("fsdp2") || has("zero") || has("torchtune --world"))) ||
+         ((has("8bit") || has("adafactor")) &&
+          (has("fsdp2") || has("zero") || has("torchtune --world"))) ||
          (has("--dora") && has("--lora-dropout")) ||
          // Megatron-core splits no adapters here, and Ulysses and rings exclude packed rows
          (has("--cp") && has("--packing"));
@@ -150,9 +156,9 @@ std::string refused(const model::ModelSpec& spec, const std::string& recipe) {
 }  // namespace
 
 TEST_CASE("of recipes drawn from what seven frameworks document, 97 of 100 are answered") {
-  const std::vector<std::string> names{"llama-3.1-8b", "llama-3.2-1b", "qwen3-8b",  "qwen2.5-1.5b",
-                                       "mistral-7b",   "gemma-2-2b",   "phi-3-mini", "qwen3-30b-a3b",
-                                       "mixtral-8x7b", "gemma-3-1b"};
+  const std::vector<std::string> names{
+      "llama-3.1-8b", "llama-3.2-1b", "qwen3-8b",      "qwen2.5-1.5b", "mistral-7b",
+      "gemma-2-2b",   "phi-3-mini",   "qwen3-30b-a3b", "mixtral-8x7b", "gemma-3-1b"};
   std::map<std::string, model::ModelSpec> models;
   for (const std::string& name : names) models.emplace(name, model::load_model(name));
   Random random;

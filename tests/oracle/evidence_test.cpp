@@ -1,4 +1,5 @@
-// data/evidence.json is what tests/oracle/ has: AC_ADVISOR_UPDATE_ORACLE=1 (scripts/evidence) writes it.
+// data/evidence.json is what tests/oracle/ has: AC_ADVISOR_UPDATE_ORACLE=1 (scripts/evidence)
+// writes it.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -74,7 +75,8 @@ Gathered gathered() {
 double drawn_error(const std::string& grade) {
   std::vector<double> errors;
   for (const json& step : read_json("tests/evidence/draws.json").at("draws"))
-    if (step.at("grade") == grade) errors.push_back(std::abs(step.at("error_percent").get<double>()));
+    if (step.at("grade") == grade)
+      errors.push_back(std::abs(step.at("error_percent").get<double>()));
   return rounded(quantile(std::move(errors), 0.95));
 }
 
@@ -92,7 +94,8 @@ std::string evidence_text() {
   for (const auto& [features, count] : all.steps) {
     text += separator + fmt::format("[{}", count);
     for (const std::string& feature : features)
-      text += fmt::format(",{}", std::lower_bound(names.begin(), names.end(), feature) - names.begin());
+      text +=
+          fmt::format(",{}", std::lower_bound(names.begin(), names.end(), feature) - names.begin());
     text += "]";
     separator = ",\n";
   }
@@ -101,7 +104,8 @@ std::string evidence_text() {
 
 }  // namespace
 
-TEST_CASE("data/evidence.json is what the steps of tests/oracle have (AC_ADVISOR_UPDATE_ORACLE=1)") {
+TEST_CASE(
+    "data/evidence.json is what the steps of tests/oracle have (AC_ADVISOR_UPDATE_ORACLE=1)") {
   const std::string file = path("data/evidence.json"), text = evidence_text();
   if (std::getenv("AC_ADVISOR_UPDATE_ORACLE") != nullptr) std::ofstream(file) << text;
   std::stringstream written;
@@ -114,7 +118,8 @@ TEST_CASE("every step of tests/oracle that was compared is itself graded verifie
   for (const std::string& file : oracle_files())
     for (const OracleCase& one : read_oracle(file)) {
       INFO(file, ": ", one.label);
-      CHECK(evidence::evidence_of(model_of(one), config_of(one)).grade == evidence::Grade::verified);
+      CHECK(evidence::evidence_of(model_of(one), config_of(one)).grade ==
+            evidence::Grade::verified);
     }
 }
 

@@ -20,12 +20,20 @@ LAYOUTS = ({}, {}, {}, {"shard": "ddp", "world": 2}, {"shard": "fsdp2", "world":
 MORE = (
     {"lora": 16, "lora_targets": "all-linear"}, {"lora": 8, "lora_targets": ATTENTION},
     {"lora": 16, "lora_targets": ATTENTION, "dora": True}, {"lora": 8, "lora_targets": "all-linear", "quantize": "nf4"},
-    {"lora": 8, "lora_targets": ATTENTION, "quantize": "int8"}, {"adapter": "ia3"}, {"adapter": "loha:8"},
-    {"kernels": "compiled", "attn": "cudnn"}, {"kernels": "compiled", "attn": "cudnn"}, {"fp8": "tensorwise"}, {"fp8": "rowwise"},
-    {"packing": 4, "attn": "flash"}, {"packing": 3}, {"loss": "lc-ce"}, {"loss": "chunked:512"}, {"loss": "ce-no-upcast"},
-    {"optimizer": "sgd"}, {"optimizer": "adamw-foreach"}, {"optimizer": "adamw-8bit"}, {"optimizer": "lion"},
-    {"offload": "activations"}, {"offload": "optimizer"}, {"clip_grad": 1.0}, {"grad_accum": 2}, {"hold_output": False},
-    AUTOCAST, {"optimizer_in_backward": True}, {"ema": True}, {"position_ids": True}, {"attn": "eager"})
+    {"lora": 8, "lora_targets": ATTENTION, "quantize": "int8"}, {"lora": 8, "lora_targets": ATTENTION, "lora_dtype": "bf16"},
+    {"adapter": "ia3"}, {"adapter": "loha:8"}, {"adapter": "vera:64"}, {"kernels": "compiled", "attn": "cudnn"},
+    {"kernels": "compiled", "attn": "cudnn"}, {"fp8": "tensorwise"}, {"fp8": "rowwise"}, {"packing": 4, "attn": "flash"},
+    {"packing": 3}, {"loss": "ce-no-upcast"}, {"optimizer": "sgd"}, {"optimizer": "adamw-foreach"},
+    {"optimizer": "adamw-8bit"}, {"optimizer": "lion"}, {"offload": "activations"}, {"clip_grad": 1.0}, {"grad_accum": 2},
+    {"hold_output": False}, AUTOCAST, {"ema": True}, {"attn": "eager"})
+# What the scripts that run such a step read of its options, beside model, sizes and checkpoints.
+READ = {"kernels": {"attn", "lora", "lora_targets", "lora_dtype", "shard", "world", "grad_accum", "hold_output"},
+        "fp8": {"shard", "world", "optimizer", "clip_grad", "grad_accum", "hold_output", "autocast", "param_dtype", "ema",
+                "offload", "attn", "loss"},
+        "adapter": {"optimizer", "clip_grad", "grad_accum", "hold_output", "autocast", "param_dtype", "offload", "attn", "loss"}}
+ALWAYS = {"model", "batch", "seq", "ac", "loss"}
+
+
 MODES = ("none", "full", "selective", "every:3", "grouped:2")
 
 
@@ -36,7 +44,17 @@ def draw(rng):
         entry |= more
     if entry.get("lora_targets") == ATTENTION:
         entry["lora_targets"] = NAMES.get(model, ATTENTION)
+    if entry.get("kernels") and entry.get("lora"):
+        entry["input_require_grads"] = "off" if entry["ac"] == "none" else "on"
     return entry
+
+
+def can_run(entry):
+    """Whether the script that runs it reads all of its options."""
+    for key, read in READ.items():
+        if key in entry and set(entry) - ALWAYS - {key, "input_require_grads"} - read:
+            return False
+    return not (entry.get("kernels") and entry["loss"] != "ce")
 
 
 def words(entry):
@@ -68,7 +86,7 @@ def main():
     rng, left = random.Random(seed), {"composed": count, "extrapolated": count}
     while any(left.values()):
         entry = draw(rng)
-        profile = planned(program, entry)
+        profile = planned(program, entry) if can_run(entry) else None
         if profile is None or json.dumps(entry, sort_keys=True) in seen:
             continue
         evidence = profile["evidence"]

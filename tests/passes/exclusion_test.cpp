@@ -56,8 +56,8 @@ void leave_out(const OptionRow& row, StepConfig& c) {
   static const StepConfig plain;
   row.set(row, row.get(plain), c);
   if (row.key == "tp" || row.key == "pp" || row.key == "cp")  // as many ranks as are left
-    c.layout.world = c.layout.shard == Sharding::none ? c.layout.tp * c.layout.pp * c.layout.cp
-                                                      : c.layout.world;
+    c.layout.world =
+        c.layout.shard == Sharding::none ? c.layout.tp * c.layout.pp * c.layout.cp : c.layout.world;
 }
 
 /// "use --ac full, or --shard fsdp2": each alternative's options, applied to a copy.

@@ -100,7 +100,10 @@ constexpr Exclusion of_adapters[] = {
                c.adapters.quantize == Quantization::nf4_double);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--dora " + quantize_option(c); }},
-    {"--quantize int8 --shard fsdp2 or hsdp:N", "LLM.int8()'s weights keep their scales beside them, which fully_shard does not shard: not planned", "use --quantize nf4, or ddp",
+    {"--quantize int8 --shard fsdp2 or hsdp:N",
+     "LLM.int8()'s weights keep their scales beside them, which fully_shard does not shard: not "
+     "planned",
+     "use --quantize nf4, or ddp",
      [](const ModelSpec&, const StepConfig& c) {
        return c.adapters.quantize == Quantization::int8 && c.layout.gathers();
      },

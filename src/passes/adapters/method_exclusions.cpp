@@ -68,7 +68,8 @@ constexpr Exclusion of_methods[] = {
               model::default_targets(c.adapters.method, m.family).empty();
      },
      of_family},
-    {"--adapter METHOD other than ia3, layers whose weights are [in, out]", "other methods over transformers' Conv1D are not planned", "use --adapter ia3, or --lora RANK",
+    {"--adapter METHOD other than ia3, layers whose weights are [in, out]",
+     "other methods over transformers' Conv1D are not planned", "use --adapter ia3, or --lora RANK",
      [](const ModelSpec& m, const StepConfig& c) {
        return at(c, AdapterPlace::linear_layers) && c.adapters.method != AdapterMethod::ia3 &&
               m.input_first;
@@ -126,7 +127,8 @@ constexpr Exclusion of_methods[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--ac " + ac_option(c)); }},
     {"--adapter prefix-tuning:TOKENS, sliding windows, scores with a bias, learned positions, or "
-     "attention other than auto and flash", "keys of a cache beside such scores are not planned",
+     "attention other than auto and flash",
+     "keys of a cache beside such scores are not planned",
      "use --adapter prompt-tuning:TOKENS, or --attn auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.adapters.prefix_tokens() > 0 &&

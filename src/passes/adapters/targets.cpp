@@ -195,7 +195,8 @@ bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module 
 bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
   if (targets_of(spec, config) == all_linear)
     return spec.moe && spec.moe->shared_intermediate == 0 &&
-           std::all_of(spec.sparse_block.begin(), spec.sparse_block.end(), [](bool b) { return b; });
+           std::all_of(spec.sparse_block.begin(), spec.sparse_block.end(),
+                       [](bool b) { return b; });
   const std::vector<Module> layers = linear_layers(spec);
   return std::none_of(layers.begin(), layers.end(), [&](Module leaf) {
     if (leaf == Module::q_proj || leaf == Module::k_proj || leaf == Module::v_proj ||

@@ -82,7 +82,8 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return "--compile-unit model --loss " + loss_option(c);
      }},
-    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F", "what else is kept inside of the graph is not planned",
+    {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
+     "what else is kept inside of the graph is not planned",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
@@ -170,7 +171,8 @@ constexpr Exclusion of_compiled[] = {
        return compiled(c) && c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu";
      }},
     {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
-     "cudnn", "with a mask flash gives way to the memory-efficient kernel, which is not planned compiled",
+     "cudnn",
+     "with a mask flash gives way to the memory-efficient kernel, which is not planned compiled",
      "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && masked_window(m, c) > 0 &&
@@ -180,7 +182,8 @@ constexpr Exclusion of_compiled[] = {
        return "--kernels compiled, a sliding window of " + std::to_string(masked_window(m, c)) +
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
-    {"--kernels compiled --dropout P", "what torch.compile makes of attention with dropout is not planned",
+    {"--kernels compiled --dropout P",
+     "what torch.compile makes of attention with dropout is not planned",
      "set attention_dropout to 0, or use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops_scores(m, c); },
      [](const ModelSpec&, const StepConfig&) {
@@ -247,8 +250,8 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.adapters.quantize == Quantization::int8;
      }},
-    {"--kernels compiled --lora, run by the trainer",
-     "its interpreter has no adapters", "use --kernels eager or fused",
+    {"--kernels compiled --lora, run by the trainer", "its interpreter has no adapters",
+     "use --kernels eager or fused",
      [](const ModelSpec&, const StepConfig& c) {
        return adapted(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
@@ -294,7 +297,9 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::step;
      }},
-    {"--kernels compiled --cuda-graph segments --grad-accum above 1", "the first micro-batch's gradients lie in memory of the graphs, which the second replays: not planned",
+    {"--kernels compiled --cuda-graph segments --grad-accum above 1",
+     "the first micro-batch's gradients lie in memory of the graphs, which the second replays: not "
+     "planned",
      "use --grad-accum 1, or leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::segments && c.run.grad_accum > 1;

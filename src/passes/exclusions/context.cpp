@@ -64,7 +64,9 @@ constexpr Exclusion of_contexts[] = {
        return cp_option(c) + " --tp " + std::to_string(c.layout.tp) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--cp N, --shard other than fsdp2 and hsdp:M", "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, over all ranks, and beside DeepSpeed's Ulysses its ZeRO 3 does; other ways are not planned",
+    {"--cp N, --shard other than fsdp2 and hsdp:M",
+     "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, "
+     "over all ranks, and beside DeepSpeed's Ulysses its ZeRO 3 does; other ways are not planned",
      "use --shard fsdp2, or zero3 with --cp-method ulysses",
      [](const ModelSpec&, const StepConfig& c) {
        const bool by_zero = c.layout.ulysses() && c.layout.zero3();
@@ -83,7 +85,8 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--cp N, a model whose layers are not like Llama's", "other attention, masks and positions of parts of a sequence are not planned",
+    {"--cp N, a model whose layers are not like Llama's",
+     "other attention, masks and positions of parts of a sequence are not planned",
      "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) {
        return shared(c) && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));

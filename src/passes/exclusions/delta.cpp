@@ -41,7 +41,8 @@ constexpr Exclusion of_delta[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
      }},
-    {"--compute-dtype fp32, gated delta nets", "casts to fp32 that are none then are not planned", "use bf16",
+    {"--compute-dtype fp32, gated delta nets", "casts to fp32 that are none then are not planned",
+     "use bf16",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && c.precision.compute_dtype == DType::f32;
      },
@@ -50,14 +51,16 @@ constexpr Exclusion of_delta[] = {
      "choose a GPU",
      [](const ModelSpec& m, const StepConfig& c) { return used(m) && c.device.gpu == "cpu"; },
      [](const ModelSpec& m, const StepConfig&) { return "--gpu cpu for " + m.family; }},
-    {"--kernels fused or compiled, gated delta nets", "fused kernels and compiled blocks are not planned beside them", "use --kernels eager",
+    {"--kernels fused or compiled, gated delta nets",
+     "fused kernels and compiled blocks are not planned beside them", "use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && c.memory.kernels != Kernels::eager;
      },
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--kernels ") + to_option(c.memory.kernels) + " for " + m.family;
      }},
-    {"--pp N, --cuda-graph or --offload activations, gated delta nets", "none of them is planned beside them", "leave it out",
+    {"--pp N, --cuda-graph or --offload activations, gated delta nets",
+     "none of them is planned beside them", "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && (c.layout.pp > 1 || c.runtime.cuda_graph != CudaGraph::off ||
                           c.memory.offload == Offload::activations);

@@ -53,7 +53,8 @@ constexpr Exclusion of_float8[] = {
        return c.precision.fp8_all_gather &&
               (c.precision.fp8 != Fp8Recipe::tensorwise || !c.layout.gathers());
      }},
-    {"--fp8-all-gather, several pipeline stages a rank", "each stage's scales would be reduced by themselves, which is not planned",
+    {"--fp8-all-gather, several pipeline stages a rank",
+     "each stage's scales would be reduced by themselves, which is not planned",
      "use --pp-schedule 1f1b or gpipe, or leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return c.precision.fp8_all_gather && c.layout.pp > 1 && c.layout.pp_chunks > 1;
@@ -68,12 +69,13 @@ constexpr Exclusion of_float8[] = {
        return fp8(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--fp8 RECIPE --compute-dtype fp32 or fp16", "torch._scaled_mm's products are planned in bf16 alone",
-     "use --compute-dtype bf16",
+    {"--fp8 RECIPE --compute-dtype fp32 or fp16",
+     "torch._scaled_mm's products are planned in bf16 alone", "use --compute-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.precision.compute_dtype != DType::bf16;
      }},
-    {"--fp8 RECIPE --compile-unit model", "such layers in a graph of the whole model are not planned", "use --compile-unit block",
+    {"--fp8 RECIPE --compile-unit model",
+     "such layers in a graph of the whole model are not planned", "use --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        return in_compiled_blocks(c) && c.memory.compile_unit == CompileUnit::model;
      },

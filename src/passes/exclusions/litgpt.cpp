@@ -20,7 +20,8 @@ bool has_windows(const ModelSpec& m) {
 
 constexpr Exclusion of_litgpt[] = {
     {"--framework litgpt, a family other than gemma, gpt_neox, llama, mistral, phi and qwen2, or a "
-     "model with windows or biases that theirs have not", "litgpt's layers of others are not planned", "plan it with --framework hf",
+     "model with windows or biases that theirs have not",
+     "litgpt's layers of others are not planned", "plan it with --framework hf",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool known =
            std::find(std::begin(compared), std::end(compared), m.family) != std::end(compared);
@@ -29,7 +30,8 @@ constexpr Exclusion of_litgpt[] = {
                              m.output_bias != of_all || m.qk_norm);
      },
      [](const ModelSpec& m, const StepConfig&) { return "--framework litgpt for " + m.family; }},
-    {"--framework litgpt --world N, --pp, --tp or --cp", "on several GPUs it has units of FSDP of its own, which are not planned",
+    {"--framework litgpt --world N, --pp, --tp or --cp",
+     "on several GPUs it has units of FSDP of its own, which are not planned",
      "use --world 1, or --framework torchtune",
      [](const ModelSpec&, const StepConfig& c) { return c.litgpt() && c.layout.world > 1; },
      [](const ModelSpec&, const StepConfig& c) {
@@ -65,7 +67,8 @@ constexpr Exclusion of_litgpt[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--framework litgpt --attn ") + to_option(c.run.attention);
      }},
-    {"--framework litgpt, parameters or a computation in other than bf16", "of its precisions bf16-true is planned", "leave --param-dtype and --autocast out",
+    {"--framework litgpt, parameters or a computation in other than bf16",
+     "of its precisions bf16-true is planned", "leave --param-dtype and --autocast out",
      [](const ModelSpec&, const StepConfig& c) {
        return c.litgpt() && (c.precision.param_dtype != DType::bf16 || c.precision.autocast ||
                              c.precision.float8() || c.adapters.kbit_prepare ||

@@ -69,7 +69,8 @@ constexpr Exclusion of_packing[] = {
        return packs(c) && !trained(c) && c.run.attention == Attention::flash &&
               !c.precision.autocast && c.precision.compute_dtype == DType::f32;
      }},
-    {"--packing DOCS --gpu cpu", "the scratch of a CPU's attention with a mask of documents is not planned",
+    {"--packing DOCS --gpu cpu",
+     "the scratch of a CPU's attention with a mask of documents is not planned",
      "plan a GPU, or measure it: the trainer's own step is planned",
      [](const ModelSpec&, const StepConfig& c) {
        return packs(c) && !trained(c) && c.device.gpu == "cpu";

@@ -69,7 +69,8 @@ constexpr Exclusion exclusions_of_lower[] = {
        return "--loss " + loss_option(c) + " for " + m.family;
      }},
     {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
-     "is a function of its own", "what autocast casts of them is not planned", "add --autocast none",
+     "is a function of its own",
+     "what autocast casts of them is not planned", "add --autocast none",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.precision.autocast && (m.normalized_head || m.norm == model::Norm::rms_nested);
      },
@@ -148,7 +149,9 @@ constexpr Exclusion exclusions_of_lower[] = {
        return "--attn efficient for " + std::to_string(m.heads) + " heads that share " +
               std::to_string(m.kv_heads) + " of keys and values";
      }},
-    {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU", "they are PyTorch's CUDA kernels, planned as eager blocks run them", "use flash, eager or auto",
+    {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
+     "they are PyTorch's CUDA kernels, planned as eager blocks run them",
+     "use flash, eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return (c.run.attention == Attention::efficient || c.run.attention == Attention::math) &&
               (c.device.gpu == "cpu" || c.runtime.kind != Runtime::pytorch || c.layout.tp > 1 ||

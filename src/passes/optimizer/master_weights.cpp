@@ -59,7 +59,8 @@ constexpr Exclusion exclusions_of_masters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.precision.param_dtype == DType::f32;
      }},
-    {"--master-weights --param-dtype fp16", "its loss is scaled, and what the scaler does with this optimizer is not planned",
+    {"--master-weights --param-dtype fp16",
+     "its loss is scaled, and what the scaler does with this optimizer is not planned",
      "use --param-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.precision.param_dtype == DType::f16;

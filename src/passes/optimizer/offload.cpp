@@ -90,7 +90,8 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return std::string("--offload ") + to_option(c.memory.offload) + " --framework deepspeed";
      }},
-    {"--offload optimizer or gradients, an optimizer other than adamw and sgd", "the others' steps under CPUOffloadOptimizer are not planned", "use one of these two",
+    {"--offload optimizer or gradients, an optimizer other than adamw and sgd",
+     "the others' steps under CPUOffloadOptimizer are not planned", "use one of these two",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.optimizer.kind != Optimizer::adamw &&
               c.optimizer.kind != Optimizer::sgd;

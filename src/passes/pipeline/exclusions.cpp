@@ -193,7 +193,8 @@ constexpr Exclusion all_exclusions[] = {
      "leave one of them out, or use --pp-schedule 1f1b",
      [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.tp > 1; },
      with_schedule_alone},
-    {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8", "a backward in two parts of such layers is not planned", "use --pp-schedule 1f1b",
+    {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8",
+     "a backward in two parts of such layers is not planned", "use --pp-schedule 1f1b",
      [](const ModelSpec& m, const StepConfig& c) {
        return split(c) &&
               (m.moe || m.norm == model::Norm::layer || m.delta || c.precision.float8());

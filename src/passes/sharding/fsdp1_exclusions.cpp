@@ -16,10 +16,12 @@ bool in_fp16(const StepConfig& c) {
 }
 
 constexpr Exclusion of_fsdp1[] = {
-    {"--shard fsdp1, an imported graph or a model with an encoder of images", "flat parameters are planned of text models of a configuration alone",
-     "use --shard fsdp2",
+    {"--shard fsdp1, an imported graph or a model with an encoder of images",
+     "flat parameters are planned of text models of a configuration alone", "use --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) { return used(c) && (m.graph || m.tower); }},
-    {"--shard fsdp1, gated delta nets", "their parameters in fp32 beside others in one flat tensor are not planned", "use --shard fsdp2",
+    {"--shard fsdp1, gated delta nets",
+     "their parameters in fp32 beside others in one flat tensor are not planned",
+     "use --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.delta; }},
     {"--shard fsdp1 --tp, --cp or --ep",
      "flat parameters of parts of layers are not planned, nor used by any preset's framework",

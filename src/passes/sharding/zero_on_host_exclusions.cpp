@@ -23,7 +23,8 @@ constexpr Exclusion table[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return with_offload(c); }},
     {"--offload optimizer or parameters --shard zero1, zero2 or zero3, an optimizer other than "
-     "adamw", "steps of the others than DeepSpeedCPUAdam are not planned", "use --optimizer adamw",
+     "adamw",
+     "steps of the others than DeepSpeedCPUAdam are not planned", "use --optimizer adamw",
      [](const ModelSpec&, const StepConfig& c) {
        return zero_on_host(c) && c.optimizer.kind != Optimizer::adamw;
      },
