@@ -1,47 +1,30 @@
 #!/usr/bin/env bash
-# Measures on a machine with a GPU what docs/measured/ lists. Parts, in this order, or those named:
-#   build tests memory transformers speed loss kernels calibrate trace
+# One time-boxed run on a machine with a GPU, or a trial of it without one: README.md beside this file.
 #
-#   bench/gpu/run.sh [--quick] [--out DIR] [--seconds S] [--device cpu] [--model NAME] ... [PART...]
-#
-# A part that fails leaves its reason in DIR/<part>.json and .md, and the others go on. Before the first
-# run on a bare machine, bench/gpu/pack_headers.sh on one that has the distribution's headers.
-set -uo pipefail
+#   bench/gpu/run.sh --out DIR                      the whole, 555 s
+#   bench/gpu/run.sh --out DIR --again EARLIER      what failed there and what it had not reached, 150 s
+#   bench/gpu/run.sh --out DIR --emulated --workers 1 --only TEXT --phases memory     here, on the emulated device
+set -euo pipefail
 cd "$(dirname "$0")/../.."
+root=$PWD packed=$PWD/bench/gpu/packed
 
-all=(build tests memory transformers speed loss kernels calibrate trace)
-options=() parts=() out=build/gpu-bench
-while [ $# -gt 0 ]; do
-  case $1 in
-    --quick) options+=("$1") ;;
-    --out) out=$2; shift ;;
-    --*) options+=("$1" "$2"); shift ;;
-    *) parts+=("$1") ;;
-  esac
-  shift
-done
-[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
-mkdir -p "$out"
-python=${PYTHON:-python3} status=0
-for part in "${parts[@]}"; do
-  case " ${all[*]} " in
-    *" $part "*) ;;
-    *) echo "error: no part \"$part\"; there are ${all[*]}" >&2; exit 2 ;;
-  esac
-  script=bench/gpu/$part.py
-  [ "$part" != transformers ] || script=bench/gpu/transformers_part.py
-  rm -f "$out/$part.json" "$out/$part.md"
-  if ! "$python" "$script" --out "$out" ${options[@]+"${options[@]}"} 2>"$out/$part.err" </dev/null; then
-    status=1
-    tail -n 3 "$out/$part.err" >&2
-    # What a part could not even begin to say.
-    [ -e "$out/$part.json" ] || PART=$part OUT=$out "$python" -c '
-import json, os, pathlib
-folder, part = pathlib.Path(os.environ["OUT"]), os.environ["PART"]
-why = (folder / f"{part}.err").read_text().strip().splitlines()[-1:] or ["it said nothing"]
-(folder / f"{part}.json").write_text(json.dumps({"part": part, "failed": why[0]}) + "\n")
-(folder / f"{part}.md").write_text(f"# {part}\n\nfailed: {why[0]}\n")'
-  fi
-done
-for part in "${parts[@]}"; do cat "$out/$part.md" 2>/dev/null; echo; done
-exit $status
+if [[ " $* " == *" --emulated "* ]]; then
+  python=${PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/ac-advisor/python-2.11/bin/python}
+else
+  python=${PYTHON:-python3}
+  for folder in bin usr; do
+    [ -d "$packed/$folder" ] || tar -C "$packed" -xzf "$packed/$folder.tgz" || echo "$packed/$folder.tgz: not unpacked" >&2
+  done
+  site=$(mktemp -d)
+  "$python" -m pip install --quiet --no-index --no-deps --no-compile --target "$site" "$packed"/wheels/*.whl >&2 ||
+    echo "the packed wheels are not installed: transformers is the machine's own" >&2
+  torch=$("$python" -c 'import importlib.util, os; print(os.path.dirname(importlib.util.find_spec("torch").origin))')
+  libraries=$packed/bin:$torch/lib
+  for part in cu13 cudnn nccl cusparselt nvshmem; do libraries+=:$(dirname "$torch")/nvidia/$part/lib; done
+  export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
+fi
+# A package and no folder of scripts: `-P` keeps what lies around from hiding modules of the same name.
+export PYTHONPATH=$root/bench/gpu${PYTHONPATH:+:$PYTHONPATH} PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1
+export GPU_DAY_BEGAN=$SECONDS
+exec "$python" -m gpu_day "$@"

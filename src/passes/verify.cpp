@@ -30,10 +30,9 @@ class Structure {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::logic_error(
-        op_ < p_.ops.size()
-            ? fmt::format("op {} ({}): {}", op_, ir::row(p_.ops[op_].kind).name, what)
-            : what);
+    throw std::logic_error(op_ < p_.ops.size() ? fmt::format("op {} ({}): {}", op_,
+                                                             ir::row(p_.ops[op_].kind).name, what)
+                                               : what);
   }
 
   void check_value(ir::ValueId v) const {
@@ -47,14 +46,13 @@ class Structure {
     if (value.base == no_id || value.narrow_dim < 0) return;
     const ir::Shape& whole = p_.value(value.base).shape;
     const auto dim = static_cast<std::size_t>(value.narrow_dim);
-    if (dim >= whole.size() || value.narrow_start < 0 ||
+    if (dim >= whole.sizes().size() || value.narrow_start < 0 ||
         value.narrow_start + value.shape[dim] > whole[dim])
       fail(fmt::format("value {} is a part of value {} that it has not", v, value.base));
   }
 
   void check_op(const ir::Op& op) {
-    if (op.first_operand < 0 ||
-        at(op.first_operand) + op.inputs + op.outputs > p_.operands.size())
+    if (op.first_operand < 0 || at(op.first_operand) + op.inputs + op.outputs > p_.operands.size())
       fail("its operands are not there");
     for (const auto operands : {p_.inputs(op), p_.outputs(op)})
       for (ir::ValueId v : operands)
@@ -72,7 +70,8 @@ class Structure {
   }
 
   /// Within a micro-batch that is written out the loss follows the forward, and backward the loss;
-  /// an optimizer in backward runs between its ops, and a pipeline's actions are in their own order.
+  /// an optimizer in backward runs between its ops, and a pipeline's actions are in their own
+  /// order.
   void check_phases() {
     if (!step_.stages.empty()) return;
     const auto order = [](ir::Phase phase) {

@@ -1,12 +1,11 @@
 // Whole steps of tiny models on the GPU: values beside a CPU's, peaks beside the planner's, graphs
 // beside issued steps.
-#include <doctest/doctest.h>
-
 #include <cstdio>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "gpu/arena.hpp"
 #include "trainer/cuda/steps_alike.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/cuda/torch/torch.hpp"
 
 namespace ac_advisor {

@@ -54,7 +54,11 @@ std::string number_after(const std::string& text, const std::string& prefix) {
 
 /// The words of the files that a dispatch mode wrote: "seg2", "hf_nokeep", "fsdp8".
 OptionList options_of_storages(const json& j) {
-  OptionList options{{"--gpu", "cpu"},  // foreach keeps its step counters there
+  // A CPU's step, but for the kernels of attention that are a GPU's: foreach keeps its step
+  // counters there.
+  const std::string kernel = j.value("attn", "sdpa");
+  const bool of_gpu = kernel == "math" || kernel == "efficient";
+  OptionList options{{"--gpu", of_gpu ? "h100-80gb" : "cpu"},
                      {"--batch", text_of(j.at("batch"))},
                      {"--seq", text_of(j.at("seq"))}};
   const std::string ac = j.at("ac"), loss = j.at("loss"), sharding = j.at("sharding"),

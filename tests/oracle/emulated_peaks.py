@@ -240,11 +240,15 @@ def measure(entry, build=build, steps=steps):
     return figures | ({"second_step_peak": highest(every[1], "allocated")} if len(every) > 2 else {})
 
 
+def start_ranks():
+    dist.init_process_group("nccl")
+
+
 def nothing_left():
     emulator.hold_watchdog(False)  # of a case that did not fit
     if dist.is_initialized():  # a group keeps what it reduced last until it is next used
         dist.destroy_process_group()
-        dist.init_process_group("nccl")
+        start_ranks()
     for _ in range(50):  # NCCL's watchdog lets go of what it has seen end, ten times a second
         gc.collect()
         torch._C._cuda_clearCublasWorkspaces()
@@ -282,8 +286,8 @@ def main(entries, measure=measure, about=__doc__, mine=lambda entry: True, gpu="
     options = parser.parse_args()
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
-        dist.init_process_group("nccl")
-    done = []
+        start_ranks()
+    done, failed = [], 0
     if os.path.exists(options.output):
         with open(options.output) as file:
             done = json.load(file)["cases"]
@@ -297,11 +301,15 @@ def main(entries, measure=measure, about=__doc__, mine=lambda entry: True, gpu="
         if name in have and not options.again:
             continue
         start = time.time()
-        nothing_left()
         try:
+            nothing_left()
             figures = measure(entry)
         except torch.OutOfMemoryError:
             print(f"{name}  DOES NOT FIT", flush=True)
+            continue
+        except Exception as error:  # of this case alone: the others go on
+            print(f"{name}  FAILED: {type(error).__name__}: {error}", flush=True)
+            failed += 1
             continue
         done = [c for c in done if label(c["case"]) != name] + [{"case": entry} | figures]
         print(f"{name}  {figures['peak_allocated']} {figures['peak_reserved']}  {time.time() - start:.1f} s", flush=True)
@@ -309,7 +317,7 @@ def main(entries, measure=measure, about=__doc__, mine=lambda entry: True, gpu="
             write(options.output, done, entries, gpu)
             written = time.time()
     write(options.output, done, entries, gpu)
-    return 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -154,8 +154,8 @@ Figures of_storages(const OracleCase& one) {
                            entry.at(std::string("peak_") + phase.name)};
   if (!entry.contains("kernels_fwd")) return figures;
   Figure& launches = figures["launches"];  // dispatches of forward and backward
-  launches.counted = entry.at("kernels_fwd").get<std::int64_t>() +
-                     entry.at("kernels_bwd").get<std::int64_t>();
+  launches.counted =
+      entry.at("kernels_fwd").get<std::int64_t>() + entry.at("kernels_bwd").get<std::int64_t>();
   for (const ir::Op& op : step.program.ops)
     if (op.phase != ir::Phase::optimizer) launches.planned += ir::dispatches(op);
   return figures;
@@ -165,10 +165,14 @@ Figures of_storages(const OracleCase& one) {
 
 Figures figures_of(const OracleCase& one) {
   switch (one.form) {
-    case CaseForm::counters: return of_counters(one);
-    case CaseForm::loop: return of_loop(one);
-    case CaseForm::adapters: return of_adapters(one);
-    case CaseForm::storages: return of_storages(one);
+    case CaseForm::counters:
+      return of_counters(one);
+    case CaseForm::loop:
+      return of_loop(one);
+    case CaseForm::adapters:
+      return of_adapters(one);
+    case CaseForm::storages:
+      return of_storages(one);
   }
   return {};
 }

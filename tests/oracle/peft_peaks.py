@@ -9,7 +9,6 @@ As emulated_peaks.py. What FSDP2 does not know of, the scales of quantized block
 
 import sys
 
-import bitsandbytes.functional
 import torch
 from peft import LoraConfig, get_peft_model
 
@@ -87,7 +86,9 @@ def model_of(entry):
 
 def measure(entry):
     figures = emulated_peaks.measure(entry)
-    bitsandbytes.functional.name2qmap.clear()  # the code books that it keeps for a process
+    if "quantize" in entry:
+        import bitsandbytes.functional  # where it is not needed it need not be there
+        bitsandbytes.functional.name2qmap.clear()  # the code books that it keeps for a process
     return figures
 
 

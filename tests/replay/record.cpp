@@ -72,9 +72,8 @@ Program program_of(const model::ModelSpec& spec, StepConfig config) {
   const passes::StepProgram step = passes::build_step(spec, config);
   const passes::Schedule schedule = passes::make_schedule(step);
   Hash hash;
-  for (const auto* part :
-       {&schedule.resident, &schedule.carried, &schedule.free_begin, &schedule.freed,
-        &schedule.last_use})
+  for (const auto* part : {&schedule.resident, &schedule.carried, &schedule.free_begin,
+                           &schedule.freed, &schedule.last_use})
     hash.add(*part);
   return {passes::program_text(step), hash.text()};
 }
@@ -159,7 +158,8 @@ int main(int argc, char** argv) try {
     for (const Case& c : list.cases)
       if (c.name == arguments[2]) {
         try {
-          for (const auto& [name, part] : parts_of(c).items())
+          const json parts = parts_of(c);
+          for (const auto& [name, part] : parts.items())
             std::cout << "== " << name << "\n"
                       << (part.is_string() ? part.get<std::string>() : part.dump(1)) << "\n";
         } catch (const std::exception& error) {

@@ -1,11 +1,11 @@
 // AdamW with moments in 8 bits: against bitsandbytes' and torchao's own steps
 // (tests/oracle/optimizers, written by tests/oracle/optimizer_8bit_reference.py), and the plan's
 // bytes.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/adamw_8bit.hpp"
 #include "trainer/run_step.hpp"
 

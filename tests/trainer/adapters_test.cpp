@@ -1,6 +1,5 @@
 // LoRA over a frozen base, whole and in 4 bits: against PEFT's and bitsandbytes' own gradients
 // (tests/oracle/adapters, written by tests/oracle/peft_reference.py), and the plan's bytes.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/dynamic_map.hpp"
 #include "trainer/kernels/int8.hpp"
 #include "trainer/kernels/nf4.hpp"

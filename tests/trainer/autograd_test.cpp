@@ -1,10 +1,9 @@
 // The backward program against LibTorch's own autograd over the forward program.
-#include <doctest/doctest.h>
-
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "trainer/autograd_walker.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/refused_ops.hpp"
 #include "trainer/run_step.hpp"
 

@@ -2,12 +2,12 @@
 // the trainer's kernels.
 #include "trainer/autograd_walker.hpp"
 
-#include <doctest/doctest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <map>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/kernels/kernels.hpp"
 

@@ -1,5 +1,3 @@
-#include <doctest/doctest.h>
-
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
@@ -7,6 +5,7 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "trainer/calibrate/calibrate.hpp"
 #include "trainer/calibrate/programs.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/rank.hpp"
 #include "trainer/run_step.hpp"
 

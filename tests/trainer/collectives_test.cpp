@@ -1,10 +1,9 @@
 // Collectives among threads: what each rank gets, and that nobody waits for ever.
-#include <doctest/doctest.h>
-
 #include <chrono>
 #include <thread>
 
 #include "trainer/collectives/collectives.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/memory_tracker.hpp"
 
 namespace ac_advisor {

@@ -1,10 +1,9 @@
 // --kernels compiled in the trainer: blocks as torch.compile makes them, run on the CPU. Oracles:
 // the plan's bytes, and the gradients of the same step with eager blocks.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {

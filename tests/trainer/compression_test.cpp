@@ -2,12 +2,12 @@
 // examples/grad_compression/topk_hook.py over Gloo (tests/oracle/compression, written by
 // tests/oracle/compression_reference.py), the plan's bytes, and what training comes to.
 #include <ATen/Parallel.h>
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <thread>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 #include "trainer/weights/safetensors.hpp"
 

@@ -1,5 +1,4 @@
 // A `measure` that is told to end, whoever is told: nothing of it goes on, nothing of it stays.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <pty.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "test_paths.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -1,11 +1,11 @@
 // Predicted peak = measured peak, to the byte, in fp32, in every phase, workspaces included.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <set>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 #include "trainer/run_step.hpp"
 

@@ -2,9 +2,8 @@
 // down to the storages that no op touches any more.
 #include "trainer/executor.hpp"
 
-#include <doctest/doctest.h>
-
 #include "trainer/delayed_collectives.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -1,11 +1,11 @@
 // Ranks that share layers, ranks that have stages and ranks that share sequences: the peak of each
 // is the planned one to the byte, and the gradients together are those of one rank.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run.hpp"
 #include "trainer/run_step.hpp"
 

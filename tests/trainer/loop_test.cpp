@@ -1,12 +1,12 @@
 // The rest of a training loop: torch.nn.utils.clip_grad_norm_ by its formula, autocast, held logits
 // in fp32, and the plan's bytes of them.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {

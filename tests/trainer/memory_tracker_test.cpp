@@ -2,7 +2,6 @@
 #include "trainer/memory_tracker.hpp"
 
 #include <ATen/ATen.h>
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -1,8 +1,8 @@
 // --offload activations on a CPU: what has left the device is in memory that is counted apart.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {

@@ -1,9 +1,8 @@
 // Collectives that end late: the executor waits where it must, and not before.
-#include <doctest/doctest.h>
-
 #include <cmath>
 
 #include "trainer/delayed_collectives.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/memory_tracker.hpp"
 #include "trainer/run_step.hpp"
 

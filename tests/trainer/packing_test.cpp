@@ -1,11 +1,11 @@
 // Documents packed into one row: each attends to itself alone, so the row's gradients are those of
 // its documents by themselves; what is planned is what is held.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "trainer/autograd_walker.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {

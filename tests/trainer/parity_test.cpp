@@ -1,8 +1,8 @@
 // The same gradients in every mode: bit for bit where the sums are the same, to rounding where
 // ranks add in another order.
 #include <c10/util/Exception.h>
-#include <doctest/doctest.h>
 
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 namespace ac_advisor {

@@ -1,6 +1,5 @@
 // `ac-advisor measure` as its user meets it: another process, ranks that die, Ctrl-C, too little
 // memory, going on where it stopped.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,6 +15,7 @@
 
 #include "ac_advisor/profile/profile.hpp"
 #include "test_paths.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -1,7 +1,5 @@
 // What a tool sees of the trainer's step: NVTX ranges, heard by the library that `ac-advisor trace`
 // injects; no GPU is needed for these.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -9,6 +7,7 @@
 #include "ac_advisor/trace/injection.hpp"
 #include "ac_advisor/trace/run_traced.hpp"
 #include "test_paths.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 using namespace ac_advisor;
 

@@ -1,12 +1,11 @@
 // Who a launcher's variables say that this process is.
-#include <doctest/doctest.h>
-
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "ac_advisor/model/error.hpp"
 #include "trainer/collectives/collectives.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -1,18 +1,21 @@
 #include "trainer/run_step.hpp"
 
-#include <doctest/doctest.h>
-
 #include <ATen/Parallel.h>
 
 #include <exception>
+#include <filesystem>
 #include <thread>
 
 #include "test_paths.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 
 namespace ac_advisor::test {
 
-std::string source_folder() { return std::string(source_dir); }
+/// A binary that was carried to another machine is run from a checkout's root there.
+std::string source_folder() {
+  return std::filesystem::exists(source_dir) ? std::string(source_dir) : std::string(".");
+}
 
 OptionList trainer_options(const OptionList& options) {
   OptionList all{{"--gpu", "cpu"},           {"--param-dtype", "fp32"}, {"--compute-dtype", "fp32"},

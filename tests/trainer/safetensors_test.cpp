@@ -1,12 +1,11 @@
 // The safetensors reader against files that are made here byte by byte: good ones, and every way to
 // be wrong.
-#include <doctest/doctest.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "ac_advisor/model/error.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 #include "trainer/weights/safetensors.hpp"
 #include "trainer/weights/weights.hpp"

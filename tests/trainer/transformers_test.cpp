@@ -1,12 +1,12 @@
 // Against Hugging Face transformers' own models with the same weights (tests/oracle/models, written
 // by tests/oracle/transformers_reference.py): logits, loss and every gradient.
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <filesystem>
 
 #include "ac_advisor/model/error.hpp"
 #include "test_paths.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 #include "trainer/weights/safetensors.hpp"
 

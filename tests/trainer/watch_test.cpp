@@ -1,5 +1,4 @@
 // Ranks that wait for each other over c10d: who is named when one does not come, and how soon.
-#include <doctest/doctest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "trainer/collectives/c10d/c10d.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cupti.h>
 
+#include <cstdint>
 #include <string>
 
 namespace ac_advisor::injection {

@@ -60,6 +60,9 @@ class Backend {
   /// Between two marks, in seconds; after finish().
   [[nodiscard]] virtual double seconds(std::size_t from, std::size_t to) const = 0;
   virtual void clear_marks() = 0;
+  /// Issues work that does nothing for so long, so that what is issued behind it waits in the
+  /// queue.
+  virtual void hold(double seconds) = 0;
 
   /// Kernels, memory sets and copies within the device so far, where the device tells: an emulated
   /// one does.

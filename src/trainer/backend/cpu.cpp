@@ -42,6 +42,7 @@ class Cpu final : public Backend {
     return std::chrono::duration<double>(marks_[to] - marks_[from]).count();
   }
   void clear_marks() override { marks_.clear(); }
+  void hold(double) override {}
 
   [[nodiscard]] std::optional<DeviceMemory> memory() const override { return std::nullopt; }
   void reset_peak_memory() override {}

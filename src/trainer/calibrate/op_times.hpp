@@ -9,9 +9,6 @@
 
 namespace ac_advisor::trainer {
 
-/// Waits until the device has done all that was issued; empty on a CPU, which runs what it issues.
-using Finish = std::function<void()>;
-
 /// How long a program is repeated.
 struct Effort {
   double seconds = 1;
@@ -23,10 +20,12 @@ struct OpTime {
   double seconds = 0, issue = 0;
 };
 
-/// Runs steps and reads the clock around every op.
+/// Runs steps and reads the clock around every op: the host's on a CPU, which runs what it issues;
+/// where the host runs ahead, events behind every op, in a queue that is held until it has filled.
 class OpTimer {
  public:
-  OpTimer(Executor& executor, Finish finish);
+  /// `events`: the second. The executor's backend has both.
+  OpTimer(Executor& executor, bool events);
   ~OpTimer();
   OpTimer(const OpTimer&) = delete;
   OpTimer& operator=(const OpTimer&) = delete;
@@ -40,14 +39,26 @@ class OpTimer {
                                             const Effort& effort);
 
  private:
+  /// An op's end follows its begin in the queue.
+  struct Interval {
+    ir::OpId op;
+    std::size_t begin, end;  ///< marks of the backend
+  };
+  void observe(ir::OpId op);
+  void hold();
+  /// Of two marks with nothing in between.
+  [[nodiscard]] double between_marks();
   [[nodiscard]] std::vector<double> repeat(const std::function<void()>& run_step,
                                            const Effort& effort);
 
   Executor& executor_;
-  Finish finish_;
-  bool waits_ = true;
-  double overhead_ = 0;  ///< of one reading, with the wait for an idle device
+  Backend& backend_;
+  bool events_, by_events_;  ///< the device has them; they are what is read now
+  double overhead_ = 0;      ///< of one reading
   double last_ = 0;
+  std::size_t last_mark_ = 0;
+  int since_hold_ = 0;
+  std::vector<Interval> intervals_;
   std::vector<double> seconds_;
 };
 

@@ -1,8 +1,8 @@
 // AdamW of many tensors on the host's threads, against LibTorch's fused AdamW.
 #include <ATen/ops/_fused_adamw.h>
-#include <doctest/doctest.h>
 
 #include "trainer/cuda/tensors.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor::test {
 namespace {

@@ -1,7 +1,6 @@
 // Dropout on the host's threads, against the CPU's kernel bit for bit.
-#include <doctest/doctest.h>
-
 #include "trainer/cuda/tensors.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/counter_rng.hpp"
 
 namespace ac_advisor::test {

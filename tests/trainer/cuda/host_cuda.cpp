@@ -88,6 +88,7 @@ class HostCuda final : public Backend {
     return cpu_->seconds(from, to);
   }
   void clear_marks() override { cpu_->clear_marks(); }
+  void hold(double) override {}
   [[nodiscard]] std::optional<trainer::DeviceMemory> memory() const override {
     return std::nullopt;
   }

@@ -1,8 +1,8 @@
 // The fused rotary embedding on the host's threads, against LibTorch's ops.
-#include <doctest/doctest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "trainer/cuda/tensors.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor::test {
 namespace {

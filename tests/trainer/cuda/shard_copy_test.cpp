@@ -1,7 +1,6 @@
 // Copies into and out of buffers of shards on the host's threads, against LibTorch's, part by part.
-#include <doctest/doctest.h>
-
 #include "trainer/cuda/tensors.hpp"
+#include "trainer/doctest_after_torch.hpp"
 
 namespace ac_advisor::test {
 namespace {

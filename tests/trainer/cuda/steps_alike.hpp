@@ -1,11 +1,10 @@
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/run_step.hpp"
 
 /// Whole steps on a GPU's kernels beside a CPU's: on the host (tests/trainer/cuda) and on a GPU

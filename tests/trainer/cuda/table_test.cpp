@@ -1,12 +1,11 @@
 // A GPU's kernels in whole steps, on the host: the values are those of the CPU's kernels, and the
 // memory is what the planner says of a GPU. What only a GPU can show is in tests/gpu.
-#include <doctest/doctest.h>
-
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/ir/tiles.hpp"
 #include "ac_advisor/simulate/memory.hpp"
 #include "trainer/cuda/host_cuda.hpp"
 #include "trainer/cuda/steps_alike.hpp"
+#include "trainer/doctest_after_torch.hpp"
 #include "trainer/kernels/cuda/cuda.hpp"
 #include "trainer/kernels/cuda/device/device.hpp"
 #include "trainer/refused_ops.hpp"

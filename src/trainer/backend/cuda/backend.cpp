@@ -5,6 +5,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/cuda/Sleep.h>
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -107,6 +108,10 @@ class Cuda final : public Backend {
     return static_cast<double>(events_[from].elapsed_time(events_[to])) * 1e-3;
   }
   void clear_marks() override { marks_ = 0; }
+  void hold(double seconds) override {
+    constexpr double cycles_per_second = 2e9;  // an H100's 1.98 GHz; slower devices hold longer
+    at::cuda::sleep(static_cast<std::int64_t>(seconds * cycles_per_second));
+  }
 
   [[nodiscard]] std::optional<DeviceMemory> memory() const override {
     const auto stats = allocator::getDeviceStats(index_);
