@@ -17,7 +17,7 @@ std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 class Structure {
  public:
   explicit Structure(const StepProgram& step)
-      : step_(step), p_(step.program), made_(p_.values.size(), false) {}
+      : step_(step), p_(step.program), made_(p_.storages.size(), false) {}
 
   void check() {
     for (std::size_t v = 0; v < p_.values.size(); ++v) check_value(static_cast<ir::ValueId>(v));
@@ -41,8 +41,6 @@ class Structure {
       fail(fmt::format("value {} views value {}, which is not there", v, value.base));
     if (value.storage < 0 || at(value.storage) >= p_.storages.size())
       fail(fmt::format("value {} is of storage {}, which is not there", v, value.storage));
-    if (value.producer != no_id && (value.producer < 0 || at(value.producer) >= p_.ops.size()))
-      fail(fmt::format("value {} is made by op {}, which is not there", v, value.producer));
     if (value.base == no_id || value.narrow_dim < 0) return;
     const ir::Shape& whole = p_.value(value.base).shape;
     const auto dim = static_cast<std::size_t>(value.narrow_dim);
@@ -63,17 +61,17 @@ class Structure {
       fail(fmt::format("belongs to op {}, which is not there", op.forward));
     for (ir::ValueId v : p_.inputs(op)) {
       const ir::ValueId root = p_.root(v);
-      if (p_.value(root).producer != no_id && !made_[at(root)])
+      if (p_.value(root).producer != no_id && !made_[at(p_.storage_of(v))])
         fail(fmt::format("reads value {}, which op {} makes", v, p_.value(root).producer));
     }
-    for (ir::ValueId v : p_.outputs(op)) made_[at(p_.root(v))] = true;
+    for (ir::ValueId v : p_.outputs(op)) made_[at(p_.storage_of(v))] = true;
   }
 
   /// Within a micro-batch that is written out the loss follows the forward, and backward the loss;
   /// an optimizer in backward runs between its ops, and a pipeline's actions are in their own
   /// order.
   void check_phases() {
-    if (!step_.stages.empty()) return;
+    if (!step_.ends.empty()) return;
     const auto order = [](ir::Phase phase) {
       return phase == ir::Phase::forward ? 0 : phase == ir::Phase::loss ? 1 : 2;
     };
@@ -90,7 +88,7 @@ class Structure {
 
   const StepProgram& step_;
   const ir::Program& p_;
-  std::vector<bool> made_;
+  std::vector<bool> made_;  ///< storages
   std::size_t op_ = static_cast<std::size_t>(-1);
 };
 

@@ -113,8 +113,8 @@ void read_case(const json& document, const json& j, OracleCase& c) {
     c.config = document.at("models").at(c.model).dump();
     c.options = options_of(step);
     if (!given(c.options, "--gpu")) c.options.emplace_back("--gpu", "h100-80gb");
-    // What an H100 runs; a memory budget asks for its name.
-    if (!step.contains("attn") && step.value("ac", "").starts_with("memory-budget"))
+    // What an H100 runs; a memory budget, a model as one graph and windows ask for its name.
+    if (!step.contains("attn") && step.value("kernels", "") == "compiled")
       c.options.emplace_back("--attn", "cudnn");
   } else if (j.at("options").is_string()) {
     c.form = CaseForm::loop;
