@@ -37,10 +37,12 @@ std::string run_solve(const Arguments& a) {
     if (!a.positional.empty())
       throw UserError("--solve model " + a.positional.front() +
                       ": it looks through the sample models; drop MODEL, or use --solve batch");
-    const auto space_of = [&](const model::ModelSpec& model) {
-      return solving_space(advise::resolve(model, a.options).options, model, base);
+    const auto around = [&](const model::ModelSpec& model) {
+      const advise::Resolved resolved = advise::resolve(model, a.options);
+      return advise::Around{resolved.config,
+                            solving_space(resolved.options, model, resolved.config)};
     };
-    return shown(advise::largest_model(base, space_of), a, style);
+    return shown(advise::largest_model(base, around), a, style);
   }
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);

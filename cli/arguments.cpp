@@ -12,6 +12,7 @@
 #include "cli/command_table.hpp"
 #include "cli/help.hpp"
 #include "model/nearest.hpp"
+#include "model/option_words.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -89,6 +90,39 @@ std::string option_of(const std::string& word) {
   return word.substr(0, word.find('='));
 }
 
+/// Other tools' words for an option, and underscores, as ours: "--batch-size 8" is "--batch 8".
+std::vector<std::string> in_our_words(const CLI::App& app, std::vector<std::string> words) {
+  const std::vector<std::string> known = option_names(app);
+  const auto is_known = [&](std::string_view name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    const std::string name = option_of(words[i]);
+    if (name.empty() || is_known(name)) continue;
+    const std::string rest = words[i].substr(name.size());  // "=8", or nothing
+    if (const std::string dashed = options::with_dashes(name); is_known(dashed)) {
+      words[i] = dashed + rest;
+      continue;
+    }
+    const options::Elsewhere* word = options::find_elsewhere(name);
+    if (word == nullptr || (!word->here.empty() && !is_known(word->here))) continue;
+    if (word->here.empty()) throw UserError(name + ": " + std::string(word->way_out));
+    words[i] = word->here;
+    if (!word->value.empty()) {
+      words[i] += "=" + std::string(word->value);
+    } else if (!word->before.empty()) {
+      // Its value is the next word where it is not in this one.
+      if (rest.empty() && i + 1 == words.size())
+        throw UserError(name + " needs one value, such as 3");
+      words[i] += "=" + std::string(word->before) + (rest.empty() ? words[i + 1] : rest.substr(1));
+      if (rest.empty()) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    } else {
+      words[i] += rest;
+    }
+  }
+  return words;
+}
+
 /// Before parsing: CLI11 would blame an unknown option's value, or MODEL, instead of the option.
 void check_option_names(const CLI::App& app, const std::vector<std::string>& words) {
   const std::vector<std::string> known = option_names(app);
@@ -126,7 +160,7 @@ void check_operands(const Arguments& a) {
     throw UserError(a.positional.front() + ": No such file or directory; " + a.command +
                     " takes the program after --: " + std::string(command.example));
   if (a.positional.size() > o.count)
-    throw UserError(a.positional[o.count] + ": one argument too many; " + a.command + " takes " +
+    throw UserError(a.positional[o.count] + ": unexpected argument; " + a.command + " takes " +
                     std::string(o.words));
   if (a.command == "export" && a.target.empty())
     throw UserError(
@@ -171,10 +205,11 @@ std::vector<std::string> with_bare_values(std::vector<std::string> words) {
   return words;
 }
 
-Arguments asks_for_help(const std::string& command, int columns) {
+Arguments asks_for_help(const std::string& command, int columns,
+                        HelpExtent extent = HelpExtent::one_screen) {
   Arguments arguments;
   arguments.command = "help";
-  arguments.help = command.empty() ? program_help(columns) : command_help(command, columns);
+  arguments.help = command.empty() ? program_help(columns) : command_help(command, columns, extent);
   return arguments;
 }
 
@@ -212,7 +247,8 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
     check_command(argv[2]);
     return asks_for_help(argv[2], columns);
   }
-  if (first == "--help" || first == "-h" || first == "help") return asks_for_help("", columns);
+  if (first == "--help" || first == "-h" || first == "--help-all" || first == "help")
+    return asks_for_help("", columns);
   if (!first.starts_with("-")) check_command(first);
   CLI::App app("", "ac-advisor");
   app.require_subcommand(0, 1);
@@ -230,7 +266,10 @@ Arguments parse_arguments(int argc, const char* const* argv, int columns) {
     }
     argc = static_cast<int>(mark - argv);
   }
-  const std::vector<std::string> words(argv + 2, argv + argc);
+  const std::vector<std::string> words =
+      in_our_words(*app.get_subcommand(first), {argv + 2, argv + argc});
+  if (std::find(words.begin(), words.end(), "--help-all") != words.end())
+    return asks_for_help(first, columns, HelpExtent::all);
   check_option_names(*app.get_subcommand(first), words);
   check_flags(*app.get_subcommand(first), words);
   try {

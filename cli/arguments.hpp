@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ac_advisor/intake/training.hpp"
 #include "ac_advisor/model/options.hpp"
 
 namespace ac_advisor::cli {
@@ -50,19 +52,23 @@ struct Arguments {
   bool update = false, init = false, tighten = false;  ///< of check
   MeasureArguments measure;
   DryrunArguments dryrun;
-  bool measured = false;           ///< advise --measure
-  std::string solve;               ///< advise --solve: batch, seq or model; empty: a sweep
-  bool strict = false;             ///< plan --strict
-  bool vary_global_batch = false;  ///< of advise
-  bool quick = false;              ///< calibrate --quick
-  std::vector<std::string> plans;  ///< diagnose --plan: B's, or A's and B's
-  std::int64_t device = -1;        ///< snapshot --device; -1: the one with the highest peak
-  std::string against;             ///< snapshot --against
-  std::string model;               ///< diagnose --model, snapshot --model
-  std::string page;                ///< serve --page
-  std::uint16_t port = 0;          ///< serve --port; 0: any that is free
-  bool open = false;               ///< serve --open
-  std::string help;                ///< text of --help
+  bool measured = false;            ///< advise --measure
+  std::string solve;                ///< advise --solve: batch, seq or model; empty: a sweep
+  bool strict = false;               ///< plan --strict
+  bool vary_global_batch = false;   ///< of advise
+  bool quick = false;               ///< calibrate --quick
+  std::vector<std::string> plans;   ///< diagnose --plan: B's, or A's and B's
+  std::int64_t device = -1;         ///< snapshot --device; -1: the one with the highest peak
+  std::string against;              ///< snapshot --against
+  std::string model;                ///< diagnose --model, snapshot --model; of a training file
+  std::string tool;                 ///< --tool NAME, whose training file MODEL is
+  std::vector<std::string> ignore;  ///< --ignore KEY of it
+  bool mapping = false;             ///< explain --mapping
+  std::optional<intake::Training> training;  ///< what MODEL was, where it was a training file
+  std::string page;                          ///< serve --page
+  std::uint16_t port = 0;                    ///< serve --port; 0: any that is free
+  bool open = false;                         ///< serve --open
+  std::string help;                          ///< text of --help
 };
 
 /// Throws UserError for an unknown command or option (with the nearest known one), a missing MODEL

@@ -39,7 +39,8 @@ std::string initialise(const Arguments& a) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(a.config, error)))
     throw UserError(a.config + ": is there already; edit it, or remove it first");
-  write_file(gate::first_gate_file(a.config), a.config);
+  const std::string model = a.positional.empty() ? std::string() : a.positional.front();
+  write_file(gate::first_gate_file(a.config, {model, a.as, a.options}), a.config);
   return a.config + ": written; edit the case and its limits, then ac-advisor check --update\n";
 }
 
@@ -94,6 +95,11 @@ void append_step_summary(const gate::Report& report) {
 Result run_check(const Arguments& a) {
   const Renderer render_report = renderer(a);
   Result result;
+  if (!a.init && (!a.positional.empty() || !a.options.empty() || !a.as.empty()))
+    throw UserError(
+        "check: MODEL and the options of a step are of check --init, for a first case; "
+        "afterwards they stand in " +
+        a.config);
   if (a.init) result.text = initialise(a);
   if (a.init && !a.update) return result;
   const gate::GateFile file = gate::parse_gate_file(read_config(a.config), a.config);

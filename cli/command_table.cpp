@@ -5,6 +5,7 @@
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/version.hpp"
 #include "cli/output.hpp"
+#include "model/options_preset.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -57,11 +58,17 @@ constexpr CommandRow table[] = {
     {"explain", "where the peak comes from, why a mode costs what it costs",
      "ac-advisor explain llama-3.2-1b --batch 8 --seq 2048 --ac full --trace", model_operand, true,
      false, text_of<run_explain>},
-    {"export", "the setting in a framework's own words",
+    {"export", "write the framework's config",
      "ac-advisor export llama-3.2-1b --to torchtitan --framework torchtitan --world 8",
      model_operand, true, false, text_of<run_export>},
-    {"check", "the gate for CI: budgets and baselines of memory, 1 where a limit is exceeded",
-     "ac-advisor check --format junit --output gate.xml", no_operands, false, false, run_check},
+    {"check",
+     "the gate for CI: memory budgets and baselines; exits 1 if a limit is exceeded",
+     "ac-advisor check --format junit --output gate.xml",
+     {1, "MODEL", "with --init, and options of a step: what the first case is of", "",
+      "one MODEL, with --init"},
+     true,
+     false,
+     run_check},
     {"trace",
      "what a trace tells; or, with -- CMD, run any CUDA program and record its kernels",
      "ac-advisor trace --output none.json -- python train.py",
@@ -102,7 +109,7 @@ constexpr CommandRow table[] = {
      run_import,
      true},
     {"diagnose",
-     "two traces, without and with checkpointing: what it costs, and why",
+     "compare traces without and with checkpointing: what it costs, and why",
      "ac-advisor diagnose none.json full.json",
      {2, "FILES",
       "two traces, without and with checkpointing: of ac-advisor trace, of torch.profiler "
@@ -121,27 +128,42 @@ constexpr CommandRow table[] = {
      true,
      false,
      text_of<run_snapshot>},
+    {"oom",
+     "an out-of-memory error's text: the tensor, what it lacked, what makes it fit",
+     "ac-advisor oom train.log llama-3.1-8b --batch 1 --seq 8192",
+     {2, "FILE",
+      "a log, or as much of it as was pasted (- for standard input); then, if wanted, MODEL: what "
+      "was trained, with the options of its step",
+      "FILE: a log with the error's text, or -", "a file and a MODEL", false, false, true},
+     true,
+     false,
+     text_of<run_oom>},
     {"doctor", "what this machine can measure, and how to enable what it cannot",
      "ac-advisor doctor", no_operands, false, false, text_of<run_doctor>},
     {"calibrate", "measure this machine's ops and write a device file for --gpu",
      "ac-advisor calibrate --quick --output here.json", no_operands, false, true, run_calibrate,
      true},
-    {"models", "the sample models that are built in", "ac-advisor models", no_operands, false,
-     false, [](const Arguments&) { return Result{run_models()}; }},
-    {"devices", "the devices that are known", "ac-advisor devices", no_operands, false, false,
+    {"models", "list built-in sample models", "ac-advisor models", no_operands, false, false,
+     [](const Arguments&) { return Result{run_models()}; }},
+    {"frameworks", "list the training loops that --framework knows, and what each assumes",
+     "ac-advisor frameworks", no_operands, false, false,
+     [](const Arguments&) { return Result{run_frameworks()}; }},
+    {"devices", "list supported GPUs", "ac-advisor devices", no_operands, false, false,
      [](const Arguments&) { return Result{run_devices()}; }},
     {"serve", "the planner as a page in the browser, for this machine alone",
      "ac-advisor serve --open", no_operands, false, false, text_of<run_serve>, true},
     {"generate",
-     "shell completion, the man page, the options' JSON schema, the planner's page",
+     "shell completion, the man page, docs/options.md, the options' JSON schema, the planner's "
+     "page",
      "ac-advisor generate bash --output ac-advisor.bash",
-     {1, "WHAT", "bash, zsh, fish, man, schema or page",
-      "WHAT: bash, zsh, fish, man, schema or page", "one of bash, zsh, fish, man, schema and page"},
+     {1, "WHAT", "bash, zsh, fish, man, reference, schema or page",
+      "WHAT: bash, zsh, fish, man, reference, schema or page",
+      "one of bash, zsh, fish, man, reference, schema and page"},
      false,
      false,
      text_of<run_generate>},
     {"help",
-     "this text, or a command's",
+     "show help, for all or for one command",
      "ac-advisor help plan",
      {1, "COMMAND", "a command's name", "", "one command"},
      false,
@@ -173,13 +195,16 @@ bool ProgramOption::is_of(std::string_view command) const {
 std::vector<ShownOption> shown_options(const CommandRow& command) {
   std::vector<ShownOption> shown;
   const auto step_option = [&](const OptionRow& row) {
-    shown.push_back({row.name, row.metavar, row.help, title_of(row.group), row.words});
-    if (!row.off.empty()) shown.push_back({row.off, {}, "the opposite", title_of(row.group), {}});
+    static const std::vector<std::string_view> frameworks = options::framework_names();
+    shown.push_back({row.name, row.metavar, row.help, title_of(row.group),
+                     row.name == "--framework" ? std::span(frameworks) : row.words, row.off});
   };
+  // What the answer is for comes first: the GPU.
+  using enum OptionGroup;
   if (command.step)
-    for (std::size_t group = 0; group < option_group_count; ++group)
+    for (const OptionGroup group : {device, model, memory, adapters, parallelism, precision})
       for (const OptionRow& row : option_table())
-        if (row.on_command_line() && row.group == static_cast<OptionGroup>(group)) step_option(row);
+        if (row.on_command_line() && row.group == group) step_option(row);
   std::vector<std::string_view> groups;
   for (const ProgramOption& option : program_options())
     if (option.is_of(command.name) &&
@@ -188,7 +213,7 @@ std::vector<ShownOption> shown_options(const CommandRow& command) {
   for (const std::string_view group : groups)
     for (const ProgramOption& option : program_options())
       if (option.is_of(command.name) && option.group == group)
-        shown.push_back({option.name, option.metavar, option.help, option.group, option.words});
+        shown.push_back({option.name, option.metavar, option.help, option.group, option.words, {}});
   // A step's group may have options of the program's too: they stand together.
   std::vector<std::string_view> order;
   for (const ShownOption& option : shown)
@@ -199,6 +224,17 @@ std::vector<ShownOption> shown_options(const CommandRow& command) {
            std::find(order.begin(), order.end(), b.group);
   });
   return shown;
+}
+
+std::vector<ShownOption> own_options(const CommandRow& command) {
+  const std::vector<ShownOption> step = shown_options(*find_command("plan"));
+  std::vector<ShownOption> own = shown_options(command);
+  std::erase_if(own, [&](const ShownOption& option) {
+    return std::any_of(step.begin(), step.end(), [&](const ShownOption& of_plan) {
+      return of_plan.name == option.name && of_plan.help == option.help;
+    });
+  });
+  return own;
 }
 
 }  // namespace ac_advisor::cli

@@ -58,8 +58,11 @@ struct ProgramOption {
 struct ShownOption {
   std::string_view name, metavar, help, group;
   std::span<const std::string_view> words;
+  std::string_view off = {};  ///< a flag's opposite: "--no-hold-output"
 };
 /// Those of a command, group by group.
 [[nodiscard]] std::vector<ShownOption> shown_options(const CommandRow& command);
+/// Of these, those that `plan` does not show alike: what a command adds to the step's.
+[[nodiscard]] std::vector<ShownOption> own_options(const CommandRow& command);
 
 }  // namespace ac_advisor::cli

@@ -34,11 +34,13 @@ void run_trace(const Arguments& arguments);
 [[nodiscard]] Result run_calibrate(const Arguments& arguments);
 [[nodiscard]] std::string run_diagnose(const Arguments& arguments);
 [[nodiscard]] std::string run_snapshot(const Arguments& arguments);
+[[nodiscard]] std::string run_oom(const Arguments& arguments);
 [[nodiscard]] std::string run_doctor(const Arguments& arguments);
 /// Until it is ended; a result there is none.
 [[nodiscard]] std::string run_serve(const Arguments& arguments);
 [[nodiscard]] std::string run_generate(const Arguments& arguments);
 [[nodiscard]] std::string run_models();
 [[nodiscard]] std::string run_devices();
+[[nodiscard]] std::string run_frameworks();
 
 }  // namespace ac_advisor::cli

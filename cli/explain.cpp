@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "cli/training.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -22,6 +23,7 @@ constexpr Text texts[] = {{&Arguments::schedule, "--schedule", advise::schedule_
 }  // namespace
 
 std::string run_explain(const Arguments& a) {
+  if (a.mapping) return mapping_of(a);
   const model::ModelSpec model = load_model(a);
   const advise::Resolved resolved = resolve(model, a.options);
   const StepConfig& config = resolved.config;

@@ -1,6 +1,9 @@
 #include "ac_advisor/advise/export.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
@@ -11,12 +14,19 @@ namespace ac_advisor::cli {
 // The text alone is the result, so that it can be a file of the framework's (JSON has no comments);
 // the version and the notes are messages.
 std::string run_export(const Arguments& a) {
+  // Trainer's arguments: what hf exports, with that framework's preset.
+  static constexpr std::string_view trainers[] = {"hf-trainer", "trl", "liger"};
+  const bool of_trainer =
+      std::find(std::begin(trainers), std::end(trainers), a.target) != std::end(trainers);
+  const std::string target = of_trainer ? "hf" : a.target;
+  OptionList options = a.options;
+  if (of_trainer && !given(options, "--framework")) options.emplace_back("--framework", a.target);
   if (a.format != "table")
     throw UserError("export --format " + a.format +
                     ": the text is the framework's own; leave --format out");
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve(model, a.options).config;
-  const advise::ExportResult result = advise::export_setting(a.target, model, config);
+  const StepConfig config = resolve(model, options).config;
+  const advise::ExportResult result = advise::export_setting(target, model, config);
   tell_warnings(model, config);
   std::fprintf(stderr, "for %s\n", result.version.c_str());
   for (const std::string& note : result.notes) std::fprintf(stderr, "note: %s\n", note.c_str());

@@ -10,9 +10,10 @@ std::string run_generate(const Arguments& a) {
     std::string_view name;
     std::string (*text)();
   };
-  constexpr Kind kinds[] = {{"bash", bash_completion},  {"zsh", zsh_completion},
-                            {"fish", fish_completion},  {"man", man_page},
-                            {"schema", options_schema}, {"page", planner_page}};
+  constexpr Kind kinds[] = {
+      {"bash", bash_completion}, {"zsh", zsh_completion},          {"fish", fish_completion},
+      {"man", man_page},         {"reference", options_reference}, {"schema", options_schema},
+      {"page", planner_page}};
   std::vector<std::string_view> names;
   for (const Kind& kind : kinds) {
     if (kind.name == a.positional.at(0)) return kind.text();

@@ -10,6 +10,8 @@ namespace ac_advisor::cli {
 [[nodiscard]] std::string fish_completion();
 /// groff's man macros: ac-advisor(1).
 [[nodiscard]] std::string man_page();
+/// docs/options.md.
+[[nodiscard]] std::string options_reference();
 /// docs/schema/config-1.json.
 [[nodiscard]] std::string options_schema();
 /// The page that plans in a browser, as one file. Throws UserError where it was not built.

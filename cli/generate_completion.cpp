@@ -74,7 +74,7 @@ std::string bash_completion() {
         text += "COMPREPLY=($(compgen -f -- \"$cur\")); return;;\n";
       else if (option.name == "--gpu")
         text +=
-            "COMPREPLY=($(compgen -W \"$(ac-advisor devices 2>/dev/null | awk 'NR > 1 { print $1 "
+            "COMPREPLY=($(compgen -W \"$(ac-advisor devices 2>/dev/null | awk '{ print $1 "
             "}')\" -- \"$cur\")); return;;\n";
       else
         text += "COMPREPLY=($(compgen -W \"" + stems(option) + "\" -- \"$cur\")); return;;\n";
@@ -83,12 +83,13 @@ std::string bash_completion() {
   for (const CommandRow& command : command_table()) {
     std::string names;
     for (const ShownOption& option : shown_options(command))
-      names += (names.empty() ? "" : " ") + std::string(option.name);
+      names += (names.empty() ? "" : " ") + std::string(option.name) +
+               (option.off.empty() ? "" : " " + std::string(option.off));
     text += "    " + std::string(command.name) + ") options=\"" + names + "\"";
     if (command.operands.metavar == "MODEL")
-      text += "; words=\"$(ac-advisor models 2>/dev/null | awk 'NR > 1 { print $1 }')\"";
+      text += "; words=\"$(ac-advisor models 2>/dev/null | awk '{ print $1 }')\"";
     if (command.name == "help") text += "; words=\"" + command_names() + "\"";
-    if (command.name == "generate") text += "; words=\"bash zsh fish man schema\"";
+    if (command.name == "generate") text += "; words=\"bash zsh fish man schema page\"";
     text += ";;\n";
   }
   return text +
@@ -115,6 +116,9 @@ std::string zsh_completion() {
   for (const CommandRow& command : command_table()) {
     text += "    " + std::string(command.name) + ")\n      _arguments '1:command:'";
     for (const ShownOption& option : shown_options(command)) {
+      if (!option.off.empty())
+        text += " \\\n        '" + std::string(option.off) + "[no " +
+                std::string(option.name.substr(2)) + "]'";
       text += " \\\n        '" + std::string(option.name) + "[" + zsh_escaped(option.help) + "]";
       if (!option.metavar.empty()) {
         text += ":" + std::string(option.metavar) + ":";
@@ -142,6 +146,9 @@ std::string fish_completion() {
       if (!option.metavar.empty()) text += takes_file(option) ? " -r -F" : " -x";
       if (!option.words.empty()) text += " -a '" + stems(option) + "'";
       text += " -d '" + single_quoted(option.help) + "'\n";
+      if (!option.off.empty())
+        text += "complete -c ac-advisor -n '__fish_seen_subcommand_from " +
+                std::string(command.name) + "' -l " + std::string(option.off.substr(2)) + "\n";
     }
   return text;
 }

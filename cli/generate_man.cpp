@@ -23,6 +23,7 @@ std::string roff(std::string_view text) {
 
 std::string option_text(const ShownOption& option) {
   std::string text = ".TP\n.B " + roff(option.name);
+  if (!option.off.empty()) text += ", " + roff(option.off);
   if (!option.metavar.empty()) text += " \\fI" + roff(option.metavar) + "\\fR";
   return text + "\n" + roff(option.help) + "\n";
 }
@@ -48,12 +49,7 @@ std::string man_page() {
   }
   for (const CommandRow& command : command_table()) {
     std::string own;
-    for (const ShownOption& option : shown_options(command)) {
-      bool shared = false;
-      for (const ShownOption& of_plan : step)
-        shared = shared || (of_plan.name == option.name && of_plan.help == option.help);
-      if (!shared) own += option_text(option);
-    }
+    for (const ShownOption& option : own_options(command)) own += option_text(option);
     if (!own.empty()) text += ".SH OPTIONS OF " + roff(command.name) + "\n" + own;
   }
   return text +

@@ -48,8 +48,92 @@ std::string two_columns(const std::string& head, std::string_view text, std::siz
   return out + "\n";
 }
 
+/// What most people need of a step, the GPU first, in fewer words than the table's.
+struct Needed {
+  std::string_view name, text;
+};
+constexpr Needed needed_of_step[] = {
+    {"--gpu", "GPU to plan for (h100-80gb); see ac-advisor devices"},
+    {"--batch", "sequences per GPU and micro-batch (1)"},
+    {"--seq", "tokens per sequence; 8k is 8192 (2048)"},
+    {"--framework", "whose training loop (hf); see ac-advisor frameworks"},
+    {"--world", "GPUs, over all nodes (1)"},
+    {"--shard", "none, ddp, zero1, zero2, zero3, fsdp1, fsdp2, hsdp:N"},
+    {"--grad-accum", "micro-batches per step (1)"},
+    {"--ac", "checkpointing: none, full, selective, every:K, …"},
+    {"--loss", "ce, chunked:TOKENS, lc-ce, … (ce)"},
+    {"--kernels", "eager, fused or compiled (eager)"},
+    {"--attn", "attention: auto, flash, math, … (auto)"},
+    {"--optimizer", "adamw, adamw-8bit, sgd, … (adamw)"},
+    {"--param-dtype", "dtype of the weights: bf16 or fp32"},
+    {"--autocast", "mixed precision over fp32 weights: bf16 or fp16"},
+    {"--lora", "rank of LoRA adapters on a frozen base (0: none)"},
+    {"--quantize", "of a frozen base: nf4, int8, … (none)"},
+};
+/// Of the program's own options, where a command has too many for a screen.
+constexpr std::string_view needed_of_program[] = {
+    "--solve", "--rows", "--to",     "--program", "--emulated", "--model",  "--plan",
+    "--init",  "--only", "--update", "--config",  "--against",  "--format", "--output"};
+constexpr std::size_t lines_of_screen = 40;
+
+std::vector<ShownOption> needed_by_most(const CommandRow& command) {
+  const std::vector<ShownOption> all = shown_options(command);
+  std::vector<ShownOption> needed;
+  const auto add = [&](std::string_view name, std::string_view text, std::string_view group) {
+    for (const ShownOption& option : all) {
+      if (option.name != name) continue;
+      needed.push_back(option);
+      needed.back().group = group;
+      if (!text.empty()) needed.back().help = text;
+    }
+  };
+  const bool beside_own = command.operands.metavar != "MODEL";  // its step is another's
+  const auto add_own = [&] {
+    for (const std::string_view name : needed_of_program) add(name, {}, "Options");
+  };
+  if (beside_own) {
+    add_own();
+    return needed;
+  }
+  for (const Needed& n : needed_of_step) add(n.name, n.text, "Step");
+  add_own();
+  return needed;
+}
+
+/// "--[no-]hold-output", or the name alone.
+std::string name_of(const ShownOption& option) {
+  if (option.off.empty()) return std::string(option.name);
+  const std::string_view word = option.name.substr(2);
+  if (option.off == "--no-" + std::string(word)) return "--[no-]" + std::string(word);
+  return std::string(option.name) + ", " + std::string(option.off);
+}
+
 std::size_t within(int columns) {
   return std::clamp(static_cast<std::size_t>(std::max(columns, 0)), least_columns, most_columns);
+}
+
+std::string help_of(const CommandRow& command, const std::vector<ShownOption>& options,
+                    std::size_t columns) {
+  const Operands& o = command.operands;
+  const std::string operand = o.count == 0 ? ""
+                                           : (o.program ? " -- " : " ") + std::string(o.metavar) +
+                                                 (o.count == any_number ? "…" : "");
+  std::string text = "ac-advisor " + std::string(command.name) + ": " + std::string(command.text) +
+                     "\nUsage: ac-advisor " + std::string(command.name) +
+                     (o.program ? "" : operand) + (options.empty() ? "" : " [OPTIONS]") +
+                     (o.program ? operand : "") + "\nExample: " + std::string(command.example) +
+                     "\n";
+  constexpr std::size_t indent = 26;
+  if (o.count > 0) text += "\n" + two_columns(std::string(o.metavar), o.text, indent, columns);
+  std::string_view group;
+  for (const ShownOption& option : options) {
+    if (option.group != group) text += "\n" + std::string(option.group) + "\n";
+    group = option.group;
+    const std::string head =
+        name_of(option) + (option.metavar.empty() ? "" : " ") + std::string(option.metavar);
+    text += two_columns(head, option.help, indent, columns);
+  }
+  return text;
 }
 
 }  // namespace
@@ -65,30 +149,14 @@ std::string program_help(int columns) {
          "A command's options: ac-advisor COMMAND --help\n";
 }
 
-std::string command_help(std::string_view name, int columns) {
+std::string command_help(std::string_view name, int columns, HelpExtent extent) {
   const CommandRow& command = *find_command(name);
-  const Operands& o = command.operands;
-  const std::string operand = o.count == 0 ? ""
-                                           : (o.program ? " -- " : " ") + std::string(o.metavar) +
-                                                 (o.count == any_number ? "…" : "");
-  const std::vector<ShownOption> options = shown_options(command);
-  std::string text = "ac-advisor " + std::string(command.name) + ": " + std::string(command.text) +
-                     "\nUsage: ac-advisor " + std::string(command.name) +
-                     (o.program ? "" : operand) + (options.empty() ? "" : " [OPTIONS]") +
-                     (o.program ? operand : "") + "\nExample: " + std::string(command.example) +
-                     "\n";
-  constexpr std::size_t indent = 26;
-  if (o.count > 0)
-    text += "\n" + two_columns(std::string(o.metavar), o.text, indent, within(columns));
-  std::string_view group;
-  for (const ShownOption& option : options) {
-    if (option.group != group) text += "\n" + std::string(option.group) + "\n";
-    group = option.group;
-    const std::string head = std::string(option.name) + (option.metavar.empty() ? "" : " ") +
-                             std::string(option.metavar);
-    text += two_columns(head, option.help, indent, within(columns));
-  }
-  return text;
+  const std::string all = help_of(command, shown_options(command), within(columns));
+  if (extent == HelpExtent::all ||
+      static_cast<std::size_t>(std::count(all.begin(), all.end(), '\n')) <= lines_of_screen)
+    return all;
+  return help_of(command, needed_by_most(command), within(columns)) + "\nAll options: ac-advisor " +
+         std::string(name) + " --help-all\n";
 }
 
 int terminal_columns() {

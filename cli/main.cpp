@@ -9,20 +9,32 @@
 #include "cli/help.hpp"
 #include "cli/not_measured.hpp"
 #include "cli/output.hpp"
+#include "cli/still_working.hpp"
+#include "cli/training.hpp"
 #include "process/ending_signals.hpp"
+#include "process/kept_memory.hpp"
 
 using namespace ac_advisor;
+using namespace std::chrono_literals;
 
 namespace {
 
 int run_command(int argc, char** argv) {
   try {
-    const cli::Arguments arguments = cli::parse_arguments(argc, argv, cli::terminal_columns());
+    const cli::Arguments arguments =
+        cli::with_training(cli::parse_arguments(argc, argv, cli::terminal_columns()));
     const cli::CommandRow& command = *cli::find_command(arguments.command);
     // A program that it starts is to end with this one.
     std::optional<process::EndingSignals> noted;
     if (command.starts_programs || arguments.measured) noted.emplace();
-    const cli::Result result = command.run(arguments);
+    // What plans is quiet until it is done; what runs programs is not.
+    std::optional<cli::StillWorking> still_working;
+    if (command.step && !noted)
+      still_working.emplace(std::string(command.name), 15s, 60s, [](const std::string& text) {
+        std::fprintf(stderr, "ac-advisor: %s\n", text.c_str());
+      });
+    const cli::Result result = cli::tell_training(arguments, command.run(arguments));
+    still_working.reset();
     if (process::EndingSignals::first() != 0 && !command.operands.program) return 3;
     if (result.told_elsewhere) return result.exit_code;
     const std::string output = command.writes_itself ? "" : arguments.output;
@@ -48,6 +60,7 @@ int run_command(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file that grows too large is an error of write, like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  process::keep_freed_memory();
   const int code = run_command(argc, argv);
   const int signal = process::EndingSignals::first();
   return signal == 0 ? code : process::exit_code_of(signal);

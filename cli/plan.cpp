@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "reports/changes.hpp"
 
 namespace ac_advisor::cli {
 
@@ -30,7 +31,12 @@ std::string run_plan(const Arguments& a) {
         "--strict: " + model.name + ": " + evidence::sentence(*planned.evidence) +
         "; leave out what was never compared, compare it with a run (ac-advisor dryrun), or drop "
         "--strict");
-  return render(planned, a.format, terminal_style(a.output, a.rows));
+  const reports::Style style = terminal_style(a.output, a.rows);
+  std::string text = render(planned, a.format, style);
+  if (a.format == "table" && !planned.fit.fits)
+    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, a.options), false,
+                                         style);
+  return text;
 }
 
 }  // namespace ac_advisor::cli

@@ -44,9 +44,10 @@ double decimal(Text name, Text text, double least, double most, const char* exam
 constexpr std::int64_t many = 1'000'000'000;
 constexpr Text formats[] = {"table", "json", "csv", "md", "html"};
 constexpr Text check_formats[] = {"table", "json", "md", "junit", "github", "gitlab", "bencher"};
+constexpr Text oom_formats[] = {"table", "json"};
 constexpr Text collectives[] = {"auto", "local", "emulate", "procs", "nccl"};
-constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt",
-                            "megatron",  "hf",         "deepspeed"};
+constexpr Text targets[] = {"automodel", "torchtitan", "torchtune", "litgpt", "megatron",
+                            "hf",        "hf-trainer", "trl",       "liger",  "deepspeed"};
 constexpr Text device[] = {"cpu"};
 constexpr Text sought[] = {"batch", "seq", "model"};
 
@@ -56,10 +57,26 @@ constexpr const char* measuring = "measure advise";
 using M = MeasureArguments;
 
 constexpr ProgramOption table[] = {
-    {"plan advise measure explain export diagnose snapshot", "--as", "FAMILY",
+    {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
-    {"plan advise measure explain export diagnose snapshot", global_batch_option, "N",
-     "sequences a step over all ranks: sets --grad-accum, or --batch where that is given "
+    {"plan advise measure explain export check", "--tool", "NAME",
+     "MODEL is a training file of this tool: llamafactory or trl (told by its keys)",
+     "Training file", set_text<&Arguments::tool>},
+    {"plan advise measure explain export check",
+     "--ignore",
+     "KEY",
+     "leave a key of the training file out that is not planned; may be given again",
+     "Training file",
+     [](Arguments& a, Text, Text text) { a.ignore.emplace_back(text); },
+     {},
+     true},
+    {"plan advise measure explain export check", "--model", "MODEL",
+     "the model's config.json, folder or sample where the training file's name is not here",
+     "Training file", set_text<&Arguments::model>},
+    {"explain", "--mapping", "", "what each key of the training file becomes, and nothing else",
+     "Training file", set_flag<&Arguments::mapping>},
+    {"plan advise measure explain export check diagnose snapshot", global_batch_option, "N",
+     "sequences per step over all ranks: sets --grad-accum, or --batch where that is given "
      "(batch x grad-accum x world)",
      "Model and batch",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
@@ -96,7 +113,7 @@ constexpr ProgramOption table[] = {
      },
      sought},
     {measuring, "--collectives", "KIND",
-     "auto (threads), local, emulate (rank 0 alone), procs (a process a rank) or nccl (a process a "
+     "auto (threads), local, emulate (rank 0 alone), procs (one process per rank) or nccl (one per "
      "GPU)",
      "Measuring",
      [](Arguments& a, Text name, Text text) {
@@ -129,7 +146,7 @@ constexpr ProgramOption table[] = {
      }},
     {measuring, "--warmup", "N", "steps of linear warm-up (0)", "Measuring",
      measure_whole<&M::warmup, 0, many>},
-    {measuring, "--memory-limit", "SIZE", "out of memory beyond this, a rank (none)", "Measuring",
+    {measuring, "--memory-limit", "SIZE", "out of memory beyond this, per rank (none)", "Measuring",
      measure_text<&M::memory_limit>},
     {measuring, "--timeout", "S", "seconds that ranks wait for each other (60)", "Measuring",
      [](Arguments& a, Text name, Text text) {
@@ -146,7 +163,7 @@ constexpr ProgramOption table[] = {
      measure_flag<&M::emulated>},
     {measuring, "--no-parity", "", "do not compare the gradients with a reference step",
      "Measuring", measure_flag<&M::no_parity>},
-    {measuring, "--log-steps", "", "a line a step to stderr: loss, memory, time", "Measuring",
+    {measuring, "--log-steps", "", "one line per step on stderr: loss, memory, time", "Measuring",
      measure_flag<&M::log_steps>},
     {"explain", "--trace", "", "SAVE, RECOMPUTE or ALTERNATE for each unique op", "Explaining",
      set_flag<&Arguments::trace>},
@@ -157,8 +174,9 @@ constexpr ProgramOption table[] = {
     {"explain", "--passes", "", "the passes, and what each changed", "Explaining",
      set_flag<&Arguments::passes>},
     {"export", "--to", "TARGET",
-     "automodel, torchtitan, torchtune, litgpt, megatron, hf or deepspeed", "Output",
-     set_text<&Arguments::target>, targets},
+     "automodel, torchtitan, torchtune, litgpt, megatron, hf (also of hf-trainer, trl and liger: "
+     "--to trl is --framework trl --to hf) or deepspeed",
+     "Output", set_text<&Arguments::target>, targets},
     {"check", "--config", "FILE", "the gate's file (ac-advisor.json)", "The gate",
      set_text<&Arguments::config>},
     {"check",
@@ -169,7 +187,8 @@ constexpr ProgramOption table[] = {
      [](Arguments& a, Text, Text text) { a.only.emplace_back(text); },
      {},
      true},
-    {"check", "--init", "", "write a first file", "The gate", set_flag<&Arguments::init>},
+    {"check", "--init", "", "write a first file, of MODEL and the options of a step", "The gate",
+     set_flag<&Arguments::init>},
     {"check", "--update", "", "write the baselines anew", "The gate", set_flag<&Arguments::update>},
     {"check", "--tighten", "", "suggest new baselines where less is needed now", "The gate",
      set_flag<&Arguments::tighten>},
@@ -221,7 +240,7 @@ constexpr ProgramOption table[] = {
      }},
     {"serve", "--page", "FILE", "another page than the program's own", "Serving",
      set_text<&Arguments::page>},
-    {"advise compare snapshot", "--rows", "N", "rows shown before [N others] (15)", "Output",
+    {"advise compare snapshot", "--rows", "N", "rows shown (15)", "Output",
      [](Arguments& a, Text name, Text text) {
        a.rows =
            static_cast<std::size_t>(options::parse_whole({name, text}, text, {"N", 1, 1'000'000}));
@@ -230,6 +249,10 @@ constexpr ProgramOption table[] = {
      "table, json, csv, md or html (table; of report: html); of plan also snapshot, for PyTorch's "
      "memory_viz",
      "Output", set_text<&Arguments::format>, formats},
+    {"oom", "--format", "FORMAT", "table or json (table)", "Output", set_text<&Arguments::format>,
+     oom_formats},
+    {"oom", "--output", "FILE", "write to FILE instead of stdout (-)", "Output",
+     set_text<&Arguments::output>},
     {"check", "--format", "FORMAT",
      "table, json, md, junit, github, gitlab or bencher (Bencher Metric Format) (table)", "Output",
      set_text<&Arguments::format>, check_formats},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "ac_advisor/model/error.hpp"
@@ -5,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/load.hpp"
 #include "cli/output.hpp"
+#include "reports/changes.hpp"
 
 namespace ac_advisor::cli {
 namespace {
@@ -38,6 +40,25 @@ std::optional<std::pair<std::string, profile::Profile>> plan_of(const Arguments&
   return std::pair(words, advise::plan(model, resolve(model, a.options)));
 }
 
+constexpr const char* with_model =
+    "\nWhat makes it fit is planned beside a snapshot with --model MODEL and the step's options.\n";
+
+/// Where the snapshot or the plan beside it is out of memory: the changes that `plan` would end
+/// with, each of which also spares what the refused requests lacked.
+std::string changes_of(const Arguments& a, const profile::Profile& planned,
+                       const std::vector<snapshot::OutOfMemory>& refused) {
+  if (refused.empty() && planned.fit.fits) return "";
+  std::int64_t less = 0;
+  if (planned.fit.fits)
+    for (const snapshot::OutOfMemory& o : refused)
+      less = std::max(less, o.requested - o.would_have_fitted_expandable);
+  std::optional<OptionList> by_hand;
+  if (!a.model.empty()) by_hand = a.options;
+  return "\n" +
+         reports::changes_text(advise::changes_that_fit(planned.model, planned, by_hand, less),
+                               planned.fit.fits, terminal_style(a.output, a.rows));
+}
+
 }  // namespace
 
 std::string run_snapshot(const Arguments& a) {
@@ -50,8 +71,12 @@ std::string run_snapshot(const Arguments& a) {
   if (a.positional.size() == 2)
     return rendered(snapshot::growth(first, snapshot::read(a.positional[1]), options), a);
   snapshot::Analysis analysis = snapshot::analyze(first, options);
-  if (!plan) return rendered(analysis, a);
-  return rendered(snapshot::against(std::move(analysis), plan->second, plan->first), a);
+  const std::vector<snapshot::OutOfMemory> refused = analysis.out_of_memory;
+  if (!plan)
+    return rendered(analysis, a) + (a.format == "table" && !refused.empty() ? with_model : "");
+  const std::string text =
+      rendered(snapshot::against(std::move(analysis), plan->second, plan->first), a);
+  return a.format == "table" ? text + changes_of(a, plan->second, refused) : text;
 }
 
 }  // namespace ac_advisor::cli

@@ -31,9 +31,16 @@ if(NOT nvcc_version MATCHES "^13\\.")
   return()
 endif()
 
-# Code for the A100, the H100 and H200; the last one's PTX also, for what comes after it.
+# Code for this machine's GPU, or, where there is none, for the H100 and H200: each architecture more is
+# compiled once more. -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real;100" is what a package for others wants.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+    OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE no_gpu)
+  set(architectures "90-real")
+  if(no_gpu EQUAL 0 AND capabilities MATCHES "[0-9]+\\.[0-9]+")
+    set(architectures "native")
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "")
 endif()
 if(NOT DEFINED CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER "${AC_ADVISOR_NVCC}")

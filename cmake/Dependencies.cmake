@@ -18,6 +18,10 @@ find_path(AC_ADVISOR_LIBEVENT_INCLUDE event2/http.h)
 find_library(AC_ADVISOR_LIBEVENT_EXTRA NAMES libevent_extra.a)
 find_library(AC_ADVISOR_LIBEVENT_CORE NAMES libevent_core.a)
 mark_as_advanced(AC_ADVISOR_LIBEVENT_INCLUDE AC_ADVISOR_LIBEVENT_EXTRA AC_ADVISOR_LIBEVENT_CORE)
+# Optional: without it training files of other tools are refused with the way out.
+find_path(AC_ADVISOR_YAML_INCLUDE yaml-cpp/yaml.h)
+find_library(AC_ADVISOR_YAML_LIBRARY NAMES libyaml-cpp.a yaml-cpp)
+mark_as_advanced(AC_ADVISOR_YAML_INCLUDE AC_ADVISOR_YAML_LIBRARY)
 if(AC_ADVISOR_TESTS)
   find_package(doctest 2.4 REQUIRED)
   include(doctest)  # doctest_discover_tests

@@ -43,6 +43,11 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
     COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/gate_test.py"
       "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}")
   set_tests_properties("emulated: a gate on a program in PyTorch" PROPERTIES LABELS emulated)
+  add_test(NAME "emulated: processes that end early, and objects of ranks, in PyTorch"
+    COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/process_test.py"
+      "$<TARGET_FILE:ac-advisor>" "${AC_ADVISOR_TORCH_PYTHON}")
+  set_tests_properties("emulated: processes that end early, and objects of ranks, in PyTorch"
+    PROPERTIES LABELS emulated)
   foreach(subject values cudnn)
     add_test(NAME "emulated: ${subject} in PyTorch"
       COMMAND ac-advisor dryrun -- "${AC_ADVISOR_TORCH_PYTHON}"
@@ -62,7 +67,7 @@ if(AC_ADVISOR_TORCH_PYTHON AND TARGET ac-advisor)
   foreach(example
       plain_step checkpointing autocast_clip_accumulate hf_trainer sft sft_packing peft_lora qlora
       adam_8bit torchao_adam torchao_float8 compiled cuda_graph profiled liger_kernels cce moe
-      "zero 8 --stage 1" "zero 8 --stage 2" "zero 8 --stage 3" "titan 8" "megatron_core 8" "ddp 8"
+      "zero 8 --stage 1" "zero 8 --stage 2" "zero 8 --stage 3" "titan 8" "titan 4:2 --pp 2" "megatron_core 8" "ddp 8"
       "fsdp1 8" "fsdp2 8" "tensor_parallel 2" "pipeline 2" "context_parallel 2" "torchrun fsdp2 2")
     add_test(NAME "emulated: examples/dryrun: ${example}"
       COMMAND "${AC_ADVISOR_TORCH_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/emulator/example_test.py"

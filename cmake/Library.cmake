@@ -9,6 +9,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/files/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/process/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/graph/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/intake/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/evidence/*.cpp"
@@ -18,12 +19,13 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/trace/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/advise/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/oom/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/json/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/serve/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
-list(FILTER core_sources EXCLUDE REGEX "/src/(files|serve)/(with|no)_[a-z]+/")
+list(FILTER core_sources EXCLUDE REGEX "/src/(files|intake|serve)/(with|no)_[a-z]+/")
 if(AC_ADVISOR_ZSTD_INCLUDE AND AC_ADVISOR_ZSTD_LIBRARY)
   set(AC_ADVISOR_HAS_ZSTD TRUE)
   list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/files/with_zstd/zstd.cpp")
@@ -37,6 +39,13 @@ if(AC_ADVISOR_LIBEVENT_INCLUDE AND AC_ADVISOR_LIBEVENT_EXTRA AND AC_ADVISOR_LIBE
 else()
   message(STATUS "libevent is not found: `ac-advisor serve` will be refused")
   list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/serve/no_libevent/http.cpp")
+endif()
+if(AC_ADVISOR_YAML_INCLUDE AND AC_ADVISOR_YAML_LIBRARY)
+  set(AC_ADVISOR_HAS_YAML TRUE)
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/intake/with_yaml/yaml.cpp")
+else()
+  message(STATUS "yaml-cpp is not found: training files of other tools will be refused")
+  list(APPEND core_sources "${PROJECT_SOURCE_DIR}/src/intake/no_yaml/yaml.cpp")
 endif()
 
 # Where an installed program has the emulated device: relative to it, so that all of it can be moved.
@@ -71,6 +80,10 @@ target_link_libraries(ac_advisor PRIVATE
 if(AC_ADVISOR_HAS_ZSTD)
   target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_ZSTD_INCLUDE}")
   target_link_libraries(ac_advisor PRIVATE "${AC_ADVISOR_ZSTD_LIBRARY}")
+endif()
+if(AC_ADVISOR_HAS_YAML)
+  target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_YAML_INCLUDE}")
+  target_link_libraries(ac_advisor PRIVATE "${AC_ADVISOR_YAML_LIBRARY}")
 endif()
 if(AC_ADVISOR_HAS_LIBEVENT)
   target_include_directories(ac_advisor SYSTEM PRIVATE "${AC_ADVISOR_LIBEVENT_INCLUDE}")

@@ -19,6 +19,7 @@ inline constexpr std::string_view binary_dir = \"${PROJECT_BINARY_DIR}\";
 inline constexpr std::string_view trainer = \"$<IF:$<TARGET_EXISTS:ac-trainer>,${PROJECT_BINARY_DIR}/ac-trainer,>\";
 inline constexpr std::string_view trainer_cuda = \"$<IF:$<TARGET_EXISTS:ac-trainer-cuda>,${PROJECT_BINARY_DIR}/ac-trainer-cuda,>\";
 inline constexpr bool has_zstd = $<BOOL:${AC_ADVISOR_HAS_ZSTD}>;
+inline constexpr bool has_yaml = $<BOOL:${AC_ADVISOR_HAS_YAML}>;
 inline constexpr std::string_view program = \"$<IF:$<TARGET_EXISTS:ac-advisor>,${PROJECT_BINARY_DIR}/ac-advisor,>\";
 
 }  // namespace ac_advisor::test
@@ -139,6 +140,15 @@ target_link_libraries(unit_tests PRIVATE ac_advisor_counters)
 if(TARGET fake_range_profiler)
   target_include_directories(unit_tests PRIVATE "${PROJECT_BINARY_DIR}/generated")
   add_dependencies(unit_tests fake_range_profiler fake_driver fake_nvperf)
+endif()
+
+if(TARGET ac-advisor)
+  add_test(NAME "unit:the Python package from its sources, with the program's schemas"
+    COMMAND "${CMAKE_COMMAND}" -E env "AC_ADVISOR=$<TARGET_FILE:ac-advisor>"
+      "AC_ADVISOR_SOURCE=${PROJECT_SOURCE_DIR}" "PYTHONPATH=${PROJECT_SOURCE_DIR}/python"
+      python3 "${PROJECT_SOURCE_DIR}/tests/python/package_test.py")
+  set_tests_properties("unit:the Python package from its sources, with the program's schemas"
+    PROPERTIES LABELS unit)
 endif()
 
 # Unlinked: whether what fuzz/ calls is still there, without clang's build of it.

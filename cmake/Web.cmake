@@ -31,11 +31,11 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/json/*.cpp"
   "${PROJECT_SOURCE_DIR}/reports/*.cpp")
 list(FILTER core_sources EXCLUDE REGEX
-  "/reports/(gate_.*|check_.*|read_.*|snapshot.*|csv|markdown|html|html_template|examination|measurement|trace_summary_json)\\.cpp")
+  "/reports/(gate_.*|check_.*|read_.*|snapshot.*|oom.*|csv|markdown|html|html_template|examination|measurement|trace_summary_json)\\.cpp")
 
 add_library(ac_advisor STATIC ${core_sources} "${PROJECT_SOURCE_DIR}/web/core/fmt_functions.cpp")
 ac_advisor_target(ac_advisor)
-ac_advisor_embed(ac_advisor WITHOUT "^(reports|sample_models/data)/")
+ac_advisor_embed(ac_advisor WITHOUT "^(reports|sample_models/data|tools)/")
 target_include_directories(ac_advisor SYSTEM PUBLIC "${web_headers}")
 target_include_directories(ac_advisor PUBLIC
   "${PROJECT_SOURCE_DIR}/include"

@@ -126,6 +126,14 @@ void check_profile(const profile::Profile& p, const std::string& place) {
   for (const std::int64_t n :
        {p.fit.required, p.fit.usable, p.fit.context, p.fit.communication, p.fit.margin})
     check_count(n, at("fit"));
+  if (p.fit.pressure) {
+    const profile::Pressure& pressure = *p.fit.pressure;
+    for (const std::int64_t n :
+         {pressure.unlimited_reserved, pressure.retries, pressure.released_segments,
+          pressure.expandable_reserved.value_or(0), pressure.excess, pressure.refused})
+      check_count(n, at("fit.pressure"));
+    check_figure(pressure.seconds, at("fit.pressure"));
+  }
   check_config(p.config, at("config"));
   if (!p.budget) return;
   check_count(p.budget->budget, at("budget.budget_bytes"));

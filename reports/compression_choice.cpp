@@ -40,7 +40,7 @@ Grid grid_of(const CompressionChoice& c) {
 
 /// What the marks of a table's cells mean, where it has some.
 std::string marks(const CompressionChoice& c) {
-  std::string text = "milliseconds a step, an estimate; GiB: peak reserved\n";
+  std::string text = "milliseconds per step, estimated; GiB: peak reserved\n";
   for (std::size_t i = 0; i < c.hooks.size(); ++i)
     if (const std::string& why = c.rows.front().steps[i].refused; !why.empty())
       text += fmt::format("n/a: {}: {}\n", c.hooks[i], why);

@@ -74,7 +74,7 @@ Grid finding_grid(const Diagnosis& d) {
 }
 
 Grid overhead_grid(const Diagnosis& d) {
-  Grid grid({"overhead of B", "ms a step", "of it", "of A's step"});
+  Grid grid({"overhead of B", "ms per step", "of it", "of A's step"});
   for (const trace::OverheadPart& part : d.overhead)
     grid.row({part.name, signed_ms(part.seconds), share_of(part.seconds, d.overhead_seconds),
               share_of(part.seconds, d.a.seconds)});
@@ -84,7 +84,7 @@ Grid overhead_grid(const Diagnosis& d) {
 
 Grid hotspot_grid(const Diagnosis& d) {
   constexpr std::size_t most = 8;
-  Grid grid({"recomputed in B", "op", "kernels", "ms a step", "of it"});
+  Grid grid({"recomputed in B", "op", "kernels", "ms per step", "of it"});
   double all = 0;
   for (const trace::Hotspot& h : d.hotspots) all += h.seconds;
   for (const trace::Hotspot& h : d.hotspots) {
@@ -97,7 +97,7 @@ Grid hotspot_grid(const Diagnosis& d) {
 }
 
 Grid compared_grid(const Diagnosis& d) {
-  Grid grid({"ms a step", "measured", "predicted", "difference", "of predicted"});
+  Grid grid({"ms per step", "measured", "predicted", "difference", "of predicted"});
   for (const trace::Compared& c : d.compared)
     grid.row(
         {c.name, fmt::format("{:.4g}", 1e3 * c.measured), fmt::format("{:.4g}", 1e3 * c.predicted),
@@ -111,7 +111,7 @@ std::string hottest(const Diagnosis& d) {
   const trace::Hotspot& h = d.hotspots.front();
   double all = 0;
   for (const trace::Hotspot& each : d.hotspots) all += each.seconds;
-  return fmt::format("of the recomputation's {} of kernels a step, most is in {}{}: {} ({})",
+  return fmt::format("of the recomputation's {} of kernels per step, most is in {}{}: {} ({})",
                      duration(all), h.module.empty() ? "" : h.module + ", ",
                      h.op.empty() ? "ops that the trace does not tell" : h.op, duration(h.seconds),
                      share_of(h.seconds, all));

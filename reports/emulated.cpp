@@ -53,7 +53,7 @@ Grid kernel_grid(const profile::Emulation& e) {
     for (std::size_t p = 0; p < others.launches.size(); ++p)
       others.launches[p] += rows[i].launches[p];
   if (rows.size() > kernels_shown) {
-    others.name = "[" + std::to_string(rows.size() - kernels_shown) + " others]";
+    others.name = "… " + std::to_string(rows.size() - kernels_shown) + " more";
     rows.resize(kernels_shown);
     rows.push_back(others);
   }
@@ -114,7 +114,7 @@ std::string emulated_table(const profile::Profile& p, const Style& style) {
   if (!e.steps.empty())
     text += "\npeaks and launches of each step\n" + step_grid(e).text(style.color, style.width);
   if (e.steps.size() > steps_shown)
-    text += fmt::format("[{} others]\n", e.steps.size() - steps_shown);
+    text += fmt::format("… {} more\n", e.steps.size() - steps_shown);
   if (!e.kernels.empty())
     text += fmt::format("\nkernels of step {}\n",
                         e.steps.size() > 1 ? e.steps[1].index : e.steps[0].index) +

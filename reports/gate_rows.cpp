@@ -57,8 +57,8 @@ std::string headline(const gate::Report& report) {
   std::string text =
       fmt::format("{} case{}, {} check{}: ", report.cases.size(),
                   report.cases.size() == 1 ? "" : "s", checks, checks == 1 ? "" : "s");
-  text += failures == 0 ? "passes" : fmt::format("{} fail{}", failures, failures == 1 ? "s" : "");
-  if (warnings > 0) text += fmt::format(", {} warn{}", warnings, warnings == 1 ? "s" : "");
+  text += failures == 0 ? "passed" : fmt::format("{} failed", failures);
+  if (warnings > 0) text += fmt::format(", {} warning{}", warnings, warnings == 1 ? "" : "s");
   return text;
 }
 

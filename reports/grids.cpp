@@ -68,7 +68,7 @@ std::string batch_note(const advise::Sweep& sweep) {
                        grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
   return fmt::format(
-      "Global batch kept at {} sequences, {} a rank; micro-batch and accumulation vary",
+      "Global batch kept at {} sequences, {} per GPU; micro-batch and accumulation vary",
       grouped(rank * c.layout.data_ranks()), grouped(rank));
 }
 
@@ -82,7 +82,7 @@ std::string unavailable_note(const advise::Sweep& sweep) {
     if (row.fits && fastest == nullptr) fastest = &row;
   }
   if (count == 0) return "";
-  std::string text = fmt::format("n/a: {} of the {} are not available in {}, so not ranked", count,
+  std::string text = fmt::format("n/a: {} of the {} are not supported by {}, so not ranked", count,
                                  sweep.rows.size(), framework);
   if (fastest != nullptr)
     text += fmt::format("; the fastest of them that fits, {}, peak {} GiB, {} tokens/s: {}",
@@ -150,6 +150,14 @@ std::string layout_note(const advise::Sweep& sweep) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string chunk_note(const advise::Sweep& sweep) {
+  const auto row = std::find_if(sweep.rows.begin(), sweep.rows.end(),
+                                [](const advise::Row& r) { return !r.largest_batch_loss.empty(); });
+  if (row == sweep.rows.end()) return {};
+  return fmt::format("; c: with Liger's chunk at that batch, {} at {}", row->largest_batch_loss,
+                     row->largest_batch);
+}
+
 Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
   Grid grid({"configuration", "rank", "peak", "ms/step", "tokens/s", "max b"});
   std::size_t shown = 0;
@@ -161,7 +169,8 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
               gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0
-                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+")
+                  ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+") +
+                        (row.largest_batch_loss.empty() ? "" : "c")
               : row.fits ? ""  // not looked for
                          : "none"});
   }
@@ -230,7 +239,7 @@ Grid module_grid(const advise::ModuleCosts& costs, profile::TimeBasis basis) {
 std::string module_note(const advise::ModuleCosts& costs) {
   return fmt::format(
       "Checkpoint first: {}. Each row plans a checkpoint around every module of that kind alone; "
-      "{} GiB are kept by none of them (residual sums, rotated queries and keys).",
+      "{} GiB remain whichever you choose (residual sums, rotated queries and keys).",
       advise::checkpoint_order(costs), gib(costs.kept_elsewhere_bytes));
 }
 

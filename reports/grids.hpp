@@ -28,6 +28,9 @@ namespace ac_advisor::reports {
 /// Why each layout is not the first: one line; empty where there is one layout.
 [[nodiscard]] std::string layout_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows);
+/// "; c: …": what the mark beside a row's largest batch means; empty where no row has it. Liger's
+/// chunk grows with the batch.
+[[nodiscard]] std::string chunk_note(const advise::Sweep& sweep);
 [[nodiscard]] Grid phase_grid(const profile::Profile& profile);
 [[nodiscard]] Grid category_grid(const profile::Profile& profile);
 /// Of a pipeline: what each of its ranks has and holds.

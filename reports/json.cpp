@@ -81,6 +81,7 @@ std::string json(const advise::Sweep& sweep) {
     else
       j["largest_batch"] = nullptr;
     j["largest_batch_exact"] = row.largest_batch_exact;
+    j["largest_batch_loss"] = text_or_null(row.largest_batch_loss);
     j["why"] = row.why;
     out["rows"].push_back(std::move(j));
   }

@@ -25,7 +25,10 @@ Grid largest_grid(const advise::Largest& l, std::size_t rows) {
     if (rows-- == 0) break;
     const bool fits = f.value > 0;
     grid.row({printable(f.label) + (f.unavailable.empty() ? "" : " (n/a)"),
-              fits ? grouped(f.value) + (f.exact ? "" : "+") : "none",
+              fits ? grouped(f.value) + (f.capped  ? "*"
+                                         : f.exact ? ""
+                                                   : "+")
+                   : "none",
               gib(f.profile.memory.peak_allocated), gib(f.profile.memory.peak_reserved),
               fits ? fmt::format("{:.0f}", f.profile.time.tokens_per_second) : "-"});
   }
@@ -37,10 +40,14 @@ std::string marks(const advise::Largest& l) {
   const auto lacking = std::find_if(l.found.begin(), l.found.end(), lacks);
   std::string text;
   if (lacking != l.found.end())
-    text = fmt::format("n/a: not available in {} ({})\n", l.base.runtime.framework,
+    text = fmt::format("n/a: not supported by {} ({})\n", l.base.runtime.framework,
                        printable(lacking->unavailable));
   if (std::any_of(l.found.begin(), l.found.end(), [](const auto& f) { return !f.exact; }))
     text += "+: at least; a larger one may fit\n";
+  if (std::any_of(l.found.begin(), l.found.end(), [](const auto& f) { return f.capped; }))
+    text += "*: the model has no more positions (max_position_embeddings); memory is left\n";
+  for (const advise::NotPlanned& one : l.left_out)
+    text += printable(one.technique) + ": " + printable(one.why) + "\n";
   return text;
 }
 
@@ -48,7 +55,7 @@ std::string table(const advise::Largest& l, const Style& style) {
   std::string text = wrap(l.answer, style.width) + "\n" +
                      largest_grid(l, style.rows).text(style.color, style.width);
   if (l.found.size() > style.rows)
-    text += fmt::format("[{} others]\n", l.found.size() - style.rows);
+    text += fmt::format("… {} more (--rows N)\n", l.found.size() - style.rows);
   return text + wrap(marks(l), style.width);
 }
 
@@ -83,9 +90,13 @@ std::string json(const advise::Largest& l) {
     row["label"] = f.label;
     row["largest"] = f.value;
     row["largest_exact"] = f.exact;
+    row["largest_capped"] = f.capped;
     row["unavailable"] = f.unavailable.empty() ? Json() : Json(f.unavailable);
     out["rows"].push_back(std::move(row));
   }
+  out["left_out"] = Json::array();
+  for (const advise::NotPlanned& one : l.left_out)
+    out["left_out"].push_back({{"model", one.technique}, {"why", one.why}});
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -105,11 +116,18 @@ advise::Largest largest_from_json(const std::string& text, const std::string& or
     check_model(row.child("model"));
     advise::Found f{row.get<std::string>("label"),
                     check_count(row.get<std::int64_t>("largest"), row.place),
-                    profile::from_json(item.dump(), row.place), row.get<bool>("largest_exact"),
-                    row.get_or<std::string>("unavailable", "")};
+                    profile::from_json(item.dump(), row.place),
+                    row.get<bool>("largest_exact"),
+                    row.get_or<std::string>("unavailable", ""),
+                    row.get_newer<bool>("largest_capped", false)};
     check_profile(f.profile, row.place);
     l.found.push_back(std::move(f));
   }
+  if (json.contains("left_out"))
+    for (const Json& item : root.list("left_out")) {
+      const Node one{item, fmt::format("{}: \"left_out[{}]\"", origin, l.left_out.size())};
+      l.left_out.push_back({one.get<std::string>("model"), one.get<std::string>("why")});
+    }
   if (!l.found.empty()) l.base = l.found.front().profile.config;
   return l;
 }

@@ -54,8 +54,8 @@ std::string markdown(const advise::Sweep& sweep) {
   std::string text = "### Savings, cumulative\n\n" + savings_grid(sweep).markdown();
   if (const std::string note = not_planned_note(sweep); !note.empty())
     text += "\n" + escape_markdown(note) + "\n";
-  text += fmt::format("\n### Ranked by {} throughput\n\n{}.\n\n", time_word(time_basis(sweep)),
-                      batch_note(sweep)) +
+  text += fmt::format("\n### Ranked by {} throughput\n\n{}{}.\n\n", time_word(time_basis(sweep)),
+                      batch_note(sweep), chunk_note(sweep)) +
           ranking_grid(sweep, 20).markdown();
   text += others(sweep.rows.size(), 20);
   if (const std::string note = unavailable_note(sweep); !note.empty())

@@ -39,6 +39,7 @@ advise::Row read_row(const Node& node) {
   row.pareto = node.get<bool>("pareto");
   row.largest_batch = node.get_or<std::int64_t>("largest_batch", 0);
   row.largest_batch_exact = node.get_newer<bool>("largest_batch_exact", true);
+  row.largest_batch_loss = node.get_newer<std::string>("largest_batch_loss", "");
   row.unavailable = node.get_newer<std::string>("unavailable", "");
   row.why = node.get<std::string>("why");
   return row;

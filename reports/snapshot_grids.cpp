@@ -89,7 +89,8 @@ void tell_out_of_memory(const Analysis& a, std::vector<std::string>& text) {
   for (const snapshot::OutOfMemory& o : a.out_of_memory)
     text.push_back(fmt::format(
         "Out of memory at event {}: {} were asked for{}; {} were allocated, {} reserved, {} of it "
-        "free; the device had {} left. {} would have fitted; with expandable segments at most {}{}",
+        "free; the device had {} left. At most {} could be allocated; with expandable segments "
+        "{}{}",
         grouped(o.event), size(o.requested), o.where.empty() ? "" : " at " + o.where,
         size(o.allocated), size(o.reserved), size(o.cached), size(o.device_free),
         size(o.would_have_fitted), size(o.would_have_fitted_expandable),

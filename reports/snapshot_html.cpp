@@ -57,15 +57,37 @@ Json timeline_json(const snapshot::Analysis& a) {
   return out;
 }
 
-Json bars_json(const snapshot::Analysis& a) {
-  Json sites = Json::array(), list = Json::array();
-  std::map<std::string, std::size_t> known;
-  for (const snapshot::Bar& b : a.bars) {
-    const auto [found, fresh] = known.try_emplace(b.where, known.size());
-    if (fresh) sites.push_back(b.where);
-    list.push_back({b.born, b.freed, b.size / unit, static_cast<int>(b.category), found->second});
+/// Texts, each once, in a list.
+class Texts {
+ public:
+  std::size_t of(const std::string& text) {
+    const auto [found, fresh] = known_.try_emplace(text, known_.size());
+    if (fresh) list_.push_back(text);
+    return found->second;
   }
-  return {{"sites", sites}, {"list", list}};
+  [[nodiscard]] const Json& list() const { return list_; }
+
+ private:
+  std::map<std::string, std::size_t> known_;
+  Json list_ = Json::array();
+};
+
+/// Stacks are lists of numbers of frames.
+Json bars_json(const snapshot::Analysis& a) {
+  Json list = Json::array(), stacks = Json::array();
+  Texts sites, frames;
+  std::map<std::vector<std::string>, std::size_t> known;
+  for (const snapshot::Bar& b : a.bars) {
+    const auto [stack, fresh] = known.try_emplace(b.stack, known.size());
+    if (fresh) {
+      Json numbers = Json::array();
+      for (const std::string& frame : b.stack) numbers.push_back(frames.of(frame));
+      stacks.push_back(std::move(numbers));
+    }
+    list.push_back({b.born, b.freed, b.size / unit, static_cast<int>(b.category), sites.of(b.where),
+                    stack->second});
+  }
+  return {{"sites", sites.list()}, {"frames", frames.list()}, {"stacks", stacks}, {"list", list}};
 }
 
 Json steps_json(const snapshot::Analysis& a) {

@@ -5,6 +5,7 @@
 
 #include "reports/emulated.hpp"
 #include "reports/grids.hpp"
+#include "reports/room.hpp"
 #include "reports/without_model.hpp"
 
 namespace ac_advisor::reports {
@@ -63,9 +64,11 @@ std::string notes(const profile::Profile& p, const Style& style) {
   return wrap(text, style.width);
 }
 
+std::string more(std::size_t rows) { return fmt::format("  … {} more (--rows N)\n", rows); }
+
 /// Where the table of module kinds is.
 constexpr const char* explain_note =
-    "Which kind of module to checkpoint first: ac-advisor explain, with the same options";
+    "Next: ac-advisor explain, with the same options (which kind of module to checkpoint first)";
 
 std::string heading(const profile::Profile& p, const Style& style) {
   return bold(wrap(title(p), style.width), style.color) + "\n";
@@ -76,14 +79,9 @@ std::string origins(const std::string& a, const std::string& b, const Style& sty
 }
 
 std::string verdict(const profile::Profile& p) {
-  const profile::Fit& f = p.fit;
   if (const auto why = p.absent.find("fit"); why != p.absent.end())
     return "fit: not measured: " + printable(why->second) + "\n";
-  return fmt::format(
-      "{}: needs {} GiB of {} GiB (reserved {} + context {} + communication {} + "
-      "margin {})\n",
-      f.fits ? "fits" : "does not fit", gib(f.required), gib(f.usable), gib(p.memory.peak_reserved),
-      gib(f.context), gib(f.communication), gib(f.margin));
+  return room_text(p) + "\n";
 }
 
 }  // namespace
@@ -138,7 +136,7 @@ std::string table(const profile::Profile& p, const Style& style) {
   text += "\n" + wrap(verdict(p), style.width);
   if (p.evidence)
     text += wrap("evidence: " + printable(evidence::sentence(*p.evidence)) + "\n", style.width);
-  text += wrap(fmt::format("{} {} ms a step, {} tokens/s, {} of the device's peak FLOP/s\n",
+  text += wrap(fmt::format("{} {} ms per step, {} tokens/s, {} of the device's peak FLOP/s\n",
                            time_word(p.time.basis), milliseconds(p.time.step),
                            grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
                            percent(p.time.mfu)),
@@ -176,16 +174,16 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   if (const std::string note = not_planned_note(sweep); !note.empty())
     text += wrap(note + "\n", style.width);
   text += "\n";
-  text +=
-      bold(wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
-                            "b: micro-batch (x micro-batches a step); max b: most that fits (+: "
-                            "at least); *: on the Pareto front; ?: extrapolated\n",
-                            time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep)),
-                style.width),
-           style.color);
+  text += bold(
+      wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
+                       "b: micro-batch (x micro-batches per step); max b: largest that fits (+: "
+                       "at least{}); *: on the Pareto front; ?: extrapolated\n",
+                       time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep),
+                       chunk_note(sweep)),
+           style.width),
+      style.color);
   text += ranking_grid(sweep, style.rows).text(style.color, style.width);
-  if (sweep.rows.size() > style.rows)
-    text += fmt::format("  [{} others]\n", sweep.rows.size() - style.rows);
+  if (sweep.rows.size() > style.rows) text += more(sweep.rows.size() - style.rows);
   if (const std::string note = unavailable_note(sweep); !note.empty())
     text += wrap(printable(note) + "\n", style.width);
   if (const Grid grid = layout_grid(sweep); !grid.rows().empty())
@@ -209,7 +207,7 @@ std::string table(const profile::Diff& d, const Style& style) {
   const std::size_t shown = std::min<std::size_t>(modules.size(), 12);
   modules.resize(shown);
   text += change_grid("at the peak, by module", modules, true).text(style.color, style.width);
-  if (shown < d.modules.size()) text += fmt::format("  [{} others]\n", d.modules.size() - shown);
+  if (shown < d.modules.size()) text += fmt::format("  … {} more\n", d.modules.size() - shown);
   text += "\n" + change_grid("peak of each phase", d.phases, true).text(style.color, style.width) +
           "\n";
   text += change_grid("launches", d.launches, false).text(style.color, style.width);
@@ -222,8 +220,7 @@ std::string table(const SweepDiff& d, const Style& style) {
   std::string text = origins(d.a_origin, d.b_origin, style);
   if (!d.fields.empty()) text += field_grid(d.fields).text(style.color, style.width) + "\n";
   text += row_change_grid(d, style.rows).text(style.color, style.width);
-  if (d.rows.size() > style.rows)
-    text += fmt::format("  [{} others]\n", d.rows.size() - style.rows);
+  if (d.rows.size() > style.rows) text += more(d.rows.size() - style.rows);
   return text + "\n" +
          wrap("A recommends: " + printable(d.a_recommendation) +
                   "\nB recommends: " + printable(d.b_recommendation) + "\n",
@@ -233,11 +230,10 @@ std::string table(const SweepDiff& d, const Style& style) {
 std::string table(const Explanation& e, const Style& style) {
   const profile::Profile& p = e.profile;
   std::string text = heading(p, style);
-  text += wrap(
-      printable(fmt::format("The peak, {} GiB, is at step {} of the schedule: {} of {}, in {}.",
-                            gib(p.memory.peak_allocated), p.memory.peak_step, p.memory.peak_op,
-                            p.memory.peak_module, p.memory.peak_phase)),
-      style.width);
+  text += wrap(printable(fmt::format("The peak, {} GiB, occurs at op {} ({} of {}, in {}).",
+                                     gib(p.memory.peak_allocated), p.memory.peak_step,
+                                     p.memory.peak_op, p.memory.peak_module, p.memory.peak_phase)),
+               style.width);
   text += "\n\n" + category_grid(p).text(style.color, style.width) + "\n" +
           largest_grid(p).text(style.color, style.width) + "\n";
   for (const std::string& sentence : e.sentences)

@@ -194,7 +194,7 @@ std::vector<TitledGrid> grids(const trace::Ranks& ranks) {
               milliseconds_of(r.step.communication_seconds),
               milliseconds_of(r.step.exposed_communication_seconds),
               r.origin.substr(r.origin.find_last_of('/') + 1)});
-  return {{"Ranks, milliseconds a step", std::move(grid)}};
+  return {{"Ranks, milliseconds per step", std::move(grid)}};
 }
 
 }  // namespace ac_advisor::reports

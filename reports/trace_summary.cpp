@@ -30,7 +30,7 @@ std::string as_table(const Value& value, const std::vector<TitledGrid>& tables,
   for (const TitledGrid& table : tables) {
     text +=
         "\n" + bold(table.title, style.color) + "\n" + table.grid.text(style.color, style.width);
-    if (table.left_out > 0) text += fmt::format("  [{} others]\n", table.left_out);
+    if (table.left_out > 0) text += fmt::format("  … {} more\n", table.left_out);
   }
   return text;
 }

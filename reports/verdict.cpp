@@ -21,9 +21,19 @@ std::string change(double share, const char* more, const char* less, const char*
 }
 
 std::string room(const profile::Fit& f) {
+  if (f.fits && f.pressure && f.pressure->retries > 0)
+    return fmt::format(
+        "it fits by releasing cached blocks {} times per step: {} GiB would be reserved, and {} "
+        "are "
+        "left",
+        f.pressure->retries, gib(f.pressure->unlimited_reserved), gib(f.limit()));
   if (f.fits)
     return fmt::format("it fits: {} of {} GiB are needed, with context and margin", gib(f.required),
                        gib(f.usable));
+  if (f.pressure && f.pressure->excess == 0)
+    return fmt::format(
+        "it does not fit, by fragmentation: {} GiB would be reserved, and {} are left",
+        gib(f.pressure->unlimited_reserved), gib(f.limit()));
   return fmt::format(
       "it does not fit: {} GiB are needed, with context and margin, and there are {}",
       gib(f.required), gib(f.usable));
@@ -57,7 +67,7 @@ std::string verdict(const advise::Sweep& sweep) {
   const advise::Row& best = sweep.rows[sweep.recommended];
   const profile::Profile& p = best.profile;
   std::string text = fmt::format(
-      "Use {}: its peak is {} GiB, at {} {} ms a step ({} tokens/s), the fastest of "
+      "Use {}: its peak is {} GiB, at {} {} ms per step ({} tokens/s), the fastest of "
       "those that fit; {}.",
       best.label, gib(p.memory.peak_allocated), time_word(p), milliseconds(p.time.step),
       grouped(static_cast<std::int64_t>(p.time.tokens_per_second)), room(p.fit));
@@ -100,7 +110,7 @@ std::string verdict(const profile::Profile& a, const profile::Profile& b) {
   if (a_measured != b_measured) {
     const profile::Profile &predicted = a_measured ? b : a, &measured = a_measured ? a : b;
     return fmt::format(
-        "Measured: {} GiB at the peak and {} ms a step. Predicted: {} GiB ({:+.2f} %) and {} ms "
+        "Measured: {} GiB at the peak and {} ms per step. Predicted: {} GiB ({:+.2f} %) and {} ms "
         "({:+.1f} %).",
         gib(measured.memory.peak_allocated), milliseconds(measured.time.step),
         gib(predicted.memory.peak_allocated), 100.0 * ratio(peak(predicted), peak(measured)),

@@ -1,4 +1,5 @@
-# Sourced, not run: `source scripts/bootstrap.sh; bootstrap build|test|ci|python|python-cuda12`.
+# Sourced, not run: `source scripts/bootstrap.sh; bootstrap planner|build|test|ci|python|python-cuda12`.
+# `planner` is the tools of `build` without LibTorch, which only what runs a step needs.
 # Makes the tools and libraries of that stage available, in this order:
 #   1. what is there already (then no network and no root is needed);
 #   2. apt-get install, as root or with sudo;
@@ -23,6 +24,7 @@ libsqlite3-dev       build,test,ci            <sqlite3.h>
 zlib1g-dev           build,test,ci            <zlib.h>
 libzstd-dev          build,test,ci,optional   <zstd.h>
 libevent-dev         build,test,ci,optional   <event2/http.h>
+libyaml-cpp-dev      build,test,ci,optional   <yaml-cpp/yaml.h>
 doctest-dev          build,test,ci            <doctest/doctest.h>
 procps               test,ci                  pgrep
 ccache               build,test,ci,optional   ccache
@@ -265,6 +267,10 @@ bootstrap() {
   fi
   if [ "$stage" = python ]; then
     fetch_python || fail "PyTorch could not be fetched from PyPI"
+    return 0
+  fi
+  if [ "$stage" = planner ]; then
+    install_tools build
     return 0
   fi
   install_tools "$stage"

@@ -18,6 +18,8 @@ def arguments(**defaults):
     parser.add_argument("--batch", type=int, default=defaults.get("batch", 8))
     parser.add_argument("--seq", type=int, default=defaults.get("seq", 2048))
     parser.add_argument("--steps", type=int, default=2)
+    if "pp" in defaults:
+        parser.add_argument("--pp", type=int, default=defaults["pp"], help="stages of a pipeline")
     return parser.parse_args()
 
 

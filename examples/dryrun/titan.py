@@ -1,6 +1,6 @@
-"""TorchTitan's own trainer: Llama 3 with FSDP2 and selective checkpointing; run with --world N.
+"""TorchTitan's own trainer: Llama 3 with FSDP2 and selective checkpointing; run with --world N [--rank R].
 
-Its tokenizer and its data are made here, so that nothing is downloaded.
+--pp P makes it a pipeline of P stages. Its tokenizer and its data are made here, so that nothing is downloaded.
 """
 
 import json
@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from loop import report
 from model import arguments
 
-args = arguments(batch=1, seq=8192)
+args = arguments(batch=1, seq=8192, pp=1)
 words = {f"w{i}": i for i in range(2000)} | {"<unk>": 2000, "<bos>": 2001, "<eos>": 2002}
 tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -37,6 +37,9 @@ with tempfile.TemporaryDirectory() as folder:
         "--activation_checkpoint.mode": "selective",
         "--activation_checkpoint.selective_ac_option": "op",
     }
+    if args.pp > 1:
+        options["--parallelism.pipeline_parallel_degree"] = args.pp
+        options["--training.local_batch_size"] = args.batch * args.pp
     sys.argv = ["torchtitan"] + [str(v) for pair in options.items() for v in pair]
     for name, value in {"RANK": 0, "LOCAL_RANK": 0, "WORLD_SIZE": 1, "MASTER_PORT": 29557}.items():
         os.environ.setdefault(name, str(value))

@@ -17,7 +17,7 @@ shows itself as the program's HTML report.
 
 from importlib.metadata import PackageNotFoundError, version as _version
 
-from ._commands import Options, advise, check, compare, plan
+from ._commands import Options, advise, check, compare, oom, plan
 from ._explore import Explorer, explore
 from ._program import Failed, UserError, program, run
 from .results import (
@@ -31,6 +31,7 @@ from .results import (
     Memory,
     NotPlanned,
     NotSimulated,
+    OutOfMemory,
     PipelineRank,
     Profile,
     Result,
@@ -42,6 +43,8 @@ from .results import (
     SweepDiff,
     Tensor,
     Time,
+    Training,
+    TrainingKey,
     Verdict,
 )
 
@@ -64,6 +67,7 @@ __all__ = [
     "NotPlanned",
     "NotSimulated",
     "Options",
+    "OutOfMemory",
     "PipelineRank",
     "Profile",
     "Result",
@@ -75,12 +79,15 @@ __all__ = [
     "SweepDiff",
     "Tensor",
     "Time",
+    "Training",
+    "TrainingKey",
     "UserError",
     "Verdict",
     "advise",
     "check",
     "compare",
     "explore",
+    "oom",
     "plan",
     "program",
     "run",

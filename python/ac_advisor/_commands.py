@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union, overload
 
 from ._program import run
-from .results import Check, Diff, Profile, Result, Sweep, SweepDiff, read
+from .results import Check, Diff, OutOfMemory, Profile, Result, Sweep, SweepDiff, read
 
 PathLike = Union[str, "os.PathLike[str]"]
 #: Options of the program: text, numbers, ``True`` for a flag; ``None`` and ``False`` leave one out.
@@ -36,18 +36,24 @@ def _words(options: Dict[str, Options]) -> List[str]:
     return words
 
 
+def _operand(path: PathLike) -> str:
+    """A file of any name: one that begins with a dash is no option."""
+    text = os.fspath(path)
+    return "./" + text if text.startswith("-") else text
+
+
 def plan(model: PathLike, **options: Options) -> Profile:
     """One configuration: what it holds (bytes), launches and costs (seconds, an estimate).
 
     ``model`` is a Hugging Face config.json, a folder that has one, or a sample's name. Raises
     UserError for what cannot be planned, with the reason."""
-    text = run(["plan", os.fspath(model), *_words(options), "--format", "json"])
+    text = run(["plan", _operand(model), *_words(options), "--format", "json"])
     return read(Profile, json.loads(text))
 
 
 def advise(model: PathLike, **options: Options) -> Sweep:
     """All configurations, ranked; the savings table; which to use."""
-    text = run(["advise", os.fspath(model), *_words(options), "--format", "json"])
+    text = run(["advise", _operand(model), *_words(options), "--format", "json"])
     return read(Sweep, json.loads(text))
 
 
@@ -60,12 +66,19 @@ def check(
     """The gate: the cases of ``config``, each with its verdicts; ``only`` these. ``today``
     (YYYY-MM-DD) is the day that waivers are judged on. A limit that is exceeded is no exception: it
     is in ``failures``."""
-    words = ["check", "--config", os.fspath(config), "--format", "json"]
-    for case in only:
-        words += ["--only", case]
+    words = ["check", f"--config={os.fspath(config)}", "--format", "json"]
+    words += [f"--only={case}" for case in only]
     if today is not None:
-        words += ["--today", today]
+        words.append(f"--today={today}")
     return read(Check, json.loads(run(words, judges=True)))
+
+
+def oom(text: str, model: Optional[PathLike] = None, **options: Options) -> OutOfMemory:
+    """What an out-of-memory error's text says: a log, or as much of it as was pasted. With ``model``
+    and the options of its step, what makes the step fit."""
+    words = [] if model is None else [os.fspath(model)]
+    found = run(["oom", "-", *words, *_words(options), "--format", "json"], input=text)
+    return read(OutOfMemory, json.loads(found))
 
 
 @overload
@@ -86,7 +99,7 @@ def compare(a: Any, b: Any) -> Union[Diff, SweepDiff]:
                 file.write_text(json.dumps(value.json), encoding="utf-8")
                 files.append(str(file))
             else:
-                files.append(os.fspath(value))
+                files.append(_operand(value))
         found: Dict[str, Any] = json.loads(run(["compare", *files, "--format", "json"]))
     if found["schema"].startswith("ac-advisor/sweep-diff/"):
         return read(SweepDiff, found)

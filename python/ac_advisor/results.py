@@ -125,6 +125,37 @@ class Fit:
     context_bytes: int
     communication_bytes: int
     margin_bytes: int
+    verdict: Optional[str] = None
+    """"fits", "fits_by_releasing" (PyTorch's allocator gives back what it has cached and asks again), "does_not_fit"."""
+    pressure: Optional[Dict[str, Any]] = None
+    """Where the device has less than the allocator would reserve: ``retries`` per step, ``excess_bytes`` allocated
+    over the limit, the ``refused`` request, ``expandable_segments_reserved_bytes``."""
+
+
+@dataclass(frozen=True)
+class TrainingKey:
+    """What a key of a training file became: ``options`` of the command line, empty where none is needed.
+    ``line`` None: absent in the file, the tool's default, which ``source`` has."""
+
+    key: str
+    value: str
+    line: Optional[int]
+    options: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training file of another tool, given as the model."""
+
+    tool: str
+    version: str
+    file: str
+    model: str
+    mapping: List[TrainingKey]
+    no_effect: List[str]
+    unknown: List[str]
+    assumptions: List[str]
 
 
 @dataclass(frozen=True)
@@ -164,6 +195,7 @@ class Profile(Result):
     explanation: List[str] = field(default_factory=list)
     trainable_parameters: Optional[int] = None
     modules: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +209,7 @@ class Row(Profile):
     pareto: bool = False
     largest_batch: Optional[int] = None
     largest_batch_exact: bool = False
+    largest_batch_loss: Optional[str] = None
     unavailable: Optional[str] = None
     why: str = ""
 
@@ -226,6 +259,77 @@ class Sweep(Result):
     varies_global_batch: bool = False
     not_planned: List[NotPlanned] = field(default_factory=list)
     not_simulated: Optional[NotSimulated] = None
+    training: Optional[Training] = None
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """The tensor of a refused request: ``rows`` of ``width`` elements (None: so many elements in all)."""
+
+    what: str
+    shape: str
+    made_by: Optional[str]
+    rows: Optional[int]
+    width: int
+    element_bytes: int
+    bytes: int
+    certain: bool
+    op: Optional[str] = None
+    module: Optional[str] = None
+    phase: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class OomError:
+    """One error of a text. Sizes are as precise as the text's digits."""
+
+    kind: str
+    backend: str
+    message: str
+    requested_bytes: Optional[int]
+    capacity_bytes: Optional[int]
+    free_bytes: Optional[int]
+    allocated_bytes: Optional[int]
+    reserved_unallocated_bytes: Optional[int]
+    allowed_bytes: Optional[int]
+    process_bytes: Optional[int]
+    devices: List[int]
+    ranks: List[int]
+    times: int
+    role: Optional[str]
+    phase: Optional[str]
+    frame: Optional[str]
+    tensor: Optional[AskedFor]
+    fragmented: bool
+    missing_bytes: int
+    why: Optional[str]
+    notes: List[str]
+    alternatives: List[AskedFor] = field(default_factory=list, repr=False)
+    other_processes: List[Dict[str, int]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class OomChange:
+    """Options that make the step fit, as it was planned with them; ``slower`` 0.25: 25 % more time a token."""
+
+    options: List[List[str]]
+    technique: str
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    step_seconds: float
+    slower: float
+
+
+@dataclass(frozen=True)
+class OutOfMemory(Result):
+    """What a text says of being out of memory; ``plan`` and ``changes`` where a model was given."""
+
+    tool_version: str
+    errors: List[OomError]
+    cache_flushes: int
+    suggestions: List[str]
+    changes: List[OomChange]
+    plan: Optional[Dict[str, Any]] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

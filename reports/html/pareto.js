@@ -2,7 +2,7 @@
 
 const paretoAxes = {
   perThousand: {name: 'time for 1,000 tokens', of: (row) => row.perThousand},
-  step: {name: 'time a step', of: (row) => row.step},
+  step: {name: 'time per step', of: (row) => row.step},
 };
 
 function paretoPlot(holder, rows, state) {

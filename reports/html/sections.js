@@ -14,7 +14,7 @@ function tiles(row, plain) {
       list.push([
         'Costs', more > 0 ? signedPercent(more) : 'nothing',
         more > 0 ? 'of the step\'s time, against the same' :
-                   `the step is ${percent(-more)} shorter than the same`
+                   `${percent(-more)} faster than baseline`
       ]);
   }
   list.push(['Step', duration(row.step), `${timeWord(row)}, ${whole(row.tokens)} tokens/s`]);

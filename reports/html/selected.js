@@ -37,7 +37,7 @@ function facts(row) {
     ]);
   if (row.mostBatch) {
     const least = row.mostAtLeast ? 'at least ' : '';
-    list.push(['Most batch', least + whole(row.mostBatch) + ' sequences a micro-batch fit']);
+    list.push(['Largest batch', least + whole(row.mostBatch) + ' sequences per micro-batch fit']);
   }
   if (row.why) {
     const place = row.rank ? `${row.rank}: ` : row.unavailable ? '' : 'not: ';

@@ -25,6 +25,18 @@ function snapshotTiles() {
                   element('span', {class: 'muted'}, note))));
 }
 
+/// Where an allocation was made; behind it all frames of its stack, the innermost first.
+function placeOf(site, stack) {
+  const name = data.bars.sites[site] || '(no frames)';
+  const frames = data.bars.stacks[stack].map((frame) => data.bars.frames[frame]);
+  if (frames.length < 2) return name;
+  return {
+    node: [element(
+        'details', {}, element('summary', {}, name),
+        element('ol', {class: 'frames'}, ...frames.map((frame) => element('li', {}, frame))))]
+  };
+}
+
 /// What is live after an event, of the largest allocations of the history.
 function liveTable(line, i) {
   const event = line.events[i];
@@ -32,10 +44,10 @@ function liveTable(line, i) {
   const unit = data.timeline.unit;
   const sum = live.reduce((total, bar) => total + bar[2] * unit, 0);
   const rows = live.slice(0, 100).map(
-      ([born, freed, bytes, category, where]) =>
-          [{node: [swatch(category), words(data.categories[category])]},
-           data.bars.sites[where] || '(no frames)', size(bytes * unit),
-           born < 0 ? 'before' : whole(born), freed >= data.count ? 'never' : whole(freed)]);
+      ([born, freed, bytes, category, where, stack]) =>
+          [{node: [swatch(category), words(data.categories[category])]}, placeOf(where, stack),
+           size(bytes * unit), born < 0 ? 'before' : whole(born),
+           freed >= data.count ? 'never' : whole(freed)]);
   const told = `Event ${whole(event)}: ${size(line.total[i])} allocated, ${
       size(line.reserved[i])} reserved. Of the ${
       whole(data.bars.list.length)} largest allocations of the history, ${

@@ -25,6 +25,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/simulate/clock.hpp"
 #include "check_device.hpp"
@@ -112,6 +113,19 @@ class Solver {
   }
 
  private:
+  /// The configuration that has these modes. Where no block recomputes nothing is checkpointed, and
+  /// PEFT then asks for no gradient of the input: that is --ac none, where it is planned.
+  [[nodiscard]] StepConfig configured(const Modes& modes) const {
+    StepConfig config = modes.in(config_);
+    if (modes.all != AcMode::budget ||
+        !std::all_of(modes.of.begin(), modes.of.end(), [](AcMode m) { return m == AcMode::none; }))
+      return config;
+    StepConfig none = config;
+    none.memory.ac = AcMode::none;
+    none.memory.ac_arg = 0;
+    none.memory.block_modes.clear();
+    return passes::find_exclusion(model_, none) == nullptr ? none : config;
+  }
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(blocks_); }
   [[nodiscard]] Modes all(AcMode mode, double share = 1) const {
     return {std::vector<AcMode>(size(), mode), AcMode::budget, 0, share};
@@ -128,7 +142,7 @@ class Solver {
   }
 
   [[nodiscard]] Measured measure(const Modes& modes) const {
-    const StepConfig config = modes.in(config_);
+    const StepConfig config = configured(modes);
     const passes::StepProgram step = passes::build_step(model_, config);
     const passes::Schedule schedule = passes::make_schedule(step);
     Measured m;
@@ -304,7 +318,7 @@ class Solver {
   Solved finish(Modes modes, Measured m) {
     prefer_uniform(modes, m);
     Solved solved;
-    solved.settled = modes.in(config_);
+    solved.settled = configured(modes);
     solved.step = passes::build_step(model_, solved.settled);
     profile::BudgetResult result;
     result.budget = config_.memory.ac_arg;
@@ -312,10 +326,11 @@ class Solver {
     for (const Uniform& u : uniform_)
       result.least_feasible = std::min(result.least_feasible, u.measured.peak);
     result.formulation =
-        compiled_ ? "one mode a block (none, selective, full, memory-budget:F): least time added "
-                    "to the step with the allocated peak within the budget"
-                  : "one mode a block (none, attention, selective, full), or grouped:K, sqrt over "
-                    "all: least recomputation time with the allocated peak within the budget";
+        compiled_
+            ? "one mode per block (none, selective, full, memory-budget:F): least time added "
+              "to the step with the allocated peak within the budget"
+            : "one mode per block (none, attention, selective, full), or grouped:K, sqrt over "
+              "all: least recomputation time with the allocated peak within the budget";
     result.solver = "plans in order of time, simulated until one fits; bound: linear relaxation";
     result.recompute_seconds = m.recompute;
     result.lower_bound_seconds = std::min(

@@ -52,7 +52,7 @@ std::size_t best_of(const std::vector<CompressedStep>& steps) {
 }
 
 std::string named(const NetworkRow& row) {
-  const std::string rate = fmt::format("{:g} Gbit/s a GPU", row.gbps);
+  const std::string rate = fmt::format("{:g} Gbit/s per GPU", row.gbps);
   const bool number = row.network.find_first_not_of("0123456789.") == std::string::npos;
   return number ? rate : fmt::format("{} ({})", row.network, rate);
 }
@@ -64,7 +64,7 @@ std::string gain(const CompressionChoice& c, const NetworkRow& row) {
   const auto more =
       static_cast<double>(c.memory[row.best].peak_reserved - c.memory[0].peak_reserved);
   return fmt::format(
-      "{}, {:.0f} ms a step in place of {:.0f} ({:.0f} % less), for {:.2f} GiB more reserved",
+      "{}, {:.0f} ms per step instead of {:.0f} ({:.0f} % less), for {:.2f} GiB more reserved",
       c.hooks[row.best], with.seconds * 1e3, without.seconds * 1e3,
       100 * (1 - with.seconds / without.seconds), more / unit);
 }

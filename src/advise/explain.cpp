@@ -36,6 +36,17 @@ std::string leaf_path(ir::ModulePath path) {
   return second == std::string::npos ? "block" : full.substr(second + 1);
 }
 
+/// The op by PyTorch's name; of attention the kernel that it takes on this device.
+std::string op_name(const ir::Program& p, const ir::Op& op, const ir::WorkspaceTarget& target) {
+  if (op.kind != ir::OpKind::sdpa || !target.cuda || target.trainer) return ir::name_of(p, op);
+  const auto& sdpa = ir::attributes<ir::Sdpa>(op);
+  if (ir::runs_cudnn_attention(op, target)) return "_scaled_dot_product_cudnn_attention";
+  const bool masked = sdpa.documents == 0 && op.inputs > 3;  // which flash attention does not take
+  if (masked || sdpa.kernel == ir::SdpaKernel::efficient)
+    return "_scaled_dot_product_efficient_attention";
+  return ir::name_of(p, op);
+}
+
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
 }  // namespace
@@ -56,6 +67,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
         saved[static_cast<std::size_t>(producer)] = true;
     }
   }
+  const ir::WorkspaceTarget target = memory_model(device, config).target;
   std::vector<std::tuple<std::string, std::string, int>> order;
   std::map<std::tuple<std::string, std::string, int>, Tally> tallies;
   std::map<std::tuple<int, std::string, std::string>, int> nth;
@@ -66,7 +78,7 @@ std::vector<Decision> selective_trace(const model::ModelSpec& model, const StepC
     if (op.phase > Phase::loss || op.module.block < 0 || ir::row(op.kind).dispatches == 0 ||
         ir::row(op.kind).kind == ir::OpKind::record_function || op.module.leaf == ir::Module::fsdp)
       continue;
-    const std::string name = ir::name_of(p, op), module = leaf_path(op.module);
+    const std::string name = op_name(p, op, target), module = leaf_path(op.module);
     const auto key = std::make_tuple(name, module, nth[{op.module.block, name, module}]++);
     Tally& t = tallies[key];
     if (t.decision.count == 0) {
@@ -162,7 +174,7 @@ StepConfig with_mode(StepConfig config, AcMode mode, AcScope scope = AcScope::bl
 
 /// What is particular to a mode, each from the plan that it speaks of.
 void explain_choice(const model::ModelSpec& model, const profile::Profile& with,
-                    const profile::Profile& none, std::vector<std::string>& lines) {
+                    const std::optional<profile::Profile>& none, std::vector<std::string>& lines) {
   const StepConfig& config = with.config;
   const bool flash = !model.eager_attention_only && config.run.attention != Attention::eager &&
                      config.run.attention != Attention::math;
@@ -171,12 +183,13 @@ void explain_choice(const model::ModelSpec& model, const profile::Profile& with,
   };
   switch (config.memory.ac) {
     case AcMode::attention:
+      if (!none) break;
       lines.push_back(fmt::format(
           "{}: --ac attention saves {:.3f} GiB of the peak here",
           flash ? "flash attention already drops its scores and recomputes them in backward, so "
                   "only the core's output is left to drop"
                 : "the scores are dropped with the core's region",
-          gib(none.memory.peak_allocated - with.memory.peak_allocated)));
+          gib(none->memory.peak_allocated - with.memory.peak_allocated)));
       break;
     case AcMode::grouped:
     case AcMode::sqrt:
@@ -217,6 +230,38 @@ void explain_compilation(const model::ModelSpec& model, const profile::Profile& 
                               of_phase(*eager, Phase::forward), backward(*eager)));
 }
 
+/// Against the same step that keeps all, where that is planned.
+void explain_recomputation(const model::ModelSpec& model, const profile::Profile& with,
+                           const std::optional<profile::Profile>& none, const StepConfig& keep_all,
+                           std::vector<std::string>& lines) {
+  const auto held = static_cast<std::size_t>(profile::Category::activations);
+  if (!none) {
+    lines.push_back("against --ac none: not planned (" +
+                    passes::message(*passes::find_exclusion(model, keep_all), model, keep_all) +
+                    ")");
+    lines.push_back(
+        fmt::format("activations held at the peak: {:.3f} GiB", gib(with.memory.at_peak[held])));
+  } else {
+    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
+                                gib(with.memory.peak_allocated - none->memory.peak_allocated),
+                                time_word(with.time.basis),
+                                100.0 * (with.time.step / none->time.step - 1.0)));
+    lines.push_back(
+        fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
+                    gib(with.memory.at_peak[held]), gib(none->memory.at_peak[held])));
+  }
+  if (with.config.memory.kernels != Kernels::compiled)
+    lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step ({})",
+                                of_phase(with, Phase::recompute), 1e3 * with.time.recompute,
+                                to_string(with.time.basis)));
+  else if (none)
+    lines.push_back(fmt::format(
+        "recomputation is part of the compiled backward: {} launches there, {} without ({:+.2f} "
+        "ms, {})",
+        of_phase(with, Phase::backward), of_phase(*none, Phase::backward),
+        1e3 * (with.time.step - none->time.step), to_string(with.time.basis)));
+}
+
 void explain_loss(const model::ModelSpec& model, const profile::Profile& with,
                   std::vector<std::string>& lines) {
   const auto loss = static_cast<std::size_t>(profile::Category::loss);
@@ -251,27 +296,8 @@ std::vector<std::string> explain_mode(const model::ModelSpec& model, const StepC
   StepConfig keep_all = config;
   keep_all.memory.ac = AcMode::none;
   keep_all.memory.scope = AcScope::block;
-  const profile::Profile none = plan(model, keep_all, false);
-  if (config.memory.ac != AcMode::none) {
-    const std::int64_t saved = none.memory.peak_allocated - with.memory.peak_allocated;
-    lines.push_back(fmt::format("against --ac none: peak {:+.3f} GiB, {} step {:+.1f} %",
-                                -gib(saved), time_word(with.time.basis),
-                                100.0 * (with.time.step / none.time.step - 1.0)));
-    const auto activations = static_cast<std::size_t>(profile::Category::activations);
-    lines.push_back(
-        fmt::format("activations held at the peak: {:.3f} GiB, {:.3f} GiB without checkpointing",
-                    gib(with.memory.at_peak[activations]), gib(none.memory.at_peak[activations])));
-    if (config.memory.kernels == Kernels::compiled)
-      lines.push_back(fmt::format(
-          "recomputation is part of the compiled backward: {} launches there, {} without ({:+.2f} "
-          "ms, {})",
-          of_phase(with, Phase::backward), of_phase(none, Phase::backward),
-          1e3 * (with.time.step - none.time.step), to_string(with.time.basis)));
-    else
-      lines.push_back(fmt::format("recomputation: {} launches, {:.2f} ms of the step ({})",
-                                  of_phase(with, Phase::recompute), 1e3 * with.time.recompute,
-                                  to_string(with.time.basis)));
-  }
+  const std::optional<profile::Profile> none = other(model, keep_all);
+  if (config.memory.ac != AcMode::none) explain_recomputation(model, with, none, keep_all, lines);
   if (config.memory.kernels == Kernels::compiled) explain_compilation(model, with, lines);
   if (config.memory.ac != AcMode::none) explain_choice(model, with, none, lines);
   explain_loss(model, with, lines);

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/adapter_method.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "check_device.hpp"
 #include "export_target.hpp"
 
 namespace ac_advisor::advise {
@@ -230,6 +234,8 @@ void note_all(const Setting& s, ExportResult& out) {
         "set's or a mock one's");
   if (s.c.runtime.expandable_segments)
     out.notes.emplace_back("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+  if (!s.c.runtime.cublas_workspace.empty())
+    out.notes.push_back("set CUBLAS_WORKSPACE_CONFIG=" + s.c.runtime.cublas_workspace);
   if (s.c.optimizer.clip_grad == 0 && s.target.name != litgpt.name)  // it never does
     out.notes.emplace_back(
         "the plan has no gradient clipping: where the framework clips, its "
@@ -240,6 +246,24 @@ void note_all(const Setting& s, ExportResult& out) {
 
 void Setting::refuse(const std::string& option, const std::string& reason) const {
   throw UserError(option + " has no equivalent in " + std::string(target.version) + ": " + reason);
+}
+
+void Setting::refuse_windows() const {
+  for (const std::int64_t window : model.window)
+    if (window > 0 && window < c.run.seq)
+      refuse(fmt::format("a window of {} tokens with --seq {}", window, c.run.seq),
+             "its layers attend to all tokens before; use a --seq within the window, or export to "
+             "hf");
+}
+
+void Setting::refuse_adapters(const std::string& reason) const {
+  if (c.adapters.used()) refuse(given_adapters(c), reason);
+}
+
+std::string decimal(double value) {
+  std::string text = fmt::format("{}", value);
+  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
+  return text;
 }
 
 std::string Setting::quoted_name() const {
@@ -254,21 +278,39 @@ std::vector<std::string> export_targets() {
   return names;
 }
 
-ExportResult export_setting(const std::string& target, const model::ModelSpec& model,
-                            const StepConfig& config) {
+namespace {
+
+/// Throws UserError for an unknown one.
+const exports::Target& find_target(const std::string& target) {
   std::string names;
   for (const exports::Target* known : exports::targets) {
+    if (known->name == target) return *known;
     names += (names.empty() ? "" : ", ") + std::string(known->name);
-    if (known->name != target) continue;
-    const exports::Setting setting{*known, model, config};
-    exports::check_all(setting);
-    ExportResult out{target, std::string(known->version), {}, {}};
-    known->write(setting, out);
-    if (!out.other_technique.empty()) out.notes.insert(out.notes.begin(), out.other_technique);
-    exports::note_all(setting, out);
-    return out;
   }
   throw UserError("export target " + target.substr(0, 60) + ": must be one of " + names);
+}
+
+/// Of a configuration that can be planned.
+ExportResult written(const exports::Setting& setting) {
+  exports::check_all(setting);
+  const exports::Target& target = setting.target;
+  ExportResult out{std::string(target.name), std::string(target.version), {}, {}, {}};
+  target.write(setting, out);
+  if (!out.other_technique.empty()) out.notes.insert(out.notes.begin(), out.other_technique);
+  return out;
+}
+
+}  // namespace
+
+ExportResult export_setting(const std::string& target, const model::ModelSpec& model,
+                            const StepConfig& config) {
+  const exports::Setting setting{find_target(target), model, config};
+  passes::validate(model, config);
+  check_device(model, config, simulate::find_device(config.device.gpu));
+  ExportResult out = written(setting);
+  exports::note_all(setting, out);
+  exports::note_lost(setting, out);
+  return out;
 }
 
 std::string export_target_of(const std::string& framework) {
@@ -291,7 +333,7 @@ StepConfig of_files(StepConfig config) {
 std::string unavailable(const model::ModelSpec& model, const StepConfig& config) {
   const std::string target = export_target_of(config.runtime.framework);
   try {
-    const ExportResult exported = export_setting(target, model, of_files(config));
+    const ExportResult exported = written({find_target(target), model, of_files(config)});
     if (exported.other_technique.empty()) return {};
     return "--shard " + shard_option(config) + ": " + exported.other_technique;
   } catch (const UserError& error) {

@@ -70,8 +70,12 @@ std::string distributed(const Setting& s) {
   if (s.c.precision.autocast) text += "  autocast_dtype: bfloat16\n";
   text += fmt::format("  activation_checkpointing: {}\n", checkpointing(s));
   if (!s.gathers()) return text;
-  text +=
-      fmt::format("  reshard_after_forward: {}\n", s.c.layout.keep_last_block ? "null" : "true");
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "reshard_after_forward is true, false or null; use true or false");
+  text += fmt::format("  reshard_after_forward: {}\n", !s.c.layout.reshard_after_forward ? "false"
+                                                       : s.c.layout.keep_last_block      ? "null"
+                                                                                         : "true");
   text += fmt::format("  defer_fsdp_grad_sync: {}\n", s.c.layout.no_sync);
   text += fmt::format(
       "  mp_policy:\n    _target_: torch.distributed.fsdp.MixedPrecisionPolicy\n"
@@ -111,7 +115,8 @@ std::string model_section(const Setting& s) {
       break;
   }
   if (s.c.memory.loss == LossKind::lc_ce) text += "  output_hidden_states: true\n";
-  if (s.c.run.dropout > 0) text += fmt::format("  attention_dropout: {}\n", s.c.run.dropout);
+  if (s.c.run.dropout > 0)
+    text += fmt::format("  attention_dropout: {}\n", decimal(s.c.run.dropout));
   return text;
 }
 
@@ -159,12 +164,21 @@ const char* optimizer(const Setting& s) {
   return "";
 }
 
+/// Without the section it clips at 1.0 (recipes/llm/train_ft.py, setup).
+std::string clipping(const Setting& s) {
+  if (s.c.optimizer.clip_grad == 0) return {};
+  return fmt::format("clip_grad_norm:\n  max_norm: {}\n\n", decimal(s.c.optimizer.clip_grad));
+}
+
 void write(const Setting& s, ExportResult& out) {
+  s.refuse_adapters(
+      "its adapters are its own (components/_peft/lora.py), and the plan's are PEFT's; export to "
+      "hf, or drop the adapters");
   out.text = fmt::format(
       "# {}\nrecipe: TrainFinetuneRecipeForNextTokenPrediction\n\n"
-      "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}\n{}\n{}\n{}",
-      s.target.version, s.global_batch(), s.c.run.batch, model_section(s), distributed(s), loss(s),
-      optimizer(s));
+      "step_scheduler:\n  global_batch_size: {}\n  local_batch_size: {}\n\n{}{}\n{}\n{}\n{}",
+      s.target.version, s.global_batch(), s.c.run.batch, clipping(s), model_section(s),
+      distributed(s), loss(s), optimizer(s));
   out.notes.push_back(
       fmt::format("run with automodel FILE --nproc-per-node {}; the dataset section "
                   "must give sequences of {} tokens",
@@ -176,12 +190,41 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.emplace_back(
         "without force_hf AutoModel runs its own implementation, which is what "
         "it checkpoints by sub-module, and leaves Liger's kernels out of it");
-  if (!s.c.memory.hold_output)
-    out.notes.emplace_back("its loop keeps the model's output through backward (--hold-output)");
 }
+
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "kernels",
+                                     "compile_unit",
+                                     "loss",
+                                     "optimizer",
+                                     "master_weights",
+                                     "clip_grad",
+                                     "keep_last_block",
+                                     "reshard_after_forward",
+                                     "no_sync",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "offload",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "optimizer_in_backward",
+                                     "grad_scaler"};
 
 }  // namespace
 
-const Target automodel{"automodel", "NeMo AutoModel 0.5.0", write};
+const Target automodel{"automodel", "NeMo AutoModel 0.5.0", write, says};
 
 }  // namespace ac_advisor::advise::exports

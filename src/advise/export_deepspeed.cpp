@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "export_target.hpp"
+#include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
@@ -34,7 +35,7 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
       // The bucket is written out because it is 1 GB of bf16 that the plan counts.
       return with_offload({{"stage", s.c.layout.shard == Sharding::zero1 ? 1 : 2},
                            {"contiguous_gradients", true},
-                           {"overlap_comm", false},
+                           {"overlap_comm", s.c.layout.overlap_comm},
                            {"reduce_bucket_size", 500000000}},
                           s);
     case Sharding::zero3:  // its defaults, which the plan counts with
@@ -48,22 +49,19 @@ Json zero_optimization(const Setting& s, ExportResult& out) {
                            {"stage3_max_reuse_distance", 1000000000},
                            {"sub_group_size", 1000000000}},
                           s);
+    case Sharding::hsdp:  // runtime/config.py, _REMOVED_ZERO_CONFIG_KEYS: mics_shard_size
+      s.refuse(s.shard(),
+               "shards within groups were its MiCS, which has been removed; use --shard zero3, or "
+               "export to hf");
     case Sharding::fsdp1:  // refused
     case Sharding::fsdp2:
-    case Sharding::hsdp:
       break;
   }
   out.other_technique =
       "stage 3 is ZeRO's own partition and buffers; the plan has PyTorch's fully_shard: with "
       "--shard "
       "zero3 it is DeepSpeed's";
-  Json zero =
-      with_offload({{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}}, s);
-  if (s.c.layout.shard == Sharding::hsdp) {
-    zero["mics_shard_size"] = s.c.layout.hsdp_shards;
-    out.notes.emplace_back("mics_shard_size needs the model built under deepspeed.zero.MiCS_Init");
-  }
-  return zero;
+  return with_offload({{"stage", 3}, {"contiguous_gradients", true}, {"overlap_comm", true}}, s);
 }
 
 Json optimizer(const Setting& s) {
@@ -104,6 +102,8 @@ void note_checkpointing(const Setting& s, ExportResult& out) {
 }
 
 void note_precision(const Setting& s, ExportResult& out) {
+  out.notes.push_back(
+      fmt::format("load the model with dtype=torch.{}", torch_dtype(s.c.precision.param_dtype)));
   if (s.c.precision.compute_dtype == DType::f32 || s.c.precision.autocast) return;
   const bool masters = s.c.layout.zero();
   if (!masters && s.c.precision.param_dtype == DType::bf16)
@@ -112,7 +112,16 @@ void note_precision(const Setting& s, ExportResult& out) {
         "parameter more than this plan (before partitioning)");
 }
 
+/// runtime/engine.py, _configure_distributed_model: module.bfloat16().
+void check_precision(const Setting& s) {
+  const Precision& p = s.c.precision;
+  if (p.compute_dtype == DType::bf16 && !p.autocast && p.param_dtype == DType::f32)
+    s.refuse("--param-dtype fp32 --compute-dtype bf16",
+             "bf16.enabled casts the module whole; use --autocast bf16, or --param-dtype bf16");
+}
+
 void write(const Setting& s, ExportResult& out) {
+  check_precision(s);
   if (s.c.memory.loss != LossKind::ce)
     s.refuse(s.loss(),
              "it trains the model's own loss; use --loss ce, or patch the model with "
@@ -150,11 +159,51 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.push_back(fmt::format("attention is the model's: load it for --attn {}",
                                     to_option(s.c.run.attention)));
   if (s.c.run.dropout > 0)
-    out.notes.push_back(fmt::format("load the model with attention_dropout={}", s.c.run.dropout));
+    out.notes.push_back(
+        fmt::format("load the model with attention_dropout={}", decimal(s.c.run.dropout)));
 }
+
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "reduce_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "overlap_comm",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "grad_scaler",
+                                     "lora",
+                                     "adapter",
+                                     "lora_targets",
+                                     "lora_dropout",
+                                     "dora",
+                                     "quantize",
+                                     "kbit_prepare",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "master_weights",
+                                     "optimizer_in_backward"};
 
 }  // namespace
 
-const Target deepspeed{"deepspeed", "DeepSpeed 0.19.8", write};
+const Target deepspeed{"deepspeed", "DeepSpeed 0.19.8", write, says};
 
 }  // namespace ac_advisor::advise::exports

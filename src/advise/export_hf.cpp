@@ -46,8 +46,10 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
     case AcMode::full:
       // Under FSDP it is Accelerate's switch: the other one gathers once more in backward.
       if (s.c.layout.fsdp()) return "activation_checkpointing: false\n";
-      return "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
-             "  use_reentrant: false\n";
+      return fmt::format(
+          "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
+          "  use_reentrant: {}\n",
+          s.c.memory.reentrant);
     case AcMode::every:
       if (s.gathers())
         out.notes.emplace_back(
@@ -55,8 +57,8 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
             "in backward");
       return fmt::format(
           "activation_checkpointing: true\nactivation_checkpointing_kwargs:\n"
-          "  use_reentrant: false\n  every_n_layers: {}\n",
-          s.c.memory.ac_arg);
+          "  use_reentrant: {}\n  every_n_layers: {}\n",
+          s.c.memory.reentrant, s.c.memory.ac_arg);
     default:
       s.refuse(s.ac(), "it checkpoints each block by itself and whole; use --ac full or every:K");
   }
@@ -75,7 +77,7 @@ const char* optimizer(const Setting& s) {
     case Optimizer::adamw_8bit:
       return "adamw_bnb_8bit";
     case Optimizer::paged_adamw:
-      return "paged_adamw";
+      return "paged_adamw_32bit";
     case Optimizer::paged_adamw_8bit:
       return "paged_adamw_8bit";
     case Optimizer::adamw_8bit_torchao:
@@ -107,7 +109,7 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
         "TrainingArguments(optim=…) names no Muon: override Trainer.create_optimizer to make one "
         "whose step() is that of torch.optim.Muon over the blocks' matrices, then fused AdamW's "
         "over all other parameters");
-  text += fmt::format("max_grad_norm: {}\n", s.c.optimizer.clip_grad);
+  text += fmt::format("max_grad_norm: {}\n", decimal(s.c.optimizer.clip_grad));
   if (s.c.memory.compile_unit == CompileUnit::model) text += "torch_compile: true\n";
   if (of_trl(s)) text += fmt::format("max_length: {}\n", s.c.run.seq);
   if (of_trl(s) && s.c.run.packing > 0) text += "packing: true\n";
@@ -122,16 +124,18 @@ std::string training_arguments(const Setting& s, ExportResult& out) {
   return text;
 }
 
-/// FullyShardedDataParallel. The plan is of accelerate's defaults: FULL_SHARD, BACKWARD_PRE.
+/// FullyShardedDataParallel with FULL_SHARD.
 std::string fsdp1(const Setting& s) {
+  constexpr const char* prefetches[] = {"BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"};
   return fmt::format(
       "fsdp_config:\n  fsdp_version: 1\n  fsdp_sharding_strategy: FULL_SHARD\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
-      "  fsdp_backward_prefetch: BACKWARD_PRE\n  fsdp_forward_prefetch: false\n"
+      "  fsdp_backward_prefetch: {}\n  fsdp_forward_prefetch: false\n"
       "  fsdp_use_orig_params: true\n  fsdp_offload_params: false\n"
       "  fsdp_sync_module_states: true\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.memory.ac == AcMode::full);
+      s.c.memory.ac == AcMode::full,
+      prefetches[static_cast<std::size_t>(s.c.layout.backward_prefetch)]);
 }
 
 std::string fsdp(const Setting& s) {
@@ -142,13 +146,17 @@ std::string fsdp(const Setting& s) {
   if (s.c.layout.keep_last_block)
     s.refuse("--keep-last-block",
              "fsdp_reshard_after_forward is one value for all blocks; drop the option");
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "fsdp_reshard_after_forward is true or false; use one of them");
   if (s.c.layout.shard == Sharding::fsdp1) return fsdp1(s);
   std::string text = fmt::format(
-      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+      "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: {}\n"
       "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  fsdp_activation_checkpointing: {}\n"
       "  fsdp_offload_params: {}\n  fsdp_cpu_ram_efficient_loading: true\n"
       "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-      s.c.memory.ac == AcMode::full, s.c.memory.offload == Offload::parameters);
+      s.c.layout.reshard_after_forward, s.c.memory.ac == AcMode::full,
+      s.c.memory.offload == Offload::parameters);
   if (s.c.layout.shard == Sharding::hsdp)
     text += fmt::format(
         "parallelism_config:\n  parallelism_config_dp_replicate_size: {}\n"
@@ -205,7 +213,7 @@ void note_loading(const Setting& s, ExportResult& out) {
       s.c.run.attention == Attention::eager || s.model.eager_attention_only ? "eager"
       : s.c.run.packing > 0 && s.c.run.attention == Attention::flash        ? "flash_attention_2"
                                                                             : "sdpa",
-      s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", s.c.run.dropout) : ""));
+      s.c.run.dropout > 0 ? fmt::format(", attention_dropout={}", decimal(s.c.run.dropout)) : ""));
   if (backend != nullptr)
     out.notes.push_back(
         fmt::format("train inside torch.nn.attention.sdpa_kernel("
@@ -232,9 +240,49 @@ void write(const Setting& s, ExportResult& out) {
   note_loading(s, out);
 }
 
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "autocast",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "attn",
+                                     "dropout",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "reshard_after_forward",
+                                     "backward_prefetch",
+                                     "ac_reentrant",
+                                     "fp8",
+                                     "fp8_all_gather",
+                                     "grad_scaler",
+                                     "lora",
+                                     "adapter",
+                                     "lora_targets",
+                                     "lora_dropout",
+                                     "dora",
+                                     "quantize",
+                                     "kbit_prepare",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "pp",
+                                     "master_weights",
+                                     "optimizer_in_backward"};
+
 }  // namespace
 
-const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write};
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write, says};
 
 }  // namespace ac_advisor::advise::exports
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "export_target.hpp"
+#include "flavors.hpp"
 #include "passes/adapters/targets.hpp"
 
 namespace ac_advisor::advise::exports {
@@ -27,7 +28,7 @@ std::string quantize(const Setting& s) {
 std::string lora(const Setting& s) {
   const Adapters& a = s.c.adapters;
   std::string text = fmt::format("{}lora_r: {}\nlora_alpha: {}\nlora_dropout: {}\n", quantize(s),
-                                 a.rank, 2 * a.rank, a.dropout);
+                                 a.rank, 2 * a.rank, decimal(a.dropout));
   for (std::size_t i = 0; i < std::size(passes::litgpt_names); ++i)
     text += fmt::format("lora_{}: {}\n", passes::litgpt_names[i],
                         passes::adapts(s.c, static_cast<passes::LitgptTarget>(i)));
@@ -52,6 +53,15 @@ std::string optimizer(const Setting& s) {
   }
 }
 
+/// The Hub's name of a model of these sizes in litgpt/config.py, which litgpt downloads by itself.
+std::string checkpoint(const Setting& s) {
+  if (const Flavor* flavor = find_flavor(s.target.name, s.model)) return flavor->name;
+  const std::string nearest = nearest_flavor(s.target.name, s.model);
+  s.refuse("model " + s.quoted_name(),
+           (nearest.empty() ? "litgpt/config.py has none of family " + s.model.family : nearest) +
+               "; export to hf");
+}
+
 void write(const Setting& s, ExportResult& out) {
   if (!s.c.litgpt())
     s.refuse("--transformer-impl hf",
@@ -60,20 +70,23 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "checkpoint_dir: {}\nprecision: bf16-true\ndevices: 1\n{}train:\n  global_batch_size: {}\n"
       "  micro_batch_size: {}\n  max_seq_length: {}\n  epochs: 1\n{}",
-      s.quoted_name(), adapted ? lora(s) : "", s.global_batch(), s.c.run.batch, s.c.run.seq,
+      checkpoint(s), adapted ? lora(s) : "", s.global_batch(), s.c.run.batch, s.c.run.seq,
       optimizer(s));
   out.notes.push_back(fmt::format("run with litgpt {} --config FILE.yaml",
                                   adapted ? "finetune_lora" : "finetune_full"));
   out.notes.emplace_back(
-      "checkpoint_dir is a folder that litgpt download has made; a batch is padded to its longest "
+      "checkpoint_dir is the first of litgpt's models with these sizes, which it downloads; "
+      "another "
+      "is the folder that litgpt download has made of it; a batch is padded to its longest "
       "sequence, the plan's is of max_seq_length tokens; validation generates besides");
-  if (adapted && s.c.adapters.four_bit() && !s.c.adapters.stable_embedding)
-    out.notes.emplace_back(
-        "it replaces the embedding by a StableEmbedding, which the plan has not");
 }
+
+constexpr std::string_view says[] = {"batch",    "seq",       "grad_accum",      "world",
+                                     "lora",     "adapter",   "lora_targets",    "lora_dropout",
+                                     "quantize", "optimizer", "transformer_impl"};
 
 }  // namespace
 
-const Target litgpt{"litgpt", "litgpt 0.5.13", write};
+const Target litgpt{"litgpt", "litgpt 0.5.13", write, says};
 
 }  // namespace ac_advisor::advise::exports

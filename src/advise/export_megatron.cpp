@@ -103,10 +103,13 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
       flags.emplace_back("--accumulate-allreduce-grads-in-fp32");
     if (!s.c.layout.zero() && !s.c.megatron())
       out.notes.emplace_back(
-          "with --fp16 it keeps fp32 main parameters and moments: 8 bytes a parameter more than "
+          "with --fp16 it keeps fp32 main parameters and moments: 8 bytes per parameter more than "
           "this plan (before sharding)");
     return;
   }
+  if (s.c.precision.reduce_dtype == DType::f16)
+    s.refuse("--reduce-dtype fp16",
+             "beside --bf16 gradients are reduced in bf16 or fp32; use one of these");
   flags.emplace_back("--bf16");
   flags.emplace_back(s.c.precision.reduce_dtype == DType::bf16
                          ? "--grad-reduce-in-bf16"
@@ -114,7 +117,7 @@ void add_precision(const Setting& s, Flags& flags, ExportResult& out) {
   if (s.c.precision.param_dtype == DType::bf16 && !s.c.layout.zero() && !s.c.megatron())
     out.notes.emplace_back(
         "with --bf16 it keeps fp32 main parameters and moments, and fp32 gradients unless "
-        "--grad-reduce-in-bf16: 8 to 10 bytes a parameter more than this plan (before sharding)");
+        "--grad-reduce-in-bf16: 8 to 10 bytes per parameter more than this plan (before sharding)");
   if (s.c.precision.param_dtype == DType::f32)
     out.notes.emplace_back(
         "with --bf16 it keeps bf16 parameters beside the fp32 main ones, 2 bytes "
@@ -138,6 +141,10 @@ const char* attention_backend(const Setting& s) {
   }
 }
 
+bool adam(const Setting& s) {
+  return s.c.optimizer.kind == Optimizer::adamw || s.c.optimizer.kind == Optimizer::adamw_foreach;
+}
+
 void check(const Setting& s) {
   const bool fused = s.c.megatron() && s.c.memory.loss == LossKind::ce_compiled;
   if (s.c.memory.loss != LossKind::ce && !fused)
@@ -147,8 +154,9 @@ void check(const Setting& s) {
   if (s.c.precision.autocast)
     s.refuse(std::string("--autocast ") + autocast_option(s.c),
              "its parameters are stored in bf16 (--bf16) or fp16 (--fp16); drop --autocast");
-  if (s.c.optimizer.kind != Optimizer::adamw && s.c.optimizer.kind != Optimizer::adamw_foreach &&
-      s.c.optimizer.kind != Optimizer::sgd)
+  s.refuse_adapters("pretrain_gpt.py has none; export to hf, or drop the adapters");
+  if (!adam(s) && s.c.optimizer.kind != Optimizer::sgd &&
+      s.c.optimizer.kind != Optimizer::sgd_momentum)
     s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
              "the plan has neither its Muon nor its CPU optimizer; use --optimizer adamw or sgd");
 }
@@ -170,7 +178,7 @@ void add_stage_sizes(const Setting& s, Flags& flags) {
 }
 
 /// Of a plan of Megatron-core's own step.
-void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
+void add_layout(const Setting& s, Flags& flags) {
   const Layout& layout = s.c.layout;
   flags.push_back(fmt::format("--transformer-impl {}", to_option(s.c.run.transformer_impl)));
   flags.emplace_back("--no-gradient-accumulation-fusion");
@@ -200,8 +208,6 @@ void add_layout(const Setting& s, Flags& flags, ExportResult& out) {
     flags.emplace_back("--cross-entropy-loss-fusion");
     flags.emplace_back("--cross-entropy-fusion-impl native");
   }
-  if (!s.c.runtime.cublas_workspace.empty())
-    out.notes.push_back("set CUBLAS_WORKSPACE_CONFIG=" + s.c.runtime.cublas_workspace);
 }
 
 void write(const Setting& s, ExportResult& out) {
@@ -209,19 +215,23 @@ void write(const Setting& s, ExportResult& out) {
   const bool own = s.c.megatron();
   const double dropout =
       own && s.c.run.dropout == 0.0 ? s.model.attention_dropout : s.c.run.dropout;
-  Flags flags = {
-      fmt::format("--micro-batch-size {}", s.c.run.batch),
-      fmt::format("--global-batch-size {}", s.global_batch()),
-      fmt::format("--seq-length {}", s.c.run.seq),
-      fmt::format("--attention-dropout {}", dropout),
-      own ? fmt::format("--hidden-dropout {}", s.model.residual_dropout) : "--hidden-dropout 0.0",
-      fmt::format("--attention-backend {}", attention_backend(s)),
-      fmt::format("--optimizer {}", s.c.optimizer.kind == Optimizer::sgd ? "sgd" : "adam")};
+  Flags flags = {fmt::format("--micro-batch-size {}", s.c.run.batch),
+                 fmt::format("--global-batch-size {}", s.global_batch()),
+                 fmt::format("--seq-length {}", s.c.run.seq),
+                 fmt::format("--attention-dropout {}", decimal(dropout)),
+                 fmt::format("--hidden-dropout {}", decimal(own ? s.model.residual_dropout : 0.0)),
+                 fmt::format("--attention-backend {}", attention_backend(s)),
+                 fmt::format("--optimizer {}", adam(s) ? "adam" : "sgd")};
+  // Its own is 0.9.
+  if (!adam(s))
+    flags.push_back(fmt::format("--sgd-momentum {}",
+                                s.c.optimizer.kind == Optimizer::sgd_momentum ? "0.9" : "0.0"));
   if (!s.model.tied_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
   if (s.model.moe && s.c.run.capacity_factor != 1.0)
-    flags.push_back(fmt::format("--moe-expert-capacity-factor {}", s.c.run.capacity_factor));
-  flags.push_back(fmt::format("--clip-grad {:#}", s.c.optimizer.clip_grad));
-  if (own) add_layout(s, flags, out);
+    flags.push_back(
+        fmt::format("--moe-expert-capacity-factor {}", decimal(s.c.run.capacity_factor)));
+  flags.push_back(fmt::format("--clip-grad {}", decimal(s.c.optimizer.clip_grad)));
+  if (own) add_layout(s, flags);
   add_precision(s, flags, out);
   add_sharding(s, flags, out);
   add_checkpointing(s, flags, out);
@@ -236,8 +246,45 @@ void write(const Setting& s, ExportResult& out) {
     out.notes.emplace_back("its adam is one fused kernel (--optimizer adamw)");
 }
 
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "tp",
+                                     "cp",
+                                     "ep",
+                                     "etp",
+                                     "pp",
+                                     "pp_schedule",
+                                     "pp_layers",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "reduce_dtype",
+                                     "autocast",
+                                     "attn",
+                                     "dropout",
+                                     "capacity_factor",
+                                     "deterministic",
+                                     "fp8",
+                                     "offload",
+                                     "keep_last_block",
+                                     "sequence_parallel",
+                                     "optimizer_instances",
+                                     "transformer_impl",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "fp8_all_gather"};
+
 }  // namespace
 
-const Target megatron{"megatron", "Megatron-LM core_v0.19.0", write};
+const Target megatron{"megatron", "Megatron-LM core_v0.19.0", write, says};
 
 }  // namespace ac_advisor::advise::exports

@@ -1,6 +1,7 @@
 // A framework to export to: one file export_<name>.cpp, one row in export.cpp.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ struct Target {
   std::string_view version;  ///< product and version whose sources the key names come from
   /// Fills in text and notes. Throws through Setting::refuse.
   void (*write)(const Setting&, ExportResult&);
+  /// Keys of the options that its text or its notes say, or that it refuses. What the others are in
+  /// the plan and not in the framework's own step is told: `note_lost`.
+  std::span<const std::string_view> says;
 };
 
 /// What is to be exported, and where to.
@@ -31,6 +35,11 @@ struct Setting {
   /// The model's name as a JSON string, which is a YAML and a TOML string too.
   [[nodiscard]] std::string quoted_name() const;
 
+  /// For a framework whose layers attend to all tokens before: refuses a window within --seq.
+  void refuse_windows() const;
+  /// For one without adapters of PEFT's.
+  void refuse_adapters(const std::string& reason) const;
+
   /// Sequences of one optimizer step over all ranks.
   [[nodiscard]] std::int64_t global_batch() const {
     return c.run.batch * c.layout.data_ranks() * c.run.grad_accum;
@@ -43,6 +52,12 @@ struct Setting {
   [[nodiscard]] std::string shard() const { return "--shard " + shard_option(c); }
   [[nodiscard]] std::string loss() const { return "--loss " + loss_option(c); }
 };
+
+/// A number that YAML 1.1, TOML and Python read as a float: "0.5", "1.0e-07".
+[[nodiscard]] std::string decimal(double value);
+
+/// What the plan has and the framework's own step has otherwise, where no word of its file says it.
+void note_lost(const Setting& s, ExportResult& out);
 
 extern const Target automodel, deepspeed, hf, litgpt, megatron, torchtitan, torchtune;
 

@@ -3,52 +3,82 @@
 // distributed/activation_checkpoint.py and models/llama3/infra/parallelize.py of the same version.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "ac_advisor/model/layers.hpp"
 #include "export_target.hpp"
+#include "flavors.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise::exports {
 namespace {
 
-/// torchtitan/models/{llama3,qwen3}/__init__.py.
-struct Flavor {
-  std::string_view family, name, flavor;
-  std::int64_t layers, hidden;
-};
-constexpr Flavor flavors[] = {
-    {"llama", "llama3", "8B", 32, 4096},
-    {"llama", "llama3", "70B", 80, 8192},
-    {"llama", "llama3", "405B", 126, 16384},
-    {"qwen3", "qwen3", "0.6B", 28, 1024},
-    {"qwen3", "qwen3", "1.7B", 28, 2048},
-    {"qwen3", "qwen3", "4B", 36, 2560},
-    {"qwen3", "qwen3", "8B", 36, 4096},
-    {"qwen3", "qwen3", "14B", 40, 5120},
-    {"qwen3", "qwen3", "32B", 64, 5120},
-    {"qwen3_moe", "qwen3", "30B-A3B", 48, 2048},
-    {"qwen3_moe", "qwen3", "235B-A22B", 94, 4096},
-};
-
 std::string_view converters(const Setting& s) {
   return s.c.precision.float8() ? "converters = [\"quantize.linear.float8\"]\n" : "";
 }
 
+/// TransformerModelArgs(…), for torchtitan/models/llama3/__init__.py: its MLP's width is rounded up
+/// to a multiple of multiple_of, which one of the width itself makes exact.
+std::string llama_arguments(const model::ModelSpec& m) {
+  const double share =
+      static_cast<double>(m.intermediate) / (8.0 * static_cast<double>(m.hidden) / 3.0);
+  return fmt::format(
+      "TransformerModelArgs(dim={}, n_layers={}, n_heads={}, n_kv_heads={}, vocab_size={}, "
+      "multiple_of={}, ffn_dim_multiplier={}, norm_eps={}, rope_theta={}, "
+      "rope_scaling_args=RoPEScalingArgs(scaling_factor={}))",
+      m.hidden, m.layers, m.heads, m.kv_heads, m.vocab, m.intermediate,
+      std::max(0.01, std::floor(100.0 * share) / 100.0), m.rms_norm_eps, m.rope_theta,
+      llama3_rope_factor(m));
+}
+
+/// Qwen3ModelArgs(…), for torchtitan/models/qwen3/__init__.py.
+std::string qwen3_arguments(const model::ModelSpec& m) {
+  std::string text = fmt::format(
+      "Qwen3ModelArgs(vocab_size={}, head_dim={}, dim={}, n_layers={}, n_heads={}, n_kv_heads={}, "
+      "hidden_dim={}, norm_eps={}, rope_theta={}, enable_weight_tying={}",
+      m.vocab, m.head_dim, m.hidden, m.layers, m.heads, m.kv_heads, m.intermediate, m.rms_norm_eps,
+      m.rope_theta, m.tied_embeddings ? "True" : "False");
+  if (m.moe)
+    text += fmt::format(
+        ", moe_enabled=True, moe_inter_dim={}, moe_args=MoEArgs(num_experts={}, "
+        "num_shared_experts=0, top_k={}, score_func=\"softmax\", route_norm={}, "
+        "score_before_experts=False)",
+        m.moe->intermediate, m.moe->experts, m.moe->top_k,
+        m.moe->normalize_top_k ? "True" : "False");
+  return text + ")";
+}
+
+/// Whether the arguments of its own classes can say the model.
+bool can_be_written(const model::ModelSpec& m) {
+  if (m.qkv_bias || m.output_bias || m.mlp_bias || llama3_rope_factor(m) == 0) return false;
+  if (m.family == "llama")
+    return !m.tied_embeddings && m.heads * m.head_dim == m.hidden && !m.qk_norm;
+  const bool dense_block =
+      std::find(m.sparse_block.begin(), m.sparse_block.end(), false) != m.sparse_block.end();
+  return llama3_rope_factor(m) == 1 && !dense_block;
+}
+
 std::string model_section(const Setting& s, ExportResult& out) {
-  std::string_view name;
-  for (const Flavor& f : flavors) {
-    if (f.family != s.model.family) continue;
-    name = f.name;
-    if (f.layers == s.model.layers && f.hidden == s.model.hidden)
-      return fmt::format("[model]\nname = \"{}\"\nflavor = \"{}\"\n{}", name, f.flavor,
-                         converters(s));
-  }
-  if (name.empty())
-    s.refuse("model family " + s.model.family,
+  const model::ModelSpec& m = s.model;
+  const bool llama = m.family == "llama";
+  if (!llama && m.family != "qwen3" && m.family != "qwen3_moe")
+    s.refuse("model family " + m.family,
              "it has llama3 and qwen3 of these families; export to automodel or hf");
-  out.notes.push_back(fmt::format(
-      "there is no flavor of {} layers and width {}: register one in torchtitan/models/{}/"
-      "__init__.py and name it under [model]",
-      s.model.layers, s.model.hidden, name));
-  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n{}", name, s.quoted_name(),
+  s.refuse_windows();
+  const char* name = llama ? "llama3" : "qwen3";
+  const Flavor* flavor = find_flavor(s.target.name, m);
+  if (flavor == nullptr && !can_be_written(m))
+    s.refuse("model " + s.quoted_name(),
+             fmt::format("{}; its {} cannot have these: export to automodel or hf",
+                         nearest_flavor(s.target.name, m), name));
+  if (flavor == nullptr)
+    out.notes.push_back(fmt::format(
+        "{}: register the model's own sizes in torchtitan/models/{}/__init__.py: {}_args[{}] = {}",
+        nearest_flavor(s.target.name, m), name, name, s.quoted_name(),
+        llama ? llama_arguments(m) : qwen3_arguments(m)));
+  return fmt::format("[model]\nname = \"{}\"\nflavor = {}\n{}", name,
+                     flavor != nullptr ? "\"" + flavor->name + "\"" : s.quoted_name(),
                      converters(s));
 }
 
@@ -68,7 +98,7 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
     case AcMode::every:
       text +=
           fmt::format("mode = \"selective\"\nselective_ac_option = \"{}\"\n", s.c.memory.ac_arg);
-      if (s.c.memory.ac_arg > 1)
+      if (s.c.memory.ac_arg > 1 && !model::layer_forms(s.model, s.c).counts_from_one)
         out.notes.push_back(fmt::format(
             "it checkpoints blocks {0}, {1}, …, the plan blocks 0, {2}, …: {3} blocks, not {4}",
             s.c.memory.ac_arg - 1, 2 * s.c.memory.ac_arg - 1, s.c.memory.ac_arg,
@@ -80,8 +110,9 @@ std::string checkpointing(const Setting& s, ExportResult& out) {
           s.ac(),
           "it checkpoints each block by itself, or by op; use --ac full, selective or every:K");
   }
-  // Its default recomputes to the region's end; the plan stops at the last value needed.
-  return text + "early_stop = true\n";
+  // Its default recomputes to the region's end, as its own layers are planned; around others the
+  // plan stops at the last value needed.
+  return text + fmt::format("early_stop = {}\n", model::layer_forms(s.model, s.c).early_stop);
 }
 
 /// module_fqns_per_model_part, by the names of its llama's modules.
@@ -109,10 +140,11 @@ std::string pipeline(const Setting& s) {
       s.c.layout.pp, names[static_cast<std::size_t>(s.c.layout.pp_schedule)], s.c.run.batch);
   const bool split = s.c.layout.pp_schedule == PipelineSchedule::zero_bubble;
   if (s.c.layout.pp_chunks > 2 || (split && s.c.layout.pp_chunks == 1))
-    s.refuse("--pp-schedule " + pp_schedule_option(s.c),
-             fmt::format("it has two stages a rank unless pipeline_parallel_layers_per_stage says "
-                         "otherwise; use {}:2",
-                         split ? "zb1" : "interleaved"));
+    s.refuse(
+        "--pp-schedule " + pp_schedule_option(s.c),
+        fmt::format("it has two stages per rank unless pipeline_parallel_layers_per_stage says "
+                    "otherwise; use {}:2",
+                    split ? "zb1" : "interleaved"));
   if (!s.c.layout.pp_layers.empty()) text += stage_modules(s);
   return text;
 }
@@ -135,15 +167,18 @@ std::string parallelism(const Setting& s, ExportResult& out) {
     default:
       s.refuse(s.shard(), "it has ddp, fsdp2 and hsdp:N; use one of these");
   }
+  if (s.c.layout.reshard_to > 0)
+    s.refuse("--reshard-after-forward " + std::to_string(s.c.layout.reshard_to),
+             "fsdp_reshard_after_forward is default, always or never; use true or false");
   if (s.c.layout.keep_last_block)
     out.notes.emplace_back(
         "it reshards every block and keeps only the final norm and the output "
         "layer gathered: its peak may be one block lower than the plan's");
   return fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
-      "fsdp_reshard_after_forward = \"default\"\ntensor_parallel_degree = {}\n{}"
+      "fsdp_reshard_after_forward = \"{}\"\ntensor_parallel_degree = {}\n{}"
       "{}context_parallel_degree = {}\n",
-      replicate, shards, s.c.layout.tp,
+      replicate, shards, s.c.layout.reshard_after_forward ? "default" : "never", s.c.layout.tp,
       s.c.layout.loss_parallel ? "" : "disable_loss_parallel = true\n", pipeline(s), s.c.layout.cp);
 }
 
@@ -154,11 +189,11 @@ std::string training(const Setting& s) {
   return fmt::format(
       "[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\nseq_len = {}\n"
       "dtype = \"{}\"\nmixed_precision_param = \"{}\"\nmixed_precision_reduce = \"float32\"\n"
-      "max_norm = {:#}\n{}",
+      "max_norm = {}\n{}",
       s.c.run.batch * (s.c.layout.pp > 1 ? s.c.run.grad_accum : 1), s.global_batch(), s.c.run.seq,
       torch_dtype(s.c.precision.param_dtype), torch_dtype(s.c.precision.compute_dtype),
       // It always clips: 1.0 by default (job_config.py, Training.max_norm).
-      s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0,
+      decimal(s.c.optimizer.clip_grad > 0 ? s.c.optimizer.clip_grad : 1.0),
       s.c.memory.offload == Offload::parameters ? "enable_cpu_offload = true\n" : "");
 }
 
@@ -196,6 +231,10 @@ void check(const Setting& s) {
     s.refuse(std::string("--optimizer ") + to_option(s.c.optimizer.kind),
              "it has Adam and AdamW; use --optimizer adamw");
   if (s.c.run.dropout > 0) s.refuse("--dropout", "its models have none; drop the option");
+  s.refuse_adapters("its trainer has none; export to hf, or drop the adapters");
+  if (s.c.layout.pp > 1 && s.model.family != "llama")
+    s.refuse("--pp " + std::to_string(s.c.layout.pp) + " for " + s.model.family,
+             "its train spec of qwen3 has no pipelining_fn; use --pp 1");
   if (s.c.run.attention != Attention::automatic && s.c.run.attention != Attention::cudnn)
     s.refuse(std::string("--attn ") + to_option(s.c.run.attention),
              "it takes cuDNN's attention, then flash, then math, whichever runs first; use --attn "
@@ -217,17 +256,43 @@ void write(const Setting& s, ExportResult& out) {
       training(s), parallelism(s, out), checkpointing(s, out), compilation(s), quantization(s));
   out.notes.push_back(
       fmt::format("run with NGPU={} CONFIG_FILE=FILE ./run_train.sh", s.c.layout.world));
-  if (s.c.memory.hold_output)
-    out.notes.emplace_back(
-        "its loop drops the logits before backward (--no-hold-output): the peak "
-        "is lower than this plan's");
-  if (!s.gathers() && !s.c.precision.autocast && s.c.precision.param_dtype == DType::f32 &&
-      s.c.precision.compute_dtype == DType::bf16)
-    out.notes.emplace_back("without FSDP it runs under torch.autocast, whose casts the plan lacks");
 }
+
+constexpr std::string_view says[] = {"batch",
+                                     "seq",
+                                     "grad_accum",
+                                     "world",
+                                     "tp",
+                                     "loss_parallel",
+                                     "cp",
+                                     "cp_method",
+                                     "ep",
+                                     "pp",
+                                     "pp_schedule",
+                                     "pp_layers",
+                                     "shard",
+                                     "ac",
+                                     "ac_scope",
+                                     "loss",
+                                     "kernels",
+                                     "compile_unit",
+                                     "offload",
+                                     "optimizer",
+                                     "clip_grad",
+                                     "param_dtype",
+                                     "compute_dtype",
+                                     "fp8",
+                                     "no_sync",
+                                     "keep_last_block",
+                                     "reshard_after_forward",
+                                     "fp8_all_gather",
+                                     "dropout",
+                                     "master_weights",
+                                     "optimizer_in_backward",
+                                     "grad_scaler"};
 
 }  // namespace
 
-const Target torchtitan{"torchtitan", "TorchTitan 0.2.2", write};
+const Target torchtitan{"torchtitan", "TorchTitan 0.2.2", write, says};
 
 }  // namespace ac_advisor::advise::exports

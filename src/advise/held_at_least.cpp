@@ -50,10 +50,10 @@ SavedByBlock saved_by_block(const StepConfig& config, const ReferenceSteps* refe
 }
 
 /// What one micro-batch's forward of so many blocks leaves for its backward.
-std::int64_t saved_bytes(const StepConfig& config, std::int64_t blocks, std::int64_t hidden,
-                         const SavedByBlock& block) {
+std::int64_t saved_bytes(const model::ModelSpec& model, const StepConfig& config,
+                         std::int64_t blocks, std::int64_t hidden, const SavedByBlock& block) {
   const std::int64_t inputs = saves_each_input(config.memory.ac) ? blocks * hidden : 0;
-  const std::int64_t recomputed = recomputed_blocks(config, blocks);
+  const std::int64_t recomputed = recomputed_blocks(model, config, blocks);
   return std::max(inputs, (blocks - recomputed) * block.kept + recomputed * block.recomputed);
 }
 
@@ -83,7 +83,7 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
   const SavedByBlock saves = saved_by_block(config, references);
   if (layout.pp == 1)
     return held_without_stages(model.layers * block + 2 * table,
-                               saved_bytes(config, model.layers, hidden, saves), config);
+                               saved_bytes(model, config, model.layers, hidden, saves), config);
   StepConfig own = config;
   std::int64_t most = 0;
   for (own.layout.pp_rank = 0; own.layout.pp_rank < layout.pp; ++own.layout.pp_rank) {
@@ -96,7 +96,7 @@ std::int64_t held_at_least(const model::ModelSpec& model, const StepConfig& conf
     }
     const PipelineRank rank = passes::pipeline_rank(own);
     const std::int64_t saved =
-        in_flight(rank) * saved_bytes(config, blocks, hidden, saves) / rank.chunks;
+        in_flight(rank) * saved_bytes(model, config, blocks, hidden, saves) / rank.chunks;
     most = std::max(most, state_bytes(parameters / layout.tp, config) +
                               receives * rank.micro_batches * hidden + saved);
   }

@@ -15,7 +15,9 @@
 namespace ac_advisor::advise {
 namespace {
 
-constexpr std::int64_t sequence_unit = 128;
+/// Sequences are sought in coarse steps first, then in the fine ones between the largest that fits
+/// and the next coarse one: 8 is what tensor cores' products of 16-bit types are aligned to.
+constexpr std::int64_t coarse_tokens = 128, fine_tokens = 8;
 
 /// The plan, where nothing refuses the configuration and it fits.
 std::optional<profile::Profile> fitting(const model::ModelSpec& model, const StepConfig& c) {
@@ -25,31 +27,76 @@ std::optional<profile::Profile> fitting(const model::ModelSpec& model, const Ste
   return planned;
 }
 
-/// One setting's largest, in units of a sequence or of 128 tokens.
+/// One setting with other sizes of what is sought.
+class Sized {
+ public:
+  Sized(Sought sought, const model::ModelSpec& model, const Variants& variants,
+        const StepConfig& base)
+      : batch_(sought == Sought::batch), model_(model), variants_(variants), base_(base) {}
+
+  [[nodiscard]] StepConfig with(std::int64_t size) const {
+    StepConfig c = base_;
+    (batch_ ? c.run.batch : c.run.seq) = size;
+    return variants_.settled(std::move(c));
+  }
+  [[nodiscard]] bool taken(std::int64_t size) const {
+    return passes::find_exclusion(model_, with(size)) == nullptr;
+  }
+  [[nodiscard]] Tried attempt(std::int64_t size) const { return tried(model_, with(size)); }
+  /// Of as many tokens as anybody trains with, and of the model's positions.
+  [[nodiscard]] std::int64_t most() const {
+    const std::int64_t tokens = most_tokens / (batch_ ? base_.run.seq : base_.run.batch);
+    return has_positions() ? std::min(tokens, model_.max_positions) : tokens;
+  }
+  [[nodiscard]] bool has_positions() const { return !batch_ && model_.max_positions > 0; }
+
+ private:
+  bool batch_;
+  const model::ModelSpec& model_;
+  const Variants& variants_;
+  const StepConfig& base_;
+};
+
+/// The smallest step from `from` on that the layout takes (ranks that share a sequence ask for
+/// multiples), up to the coarse one.
+std::int64_t step_from(const Sized& sized, std::int64_t from) {
+  std::int64_t step = fine_tokens;
+  while (step < coarse_tokens && !sized.taken(from + step)) step *= 2;
+  return step;
+}
+
+/// Between a size that fits and the next coarse one, which does not: the largest of fine steps.
+std::int64_t refined(const Sized& sized, std::int64_t fits, std::int64_t most) {
+  const std::int64_t end = std::min(most, fits + coarse_tokens - 1);
+  const std::int64_t step = step_from(sized, fits);
+  const std::int64_t steps = (end - fits) / step;
+  if (steps < 1 || step >= coarse_tokens) return fits;
+  // From the top: what is reserved is not monotone, and it is 15 plans at most.
+  for (std::int64_t n = steps; n > 0; --n)
+    if (sized.attempt(fits + n * step).fits) return fits + n * step;
+  return fits;
+}
+
+/// One setting's largest.
 Found search(Sought sought, const model::ModelSpec& model, const Variants& variants,
              const StepConfig& base) {
-  const bool batch = sought == Sought::batch;
-  const std::int64_t unit = batch ? 1 : sequence_unit;
-  const std::int64_t tokens = most_tokens / (batch ? base.run.seq : base.run.batch) / unit;
-  const std::int64_t positions =
-      batch || model.max_positions == 0 ? tokens + 1 : model.max_positions / unit;
-  const std::int64_t most = std::min(tokens, positions);
-  const auto with = [&](std::int64_t units) {
-    StepConfig c = base;
-    (batch ? c.run.batch : c.run.seq) = units * unit;
-    return variants.settled(std::move(c));
-  };
+  const Sized sized(sought, model, variants, base);
+  const std::int64_t unit = sought == Sought::batch ? 1 : coarse_tokens, most = sized.most();
   // Some graphs have no batch of one.
   constexpr std::int64_t smallest_tried = 2;
   std::int64_t least = 1;
-  while (least < std::min(most, smallest_tried) &&
-         passes::find_exclusion(model, with(least)) != nullptr)
-    ++least;
+  while (least < std::min(most / unit, smallest_tried) && !sized.taken(least * unit)) ++least;
   const LargestFit largest =
-      largest_fit(least, most, [&](std::int64_t units) { return tried(model, with(units)); });
-  const StepConfig c = with(std::max(least, largest.value));
-  return {setting(c), largest.value * unit, plan(model, c, false),
-          largest.exact || largest.value == positions, unavailable(model, c)};
+      largest_fit(least, std::max<std::int64_t>(1, most / unit),
+                  [&](std::int64_t units) { return sized.attempt(units * unit); });
+  std::int64_t value = largest.value * unit;
+  if (sought == Sought::seq && (largest.exact || value + unit > most))
+    value = refined(sized, value, most);
+  const bool capped =
+      sized.has_positions() && value > 0 && value + step_from(sized, value) > model.max_positions;
+  const StepConfig c = sized.with(value > 0 ? value : least * unit);
+  return {setting(c), value, plan(model, c, false), largest.exact || capped, unavailable(model, c),
+          capped};
 }
 
 /// What fits first; what the framework has before what it lacks; more before less; the faster of
@@ -71,7 +118,7 @@ std::string peak_text(const profile::Profile& p) {
 
 Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& base,
                 const Space& space) {
-  Largest result{sought, base, {}, {}};
+  Largest result{sought, base, {}, {}, {}};
   Space one = space;
   one.keep("--batch", base);
   const Variants variants(model, base, one.hand);
@@ -90,29 +137,42 @@ Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& 
     result.answer =
         fmt::format("{} has none of what fits: {}", base.runtime.framework, best.unavailable);
   else
-    result.answer =
-        fmt::format("the largest {} of {} on {}, {}, is {}{}: {}, {}", batch ? "batch" : "sequence",
-                    model.name, base.device.gpu, fixed, best.exact ? "" : "at least ", best.value,
-                    best.label, peak_text(best.profile));
+    result.answer = fmt::format(
+        "the largest {} of {} on {}, {}, is {}{}: {}, {}{}", batch ? "batch" : "sequence",
+        model.name, base.device.gpu, fixed, best.exact ? "" : "at least ", best.value, best.label,
+        peak_text(best.profile),
+        best.capped ? fmt::format("; not memory but the model ends it: max_position_embeddings is "
+                                  "{}, and --seq takes more",
+                                  model.max_positions)
+                    : "");
   return result;
 }
 
 Largest largest_model(const StepConfig& base,
-                      const std::function<Space(const model::ModelSpec&)>& space_of) {
-  Largest result{Sought::model, base, {}, {}};
+                      const std::function<Around(const model::ModelSpec&)>& around) {
+  Largest result{Sought::model, base, {}, {}, {}};
   for (const std::string& name : model::sample_names()) {
     const model::ModelSpec model = model::load_model(name);
-    Space space = space_of(model);
-    space.keep("--batch", base);
+    Around of = around(model);
+    of.space.keep("--batch", of.base);
     std::optional<Found> best;
-    for (const StepConfig& c : combinations(model, base, space)) {
+    const std::vector<StepConfig> list = combinations(model, of.base, of.space);
+    for (const StepConfig& c : list) {
       auto planned = fitting(model, c);
       if (!planned) continue;
-      Found found{name + " " + setting(c), model::parameter_count(model), *std::move(planned), true,
-                  unavailable(model, c)};
+      Found found{name + " " + setting(c), model::parameter_count(model),
+                  *std::move(planned),     true,
+                  unavailable(model, c),   false};
       if (!best || better(found, *best)) best = std::move(found);
     }
-    if (best) result.found.push_back(*std::move(best));
+    const passes::Exclusion* excluded = passes::find_exclusion(model, of.base);
+    if (best)
+      result.found.push_back(*std::move(best));
+    else if (list.empty() && excluded != nullptr)
+      result.left_out.push_back({name, passes::message(*excluded, model, of.base)});
+    else
+      result.left_out.push_back(
+          {name, list.empty() ? "no combination of the options is valid" : "does not fit"});
   }
   std::stable_sort(result.found.begin(), result.found.end(), better);
   const std::string at =

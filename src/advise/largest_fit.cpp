@@ -1,5 +1,6 @@
-// The most that fits. Reserved memory is not monotone in the batch or the sequence: which segments
-// the allocator can use again depends on how sizes round, so b may not fit where b + 2 does. What
+// The most that fits. Whether the allocator finds its way within the device's memory is not
+// monotone in the batch or the sequence: which segments it can use again, or give back, depends on
+// how sizes round, so b may not fit where b + 2 does. What
 // is allocated at the peak grows with b and is less than what is reserved: it bounds the search
 // from above, and between the two every size is tried.
 #include "largest_fit.hpp"
@@ -8,6 +9,7 @@
 #include <map>
 
 #include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 
 namespace ac_advisor::advise {
@@ -53,16 +55,15 @@ LargestFit largest_fit(std::int64_t from, std::int64_t most,
   // From the top: what is reserved decides.
   std::int64_t tried = 0;
   for (std::int64_t size = allocates; size > fits; --size) {
-    if (tried++ == most_tried) return {fits, false};
+    if (tried++ == most_tried) return {fits, false, {}};
     if (at(size).fits) break;
   }
-  return {fits, allocates < most};
+  return {fits, allocates < most, {}};
 }
 
 Tried tried(const profile::Profile& planned) {
   const profile::Fit& fit = planned.fit;
-  const profile::Memory& memory = planned.memory;
-  return {fit.required - memory.peak_reserved + memory.peak_allocated <= fit.usable, fit.fits};
+  return {planned.memory.peak_allocated <= fit.limit(), fit.fits};
 }
 
 Tried tried(const model::ModelSpec& model, const StepConfig& config) {
@@ -73,12 +74,17 @@ Tried tried(const model::ModelSpec& model, const StepConfig& config) {
 LargestFit largest_batch(const model::ModelSpec& model, const Variants& variants,
                          const profile::Profile& at) {
   const std::int64_t most = std::max<std::int64_t>(1, most_tokens / at.config.run.seq);
-  return largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
-    if (batch == at.config.run.batch) return tried(at);
+  const auto with = [&](std::int64_t batch) {
     StepConfig c = at.config;
     c.run.batch = batch;
-    return tried(model, variants.settled(std::move(c)));
+    return variants.settled(std::move(c));
+  };
+  LargestFit found = largest_fit(at.config.run.batch, most, [&](std::int64_t batch) {
+    return batch == at.config.run.batch ? tried(at) : tried(model, with(batch));
   });
+  const std::string loss = loss_option(with(std::max<std::int64_t>(1, found.value)));
+  if (found.value > 0 && loss != loss_option(at.config)) found.loss = loss;
+  return found;
 }
 
 }  // namespace ac_advisor::advise

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "ac_advisor/profile/profile.hpp"
 #include "variants.hpp"
@@ -11,12 +12,13 @@ namespace ac_advisor::advise {
 /// One size that was planned.
 struct Tried {
   bool allocates = false;  ///< what is allocated at the peak alone would fit
-  bool fits = false;       ///< and so does what is reserved
+  bool fits = false;       ///< and so it does in the segments that the allocator has
 };
 
 struct LargestFit {
   std::int64_t value = 0;  ///< 0: not even 1
   bool exact = true;       ///< off: a larger one was not tried and may fit
+  std::string loss;        ///< with which it was planned, where that is not the one asked about
 };
 
 /// The most of 1..`most` that fits, sought from `from` on. What is allocated must grow with it.

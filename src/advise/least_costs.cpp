@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/pipeline.hpp"
@@ -153,9 +154,12 @@ const LeastCosts* ReferenceSteps::find(StepConfig config, AcMode ac) const {
   return nullptr;
 }
 
-std::int64_t recomputed_blocks(const StepConfig& config, std::int64_t blocks) {
+std::int64_t recomputed_blocks(const model::ModelSpec& model, const StepConfig& config,
+                               std::int64_t blocks) {
   if (config.memory.ac != AcMode::every) return config.memory.ac == AcMode::full ? blocks : 0;
-  return (blocks + config.memory.ac_arg - 1) / config.memory.ac_arg;
+  return (blocks +
+          (model::layer_forms(model, config).counts_from_one ? 0 : config.memory.ac_arg - 1)) /
+         config.memory.ac_arg;
 }
 
 double seconds_at_least(const model::ModelSpec& model, const StepConfig& config,
@@ -167,7 +171,7 @@ double seconds_at_least(const model::ModelSpec& model, const StepConfig& config,
   using Seconds = LeastCosts::Seconds;
   std::vector<Seconds> stages;
   for (const passes::StageBlocks& stage : passes::pipeline_stages(model, config)) {
-    const double recomputed = static_cast<double>(recomputed_blocks(config, stage.blocks())),
+    const double recomputed = static_cast<double>(recomputed_blocks(model, config, stage.blocks())),
                  kept = static_cast<double>(stage.blocks()) - recomputed;
     Seconds s{kept * plain->block.forward + recomputed * other->block.forward,
               kept * plain->block.backward + recomputed * other->block.backward};

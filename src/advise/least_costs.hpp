@@ -39,6 +39,7 @@ class ReferenceSteps {
                                       const ReferenceSteps& references);
 
 /// Blocks of `blocks` that every:K recomputes; all of them, or none, of the other modes.
-[[nodiscard]] std::int64_t recomputed_blocks(const StepConfig& config, std::int64_t blocks);
+[[nodiscard]] std::int64_t recomputed_blocks(const model::ModelSpec& model,
+                                             const StepConfig& config, std::int64_t blocks);
 
 }  // namespace ac_advisor::advise

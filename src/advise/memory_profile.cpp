@@ -10,6 +10,7 @@
 #include "ac_advisor/simulate/reserved.hpp"
 #include "passes/optimizer/ops.hpp"
 #include "planned.hpp"
+#include "room.hpp"
 #include "simulate/graph_pool.hpp"
 #include "storage_category.hpp"
 #include "timeline.hpp"
@@ -61,7 +62,7 @@ simulate::MemoryModel memory_model(const passes::StepProgram& step,
   simulate::MemoryModel model = memory_model(device, config);
   model.pool = recorded(step, config);
   model.blocks = simulate::walk_allocator(step, schedule, model, cublas_handles(config),
-                                          config.runtime.expandable_segments)
+                                          {config.runtime.expandable_segments, 0})
                      .blocks;
   return model;
 }
@@ -166,16 +167,16 @@ std::int64_t pinned_partitions(const passes::StepProgram& step, const StepConfig
 
 }  // namespace
 
-profile::Memory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
-                               const simulate::Device& device, const StepConfig& config,
-                               bool detail, std::vector<std::string>& assumptions) {
+PlannedMemory memory_profile(const passes::StepProgram& step, const passes::Schedule& schedule,
+                             const simulate::Device& device, const StepConfig& config, bool detail,
+                             std::vector<std::string>& assumptions) {
   const ir::Program& p = step.program;
   simulate::MemoryModel model = memory_model(device, config);
   model.pool = recorded(step, config);
   simulate::MemoryModel bare = model;
   bare.workspaces = false;
-  const simulate::AllocatorWalk walk = simulate::walk_allocator(
-      step, schedule, model, cublas_handles(config), config.runtime.expandable_segments);
+  const Room room = room_of(step, schedule, model, device, config, detail);
+  const simulate::AllocatorWalk& walk = room.walk;
   model.blocks = walk.blocks;
   std::vector<std::int64_t> live;
   if (detail) live.reserve(p.ops.size());
@@ -183,7 +184,8 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
       simulate::walk_memory(step, schedule, model, detail ? &live : nullptr);
   const simulate::MemoryTrace without = simulate::walk_memory(step, schedule, bare);
 
-  profile::Memory m;
+  PlannedMemory planned{{}, room.fit};
+  profile::Memory& m = planned.memory;
   m.peak_allocated = trace.peak;
   m.peak_excluding_workspace = without.peak;
   m.resident = trace.resident;
@@ -237,7 +239,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     m.first_step_peak =
         std::max(m.first_step_peak, trace.peak_by_phase[phase] - (later ? states : 0));
   }
-  if (!detail) return m;
+  if (!detail) return planned;
 
   if (trace.workspace_at_peak > 0) m.at_peak_by_module["workspace"] = trace.workspace_at_peak;
   m.timeline = thin_timeline(p, live);
@@ -259,7 +261,7 @@ profile::Memory memory_profile(const passes::StepProgram& step, const passes::Sc
     tensor.bytes = size(s);
     m.largest.push_back(std::move(tensor));
   }
-  return m;
+  return planned;
 }
 
 }  // namespace ac_advisor::advise

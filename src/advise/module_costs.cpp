@@ -90,6 +90,7 @@ ModuleCosts module_costs(const model::ModelSpec& model, const StepConfig& reques
   config.memory.block_modes.clear();
   config.memory.scope = AcScope::block;
   config.run.grad_accum = 1;
+  if (passes::find_exclusion(model, config) != nullptr) return {};  // nothing to compare with
   const simulate::Device& device = simulate::find_device(config.device.gpu);
   const Planned none = planned(model, config, device);
   ModuleCosts costs;

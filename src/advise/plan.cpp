@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/graph/scale.hpp"
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/work.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "ac_advisor/passes/passes.hpp"
@@ -14,16 +17,13 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
+#include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise {
 namespace {
-
-/// Reserved memory that a run should leave free: fragmentation between steps and libraries that
-/// allocate outside of PyTorch. An estimate.
-constexpr double margin_share = 0.02;
 
 profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, bool trainer) {
   profile::Counts counts;
@@ -45,20 +45,6 @@ profile::Counts count(const passes::StepProgram& step, std::int64_t grad_accum, 
   return counts;
 }
 
-profile::Fit fit(const profile::Memory& memory, const simulate::Device& device,
-                 const StepConfig& config) {
-  profile::Fit f;
-  f.usable = device.usable_bytes;
-  f.context = device.context_bytes;
-  // NCCL's own channels and staging buffers, outside of PyTorch's allocator (an estimate: NCCL's
-  // default 4 MiB buffer for up to 32 channels and two protocols; docs.nvidia.com, NCCL_BUFFSIZE).
-  f.communication = config.layout.world > 1 && device.cuda ? std::int64_t{256} << 20 : 0;
-  f.margin = static_cast<std::int64_t>(static_cast<double>(f.usable) * margin_share);
-  f.required = memory.peak_reserved + f.context + f.communication + f.margin;
-  f.fits = f.required <= f.usable;
-  return f;
-}
-
 void explain_time(profile::Profile& result, const simulate::Device& device,
                   const simulate::StepTime& time) {
   const StepConfig& c = result.config;
@@ -72,7 +58,7 @@ void explain_time(profile::Profile& result, const simulate::Device& device,
       c.layout.network_gbps > 0 ? c.layout.network_gbps : device.network_bandwidth * 8.0 / 1e9;
   if (c.layout.world > node && network > 0)
     result.assumptions.push_back(fmt::format(
-        "{} nodes of {} GPUs, {:.4g} Gbit/s a GPU between them (--node-size, --network)",
+        "{} nodes of {} GPUs, {:.4g} Gbit/s per GPU between them (--node-size, --network)",
         (c.layout.world + node - 1) / node, node, network));
   if (c.run.attention == Attention::flash1 && !device.has_flash1)
     result.warnings.push_back(
@@ -167,12 +153,20 @@ void explain_megatron(profile::Profile& result) {
 void explain_assumptions(profile::Profile& result, bool detail) {
   const StepConfig& c = result.config;
   auto& notes = result.assumptions;
+  if (model::has_own_layers(c.run.transformer_impl))
+    notes.push_back(
+        fmt::format("layers are {}'s own: its RMSNorm, rotation, attention and MLP; "
+                    "--transformer-impl hf plans "
+                    "transformers' in its loop",
+                    c.run.transformer_impl == TransformerImpl::torchtitan ? "TorchTitan 0.2.2"
+                                                                          : "torchtune 0.6.1"));
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
-        "{} images a sequence take {} of its {} tokens, their pixels are held in fp32; the encoder "
+        "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "
+        "encoder "
         "({}) and its projector are trained, but for the layers whose output is not read; --ac is "
         "of the decoder's blocks alone (transformers' own switch takes the encoder's, too); the "
         "scratch of cuDNN's convolution of patches is not "
@@ -190,7 +184,7 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   if (result.model.moe && result.model.moe->every_expert) {
     notes.emplace_back(
         "each expert computes each token, as transformers has it: what a block holds and computes "
-        "grows with the number of experts, not with the experts a token");
+        "grows with the number of experts, not with the experts per token");
   } else if (result.model.moe) {
     const std::string factor = c.run.capacity_factor == 1.0
                                    ? "balanced over the experts"
@@ -200,6 +194,14 @@ void explain_assumptions(profile::Profile& result, bool detail) {
                          ? "; what comes to a rank's experts, and so its memory, depends on it"
                          : "; without expert parallelism memory does not depend on it, time does"));
   }
+  if (c.memory.held_until_next && c.memory.hold_output && c.runtime.kind == Runtime::pytorch)
+    notes.emplace_back(
+        "the loop's name holds a step's output until the next forward is done and it is assigned "
+        "again; --held-until backward is a loop that deletes it before");
+  if (c.precision.compute_dtype == DType::f32 && c.device.gpu != "cpu")
+    notes.emplace_back(
+        "products in fp32 are timed, and counted in mfu, at the device's fp32 peak without TF32: "
+        "PyTorch's default (torch.backends.cuda.matmul.allow_tf32)");
   if (c.precision.float8() && c.megatron())
     notes.push_back(std::string("--fp8 ") + to_option(c.precision.fp8) +
                     " is Transformer Engine 2.14's recipe in --fp8-format hybrid, on Hopper; its "
@@ -275,6 +277,25 @@ void compare_with_full(profile::Profile& result) {
       100.0 * slower));
 }
 
+/// fully_shard cuts a parameter along its first dimension, which of a layer's stacked experts is
+/// their number (FSDPParam._init_sharded_param pads it to a multiple of the ranks).
+std::string padded_experts(const model::ModelSpec& model, const StepConfig& config) {
+  if (!model.moe || model.graph || !config.layout.gathers() || config.megatron()) return {};
+  const std::int64_t shards = passes::fsdp_shards(config), shared_by = config.layout.ep;
+  if (shards % shared_by != 0 || model.moe->experts % shared_by != 0) return {};  // refused
+  const std::int64_t experts = model.moe->experts / shared_by, ranks = shards / shared_by;
+  const std::int64_t padded = (experts + ranks - 1) / ranks * ranks;
+  if (padded == experts) return {};
+  const std::int64_t whole = std::gcd(config.layout.replica_ranks(), experts);
+  return fmt::format(
+      "{} experts of a layer are sharded over {} ranks by their first dimension, and padded to {}: "
+      "each rank gathers and stores {:.1f} times their size; {}share experts with --ep",
+      experts, ranks, padded, static_cast<double>(padded) / static_cast<double>(experts),
+      shared_by == 1 && whole > 1
+          ? fmt::format("shard over at most {0} ranks (--shard hsdp:{0}), or ", whole)
+          : "");
+}
+
 }  // namespace
 
 std::vector<std::string> model_warnings(const model::ModelSpec& model, const StepConfig& config) {
@@ -291,13 +312,15 @@ std::vector<std::string> model_warnings(const model::ModelSpec& model, const Ste
             graph::beyond_capture(*model.graph, {config.run.batch, config.run.seq});
         !beyond.empty())
       all.push_back(std::move(beyond));
+  if (const std::string padded = padded_experts(model, config); !padded.empty())
+    all.push_back(padded);
   const char* planned = torch_dtype(config.precision.param_dtype);
   const std::string& own = model.reading.dtype;
   const bool known = own == "bfloat16" || own == "float32" || own == "float16";
   if (known && own != planned)
     all.push_back(
-        fmt::format("the configuration's dtype is {}, parameters are planned in {}: --param-dtype "
-                    "decides",
+        fmt::format("the configuration's dtype is {}, parameters are planned in {}; override with "
+                    "--param-dtype",
                     own, planned));
   return all;
 }
@@ -357,6 +380,7 @@ double tokens_of_step(const StepConfig& config) {
 }
 
 RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, bool detail) {
+  ir::count(ir::Work::plans);
   const std::optional<model::ModelSpec> sized = model::sized(asked, requested);
   const model::ModelSpec& model = sized ? *sized : asked;
   profile::Profile result;
@@ -389,21 +413,22 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   if (config.runtime.kind == Runtime::pytorch)
     result.evidence = evidence::evidence_of(model, solved.settled);
   result.budget = solved.budget;
-  result.memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
+  PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
+  result.memory = std::move(memory.memory);
+  result.fit = std::move(memory.fit);
   result.kernels =
       count(step, config.run.grad_accum, device.cuda && config.runtime.kind == Runtime::ac_trainer);
   const simulate::StepTime time = simulate::walk_time(
       step, device, simulate::run_of(config), config.run.grad_accum, config.runtime.cuda_graph);
   if (device.measured) result.time.basis = profile::TimeBasis::calibrated;
   result.time.step = time.step;
+  if (result.fit.fits && result.fit.pressure) result.time.step += result.fit.pressure->seconds;
   result.time.by_phase = time.by_phase;
   result.time.launch_bound = time.launch_bound;
   result.time.communication_exposed = time.communication_exposed;
   result.time.recompute = time.by_phase[static_cast<std::size_t>(ir::Phase::recompute)];
-  result.time.tokens_per_second = tokens_of_step(config) / time.step;
-  const double peak = device.peak_flops(config.precision.compute_dtype);
-  result.time.mfu = time.model_flops / (time.step * peak);
-  result.fit = fit(result.memory, device, config);
+  result.time.tokens_per_second = tokens_of_step(config) / result.time.step;
+  result.time.mfu = time.at_peak / result.time.step;
   for (std::string& warning : model_warnings(asked, config))
     result.warnings.push_back(std::move(warning));
   explain_assumptions(result, detail);

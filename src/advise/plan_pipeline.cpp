@@ -80,11 +80,11 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
               bool detail) {
   const StepConfig& c = result.config;
   std::vector<simulate::RankSeconds> seconds;
-  double model_flops = 0;
+  double at_peak = 0;
   for (const std::size_t plan : ranks.of) {
     const StepConfig own = at_rank(c, ranks.rank[plan]);
     seconds.push_back(simulate::rank_seconds(passes::pipeline_rank(own), ranks.plans[plan].time));
-    model_flops += ranks.plans[plan].time.model_flops;
+    at_peak += ranks.plans[plan].time.at_peak;
   }
   const std::int64_t message = c.run.batch * (c.local_seq() / c.layout.tp) * result.model.hidden *
                                size_of(c.precision.compute_dtype);
@@ -98,17 +98,16 @@ void set_time(profile::Profile& result, const Ranks& ranks, const simulate::Devi
   result.time.step = time.step;
   result.time.bubble_share = time.bubble;
   result.time.tokens_per_second *= shorter;
-  const double peak = device.peak_flops(c.precision.compute_dtype);
-  result.time.mfu = model_flops / (static_cast<double>(ranks.of.size()) * time.step * peak);
+  result.time.mfu = at_peak / (static_cast<double>(ranks.of.size()) * time.step);
 }
 
 /// Every rank has to fit.
 void set_fit(profile::Profile& result, const Ranks& ranks) {
-  std::int64_t reserved = result.memory.peak_reserved;
+  const auto nearer = [](const profile::Fit& a, const profile::Fit& b) {
+    return a.fits != b.fits ? a.fits : a.required < b.required;
+  };
   for (const RankPlan& rank : ranks.plans)
-    reserved = std::max(reserved, rank.profile.memory.peak_reserved);
-  result.fit.required += reserved - result.memory.peak_reserved;
-  result.fit.fits = result.fit.required <= result.fit.usable;
+    if (nearer(result.fit, rank.profile.fit)) result.fit = rank.profile.fit;
 }
 
 void explain(profile::Profile& result, std::size_t shown) {

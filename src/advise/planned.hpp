@@ -18,12 +18,17 @@ namespace ac_advisor::advise {
                                                  const simulate::Device& device,
                                                  const StepConfig& config);
 
+/// What a step holds, and whether the device has room for it.
+struct PlannedMemory {
+  profile::Memory memory;
+  profile::Fit fit;
+};
+
 /// Everything about memory: peaks, breakdown, and with `detail` the largest tensors and timeline.
 /// What no figure of it tells is added to `assumptions`.
-[[nodiscard]] profile::Memory memory_profile(const passes::StepProgram& step,
-                                             const passes::Schedule& schedule,
-                                             const simulate::Device& device,
-                                             const StepConfig& config, bool detail,
-                                             std::vector<std::string>& assumptions);
+[[nodiscard]] PlannedMemory memory_profile(const passes::StepProgram& step,
+                                           const passes::Schedule& schedule,
+                                           const simulate::Device& device, const StepConfig& config,
+                                           bool detail, std::vector<std::string>& assumptions);
 
 }  // namespace ac_advisor::advise

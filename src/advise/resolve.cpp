@@ -7,9 +7,11 @@
 
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/option_table.hpp"
 #include "ac_advisor/passes/exclusion.hpp"
 #include "variants.hpp"
+#include "without_effect.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -43,17 +45,30 @@ std::size_t place_of(const passes::Exclusion* one) {
   return place;
 }
 
+/// The same options under the plain loop's preset, which has the table's defaults: what is
+/// otherwise there is the framework's doing, the rest that of the options by hand.
+std::optional<StepConfig> without_framework(const OptionList& options) {
+  OptionList plain = options;
+  std::erase_if(plain, [](const auto& option) { return option.first == "--framework"; });
+  return settled(plain);
+}
+
 /// A preset's choice whose default the model can take, or with which what is refused is asked
 /// later; null: none is in the way.
 const OptionRow* in_the_way(const model::ModelSpec& model, const Resolved& resolved,
                             const passes::Exclusion* excluded) {
+  const auto plain = without_framework(resolved.options);
   for (const OptionRow& row : option_table()) {
     const bool by_hand =
         std::any_of(resolved.options.begin(), resolved.options.end(),
-                    [&](const auto& option) { return find_option(option.first) == &row; });
+                    [&](const auto& option) { return find_option(option.first) == &row; }) ||
+        (plain && row.text(*plain) == row.text(resolved.config));
     const OptionList other = default_of(row);
-    // Whose layers are planned is what the framework's name asks for.
-    const bool asked_for = by_hand || row.key == "transformer_impl";
+    // Whose layers are planned is what the framework's name asks for, where its loop does not run
+    // around transformers', too.
+    const bool asked_for =
+        by_hand || (row.key == "transformer_impl" &&
+                    !model::has_own_layers(resolved.config.run.transformer_impl));
     if (!row.on_command_line() || asked_for || row.is_default(resolved.config) || other.empty())
       continue;
     OptionList list = resolved.options;
@@ -99,6 +114,8 @@ Resolved resolve(const model::ModelSpec& model, const OptionList& by_hand) {
   }
   if (settle_chunk(model, resolved.options, resolved.config))
     resolved.derived.emplace_back("--loss", loss_option(resolved.config));
+  for (std::string& note : without_effect(model, by_hand, resolved.config))
+    resolved.notes.push_back(std::move(note));
   return resolved;
 }
 

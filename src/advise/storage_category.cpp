@@ -36,8 +36,9 @@ Category category(const ir::Program& p, const passes::Schedule& schedule, ir::St
   }
   if (held) return Category::held_output;
   if (loss) return Category::loss;
+  // What outlives every op is kept by the graph itself: LLM.int8()'s inputs, an attribute each.
   const ir::OpId last = schedule.last_use[static_cast<std::size_t>(id)];
-  const bool saved = last != ir::no_id && p.op(last).phase >= ir::Phase::backward;
+  const bool saved = last == ir::no_id || p.op(last).phase >= ir::Phase::backward;
   return saved ? Category::activations : Category::temporaries;
 }
 

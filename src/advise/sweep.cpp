@@ -51,14 +51,22 @@ void rank_rows(std::vector<Row>& rows) {
     if (row.fits && row.unavailable.empty()) row.rank = ++rank;
 }
 
+std::string lacks(const profile::Fit& fit) {
+  const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
+  if (fit.pressure && fit.pressure->excess == 0)
+    return fmt::format("does not fit, by fragmentation: {:.1f} GiB would be reserved of {:.1f}",
+                       gib(fit.pressure->unlimited_reserved), gib(fit.limit()));
+  return fmt::format("allocates {:.1f} GiB more than the device has",
+                     gib(fit.required - fit.usable));
+}
+
 void explain_rows(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const profile::Fit& fit = row.profile.fit;
     if (!row.unavailable.empty()) {
       row.why = "not available: " + row.unavailable;
     } else if (!row.fits) {
-      row.why = fmt::format("needs {:.1f} GiB more than the device has",
-                            static_cast<double>(fit.required - fit.usable) / (1 << 30));
+      row.why = lacks(fit);
     } else if (row.rank == 1) {
       row.why = "fastest that fits";
     } else if (row.pareto) {
@@ -92,17 +100,16 @@ std::string recommend(const Sweep& sweep) {
   if (sweep.recommended == sweep.rows.size()) return nothing(sweep);
   const Row& best = sweep.rows[sweep.recommended];
   const auto usable = static_cast<double>(best.profile.fit.usable);
-  std::string text = fmt::format(
-      "use {}: peak {:.2f} GiB ({:.0f} % of the device with its context and margin), {} "
-      "{:.0f} tokens/s, the fastest of those that fit",
+  const bool some_unavailable =
+      std::any_of(sweep.rows.begin(), sweep.rows.end(),
+                  [](const Row& row) { return !row.unavailable.empty(); });
+  return fmt::format(
+      "use {}: peak {:.2f} GiB ({:.1f} of {:.1f} GiB incl. CUDA context and margin), {} {:.0f} "
+      "tokens/s, the fastest {}configuration that fits",
       best.label, static_cast<double>(best.profile.memory.peak_allocated) / (1 << 30),
-      100.0 * static_cast<double>(best.profile.fit.required) / usable,
+      static_cast<double>(best.profile.fit.required) / (1 << 30), usable / (1 << 30),
       best.profile.time.basis == profile::TimeBasis::estimate ? "an estimated" : "a calibrated",
-      best.profile.time.tokens_per_second);
-  if (std::any_of(sweep.rows.begin(), sweep.rows.end(),
-                  [](const Row& row) { return !row.unavailable.empty(); }))
-    text += fmt::format(" and that {} has", sweep.base.runtime.framework);
-  return text;
+      best.profile.time.tokens_per_second, some_unavailable ? "supported " : "");
 }
 
 /// A sweep that was to try `technique`, `c`, and has no row that is `one_of` it says why, where the
@@ -289,6 +296,7 @@ Sweep sweep(const model::ModelSpec& model, const StepConfig& base, const Space& 
     const LargestFit most = largest_batch(model, variants, result.rows[i].profile);
     result.rows[i].largest_batch = most.value;
     result.rows[i].largest_batch_exact = most.exact;
+    result.rows[i].largest_batch_loss = most.loss;
     tell();
   });
   result.recommended =

@@ -4,7 +4,9 @@
 
 #include "ac_advisor/advise/export.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/option_table.hpp"
+#include "ac_advisor/passes/exclusion.hpp"
 
 namespace ac_advisor::advise {
 namespace {
@@ -40,6 +42,10 @@ Variants::Variants(const model::ModelSpec& model, const StepConfig& base,
     return option.first == global_batch_option || option.first == "--batch" ||
            option.first == "--grad-accum";
   });
+  try {
+    resolver_.emplace(hand_);
+  } catch (const UserError&) {  // then there is none of them
+  }
 }
 
 StepConfig Variants::settled(StepConfig config) const {
@@ -51,13 +57,27 @@ StepConfig Variants::settled(StepConfig config) const {
   return config;
 }
 
+/// Whether the preset's own layers, which nobody asked for by hand, are in this variant's way: as
+/// in `resolve`, its loop is planned around transformers' then.
+bool Variants::takes_others_layers(const StepConfig& config) const {
+  return model::has_own_layers(config.run.transformer_impl) &&
+         !given(hand_, "--transformer-impl") && passes::find_exclusion(model_, config) != nullptr;
+}
+
 std::optional<StepConfig> Variants::with(OptionList values) const {
+  if (!resolver_) return std::nullopt;
   if (!given(values, "--batch")) values.emplace_back("--batch", std::to_string(base_.run.batch));
   if (!given(values, "--grad-accum"))
     values.emplace_back("--grad-accum", std::to_string(base_.run.grad_accum));
   try {
-    StepConfig config = resolve_variant(hand_, values);
+    StepConfig config = resolver_->with(values);
     copy_internal(base_, config);
+    if (takes_others_layers(config)) {
+      values.emplace_back("--transformer-impl", "hf");
+      StepConfig around = resolver_->with(values);
+      copy_internal(base_, around);
+      config = std::move(around);
+    }
     return settled(std::move(config));
   } catch (const UserError&) {
     return std::nullopt;

@@ -23,9 +23,12 @@ class Variants {
   [[nodiscard]] StepConfig settled(StepConfig config) const;
 
  private:
+  [[nodiscard]] bool takes_others_layers(const StepConfig& config) const;
+
   const model::ModelSpec& model_;
   const StepConfig& base_;
   OptionList hand_;
+  std::optional<VariantResolver> resolver_;  ///< none: what was given by hand contradicts itself
 };
 
 }  // namespace ac_advisor::advise

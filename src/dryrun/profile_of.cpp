@@ -13,14 +13,6 @@ constexpr std::size_t forward = 0, backward = 2, optimizer = 4;
 constexpr std::int64_t steady = 1;  ///< the step that a profile is of: optimizer states exist
 constexpr std::string_view tested_torch[] = {"2.11.", "2.10."};
 
-const Record& chosen(const Run& run, const Request& request) {
-  const auto better = [&](const Record& a, const Record& b) {
-    const bool a_is = a.rank == request.rank, b_is = b.rank == request.rank;
-    return a_is != b_is ? b_is : a.peak() < b.peak();
-  };
-  return *std::max_element(run.records.begin(), run.records.end(), better);
-}
-
 std::size_t phase_of(const std::string& segment) {
   if (segment == "backward") return backward;
   return segment == "optimizer" ? optimizer : forward;
@@ -129,10 +121,31 @@ void set_version(profile::Profile& p, const Record& r) {
                          "2.10 for CUDA 12");
 }
 
+/// Which figures are until when, where the process or the program did not reach its end.
+void set_ending(profile::Profile& p, const Run& run, const Record& r) {
+  const std::string program =
+      run.exit_code != 0 ? "the program ended with " + run.ended : std::string();
+  if (!r.ended)
+    p.warnings.push_back((program.empty() ? "process " + std::to_string(r.pid) +
+                                                " was killed or became another program"
+                                          : program) +
+                         ": PyTorch's figures are until its last change of phase");
+  else if (!program.empty())
+    p.warnings.push_back(program + ": figures are until then");
+}
+
 }  // namespace
 
+const Record& record_of(const Run& run, const Request& request) {
+  const auto better = [&](const Record& a, const Record& b) {
+    const bool a_is = a.rank == request.rank, b_is = b.rank == request.rank;
+    return a_is != b_is ? b_is : a.peak() < b.peak();
+  };
+  return *std::max_element(run.records.begin(), run.records.end(), better);
+}
+
 profile::Profile profile_of(const Run& run, const Request& request) {
-  const Record& r = chosen(run, request);
+  const Record& r = record_of(run, request);
   profile::Profile p;
   p.source = "emulated";
   p.tool_version = version;
@@ -154,7 +167,8 @@ profile::Profile profile_of(const Run& run, const Request& request) {
 
   const std::string without = r.torch_version.empty()
                                   ? "the program does not use PyTorch, or its hooks were not loaded"
-                                  : "PyTorch's caching allocator was not used on a device";
+                              : r.ended ? "PyTorch's caching allocator was not used on a device"
+                                        : "the process ended before PyTorch's counters were told";
   if (r.allocators.empty())
     set_without_allocator(p, without);
   else
@@ -177,8 +191,7 @@ profile::Profile profile_of(const Run& run, const Request& request) {
                             " processes used the device; this is rank " + std::to_string(r.rank) +
                             "'s, or the one that used most");
   set_version(p, r);
-  if (run.exit_code != 0)
-    p.warnings.push_back("the program ended with " + run.ended + ": figures are until then");
+  set_ending(p, run, r);
   return p;
 }
 

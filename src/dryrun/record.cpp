@@ -31,16 +31,14 @@ profile::EmulatedStep step_of(const Json& line) {
   return step;
 }
 
-void add_allocator(Record& record, const Json& line) {
-  const Record::Allocator fresh{number(line, "device"), number(line, "peak_allocated_bytes"),
-                                number(line, "peak_reserved_bytes"), number(line, "peak_step"),
-                                text(line, "peak_phase")};
-  const auto old = std::find_if(record.allocators.begin(), record.allocators.end(),
-                                [&](const auto& a) { return a.device == fresh.device; });
-  if (old == record.allocators.end())
-    record.allocators.push_back(fresh);
+/// A device's or an activity's counts replace what was told of it before.
+template <typename Row, typename Same>
+void replace(std::vector<Row>& rows, Row fresh, const Same& same) {
+  const auto old = std::find_if(rows.begin(), rows.end(), same);
+  if (old == rows.end())
+    rows.push_back(std::move(fresh));
   else
-    *old = fresh;
+    *old = std::move(fresh);
 }
 
 void add(Record& r, const Json& line) {
@@ -51,14 +49,23 @@ void add(Record& r, const Json& line) {
     r.rank = number(line, "rank");
     r.command = text(line, "command");
   } else if (kind == "device") {
-    r.devices.push_back({number(line, "index"), number(line, "peak_bytes"),
-                         number(line, "total_bytes"), number(line, "context_bytes"),
-                         number(line, "failures"), number(line, "failed_bytes")});
+    const std::int64_t index = number(line, "index");
+    replace(r.devices,
+            {index, number(line, "peak_bytes"), number(line, "total_bytes"),
+             number(line, "context_bytes"), number(line, "failures"), number(line, "failed_bytes")},
+            [&](const Record::Device& d) { return d.index == index; });
   } else if (kind == "activity") {
-    r.activities.push_back({text(line, "segment"), text(line, "activity"), number(line, "times"),
-                            number(line, "bytes")});
+    Record::Activity fresh{text(line, "segment"), text(line, "activity"), number(line, "times"),
+                           number(line, "bytes")};
+    replace(r.activities, fresh, [&](const Record::Activity& old) {
+      return old.segment == fresh.segment && old.activity == fresh.activity;
+    });
   } else if (kind == "allocator") {
-    add_allocator(r, line);
+    const std::int64_t device = number(line, "device");
+    replace(r.allocators,
+            {device, number(line, "peak_allocated_bytes"), number(line, "peak_reserved_bytes"),
+             number(line, "peak_step"), text(line, "peak_phase")},
+            [&](const Record::Allocator& a) { return a.device == device; });
   } else if (kind == "step") {
     r.steps.push_back(step_of(line));
   } else if (kind == "step_kernel") {
@@ -74,6 +81,8 @@ void add(Record& r, const Json& line) {
     r.unanswered.push_back(text(line, "function"));
   } else if (kind == "torch") {
     r.torch_version = text(line, "version");
+  } else if (kind == "end") {
+    r.ended = true;
   }  // what a newer library adds is left alone
 }
 
@@ -97,6 +106,7 @@ Record parse_record(const std::string& text, const std::string& origin) {
   std::int64_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    if (lines.eof()) break;  // without its end: the process was killed
     try {
       add(record, Json::parse(line));
     } catch (const std::exception& error) {

@@ -120,6 +120,7 @@ process::Environment environment_for(const Request& r, const Folder& records) {
       {"TRITON_LIBCUDA_PATH", folder},
       {"CUDA_VISIBLE_DEVICES", all_of(devices)},  // not of the real ones, which are hidden
       {"AC_ADVISOR_EMULATOR_RECORD", records.path().string()},
+      {"AC_ADVISOR_EMULATOR_OBJECTS", records.path().string()},
       {"AC_ADVISOR_EMULATOR_DEVICE", records / "device"},
       {"AC_ADVISOR_EMULATOR_DEVICES", std::to_string(devices)},
   };

@@ -67,6 +67,7 @@ const Resources& resources(Kernel& kernel) {
   if (kernel.resources_known.load(std::memory_order_acquire)) return kernel.resources;
   Resources r = kernel.code == nullptr ? Resources{} : find_resources(*kernel.code, kernel.name);
   if (kernel.thread_limit > 0) r.max_threads = kernel.thread_limit;
+  if (r.binary_version == 0) r.binary_version = device().major * 10 + device().minor;
   static auto* mutex = new std::mutex;
   const std::lock_guard lock(*mutex);
   if (!kernel.resources_known) {

@@ -19,7 +19,7 @@ struct Resources {
   int local_bytes = 0;
   int constant_bytes = 0;
   int max_threads = 1024;
-  int binary_version = 90;
+  int binary_version = 0;  ///< compute capability of the code, 86 for 8.6; 0: not known
   bool from_code = false;  ///< false: the code was not found, these are defaults
 };
 

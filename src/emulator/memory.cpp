@@ -241,6 +241,11 @@ Balance balance(int device) {
   return arena(device).balance;
 }
 
+std::optional<Balance> balance_unless_locked(int device) noexcept {
+  const std::unique_lock lock(state().mutex, std::try_to_lock);
+  return lock ? std::optional(arena(device).balance) : std::nullopt;
+}
+
 std::uint64_t free_bytes(int device) {
   const std::lock_guard lock(state().mutex);
   return room(arena(device));

@@ -49,6 +49,8 @@ struct Balance {
   std::uint64_t failures = 0;
 };
 Balance balance(int device);
+/// None where a thread, perhaps this one, is in the middle of a change: for a handler of signals.
+std::optional<Balance> balance_unless_locked(int device) noexcept;
 std::uint64_t free_bytes(int device);
 
 }  // namespace emulator::memory

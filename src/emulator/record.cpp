@@ -1,17 +1,20 @@
 #include "emulator/record.hpp"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
-#include <vector>
 
 #include "emulator/answer.hpp"
 #include "emulator/device.hpp"
@@ -22,6 +25,8 @@
 namespace emulator::record {
 namespace {
 
+unsigned long long number(std::uint64_t n) { return n; }
+
 struct Total {
   std::atomic<std::uint64_t> times{0}, bytes{0};
 };
@@ -31,14 +36,26 @@ std::atomic<int> current{0};
 std::atomic<pid_t> user{0};  ///< the process that used the device
 Totals totals;
 
-struct Lines {
+/// The file, and what waits for it until the process uses the device.
+struct Log {
   std::mutex mutex;
-  std::vector<std::string> lines;
+  std::string waiting;
   std::set<std::string> notes;
 };
-Lines& lines() {
-  static auto* l = new Lines;
+Log& log() {
+  static auto* l = new Log;
   return *l;
+}
+/// Of the process `user`; empty: it has no file. A handler of signals reads it.
+char path[4096] = "";
+
+/// Opened for each: a program may close descriptors that it has not opened.
+void append(const char* text, std::size_t bytes) noexcept {
+  if (path[0] == '\0' || user != ::getpid()) return;
+  const int file = ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(file, text, bytes);
+  ::close(file);
 }
 
 constexpr const char* segment_names[segment_count] = {"forward", "backward", "optimizer",
@@ -46,17 +63,60 @@ constexpr const char* segment_names[segment_count] = {"forward", "backward", "op
 constexpr const char* activity_names[activity_count] = {
     "kernel", "memory_set", "copy_on_device", "copy_to_host", "copy_from_host", "copy_on_host"};
 
-std::string activities() {
-  std::string text;
-  for (int s = 0; s < segment_count; ++s)
-    for (int a = 0; a < activity_count; ++a) {
-      const Total& t = totals[static_cast<std::size_t>(s)][static_cast<std::size_t>(a)];
-      if (t.times == 0) continue;
-      text += R"({"kind":"activity","segment":")" + std::string(segment_names[s]) +
-              R"(","activity":")" + activity_names[a] + R"(","times":)" + std::to_string(t.times) +
-              R"(,"bytes":)" + std::to_string(t.bytes) + "}\n";
-    }
-  return text;
+/// Lines in a buffer of its own: nothing is allocated where a process crashes.
+class Lines {
+ public:
+  __attribute__((format(printf, 2, 3))) void add(const char* form, ...) {
+    std::va_list values;
+    va_start(values, form);
+    const int n = std::vsnprintf(text_ + bytes_, sizeof text_ - bytes_, form, values);
+    va_end(values);
+    if (n > 0 && bytes_ + static_cast<std::size_t>(n) < sizeof text_)
+      bytes_ += static_cast<std::size_t>(n);
+  }
+  void append() const { record::append(text_, bytes_); }
+
+ private:
+  char text_[32 << 10];
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+void tell_counters() noexcept {
+  if (path[0] == '\0' || user != ::getpid()) return;
+  Lines lines;
+  for (int d = 0; d < device_count(); ++d)
+    if (const auto b = memory::balance_unless_locked(d))
+      lines.add(
+          R"({"kind":"device","index":%d,"in_use_bytes":%llu,"peak_bytes":%llu,"failures":%llu,"failed_bytes":%llu,"total_bytes":%llu,"context_bytes":%llu})"
+          "\n",
+          d, number(b->in_use), number(b->peak), number(b->failures), number(b->failed),
+          number(device().total_bytes), number(device().context_bytes));
+  for (std::size_t s = 0; s < segment_count; ++s)
+    for (std::size_t a = 0; a < activity_count; ++a)
+      lines.add(R"({"kind":"activity","segment":"%s","activity":"%s","times":%llu,"bytes":%llu})"
+                "\n",
+                segment_names[s], activity_names[a], number(totals[s][a].times),
+                number(totals[s][a].bytes));
+  lines.append();
+}
+
+namespace {
+
+/// A crash ends the process as it would have, but for what was counted until then.
+constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+extern "C" void on_fatal_signal(int) { tell_counters(); }
+
+void watch_fatal_signals() {
+  for (const int signal : fatal_signals) {
+    struct sigaction now {
+    }, once{};
+    once.sa_handler = on_fatal_signal;
+    once.sa_flags = static_cast<int>(SA_RESETHAND);
+    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+      ::sigaction(signal, &once, nullptr);
+  }
 }
 
 std::string kernels() {
@@ -69,19 +129,6 @@ std::string kernels() {
               quoted(k.name) + R"(,"times":)" + std::to_string(times) + "}\n";
     }
   });
-  return text;
-}
-
-std::string devices() {
-  std::string text;
-  for (int d = 0; d < device_count(); ++d) {
-    const memory::Balance b = memory::balance(d);
-    text += R"({"kind":"device","index":)" + std::to_string(d) + R"(,"in_use_bytes":)" +
-            std::to_string(b.in_use) + R"(,"peak_bytes":)" + std::to_string(b.peak) +
-            R"(,"failures":)" + std::to_string(b.failures) + R"(,"failed_bytes":)" +
-            std::to_string(b.failed) + R"(,"total_bytes":)" + std::to_string(device().total_bytes) +
-            R"(,"context_bytes":)" + std::to_string(device().context_bytes) + "}\n";
-  }
   return text;
 }
 
@@ -101,6 +148,32 @@ std::string command_line() {
 int rank() {
   const char* text = std::getenv("RANK");
   return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// The file's first line. A process that has become another program keeps its number.
+void begin() {
+  Log& l = log();
+  const std::lock_guard lock(l.mutex);
+  const char* folder = std::getenv("AC_ADVISOR_EMULATOR_RECORD");
+  if (folder == nullptr || path[0] != '\0') return;
+  std::string name;
+  int file = -1;
+  for (int n = 0; file < 0 && n < 1000; ++n) {
+    name =
+        std::string(folder) + "/" + std::to_string(::getpid()) + "." + std::to_string(n) + ".jsonl";
+    file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0 && errno != EEXIST) return;
+  }
+  if (file < 0 || name.size() >= sizeof path) return;
+  ::close(file);
+  user = ::getpid();
+  std::memcpy(path, name.c_str(), name.size() + 1);
+  const std::string text = R"({"kind":"process","format":1,"pid":)" + std::to_string(::getpid()) +
+                           R"(,"rank":)" + std::to_string(rank()) + R"(,"command":)" +
+                           quoted(command_line()) + "}\n" + l.waiting;
+  append(text.data(), text.size());
+  tell_counters();
+  watch_fatal_signals();
 }
 
 }  // namespace
@@ -135,35 +208,25 @@ void touch() noexcept {
   static thread_local bool touched = false;
   if (touched) return;
   touched = true;
-  user = ::getpid();
+  begin();
 }
 
 void add_line(std::string line) {
-  Lines& l = lines();
+  line += '\n';
+  Log& l = log();
   const std::lock_guard lock(l.mutex);
-  l.lines.push_back(std::move(line));
+  if (path[0] == '\0')
+    l.waiting += line;
+  else
+    append(line.data(), line.size());
 }
 
 void finish() noexcept {
   static std::atomic<bool> done{false};
-  const char* folder = std::getenv("AC_ADVISOR_EMULATOR_RECORD");
-  if (folder == nullptr || user != ::getpid() || done.exchange(true)) return;
-  const std::string path = std::string(folder) + "/" + std::to_string(::getpid()) + ".jsonl";
-  std::FILE* file = std::fopen((path + ".part").c_str(), "w");
-  if (file == nullptr) return;
-  std::string text = R"({"kind":"process","format":1,"pid":)" + std::to_string(::getpid()) +
-                     R"(,"rank":)" + std::to_string(rank()) + R"(,"command":)" +
-                     quoted(command_line()) + "}\n";
-  text += devices() + activities() + kernels();
-  {
-    Lines& l = lines();
-    const std::lock_guard lock(l.mutex);
-    for (const std::string& line : l.lines) text += line + "\n";
-    for (const std::string& note : l.notes)
-      text += R"({"kind":"note","text":)" + quoted(note) + "}\n";
-  }
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) == 0 && whole) std::rename((path + ".part").c_str(), path.c_str());
+  if (path[0] == '\0' || user != ::getpid() || done.exchange(true)) return;
+  tell_counters();
+  const std::string text = kernels() + "{\"kind\":\"end\"}\n";
+  append(text.data(), text.size());
 }
 
 namespace {
@@ -179,9 +242,12 @@ struct AtEnd {
 namespace emulator {
 
 void note_once(const char* text) {
-  record::Lines& l = record::lines();
-  const std::lock_guard lock(l.mutex);
-  l.notes.insert(text);
+  {
+    record::Log& l = record::log();
+    const std::lock_guard lock(l.mutex);
+    if (!l.notes.insert(text).second) return;
+  }
+  record::add_line(R"({"kind":"note","text":)" + record::quoted(text) + "}");
 }
 
 void unanswered(const char* function, const char* way_out) noexcept {
@@ -232,6 +298,7 @@ ANSWER void ac_advisor_emulator_step(int index) {
                  std::to_string(times) + "}");
     }
   });
+  tell_counters();
 }
 
 /// The interpreter is about to end: once it has, the process ends too, without the destructors of

@@ -4,7 +4,9 @@
 #include <string>
 
 /// What the process did to the device, in segments that the program's phases set, and the file it
-/// goes to: a JSON object a line, in the folder that AC_ADVISOR_EMULATOR_RECORD names.
+/// goes to: a JSON object a line, in the folder that AC_ADVISOR_EMULATOR_RECORD names. Lines are
+/// appended as they come: a process that is killed, crashes or becomes another program leaves what
+/// it has told, without the line of kind "end".
 namespace emulator::record {
 
 enum class Segment : int { forward, backward, optimizer, undecided };
@@ -26,13 +28,16 @@ int segment() noexcept;
 /// One activity of `bytes` (0 for kernels).
 void count(Activity activity, std::uint64_t bytes) noexcept;
 
-/// The process uses the device: it writes a record. What it forks does not, unless it does too.
+/// The process uses the device: its record begins. What it forks has none.
 void touch() noexcept;
 
 /// Appends a line of the program's own (a JSON object).
 void add_line(std::string line);
 
-/// Writes the file; a second call does nothing.
+/// Appends what devices and activities have come to; allocates nothing and waits for no lock.
+void tell_counters() noexcept;
+
+/// The last lines; a second call does nothing.
 void finish() noexcept;
 
 /// For a JSON string.

@@ -5,8 +5,11 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "files/fingerprint.hpp"
 #include "json/node.hpp"
 
 namespace ac_advisor::gate {
@@ -87,6 +90,38 @@ void read_parts(const Node& root, profile::Profile& parts) {
   }
 }
 
+/// Of all numbers that are compared. Who edits or merges them by hand makes a baseline of no plan.
+std::string checksum_of(const Json& baseline) {
+  std::string text;
+  for (const char* part : {"figures", "at_peak_bytes", "at_peak_by_module_bytes",
+                           "launches_by_phase", "seconds_by_phase"})
+    text += baseline.at(part).dump();
+  return files::fingerprint(text);
+}
+
+/// What was written before there was a checksum has parts that sum to their whole.
+void check_sums(const Node& root, const Baseline& b) {
+  const auto check = [&](const char* parts, std::int64_t sum, Figure figure) {
+    const std::int64_t whole = b.figures[index(figure)];
+    if (sum != 0 && sum != whole)
+      root.at("figures")
+          .at(row(figure).json)
+          .fail(fmt::format(
+              "is not the sum of \"{}\", {}: the file was changed by hand; write it with "
+              "check --update",
+              parts, sum));
+  };
+  const auto sum = [](const auto& values) {
+    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+  };
+  check("launches_by_phase", sum(b.parts.kernels.launches), Figure::launches);
+  if (b.fingerprint.source != "simulated") return;
+  check("at_peak_bytes", sum(b.parts.memory.at_peak), Figure::peak_allocated);
+  std::int64_t modules = 0;
+  for (const auto& [name, bytes] : b.parts.memory.at_peak_by_module) modules += bytes;
+  check("at_peak_by_module_bytes", modules, Figure::peak_allocated);
+}
+
 /// "blocks.0" to "blocks.15" as one: a change of the number of blocks moves one row.
 std::string without_number(const std::string& module) {
   constexpr std::string_view blocks = "blocks.";
@@ -99,7 +134,10 @@ Baseline make_baseline(const Case& c, const profile::Profile& p,
                        std::map<std::string, std::string> fields) {
   Baseline b;
   b.case_name = c.name;
-  b.fingerprint = {profile::schema, op_table_version(), p.source, p.device_name, {}, {}};
+  b.fingerprint = {profile::schema, op_table_version(), p.source, p.device_name, "", {}, {}};
+  if (c.command || p.source == "simulated")
+    b.fingerprint.device_figures =
+        simulate::find_device(c.command ? c.command->gpu : p.config.device.gpu).figures;
   if (p.has("model"))
     for (profile::Field& field : profile::model_fields(p.model))
       if (field.name != "name") b.fingerprint.model.push_back(std::move(field));
@@ -140,13 +178,15 @@ std::string to_json(const Baseline& b) {
     out["seconds_by_phase"][profile::phase_names[i]] = in_json_unit(
         Unit::nanoseconds, from_json_unit(Unit::nanoseconds, b.parts.time.by_phase[i]));
   }
+  out["checksum"] = checksum_of(out);
   const Fingerprint& f = b.fingerprint;
   out["fingerprint"] = {{"profile_schema", f.profile_schema},
                         {"op_table", f.op_table},
                         {"source", f.source},
-                        {"device", f.device},
-                        {"model", json_of(f.model)},
-                        {"config", json_of(f.config)}};
+                        {"device", f.device}};
+  if (!f.device_figures.empty()) out["fingerprint"]["device_figures"] = f.device_figures;
+  out["fingerprint"]["model"] = json_of(f.model);
+  out["fingerprint"]["config"] = json_of(f.config);
   out["written"] = {{"model", b.written.model},
                     {"fields", json_of(b.written.fields)},
                     {"options", json_of(b.written.options)}};
@@ -162,15 +202,17 @@ Baseline read_baseline(const std::string& text, const std::string& origin) {
     root.at("schema").fail("is no baseline's; write it with check --update");
   if (b.schema != baseline_schema) return b;
   root.allow_only({"schema", "case", "figures", "at_peak_bytes", "at_peak_by_module_bytes",
-                   "launches_by_phase", "seconds_by_phase", "fingerprint", "written"});
+                   "launches_by_phase", "seconds_by_phase", "checksum", "fingerprint", "written"});
   b.case_name = root.at("case").text();
   for (const FigureRow& row : figure_table())
     b.figures[index(row.figure)] = read_figure_value(root.at("figures").at(row.json), row.unit);
   read_parts(root, b.parts);
   const Node f = root.at("fingerprint");
-  b.fingerprint = {f.at("profile_schema").text(), f.at("op_table").text(),
-                   f.at("source").text(),         f.at("device").text(),
-                   read_fields(f.at("model")),    read_fields(f.at("config"))};
+  const auto figures = f.find("device_figures");
+  b.fingerprint = {f.at("profile_schema").text(),  f.at("op_table").text(),
+                   f.at("source").text(),          f.at("device").text(),
+                   figures ? figures->text() : "", read_fields(f.at("model")),
+                   read_fields(f.at("config"))};
   // One written when an option was new says its default, which others leave out.
   std::erase_if(b.fingerprint.config, [](const profile::Field& field) {
     const OptionRow* row = find_option_key(field.name);
@@ -179,6 +221,12 @@ Baseline read_baseline(const std::string& text, const std::string& origin) {
   const Node written = root.at("written");
   b.written = {written.at("model").text(), read_texts(written.at("fields")),
                read_texts(written.at("options"))};
+  const auto checksum = root.find("checksum");
+  if (checksum && checksum->text() != checksum_of(json))
+    checksum->fail(
+        "is not that of the figures: they were changed or merged by hand; write them with check "
+        "--update");
+  check_sums(root, b);
   return b;
 }
 

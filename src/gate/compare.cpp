@@ -134,6 +134,9 @@ std::vector<FieldChange> fingerprint_changes(const Baseline& base, const Baselin
   add("case", base.case_name, now.case_name);
   add("source", a.source, b.source);
   if (!other_options) add("device", a.device, b.device);
+  // The same name, another content.
+  if (a.device == b.device && !a.device_figures.empty() && !b.device_figures.empty())
+    add("device_figures", a.device_figures, b.device_figures);
   add("profile_schema", a.profile_schema, b.profile_schema);
   add("op_table", a.op_table, b.op_table);
   return changes;

@@ -90,7 +90,8 @@ Place place_of(const Judgement& j, const std::vector<profile::FieldChange>& fiel
     const int line = line_of_key(j.file.text, field.substr(2), j.c.line, "name");
     return line > 0 ? Place{j.file.origin, line} : fallback;
   }
-  if (field == "schema" || field == "op_table" || field == "profile_schema" || field == "case")
+  if (field == "schema" || field == "op_table" || field == "profile_schema" || field == "case" ||
+      field == "device_figures")
     return {baseline_path(j.file, j.c.name), 1};
   if (model_path.empty() || field == "model") return fallback;
   const auto text = read_text(model_path);

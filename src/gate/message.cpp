@@ -113,7 +113,7 @@ std::string other_fingerprint(const GateFile& file, const Case& c, const Verdict
     effect += *v.now > *v.baseline && !why.empty() ? ", most in " + why + "." : ".";
   }
   return fmt::format(
-      "the baseline {} is of another configuration: {}.{} If that is meant, run {} "
+      "the baseline {} is of another configuration: {}.{} If intended, run {} "
       "and commit the file.",
       plain(baseline_path(file, c.name)), changes(v.cause.fields), effect,
       update_command(file, c.name));

@@ -11,7 +11,7 @@ namespace ac_advisor::gate {
 namespace {
 
 /// Why the run's figures are not those of the whole program; empty: they are.
-std::string incomplete(const dryrun::Run& run) {
+std::string incomplete(const dryrun::Run& run, const dryrun::Request& request) {
   if (const std::string name = run.unanswered(); !name.empty())
     return "it called " + name + ", which the emulated device does not answer.";
   for (const dryrun::Record& record : run.records)
@@ -25,6 +25,8 @@ std::string incomplete(const dryrun::Run& run) {
           shown(Unit::bytes, record.out_of_memory->allocated));
   if (run.exit_code != 0) return "it ended with " + run.ended + "; what it said is above.";
   if (run.records.empty()) return "it used no CUDA device.";
+  if (!dryrun::record_of(run, request).ended)
+    return "its process was killed, or became another program, before it told its figures.";
   return "";
 }
 
@@ -46,7 +48,7 @@ Observation observe_emulated(const GateFile& file, const Case& c) {
                                       model::in_quotes(command.words.front()), command.gpu, why);
     return result;
   };
-  if (const std::string why = incomplete(run); !why.empty()) return refuse(why);
+  if (const std::string why = incomplete(run, request); !why.empty()) return refuse(why);
   const profile::Profile p = dryrun::profile_of(run, request);
   const Figures figures = figures_of(p);
   for (const FigureRow& of : figure_table()) {

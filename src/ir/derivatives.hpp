@@ -9,6 +9,7 @@ namespace ac_advisor::ir::derive {
 void pass_to_all(Derivation& d);  ///< add, add_scalar, hold: the gradient itself
 void add(Derivation& d);
 void layer_norm(Derivation& d);
+void fused_rms_norm(Derivation& d);
 void cos(Derivation& d);
 void sin(Derivation& d);
 void exp_of(Derivation& d);
@@ -38,6 +39,7 @@ void bmm(Derivation& d);
 void grouped_mm(Derivation& d);
 void cast(Derivation& d);
 void mul(Derivation& d);
+void complex_mul(Derivation& d);
 void mul_scalar(Derivation& d);
 void div(Derivation& d);
 void neg(Derivation& d);

@@ -34,7 +34,8 @@ void Derivation::run_compiled(const CompiledGraph& graph) {
 namespace derive {
 
 void compiled_unit(Derivation& d) {
-  d.run_compiled(d.compiled(d.attributes<CompiledUnit>().backward));
+  const auto backward = static_cast<std::size_t>(d.attributes<CompiledUnit>().backward);
+  d.run_compiled(d.program().compiled.at(backward));
 }
 
 }  // namespace derive

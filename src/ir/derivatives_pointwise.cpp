@@ -42,34 +42,39 @@ void layer_norm(Derivation& d) {
   d.give(2, db);
 }
 
+void fused_rms_norm(Derivation& d) {
+  // inputs: x, weight; outputs: y, 1/rms of each row in fp32. Both gradients are made by one node.
+  const ValueId x = d.in(0), w = d.in(1);
+  const auto attributes = d.attributes<RmsNorm>();
+  const ValueId dx = d.make(d.shape(x), d.dtype(x));
+  d.set_permuted(dx, d.permuted(x));
+  d.give(0, dx);
+  if (!d.needs(1)) {
+    d.emit_raw(OpKind::fused_rms_norm_backward, {d.grad(), x, d.out(1), w}, {dx}, attributes);
+    return;
+  }
+  const ValueId dw = d.make_like(w);
+  d.emit_raw(OpKind::fused_rms_norm_backward, {d.grad(), x, d.out(1), w}, {dx, dw}, attributes);
+  d.give(1, dw);
+}
+
 void cast(Derivation& d) {
   const ValueId x = d.in(0), g = d.grad();
   d.give(0, d.emit(OpKind::cast, {g}, d.shape(g), d.dtype(x)));
 }
 
-namespace {
-
-/// Whether a value is made of pairs that are complex numbers (a rotary table's).
-bool is_complex(const Program& p, ValueId v) {
-  for (OpId made = p.value(p.root(v)).producer; made != no_id;) {
-    const Op& op = p.op(made);
-    if (op.kind == OpKind::polar) return true;
-    if (op.kind != OpKind::mul_scalar) return false;
-    made = p.value(p.root(p.input(op, 0))).producer;
-  }
-  return false;
-}
-
-}  // namespace
-
 void mul(Derivation& d) {
-  // MulBackward0: other's gradient is computed before self's. A complex operand's conjugate, a flag
-  // on a view until then, is made for the product.
-  const ValueId a = d.in(0), g = d.grad();
-  ValueId b = d.in(1);
-  if (is_complex(d.program(), b)) b = d.emit(OpKind::clone, {b}, d.shape(b), d.dtype(b));
+  // MulBackward0: other's gradient is computed before self's
+  const ValueId a = d.in(0), b = d.in(1), g = d.grad();
   if (d.needs(1)) d.give(1, d.emit(OpKind::mul, {g, a}, d.shape(g), d.dtype(g)));
   if (d.needs(0)) d.give(0, d.emit(OpKind::mul, {g, b}, d.shape(g), d.dtype(g)));
+}
+
+void complex_mul(Derivation& d) {
+  // the table's conjugate, a flag on a view until then, is made for the product
+  const ValueId table = d.in(1), g = d.grad();
+  const ValueId turned_back = d.emit(OpKind::clone, {table}, d.shape(table), d.dtype(table));
+  d.give(0, d.emit(OpKind::complex_mul, {g, turned_back}, d.shape(g), d.dtype(g)));
 }
 
 void mul_scalar(Derivation& d) {

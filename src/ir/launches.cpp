@@ -89,12 +89,14 @@ std::int64_t multi_tensor_launches(const std::vector<std::int64_t>& elements, st
   for (std::int64_t n : elements) {
     if (n == 0) continue;
     ++tensors;
-    for (std::int64_t left = (n + chunk_elements - 1) / chunk_elements; left > 0; --left) {
-      ++chunks;
-      if (chunks < most_chunks && (tensors < room || left > 1)) continue;
+    chunks += (n + chunk_elements - 1) / chunk_elements;
+    if (chunks >= most_chunks) {
+      launched += chunks / most_chunks;
+      chunks %= most_chunks;
+      tensors = chunks > 0 ? 1 : 0;  // the tensor that is not finished goes on in the next
+    } else if (tensors == room) {
       ++launched;
-      chunks = 0;
-      tensors = left > 1 ? 1 : 0;  // the tensor that is not finished goes on in the next
+      chunks = tensors = 0;
     }
   }
   return launched + (chunks > 0 ? 1 : 0);

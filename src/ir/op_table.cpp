@@ -103,6 +103,22 @@ std::int64_t norm_partials(const Program& p, const Op& op, const WorkspaceTarget
   return checked_mul(rows, columns * 4);
 }
 
+// Of many short rows parts of the weight's gradient are summed first, 32 rows a block, and then
+// each other (aten/src/ATen/native/cuda/layer_norm_kernel.cu, v2.11:
+// LaunchGammaBetaBackwardCUDAKernel).
+std::int64_t norm_gamma_parts(const Program& p, const Op& op, const WorkspaceTarget& target) {
+  constexpr std::int64_t many_rows = 64 * 1024, columns_of_block = 32, rows_of_block = 32;
+  const Value& x = p.value(p.input(op, 1));
+  const std::int64_t columns = x.shape.back(), rows = x.shape.numel() / columns,
+                     across = (columns + columns_of_block - 1) / columns_of_block;
+  if (!target.cuda || op.outputs < 2 || rows <= many_rows ||
+      columns / columns_of_block >= target.sm_count / 2)
+    return 0;
+  const std::int64_t down =
+      std::min(many_rows / 2 / across, (rows + rows_of_block - 1) / rows_of_block);
+  return checked_mul(down, columns * size_of(p.value(p.output(op, 1)).dtype));
+}
+
 // embedding_dense_backward on CUDA beyond 3072 indices (aten/src/ATen/native/cuda/Embedding.cu and
 // EmbeddingBackwardKernel.cu, v2.11): indices are sorted, each run of one index is cut into parts
 // of ten, and the parts' sums, in fp32, are added. At the end: sorted and original positions, three
@@ -389,6 +405,9 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {repeat_interleave, "repeat_interleave", nullptr, C::embedding, 0, 1, 1, 1, 0, nullptr},
   {hada_weight, "HadaWeight", derive::hada_weight, C::none, 0, 0, 0, 0, 0, nullptr},
   {host_read, "_local_scalar_dense", nullptr, C::none, 0, 0, 1, 0, 0, nullptr},
+  {fused_rms_norm, "_fused_rms_norm", derive::fused_rms_norm, C::reduction, 4, 1, 1, 1, 0, nullptr, RmsNorm{}},
+  {fused_rms_norm_backward, "_fused_rms_norm_backward", nullptr, C::reduction, 8, 1, 1, 2, 0, norm_gamma_parts, RmsNorm{}},
+  {complex_mul, "mul", derive::complex_mul, C::pointwise, 3, 1, 1, 1, 0, nullptr},
   {captured, "captured", nullptr, C::pointwise, 0, 1, 1, 1, 0, nullptr, Captured{}},
 }};
 // clang-format on

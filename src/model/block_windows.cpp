@@ -25,7 +25,7 @@ std::vector<bool> layer_types(std::int64_t layers, const Fields& fields,
   if (list == nullptr) return {};
   if (static_cast<std::int64_t>(list->size()) != layers)
     fields.fail("layer_types", fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one "
-                                           "entry a block or leave it out",
+                                           "entry per block or leave it out",
                                            list->size(), layers));
   std::vector<bool> windowed;
   for (const JsonValue& entry : *list) {
@@ -75,7 +75,7 @@ std::vector<bool> read_unrotated(const Family& family, std::int64_t layers, cons
   if (static_cast<std::int64_t>(list->size()) != layers)
     fields.fail(
         "no_rope_layers",
-        fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry a block or "
+        fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one entry per block or "
                     "leave it out",
                     list->size(), layers));
   for (std::size_t i = 0; i < list->size(); ++i) {

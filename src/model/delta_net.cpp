@@ -21,7 +21,7 @@ std::vector<bool> delta_blocks(std::int64_t layers, const Fields& fields) {
   }
   if (static_cast<std::int64_t>(list->size()) != layers)
     fields.fail("layer_types", fmt::format("has {} entries, \"num_hidden_layers\" is {}; give one "
-                                           "entry a block or leave it out",
+                                           "entry per block or leave it out",
                                            list->size(), layers));
   for (const JsonValue& entry : *list) {
     const auto* type = std::get_if<std::string>(&entry.data);

@@ -60,12 +60,17 @@ template <auto G, auto M, auto Check>
   return row;
 }
 
-/// Names are lower case ("H100" is h100); a path stays as it is.
+/// Names are lower case, without spaces and makers ("H100" is h100, "NVIDIA GeForce RTX 4090"
+/// rtx-4090); a path stays as it is.
 [[nodiscard]] inline std::string named(std::string_view text) {
   std::string name(text);
   if (name.find('/') != name.npos || name.ends_with(".json")) return name;
-  for (char& c : name)
+  for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c == ' ' || c == '_') c = '-';
+  }
+  for (const std::string_view maker : {"nvidia-", "geforce-", "tesla-"})
+    if (name.starts_with(maker)) name.erase(0, maker.size());
   return name;
 }
 

@@ -15,9 +15,7 @@ constexpr std::int64_t most_ranks = 1 << 20, most_threads = 4096, most_stages = 
 
 double parse_dropout(const Given& given) {
   const double p = parse_decimal(given, "0.1");
-  if (p < 0 || p >= 1)
-    refuse(given, std::string("P must be at least 0 and below 1; the nearest is ") +
-                      (p < 0 ? "0" : "0.99"));
+  if (p < 0 || p >= 1) refuse(given, "P must be at least 0 and below 1");
   return p;
 }
 
@@ -30,9 +28,7 @@ double parse_norm(const Given& given) {
 double parse_capacity_factor(const Given& given) {
   constexpr double least = 0.01, most = 1024;
   const double factor = parse_decimal(given, "1.25");
-  if (factor < least || factor > most)
-    refuse(given, std::string("F must be from 0.01 to 1024; the nearest is ") +
-                      (factor < least ? "0.01" : "1024"));
+  if (factor < least || factor > most) refuse(given, "F must be from 0.01 to 1024");
   return factor;
 }
 
@@ -44,7 +40,19 @@ struct Network {
 constexpr Network networks[] = {{"edr", 100}, {"hdr", 200},    {"ndr", 400},
                                 {"xdr", 800}, {"efa-p4d", 50}, {"efa-p5", 400}};
 
-double parse_network(const Given& given) {
+/// "400" of "400gbe", "400Gbps" and their like; other text as it is.
+std::string_view without_unit(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  if (digits == 0 || digits == std::string_view::npos) return text;
+  std::string unit(text.substr(digits));
+  for (char& c : unit) c = static_cast<char>(c | 0x20);
+  for (const std::string_view known : {"g", "gb", "gbe", "gbps", "gbit", "gbit/s", "gb/s"})
+    if (unit == known) return text.substr(0, digits);
+  return text;
+}
+
+double parse_network(const Given& written) {
+  const Given given{written.option, without_unit(written.value)};
   std::string names;
   for (const Network& network : networks) {
     if (given.value == network.name) return network.gbps;
@@ -56,8 +64,7 @@ double parse_network(const Given& given) {
   constexpr double least = 0.1, most = 100'000;
   const double gbps = parse_decimal(given, "400");
   if (gbps != 0 && (gbps < least || gbps > most))
-    refuse(given, std::string("must be from 0.1 to 100000 Gbit/s; the nearest is ") +
-                      (gbps < least ? "0.1" : "100000"));
+    refuse(given, "must be from 0.1 to 100000 Gbit/s");
   return gbps;
 }
 
@@ -70,6 +77,19 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
+constexpr Requirement is_ddp = {[](const StepConfig& c) { return c.layout.shard == Sharding::ddp; },
+                                shard_conflict, "only ddp has buckets of gradients",
+                                "use --shard ddp --world N"};
+constexpr Requirement is_fsdp1 = {
+    [](const StepConfig& c) { return c.layout.shard == Sharding::fsdp1; }, shard_conflict,
+    "it is FullyShardedDataParallel's", "use --shard fsdp1 --world N"};
+constexpr Requirement has_overlap = {
+    [](const StepConfig& c) { return c.layout.zero() && !c.layout.zero3(); }, shard_conflict,
+    "it is about the buckets of DeepSpeed's ZeRO 1 and 2; ZeRO 3 overlaps by default",
+    "use --shard zero1 or zero2"};
+constexpr Requirement has_checkpoints = {
+    [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
+    "nothing is checkpointed", "use --ac full"};
 constexpr Requirement has_buckets = {
     [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
     "only ddp has communication hooks", "use --shard ddp --world N"};
@@ -147,9 +167,14 @@ constexpr OptionRow autocast_row(const Words& w) {
 
 /// The default fits every framework: a row is asked when it has another value.
 constexpr Requirement of_framework = {
-    [](const StepConfig& c) { return c.runtime.framework == (c.litgpt() ? "litgpt" : "megatron"); },
+    [](const StepConfig& c) {
+      const std::string_view framework =
+          c.megatron() ? "megatron" : to_option(c.run.transformer_impl);
+      return c.runtime.framework == framework;
+    },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
-    "they are Megatron-core's layers, or litgpt's", "use --framework megatron, or litgpt"};
+    "each framework has layers of its own beside transformers'",
+    "use --framework megatron for transformer_engine and local, else the framework of that name"};
 
 constexpr Requirement of_megatron_core = {
     [](const StepConfig& c) { return c.megatron(); },
@@ -172,13 +197,15 @@ constexpr OptionRow table[] = {
         {"--framework", "framework", "NAME",
          "hf, hf-trainer, trl, torchtune, litgpt, liger, automodel, torchtitan, megatron or "
          "deepspeed: a "
-         "preset of the options below; options by hand win (hf)",
+         "preset of the options below; explicit options override it (hf)",
          model}),
     needing(newer(choice<&S::run, &ModelRun::transformer_impl, transformer_impls>(
                 {"--transformer-impl", "transformer_impl", "WHOSE",
-                 "with --framework megatron: hf (transformers' layers under Megatron's settings), "
-                 "transformer_engine or local: the step as Megatron-core runs it, of Transformer "
-                 "Engine's layers or its own; litgpt: with --framework litgpt, its default (hf)",
+                 "whose layers: hf (transformers', in any framework's loop); with --framework "
+                 "torchtitan, "
+                 "torchtune or litgpt its own, by that name, where it has the model (its default); "
+                 "with --framework megatron transformer_engine or local: the step as Megatron-core "
+                 "runs it, of Transformer Engine's layers or its own (hf)",
                  model})),
             of_framework),
     whole<&S::run, &ModelRun::batch>(
@@ -198,7 +225,7 @@ constexpr OptionRow table[] = {
          model},
         "--no-position-ids")),
     whole<&S::run, &ModelRun::grad_accum>(
-        {"--grad-accum", "grad_accum", "N", "micro-batches a step (1)", model}, 1, most_tokens),
+        {"--grad-accum", "grad_accum", "N", "micro-batches per step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
         {"--gpu", "gpu", "NAME",
          "h100-80gb, h200, a100-80gb, … (see ac-advisor devices), cpu (exact bytes), or a device "
@@ -271,8 +298,8 @@ constexpr OptionRow table[] = {
     needing(
         newer(mode<apply_pp_schedule, pp_schedule_option>(
             {"--pp-schedule", "pp_schedule", "NAME",
-             "1f1b, gpipe, interleaved:V (V stages a rank), or with backwards in two parts zb1, "
-             "zb1:V, zbv, dualpipev (two stages a rank): the order of micro-batches (1f1b)",
+             "1f1b, gpipe, interleaved:V (V stages per rank), or with backwards in two parts zb1, "
+             "zb1:V, zbv, dualpipev (two stages per rank): the order of micro-batches (1f1b)",
              parallelism},
             pp_schedule_words, "^(1f1b|gpipe|interleaved:[0-9]+|zb1(:[0-9]+)?|zbv|dualpipev)$")),
         has_stages),
@@ -291,7 +318,7 @@ constexpr OptionRow table[] = {
                 pp_rank_words, "^(highest|[0-9]+)$")),
             has_stages),
     newer(whole<&S::device, &DeviceChoice::threads>(
-        {"--threads", "threads", "N", "CPU threads a rank, with --gpu cpu (1)", device}, 1,
+        {"--threads", "threads", "N", "CPU threads per rank, with --gpu cpu (1)", device}, 1,
         most_threads)),
     mode<apply_shard, shard_option>(
         {"--shard", "shard", "MODE",
@@ -326,6 +353,33 @@ constexpr OptionRow table[] = {
                 {"--keep-last-block", "keep_last_block", "",
                  "fsdp2: the last block is not resharded after forward", parallelism}),
             gathers_blocks),
+    needing(newer(mode<apply_reshard, reshard_text>(
+                {"--reshard-after-forward", "reshard_after_forward", "WHEN",
+                 "fsdp2: true (each unit is gathered again for backward), false (it stays), or N: "
+                 "it is kept in parts on N ranks, a node's (true)",
+                 parallelism},
+                reshard_words, "^(true|false|[0-9]+)$")),
+            gathers_blocks),
+    needing(newer(choice<&S::layout, &Layout::backward_prefetch, backward_prefetches>(
+                {"--backward-prefetch", "backward_prefetch", "WHEN",
+                 "fsdp1: the next unit of backward is gathered before this one's gradients are "
+                 "computed (pre), after (post), or when it is needed (none) (pre)",
+                 parallelism})),
+            is_fsdp1),
+    needing(newer(flag<&S::layout, &Layout::bucket_views>(
+                {"--gradient-as-bucket-view", "gradient_as_bucket_view", "",
+                 "ddp: gradients are views of the buckets that are reduced, not tensors beside "
+                 "them, which is PyTorch's default",
+                 parallelism},
+                "--no-gradient-as-bucket-view")),
+            is_ddp),
+    needing(newer(flag<&S::layout, &Layout::overlap_comm>(
+                {"--overlap-comm", "overlap_comm", "",
+                 "zero1, zero2: a full bucket of gradients is reduced while backward goes on, into "
+                 "a second one",
+                 parallelism},
+                "--no-overlap-comm")),
+            has_overlap),
     flag<&S::layout, &Layout::no_sync>({"--no-sync", "no_sync", "",
                                         "gradients are reduced after the last micro-batch only",
                                         parallelism}),
@@ -348,7 +402,7 @@ constexpr OptionRow table[] = {
         "^(none|full|selective|attention|sqrt|grouped:[0-9]+|every:[0-9]+|budget:[0-9]+([KMGT]iB|["
         "kMGT]B)?|memory-budget:([01]|[01]?\\.[0-9]+))$"),
     mode<apply_block_modes, block_modes_text>(
-        {"", "block_modes", "", "what budget: chose, a mode a block; empty otherwise", internal},
+        {"", "block_modes", "", "what budget: chose, a mode per block; empty otherwise", internal},
         {}, ""),
     needing(choice<&S::memory, &MemoryTechniques::scope, scopes>(
                 {"--ac-scope", "ac_scope", "SCOPE",
@@ -356,6 +410,13 @@ constexpr OptionRow table[] = {
                  "(block)",
                  memory}),
             has_scope),
+    needing(newer(flag<&S::memory, &MemoryTechniques::reentrant>(
+                {"--ac-reentrant", "ac_reentrant", "",
+                 "torch.utils.checkpoint(use_reentrant=True): transformers' default before 5.0, "
+                 "and that of PEFT's prepare_model_for_kbit_training",
+                 memory},
+                "--no-ac-reentrant")),
+            has_checkpoints),
     mode<apply_loss, loss_option>(
         {"--loss", "loss", "LOSS",
          "ce, ce-no-upcast (in the logits' own dtype), ce-compiled (by torch.compile), lc-ce (no "
@@ -375,6 +436,12 @@ constexpr OptionRow table[] = {
         {"--hold-output", "hold_output", "",
          "the loop keeps the model's output through backward (default, but for chunked)", memory},
         "--no-hold-output"),
+    newer(choice<&S::memory, &MemoryTechniques::held_until_next, held_untils>(
+        {"--held-until", "held_until_next_forward", "WHEN",
+         "when what the loop holds of a step goes: next-forward, as its names are assigned again "
+         "after it (hf's default), or backward, before the next forward begins (with "
+         "--hold-output or --no-hold-output by hand)",
+         memory})),
     choice<&S::memory, &MemoryTechniques::kernels, kernels>(
         {"--kernels", "kernels", "KIND",
          "eager, fused, or compiled: each block by torch.compile (eager)", memory}),

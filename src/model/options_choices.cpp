@@ -25,6 +25,7 @@ constexpr Whole adapter_size{"a number of --adapter", 1, 65536};
 constexpr Whole chunks_a_rank{"V", 2, 64, "interleaved:"};
 constexpr Whole split_chunks_a_rank{"V", 2, 64, "zb1:"};
 constexpr Whole stage_blocks{"a number of blocks", 0, 4096};
+constexpr Whole ranks_of_node{"N", 2, 1 << 20};
 constexpr Whole pipeline_ranks{"R", 0, (1 << 20) - 1};
 constexpr Whole ranks_of_sequence{"R", 0, (1 << 20) - 1};
 
@@ -257,7 +258,7 @@ void apply_compression(const Given& given, StepConfig& config) {
     const std::string option = std::string(given.option) + " topk:RATIO";
     made.ratio = parse_decimal({option, *text}, "0.01");
     if (!(made.ratio > 0.0 && made.ratio <= 1.0))
-      refuse(given, "RATIO must be above 0 and at most 1; the nearest is topk:" +
+      refuse(given, "RATIO must be above 0 and at most 1; try topk:" +
                         std::string(made.ratio > 1.0 ? "1" : "0.001"));
   } else if (name == "powersgd") {
     if (!text) refuse(given, "powersgd needs the factors' rank, such as powersgd:1");
@@ -318,6 +319,17 @@ void apply_cp_rank(const Given& given, StepConfig& config) {
 std::string cp_rank_text(const StepConfig& config) {
   const std::int64_t rank = config.layout.cp_rank;
   return rank == Layout::usual_rank ? "usual" : std::to_string(rank);
+}
+
+void apply_reshard(const Given& given, StepConfig& config) {
+  const bool always = given.value == "true", never = given.value == "false";
+  config.layout.reshard_after_forward = !never;
+  config.layout.reshard_to = always || never ? 0 : parse_whole(given, given.value, ranks_of_node);
+}
+
+std::string reshard_text(const StepConfig& config) {
+  if (!config.layout.reshard_after_forward) return "false";
+  return config.layout.reshard_to == 0 ? "true" : std::to_string(config.layout.reshard_to);
 }
 
 void apply_pp_rank(const Given& given, StepConfig& config) {

@@ -47,7 +47,9 @@ inline constexpr Choice<TransformerImpl> transformer_impls[] = {
     {"hf", TransformerImpl::hf},
     {"transformer_engine", TransformerImpl::transformer_engine},
     {"local", TransformerImpl::local},
-    {"litgpt", TransformerImpl::litgpt}};
+    {"litgpt", TransformerImpl::litgpt},
+    {"torchtitan", TransformerImpl::torchtitan},
+    {"torchtune", TransformerImpl::torchtune}};
 inline constexpr Choice<bool> bitsandbytes_versions[] = {{"0.50", false}, {"0.41", true}};
 inline constexpr Choice<DType> dtypes[] = {
     {"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}};
@@ -65,6 +67,12 @@ inline constexpr Choice<CpMethod> cp_methods[] = {{"allgather", CpMethod::all_ga
 inline constexpr Choice<FsdpUnit> fsdp_units[] = {{"block", FsdpUnit::block},
                                                   {"segment", FsdpUnit::segment},
                                                   {"torchtitan", FsdpUnit::torchtitan}};
+inline constexpr Choice<BackwardPrefetch> backward_prefetches[] = {
+    {"pre", BackwardPrefetch::pre},
+    {"post", BackwardPrefetch::post},
+    {"none", BackwardPrefetch::none}};
+inline constexpr Choice<bool> held_untils[] = {{"next-forward", true}, {"backward", false}};
+inline constexpr std::string_view reshard_words[] = {"true", "false", "N"};
 inline constexpr Choice<bool> output_dtypes[] = {{"bf16", false}, {"fp32", true}};
 inline constexpr std::string_view autocast_words[] = {"none", "bf16", "fp16"};
 inline constexpr Choice<bool> alloc_confs[] = {{"expandable_segments:True", true},
@@ -136,6 +144,9 @@ void apply_autocast(const Given& given, StepConfig& config);
 void apply_pp_layers(const Given& given, StepConfig& config);
 void apply_cp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string cp_rank_text(const StepConfig& config);
+/// "true", "false" or a number of ranks.
+void apply_reshard(const Given& given, StepConfig& config);
+[[nodiscard]] std::string reshard_text(const StepConfig& config);
 void apply_pp_rank(const Given& given, StepConfig& config);
 [[nodiscard]] std::string pp_rank_text(const StepConfig& config);
 /// "loha:8": a method of PEFT's, and its number.

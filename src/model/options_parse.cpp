@@ -72,11 +72,9 @@ std::int64_t parse_whole(const Given& given, std::string_view text, const Whole&
   }
   const bool overflow = error == std::errc::result_out_of_range;
   if (overflow ? text.front() == '-' : number < whole.least)
-    refuse(given, name + " must be at least " + std::to_string(whole.least) + "; the nearest is " +
-                      value_of(whole, whole.least));
+    refuse(given, name + " must be at least " + std::to_string(whole.least));
   if (overflow || number > whole.most)
-    refuse(given, name + " must be at most " + std::to_string(whole.most) + "; the nearest is " +
-                      value_of(whole, whole.most));
+    refuse(given, name + " must be at most " + std::to_string(whole.most));
   return number;
 }
 

@@ -40,6 +40,18 @@ std::vector<std::string_view> framework_names() {
   return names;
 }
 
+std::vector<AboutFramework> frameworks() {
+  std::vector<AboutFramework> all;
+  for (const embedded::File& file : embedded::files()) {
+    const std::string_view name = name_of(file.path);
+    if (name.empty()) continue;
+    const nlohmann::json json = nlohmann::json::parse(file.text);
+    all.push_back(
+        {name, json.at("title").get<std::string>(), json.at("version").get<std::string>()});
+  }
+  return all;
+}
+
 const OptionList& framework_preset(const std::string& name) {
   // A sweep resolves hundreds of configurations: each file is read once.
   static const std::vector<std::pair<std::string_view, OptionList>> presets = [] {

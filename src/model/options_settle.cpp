@@ -30,10 +30,9 @@ void check_hsdp(const StepConfig& c) {
           ? "the world"
           : "the " + std::to_string(ranks) + " ranks that " +
                 (c.layout.cp > 1 ? "have the same parameters" : "see different data");
-  throw UserError(shard_text(c) + " " + world_text(c) + ": N must divide " + divided +
-                  " and leave two replicas or more; " +
-                  (best == 0 ? std::string("no N does, so use --shard fsdp2")
-                             : "the nearest is hsdp:" + std::to_string(best)));
+  throw UserError(shard_text(c) + " " + world_text(c) + ": " + divided +
+                  " must be divisible by N, with two replicas or more; use --shard " +
+                  (best == 0 ? std::string("fsdp2") : "hsdp:" + std::to_string(best)));
 }
 
 /// An option by which `ranks` ranks share something needs to be told of how many.
@@ -42,32 +41,39 @@ void check_world(const std::string& given, std::int64_t ranks, const Choices& ha
     throw UserError(given + ": give --world N, the number of all ranks, a multiple of it");
 }
 
+/// "--world 8 is not divisible by --tp 3", of all that ranks share together.
+[[noreturn]] void refuse_world(const StepConfig& c, const std::string& by, std::int64_t parts,
+                               const char* because) {
+  throw UserError("--world " + std::to_string(c.layout.world) + " is not divisible by " + by +
+                  ": " + because + "; use a multiple of " + std::to_string(parts));
+}
+
+std::string times(const char* option, std::int64_t ranks) {
+  return ranks > 1 ? std::string(" x ") + option + std::to_string(ranks) : std::string();
+}
+
 void check_tp(const StepConfig& c, const Choices& hand) {
   const std::string tp = "--tp " + std::to_string(c.layout.tp);
   check_world(tp, c.layout.tp, hand);
   if (c.layout.world % c.layout.tp != 0)
-    throw UserError(tp + " " + world_text(c) +
-                    ": T must divide the world: the ranks that are left see different data; give a "
-                    "world that is a multiple of T");
+    refuse_world(c, tp, c.layout.tp, "the ranks that are left see different data");
 }
 
 void check_pp(const StepConfig& c, const Choices& hand) {
   const std::string pp = "--pp " + std::to_string(c.layout.pp);
   check_world(pp, c.layout.pp, hand);
-  if (c.layout.world % (c.layout.tp * c.layout.pp) != 0)
-    throw UserError(pp + " " + world_text(c) +
-                    ": N must divide the world: a stage is on as many ranks; give a world that is "
-                    "a multiple of it");
+  const std::int64_t parts = c.layout.tp * c.layout.pp;
+  if (c.layout.world % parts != 0)
+    refuse_world(c, pp + times("--tp ", c.layout.tp), parts, "each stage has as many ranks");
 }
 
 void check_cp(const StepConfig& c, const Choices& hand) {
   const std::string cp = "--cp " + std::to_string(c.layout.cp);
   check_world(cp, c.layout.cp, hand);
   if (c.layout.replica_ranks() % c.layout.cp != 0)
-    throw UserError(world_text(c) +
-                    ": N times the ranks that share layers and stages must divide the world; give "
-                    "a world that is a multiple of " +
-                    std::to_string(c.layout.cp * c.layout.tp * c.layout.pp));
+    refuse_world(c, cp + times("--tp ", c.layout.tp) + times("--pp ", c.layout.pp),
+                 c.layout.cp * c.layout.tp * c.layout.pp,
+                 "each sequence is shared by as many ranks");
 }
 
 void settle_sharding(StepConfig& c, const Choices& hand) {
@@ -108,13 +114,12 @@ void settle_global_batch(StepConfig& c, const Choices& hand) {
   if (batch && accum) {
     if (each != global)
       throw UserError(given + ": they make " + std::to_string(each) +
-                      " sequences a step; drop one of --batch, --grad-accum, --global-batch");
+                      " sequences per step; drop one of --batch, --grad-accum, --global-batch");
     return;
   }
   if (global % each != 0) {
     const std::int64_t below = global / each * each;
-    throw UserError(given + ": is no multiple of " + std::to_string(each) +
-                    " sequences; the nearest is " +
+    throw UserError(given + ": not a multiple of " + std::to_string(each) + " sequences; try " +
                     (below > 0 ? std::to_string(below) + " or " : std::string()) +
                     std::to_string(below + each));
   }
@@ -169,8 +174,12 @@ void settle_litgpt(StepConfig& c, const Choices& hand) {
   if (!hand.has("--output-dtype")) c.memory.wide_output = true;
 }
 
-/// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss.
+/// Liger's fused loss and TRL's return no logits, and the loop keeps only the loss. Who says by
+/// hand what is held through backward has said until when. A pipeline's schedule has frames of its
+/// own.
 void settle_held_output(StepConfig& c, const Choices& hand, const Choices& preset) {
+  if (!hand.has("--held-until") && (hand.has("--hold-output") || c.layout.pp > 1))
+    c.memory.held_until_next = false;
   if (hand.has("--hold-output")) return;
   if (c.layout.pp > 1) {  // schedule.step(return_outputs=False), as TorchTitan calls it
     c.memory.hold_output = false;
@@ -178,6 +187,14 @@ void settle_held_output(StepConfig& c, const Choices& hand, const Choices& prese
   }
   c.memory.hold_output = preset.config.memory.hold_output && c.memory.loss != LossKind::chunked &&
                          c.memory.loss != LossKind::tiled;
+}
+
+/// transformers v5.23 loads a checkpoint's own dtype (dtype="auto"), bf16 for these models, and
+/// accelerate v1.15 casts what is trained alone to fp32 (utils/fsdp_utils.py, fsdp2_prepare_model:
+/// param.requires_grad), so a frozen base stays as it was loaded.
+bool frozen_as_loaded(const StepConfig& c) {
+  return c.runtime.framework == "hf-trainer" && c.adapters.used() && !c.adapters.kbit_prepare &&
+         c.precision.compute_dtype != DType::f16;
 }
 
 /// PyTorch 2.11, torch/distributed/fsdp/_fully_shard/_fsdp_api.py, MixedPrecisionPolicy:
@@ -195,6 +212,7 @@ void settle_dtypes(StepConfig& c, const Choices& hand, const Choices& preset) {
     c.precision.autocast = false;
   }
   if (c.precision.autocast && !hand.has("--param-dtype")) c.precision.param_dtype = DType::f32;
+  if (frozen_as_loaded(c) && !hand.has("--param-dtype")) c.precision.param_dtype = DType::bf16;
   if (!hand.has("--compute-dtype")) {
     if (c.precision.autocast)  // "fp16" has said it already
       c.precision.compute_dtype =
@@ -240,6 +258,14 @@ void settle_compiled_loss(StepConfig& c, const Choices& hand) {
     c.memory.loss = LossKind::ce_compiled;
 }
 
+/// PEFT v0.21, utils/other.py, prepare_model_for_kbit_training: gradient_checkpointing_enable with
+/// an empty dictionary, so torch.utils.checkpoint is not told, whose own default is reentrant.
+void settle_checkpoints(StepConfig& c, const Choices& hand) {
+  const bool whole_blocks = c.memory.ac == AcMode::full && c.memory.scope == AcScope::block;
+  if (!hand.has("--ac-reentrant"))
+    c.memory.reentrant = c.adapters.kbit_prepare && c.adapters.quantized() && whole_blocks;
+}
+
 void check_no_sync(const StepConfig& c) {
   // DeepSpeed 0.18, runtime/engine.py, no_sync: an assertion that gradients are not partitioned.
   if (c.layout.no_sync && (c.layout.shard == Sharding::zero2 || c.layout.zero3()))
@@ -264,6 +290,7 @@ StepConfig settle(const Choices& hand, const Choices& preset) {
   settle_litgpt(config, hand);
   settle_grad_scaler(config, hand);
   settle_compiled_loss(config, hand);
+  settle_checkpoints(config, hand);
   check_no_sync(config);
   return config;
 }

@@ -34,7 +34,7 @@ void must_divide(const Fields& fields, std::string_view name, std::int64_t part,
   const std::string divisors = above < whole && above <= sizes::heads
                                    ? fmt::format("{} or {}", below, above)
                                    : fmt::format("{}", below);
-  fields.fail(name, fmt::format("{}does not divide \"{}\" {}; the nearest that does is {}",
+  fields.fail(name, fmt::format("{}does not divide \"{}\" {}; nearest divisor: {}",
                                 fields.has(name) ? "" : fmt::format("{} ", part), whole_name, whole,
                                 divisors));
 }
@@ -419,7 +419,8 @@ ModelSpec parse_section(const JsonValue::Object& root, const ModelSection& secti
         "transformers 5.23 has no code for {}: it is planned {}", family.name, family.own_code));
   // A wrapper's older files have the decoder's fields beside its own.
   if (section.object == &root && section.model_type == family.wrapper) read_wrapper(fields, spec);
-  judge_unread_fields(family, fields, spec);
+  const bool own_class = section.model_type == family.name && root.find("auto_map") == nullptr;
+  judge_unread_fields(family, fields, own_class, spec);
   if (section.object != &root) {
     const Fields outer(root, origin, "", true);
     read_wrapper(outer, spec);

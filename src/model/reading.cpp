@@ -75,13 +75,13 @@ void read_remarks(const Fields& fields, ModelSpec& spec) {
 std::vector<std::string> reading_warnings(const ModelSpec& spec) {
   std::vector<std::string> all = spec.reading.warnings;
   if (!spec.reading.unknown.empty())
-    all.push_back("not known, and ignored: " + listed(spec.reading.unknown));
+    all.push_back("unknown fields, assumed to have no effect: " + listed(spec.reading.unknown));
   return all;
 }
 
 std::string reading_note(const ModelSpec& spec) {
   if (spec.reading.ignored.empty() && !spec.reading.as) return "";
-  return fmt::format("read as {}; ignored: {}", spec.family,
+  return fmt::format("parsed as {}; no effect: {}", spec.family,
                      spec.reading.ignored.empty() ? "nothing" : listed(spec.reading.ignored));
 }
 

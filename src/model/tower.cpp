@@ -331,6 +331,18 @@ std::optional<TowerRun> read_clip_run(const Sizes& s, const Projection& projecti
   return planned ? std::optional(run) : std::nullopt;
 }
 
+/// What holds parameters is planned or refused: a plan of the decoder alone would be too small.
+constexpr std::string_view ways_out =
+    "to plan the text model alone, save the object \"text_config\" as a config.json of its own; to "
+    "plan all of it, capture it with ac-advisor import (docs/graphs.md)";
+
+std::string wrapper_names() {
+  std::string names;
+  for (const Wrapper& wrapper : wrappers)
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", wrapper.name);
+  return names;
+}
+
 void check(const Fields& vision, const Sizes& s) {
   if (s.hidden % s.heads != 0)
     vision.fail(vision.has("num_attention_heads") ? "num_attention_heads" : "hidden_size",
@@ -347,13 +359,8 @@ void read_tower(const Wrapper& wrapper, const Fields& outer, ModelSpec& spec) {
   const std::string encoder =
       vision.maybe_text("model_type").value_or(std::string(wrapper.encoder));
   const Sizes* absent = given != nullptr ? encoder_sizes(encoder) : &wrapper.own;
-  if (absent == nullptr) {
-    spec.reading.warnings.push_back(fmt::format(
-        "the decoder alone is planned: vision_config is an encoder of another kind ({}), whose "
-        "parameters are not counted",
-        in_quotes(encoder)));
-    return;
-  }
+  if (absent == nullptr)
+    vision.fail("model_type", fmt::format("is an encoder that is not planned; {}", ways_out));
   Sizes s = read_sizes(vision, *absent);
   if (s.hidden % s.heads != 0 && s.hidden == wrapper.own.hidden &&
       !vision.has("num_attention_heads")) {
@@ -399,19 +406,18 @@ void read_wrapper(const Fields& outer, ModelSpec& spec) {
   const auto name = outer.maybe_text("model_type");
   const Wrapper* wrapper = name ? find_wrapper(*name) : nullptr;
   static_cast<void>(outer.maybe_object("text_config"));
-  if (wrapper != nullptr) {
-    const bool tied = outer.flag("tie_word_embeddings", wrapper->tied_embeddings);
-    // LlavaConfig takes its decoder's where its own says no.
-    spec.tied_embeddings = tied || (!wrapper->tied_embeddings && spec.tied_embeddings);
-    read_tower(*wrapper, outer, spec);
-  } else if (outer.maybe_object("vision_config") != nullptr) {
-    spec.reading.warnings.push_back(
-        "the decoder alone is planned: what vision_config describes is not counted");
-  }
+  if (wrapper == nullptr)
+    outer.fail("model_type",
+               fmt::format("{}wraps its text model with encoders that are not planned (planned "
+                           "wrappers: {}); {}",
+                           name ? "" : "is missing: the file ", wrapper_names(), ways_out));
   for (const char* other : {"audio_config", "speech_config"})
     if (outer.maybe_object(other) != nullptr)
-      spec.reading.warnings.push_back(
-          fmt::format("the decoder alone is planned: what {} describes is not counted", other));
+      outer.fail(other, fmt::format("is an encoder that is not planned; {}", ways_out));
+  const bool tied = outer.flag("tie_word_embeddings", wrapper->tied_embeddings);
+  // LlavaConfig takes its decoder's where its own says no.
+  spec.tied_embeddings = tied || (!wrapper->tied_embeddings && spec.tied_embeddings);
+  read_tower(*wrapper, outer, spec);
 }
 
 }  // namespace ac_advisor::model

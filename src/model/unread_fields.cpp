@@ -4,21 +4,46 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "embedded/embedded.hpp"
 #include "field_effects.hpp"
 #include "in_quotes.hpp"
 
 namespace ac_advisor::model {
 namespace {
 
-// The configuration class stores it and the modelling code applies it nowhere.
-bool unused(const Family& family, std::string_view name) {
-  for (std::string_view rest = family.unused_fields; !rest.empty();) {
-    const std::size_t end = std::min(rest.find(' '), rest.size());
-    if (rest.substr(0, end) == name) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+bool has_word(std::string_view words, std::string_view word) {
+  for (; !words.empty();) {
+    const std::size_t end = std::min(words.find(' '), words.size());
+    if (words.substr(0, end) == word) return true;
+    words.remove_prefix(std::min(end + 1, words.size()));
   }
   return false;
+}
+
+/// Of the fields that change shapes or ops somewhere those that transformers' own code of a family
+/// reads: data/families/fields.json. A family that it lacks has none.
+const std::map<std::string, std::string, std::less<>>& fields_read() {
+  static const std::map<std::string, std::string, std::less<>> table = [] {
+    std::map<std::string, std::string, std::less<>> rows;
+    for (const embedded::File& file : embedded::files()) {
+      if (file.path != "families/fields.json") continue;
+      const auto json = nlohmann::json::parse(file.text);
+      for (const auto& [family, names] : json.at("reads").items())
+        rows.emplace(family, names.get<std::string>());
+    }
+    return rows;
+  }();
+  return table;
+}
+
+/// The family's code applies it nowhere: it does not name it, or does nothing with what it says
+/// (the family's row). Of another class than transformers' own nothing but that row is known.
+bool unused(const Family& family, std::string_view name, bool own_class) {
+  if (has_word(family.unused_fields, name)) return true;
+  const auto read = fields_read().find(family.name);
+  return own_class && read != fields_read().end() && !has_word(read->second, name);
 }
 
 std::string neutral_value(const FieldEffect& field, const JsonValue& value) {
@@ -77,12 +102,13 @@ bool switched_off(const Fields& fields, std::string_view name) {
 
 }  // namespace
 
-void judge_unread_fields(const Family& family, const Fields& fields, ModelSpec& spec) {
+void judge_unread_fields(const Family& family, const Fields& fields, bool own_class,
+                         ModelSpec& spec) {
   for_each_unread(fields, [&](const std::string& name, const JsonValue& value) {
     const FieldEffect* field = find_field_effect(name);
     const Effect effect = field != nullptr ? field->effect : Effect::none;
-    if (effect == Effect::structure && !unused(family, name) && !switched_off(fields, name) &&
-        !is_neutral(*field, value))
+    if (effect == Effect::structure && !unused(family, name, own_class) &&
+        !switched_off(fields, name) && !is_neutral(*field, value))
       refuse(family, fields, *field, value);
     list(fields, name, spec.reading);
     if (effect == Effect::elsewhere)

@@ -12,11 +12,13 @@ using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
 
-Backward::Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python)
+Backward::Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python,
+                   bool reentrant)
     : s_(step),
       p_(step.program),
       under_dispatch_mode_(under_dispatch_mode),
-      linear_in_python_(linear_in_python) {}
+      linear_in_python_(linear_in_python),
+      reentrant_(reentrant) {}
 
 void Backward::run(OpId first) {
   const auto end = static_cast<OpId>(p_.ops.size());
@@ -200,12 +202,21 @@ bool Backward::viewed(ValueId g) const {
   return static_cast<std::size_t>(g) < viewed_.size() && viewed_[static_cast<std::size_t>(g)];
 }
 
+/// Whether CheckpointFunction.backward, which runs `from`'s node, was given the gradient.
+bool Backward::callers(OpId from, ValueId g) const {
+  const std::int32_t region = p_.op(from).region;
+  if (!reentrant_ || region == no_id) return false;
+  const OpId maker = p_.value(p_.root(g)).producer;
+  const OpId node = maker == no_id ? no_id : p_.op(maker).forward;
+  return node == no_id || p_.op(node).region != region;
+}
+
 /// InputBuffer::add: in place when the gradient that came first is dense and nobody else's. A
 /// view holds its base, so one that came through a view is not (two V x H buffers and their sum
 /// for a tied LM head and embedding). A DTensor has no storage of its own: never in place.
 ValueId Backward::add(OpId from, ValueId old, ValueId g, bool distributed, bool by_view) {
-  const bool in_place =
-      !distributed && !under_dispatch_mode_ && !viewed(old) && !by_view && holders(old) == 1;
+  const bool in_place = !distributed && !under_dispatch_mode_ && !viewed(old) && !by_view &&
+                        holders(old) == 1 && !callers(from, old);
   const ir::ModulePath module = p_.op(from).module;
   const ir::Value like = p_.value(old);
   --holders(old);

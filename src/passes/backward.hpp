@@ -15,8 +15,10 @@ namespace ac_advisor::passes {
 class Backward {
  public:
   /// `linear_in_python`: a linear layer's gradient is a product of its function's own, no view
-  /// (DeepSpeed's ZeRO 3, zero/linear.py).
-  Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python);
+  /// (DeepSpeed's ZeRO 3, zero/linear.py). `reentrant`: a checkpoint's backward is an engine of its
+  /// own, whose caller holds the gradients that it is given.
+  Backward(StepProgram& step, bool under_dispatch_mode, bool linear_in_python,
+           bool reentrant = false);
 
   /// All of it, over the ops from `first` on.
   void run(ir::OpId first);
@@ -64,7 +66,9 @@ class Backward {
 
   StepProgram& s_;
   ir::Program& p_;
-  bool under_dispatch_mode_, linear_in_python_;
+  [[nodiscard]] bool callers(ir::OpId from, ir::ValueId g) const;
+
+  bool under_dispatch_mode_, linear_in_python_, reentrant_;
   std::int32_t group_ = 0;
   ir::ValueId seed_ = ir::no_id;
   const std::vector<bool>* asked_for_ = nullptr;  ///< none: all

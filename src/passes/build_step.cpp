@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/model/sized.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "ac_advisor/passes/passes.hpp"
 #include "ac_advisor/passes/verify.hpp"
+#include "pipeline/repeat.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -22,9 +24,10 @@ void verify_after(const Pass& pass, const StepProgram& step) {
   }
 }
 
-/// `run(pass index)` for each pass, as often as the configuration has it run.
+/// `run(pass index)` for each pass, as often as the configuration has it run; `repeats`: but for
+/// micro-batches that are as those before them.
 template <typename Run>
-StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run run) {
+StepProgram build(const model::ModelSpec& spec, const StepConfig& config, bool repeats, Run run) {
   validate(spec, config);
   StepProgram step;
   const auto run_stage = [&](Stage stage) {
@@ -37,13 +40,25 @@ StepProgram build(const model::ModelSpec& spec, const StepConfig& config, Run ru
   run_stage(Stage::before);
   const std::int64_t written = micro_batches_written(config);
   const std::size_t chunks = std::max<std::size_t>(1, step.stages.size());
-  for (std::int64_t micro = 0; micro < written; ++micro)
+  repeats = repeats && Repeat::applies(config);
+  Repeat repeat;
+  for (std::int64_t micro = 0; micro < written; ++micro) {
+    if (repeats && repeat.is_steady(step)) {
+      repeat.write_next(step, written - micro);
+      ir::count(ir::Work::repeated);
+      continue;
+    }
     for (step.chunk = 0; step.chunk < chunks; ++step.chunk) {
       step.micro_begin.push_back(static_cast<ir::OpId>(step.program.ops.size()));
       run_stage(Stage::micro_batch);
     }
+    if (repeats) repeat.written(step);
+    ir::count(ir::Work::micro_batches);
+  }
   run_stage(Stage::step);
   if (verifies_passes()) verify(step, make_schedule(step));
+  ir::count(ir::Work::programs);
+  ir::count(ir::Work::ops, step.program.ops.size());
   return step;
 }
 
@@ -81,7 +96,7 @@ ProgramSize size_of(const StepProgram& step) {
 StepProgram build_step(const model::ModelSpec& model, const StepConfig& config) {
   const std::optional<model::ModelSpec> sized = model::sized(model, config);
   const model::ModelSpec& spec = sized ? *sized : model;
-  return build(spec, config,
+  return build(spec, config, true,
                [&](StepProgram& step, std::size_t i) { passes()[i]->run(step, spec, config); });
 }
 
@@ -91,7 +106,7 @@ StepProgram build_step_logged(const model::ModelSpec& model, const StepConfig& c
   const model::ModelSpec& spec = sized ? *sized : model;
   changes.assign(passes().size(), {});
   for (std::size_t i = 0; i < changes.size(); ++i) changes[i].pass = passes()[i];
-  return build(spec, config, [&](StepProgram& step, std::size_t i) {
+  return build(spec, config, false, [&](StepProgram& step, std::size_t i) {
     const ProgramSize before = size_of(step);
     const KindCounts kinds_before = count_kinds(step);
     passes()[i]->run(step, spec, config);

@@ -9,7 +9,8 @@ namespace {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Backward backward(step, config.runtime.under_dispatch_mode, config.layout.zero3());
+  Backward backward(step, config.runtime.under_dispatch_mode, config.layout.zero3(),
+                    config.memory.reentrant);
   const ir::OpId first = step.micro_begin.back();
   if (splits_backwards(config.layout.pp_schedule)) return split_backward(step, backward, first);
   backward.run(first);

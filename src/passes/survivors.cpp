@@ -1,5 +1,6 @@
 // The pass that says what outlives the step: the loss, and what the training loop holds.
 #include "ac_advisor/passes/pass.hpp"
+#include "loop_names.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -12,6 +13,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
   step.surviving.insert(step.surviving.end(), step.graph_held.begin(), step.graph_held.end());
   if (config.memory.hold_output)
     step.surviving.insert(step.surviving.end(), step.outputs.begin(), step.outputs.end());
+  carry_names(step);
   for (std::size_t i = 0; i < step.outputs_before.size(); ++i)
     step.carried.push_back({step.outputs[i], step.outputs_before[i]});
   for (std::size_t i = 0; i < step.graph_before.size(); ++i)

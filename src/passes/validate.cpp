@@ -7,9 +7,9 @@ namespace ac_advisor::passes {
 
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
-    expert_exclusions, float8_exclusions, fsdp1_exclusions, litgpt_exclusions, packing_exclusions,
-    position_exclusions, trainer_exclusions, ulysses_exclusions, zero3_exclusions,
-    zero_on_host_exclusions;
+    expert_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions, litgpt_exclusions,
+    packing_exclusions, position_exclusions, trainer_exclusions, ulysses_exclusions,
+    zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 
@@ -25,6 +25,7 @@ const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
     all.push_back(litgpt_exclusions);
+    all.push_back(layer_exclusions);
     all.push_back(fsdp1_exclusions);
     for (const Pass* pass : passes())
       if (!pass->exclusions.empty()) all.push_back({pass->name, pass->exclusions, asked_of(*pass)});

@@ -61,7 +61,10 @@ class Structure {
       fail(fmt::format("belongs to op {}, which is not there", op.forward));
     for (ir::ValueId v : p_.inputs(op)) {
       const ir::ValueId root = p_.root(v);
-      if (p_.value(root).producer != no_id && !made_[at(p_.storage_of(v))])
+      // A hold may come before what it is for: a schedule that moves actions leaves it where it
+      // was.
+      if (op.kind != ir::OpKind::hold && p_.value(root).producer != no_id &&
+          !made_[at(p_.storage_of(v))])
         fail(fmt::format("reads value {}, which op {} makes", v, p_.value(root).producer));
     }
     for (ir::ValueId v : p_.outputs(op)) made_[at(p_.storage_of(v))] = true;
@@ -80,6 +83,10 @@ class Structure {
     for (op_ = 0; op_ < p_.ops.size(); ++op_) {
       for (; next < step_.micro_begin.size() && at(step_.micro_begin[next]) == op_; ++next)
         before = 0;
+      // A hold is of the phase whose values it keeps, a copy to the host of the one it carries them
+      // out of.
+      const ir::OpKind kind = p_.ops[op_].kind;
+      if (kind == ir::OpKind::hold || ir::row(kind).name == std::string_view("copy_")) continue;
       const int now = order(p_.ops[op_].phase);
       if (now < before) fail("is of an earlier phase than the op before it");
       before = now;
@@ -127,7 +134,8 @@ void verify(const StepProgram& step, const Schedule& schedule) {
     for (ir::ValueId v : p.inputs(op)) {
       const ir::StorageId s = p.storage_of(v);
       if (life[at(s)] == Life::ended) fail(s, "is read after its end");
-      if (life[at(s)] == Life::before && p.value(p.root(v)).producer != no_id)
+      if (op.kind != ir::OpKind::hold && life[at(s)] == Life::before &&
+          p.value(p.root(v)).producer != no_id)
         fail(s, "is read before it begins");
       begin(s);  // what exists before the step and is not said to be resident
     }

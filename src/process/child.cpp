@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "process/descendants.hpp"
 #include "process/ending_signals.hpp"
 
 namespace ac_advisor::process {
@@ -86,6 +87,7 @@ ChildEnd run_child(std::vector<std::string> command, const Environment& more,
     return end;
   }
   const EndingSignals noted;
+  const Adopting orphans;
   pid_t pid = -1;
   {
     const SignalsWait waiting;
@@ -107,6 +109,8 @@ ChildEnd run_child(std::vector<std::string> command, const Environment& more,
   end.error = exec_error(ends[0]);
   end.started = end.error == 0;
   end.status = wait_for(pid);
+  // A shell that is ended leaves what it ran.
+  if (EndingSignals::first() != 0) end_descendants();
   return end;
 }
 

@@ -19,8 +19,9 @@ enum class WithoutParent { goes_on, ends };
 
 /// Runs `command`, found as a shell finds it, with this process's streams, folder and environment,
 /// `more` over it, and waits for it; meanwhile it hears this process's signals (EndingSignals).
-/// `ends`: it gets SIGTERM should this process die. For the main thread: the kernel takes a thread
-/// for the parent.
+/// Once this process was asked to end, nothing that the command started outlives it. `ends`: it
+/// gets SIGTERM should this process die. For the main thread: the kernel takes a thread for the
+/// parent.
 [[nodiscard]] ChildEnd run_child(std::vector<std::string> command, const Environment& more = {},
                                  WithoutParent without = WithoutParent::goes_on);
 

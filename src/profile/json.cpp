@@ -1,8 +1,11 @@
 // Profile to JSON and back. Bytes are exact integers; keys carry their unit.
+#include <algorithm>
+
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/profile/config_fields.hpp"
 #include "ac_advisor/profile/profile.hpp"
 #include "emulation_json.hpp"
+#include "fit_json.hpp"
 #include "measured_json.hpp"
 #include "memory_json.hpp"
 #include "model_record.hpp"
@@ -68,16 +71,6 @@ void visit_time(Seconds& t, const Io& io) {
   io("recompute_seconds", t.recompute);
   io("tokens_per_second", t.tokens_per_second);
   io("mfu", t.mfu);
-}
-
-template <typename Bytes, typename Io>
-void visit_fit(Bytes& f, const Io& io) {
-  io("fits", f.fits);
-  io("required_bytes", f.required);
-  io("usable_bytes", f.usable);
-  io("context_bytes", f.context);
-  io("communication_bytes", f.communication);
-  io("margin_bytes", f.margin);
 }
 
 void read_config(const Reader& reader, StepConfig& config) {
@@ -153,7 +146,7 @@ std::string to_json(const Profile& p, int indent) {
     out["time"]["pipeline"].push_back({slot.rank, slot.stage, slot.micro,
                                        part_names[static_cast<std::size_t>(slot.part)], slot.begin,
                                        slot.end});
-  visit_fit(p.fit, Writing{out["fit"]});
+  out["fit"] = fit_json(p.fit);
   if (p.evidence) out["evidence"] = evidence_json(*p.evidence);
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
@@ -216,7 +209,7 @@ Profile from_json(const std::string& text, const std::string& origin) {
   if (r.at("time").has("pipeline"))
     for (const Reader& slot : r.at("time").at("pipeline").list())
       p.time.pipeline.push_back(read_slot(slot));
-  visit_fit(p.fit, Reading{r.at("fit")});
+  read_fit(r.at("fit"), p.fit);
   if (r.has("evidence")) read_evidence(r.at("evidence"), p.evidence.emplace());
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };

@@ -19,7 +19,8 @@ constexpr std::string_view place = R"(<script type="application/json" id="given"
 constexpr const char* installed_page = "../share/ac-advisor/ac-advisor.html";
 constexpr const char* built_page = "../web/ac-advisor.html";
 constexpr std::size_t most_files = 200, most_visited = 20'000;
-constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 20;
+constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 20;  // of one file
+constexpr std::uintmax_t most_read = std::uintmax_t{32} << 20;  // of a request
 constexpr int most_depth = 3;
 
 std::string text_of(const fs::path& file) {
@@ -27,8 +28,15 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+struct Found {
+  std::uintmax_t bytes;
+  fs::path path;
+  auto operator<=>(const Found&) const = default;
+};
+
 /// A configuration names its architecture; package.json and a tokenizer's file do not.
 bool is_configuration(const std::string& text) {
+  if (text.find("\"model_type\"") == std::string::npos) return false;  // most: not parsed
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   return json.is_object() && json.contains("model_type");
 }
@@ -56,7 +64,7 @@ std::string page_text(const std::string& file) {
 }
 
 std::vector<Offered> offered_files(const fs::path& folder) {
-  std::vector<fs::path> found;
+  std::vector<Found> found;
   std::error_code error;
   std::size_t visited = 0;
   // Folders that are links are not followed, nor read those that may not be.
@@ -66,17 +74,23 @@ std::vector<Offered> offered_files(const fs::path& folder) {
     if (hidden(at->path()) || at.depth() >= most_depth) at.disable_recursion_pending();
     std::error_code none;
     if (at->is_symlink(none) || !at->is_regular_file(none) || hidden(at->path())) continue;
-    if (at->path().extension() == ".json" && at->file_size(none) <= most_bytes && !none)
-      found.push_back(at->path());
+    const std::uintmax_t bytes = at->file_size(none);
+    if (at->path().extension() == ".json" && !none && bytes <= most_bytes)
+      found.push_back({bytes, at->path()});
   }
+  // A configuration is small: what a request has no time for is the large ones.
   std::sort(found.begin(), found.end());
   std::vector<Offered> files;
-  for (const fs::path& path : found) {
-    if (files.size() == most_files) break;
-    std::string text = text_of(path);
+  std::uintmax_t left = most_read;
+  for (const Found& file : found) {
+    if (files.size() == most_files || file.bytes > left) break;
+    left -= file.bytes;
+    std::string text = text_of(file.path);
     if (is_configuration(text))
-      files.push_back({path.lexically_relative(folder).generic_string(), std::move(text)});
+      files.push_back({file.path.lexically_relative(folder).generic_string(), std::move(text)});
   }
+  std::sort(files.begin(), files.end(),
+            [](const Offered& a, const Offered& b) { return a.name < b.name; });
   return files;
 }
 

@@ -290,8 +290,11 @@ CachingAllocator::Handle CachingAllocator::allocate(std::int64_t bytes, int stre
       return options_.expandable_segments ? expand(index, size) : grow(index, size);
     };
     Handle made = make();
-    if (made == failed) {
+    if (made == failed) {  // malloc: release_cached_blocks, then alloc_block once more
+      const std::int64_t before = segments_;
       empty_cache();
+      released_segments_ += before - segments_;
+      ++retries_;
       made = make();
     }
     if (made == failed) return failed;

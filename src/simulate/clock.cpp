@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "collective_time.hpp"
 #include "graph_pool.hpp"
 #include "host_copies.hpp"
 #include "host_time.hpp"
 #include "kernel_time.hpp"
+#include "model_flops.hpp"
 #include "rate_limiter.hpp"
 
 namespace ac_advisor::simulate {
@@ -176,8 +178,10 @@ double op_seconds(const ir::Program& p, const ir::Op& op, const Device& d, const
 StepTime walk_time(const passes::StepProgram& step, const Device& device, const Run& run,
                    std::int64_t grad_accum, CudaGraph graph) {
   const ir::Program& p = step.program;
+  ir::count(ir::Work::walked_ops, p.ops.size());
   GraphLaunches launches(p, device, graph);
   OpTimes times(p, device, run);
+  const ModelFlops model_flops(step, device);
   Collectives collectives;
   std::optional<HostCopies> copies;  // from the first one on
   std::optional<ShardCopies> shards;
@@ -201,7 +205,6 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
       if (optimizer) optimizer->begin_micro_batch();
     }
     if (op.phase == Phase::optimizer) weight = 1.0;
-    const ir::OpRow& row = ir::row(op.kind);
     const double before = t.compute;
     double wait = 0;
     const bool collective = is_collective(op);
@@ -302,11 +305,7 @@ StepTime walk_time(const passes::StepProgram& step, const Device& device, const 
     time.by_phase[static_cast<std::size_t>(op.phase)] += weight * (t.compute - before);
     if (next > 0 && op.phase != Phase::optimizer)
       time.by_stretch[next - 1] += weight * (t.compute - before);
-    if (op.phase <= Phase::loss) {
-      if (row.cost == CostClass::matmul || row.cost == CostClass::attention ||
-          op.kind == OpKind::captured)
-        time.model_flops += weight * 3.0 * ir::flops(p, op);
-    }
+    time.at_peak += weight * model_flops.seconds_at_peak(static_cast<ir::OpId>(i));
   }
   for (double seconds : time.by_phase) time.step += seconds;
   return time;

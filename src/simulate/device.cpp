@@ -1,21 +1,27 @@
 #include "ac_advisor/simulate/device.hpp"
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "device_figures.hpp"
 #include "embedded/embedded.hpp"
+#include "files/fingerprint.hpp"
+#include "json/node.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
 
 using nlohmann::json;
 constexpr std::string_view folder = "devices/", suffix = ".json";
+constexpr json::error_handler_t replace =
+    json::error_handler_t::replace;  ///< text that is no UTF-8
 
 std::string name_of(std::string_view path) {
   return std::string(path.substr(folder.size(), path.size() - folder.size() - suffix.size()));
@@ -90,14 +96,31 @@ void refuse_unknown_fields(const json& root, const std::string& origin) {
                       "has in data/devices/README.md");
 }
 
+/// Throws UserError with line and column; NaN and Infinity are no JSON either.
 json parse_object(const std::string& text, const std::string& origin) {
-  try {
-    json root = json::parse(text);
-    if (root.is_object()) return root;
-  } catch (const json::exception& e) {  // NaN and Infinity too: JSON has no such numbers
-    throw UserError(origin + ": not a JSON object: " + e.what());
-  }
-  throw UserError(origin + ": not a JSON object");
+  static_cast<void>(ac_advisor::json::parse_document(text, origin));
+  return json::parse(text);
+}
+
+/// What a file says without its sources, titles and names: the same figures in any order.
+json figures_alone(const json& node) {
+  if (!node.is_object()) return node;
+  if (node.contains("value")) return node["value"];
+  json out = json::object();
+  for (const auto& [key, value] : node.items())
+    if (key != "name" && key != "title" && key != "aliases" && key != "source")
+      out[key] = figures_alone(value);
+  return out;
+}
+
+/// Bytes of "24GiB", "24gb" and "24g"; a GPU's GB are GiB.
+std::optional<double> size_in(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit(end);
+  for (char& c : unit) c = static_cast<char>(c | 0x20);
+  if (end == text.c_str() || (unit != "gib" && unit != "gb" && unit != "g")) return std::nullopt;
+  return number * (1 << 30);
 }
 
 Device read_device(const json& root, const std::string& origin) {
@@ -173,7 +196,7 @@ Device read_device(const json& root, const std::string& origin) {
   read_kinds(f, d);
   if (root.contains("measurements"))
     d.measured = std::make_shared<const Measurements>(
-        read_measurements(root["measurements"].dump(), origin));
+        read_measurements(root["measurements"].dump(-1, ' ', false, replace), origin));
   return d;
 }
 
@@ -182,6 +205,7 @@ Device read_device(const json& root, const std::string& origin) {
 Device parse_device(const std::string& text, const std::string& origin) {
   const json root = parse_object(text, origin);
   Device device = read_device(root, origin);
+  device.figures = files::fingerprint(figures_alone(root).dump(-1, ' ', false, replace));
   refuse_unknown_fields(root, origin);
   return device;
 }
@@ -197,9 +221,22 @@ std::string device_file(const std::string& name) {
     }
     if (wanted) return std::string(file.text);
   }
+  if (const auto bytes = size_in(name)) {
+    std::string near;
+    for (const embedded::File& file : embedded::files()) {
+      if (!is_device(file)) continue;
+      const json root = json::parse(file.text);
+      const double share = root["memory_bytes"]["value"].get<double>() / *bytes;
+      if (root["kind"] == "gpu" && share > 0.9 && share < 1.1)
+        near += (near.empty() ? "" : ", ") + name_of(file.path);
+    }
+    throw UserError(
+        "--gpu " + name + ": give a GPU by its name" +
+        (near.empty() ? " (see ac-advisor devices)" : "; with about that much: " + near));
+  }
   std::string list;
   for (const std::string& device : device_names()) list += (list.empty() ? "" : ", ") + device;
-  throw UserError("--gpu " + name + ": not known; known are " + list +
+  throw UserError("--gpu " + name + ": unknown GPU; available: " + list +
                   ", and the path of a device file (ac-advisor calibrate writes one)");
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ac_advisor/ir/work.hpp"
+
 namespace ac_advisor::simulate {
 
 using ir::no_id;
@@ -38,6 +40,7 @@ std::int64_t cublas_bytes(const MemoryModel& model) {
 MemoryTrace walk_memory(const passes::StepProgram& step, const passes::Schedule& schedule,
                         const MemoryModel& model, std::vector<std::int64_t>* live_bytes) {
   const ir::Program& p = step.program;
+  ir::count(ir::Work::walked_ops, p.ops.size());
   MemoryTrace trace;
   std::vector<bool> alive(p.storages.size(), false);
   std::int64_t live = cublas_bytes(model);

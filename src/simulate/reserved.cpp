@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ac_advisor/ir/scratch.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
 
 namespace ac_advisor::simulate {
@@ -38,6 +39,7 @@ std::optional<int> output_stream(const ir::Op& op, bool flat) {
 constexpr int pool_stream = 7;
 
 using Handle = CachingAllocator::Handle;
+constexpr int most_more_steps = 4;  ///< that are walked until the allocator does as in the last
 constexpr Handle not_allocated = -2, in_first_bucket = -3, in_flat_parameters = -4;
 
 /// What cuBLAS runs through PyTorch; grouped products are CUTLASS's, LLM.int8()'s are bitsandbytes'
@@ -60,21 +62,21 @@ bool of_engine(const ir::Op& op) {
 class Steps {
  public:
   Steps(const passes::StepProgram& step, const passes::Schedule& schedule, const MemoryModel& model,
-        std::int64_t cublas_handles, bool expandable_segments, const RequestObserver& observer)
+        std::int64_t cublas_handles, const AllocatorOptions& options,
+        const RequestObserver& observer)
       : p_(step.program),
         step_(step),
         s_(schedule),
         m_(model),
         handles_(cublas_handles),
         observer_(observer),
-        allocator_(AllocatorOptions{expandable_segments, 0}),
+        limited_(options.limit_bytes > 0),
+        allocator_(options),
         handle_(p_.storages.size(), not_allocated),
         resident_(p_.storages.size(), false) {
     for (ir::StorageId s : s_.resident) resident_[static_cast<std::size_t>(s)] = true;
-    scratch_.reserve(p_.ops.size());
-    for (const ir::Op& op : p_.ops)
-      scratch_.push_back(m_.workspaces ? ir::scratch_blocks(p_, op, m_.target)
-                                       : std::vector<std::int64_t>());
+    find_scratch();
+    find_kept_gradients();
     blocks_.storages.resize(p_.storages.size());
     find_streams();
     find_buckets();
@@ -82,7 +84,37 @@ class Steps {
   }
 
   AllocatorWalk run() {
-    AllocatorWalk result;
+    set_up();
+    warms_up_ = m_.pool != nullptr;
+    walk();
+    warms_up_ = false;
+    result_.first_step_peak = allocator_.peak_allocated();
+    note_reserved();
+    release_survivors();
+    if (!buckets_.empty()) {
+      result_.rebuilding_peak = result_.first_step_peak;
+      if (!reduces_again_) {
+        rebuild_buckets();
+        allocator_.reset_peaks();
+        walk();
+        result_.rebuilding_peak = allocator_.peak_allocated();
+        release_survivors();
+      }
+    }
+    walk_until_alike();
+    for (int more = 0; limited_ && more < most_more_steps && !settled(); ++more) {
+      release_survivors();
+      walk();
+    }
+    if (observer_) observer_(allocator_, {});
+    note_reserved();
+    result_.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
+    return std::move(result_);
+  }
+
+ private:
+  /// What is there before the first step.
+  void set_up() {
     for (ir::StorageId s : buckets_) handle_[static_cast<std::size_t>(s)] = in_first_bucket;
     flatten_parameters();
     for (ir::StorageId s : s_.resident)
@@ -91,28 +123,19 @@ class Steps {
     make_masters();
     init_flat_parameters();
     if (m_.target.trainer) use_cublas(0);
-    warms_up_ = m_.pool != nullptr;
-    walk();
-    warms_up_ = false;
-    result.first_step_peak = result.rebuilding_peak = allocator_.peak_allocated();
-    release_survivors();
-    if (buckets_.empty()) {
-      result.rebuilding_peak = 0;
-    } else if (!reduces_again_) {
-      rebuild_buckets();
-      allocator_.reset_peaks();
-      walk();
-      result.rebuilding_peak = allocator_.peak_allocated();
-      release_survivors();
-    }
-    walk();
-    if (observer_) observer_(allocator_, {});
-    result.peak_reserved = allocator_.peak_reserved();
-    result.blocks = std::make_shared<BlockSizes>(std::move(blocks_));
-    return result;
   }
 
- private:
+  void note_reserved() {
+    result_.peak_reserved = std::max(result_.peak_reserved, allocator_.peak_reserved());
+  }
+
+  /// The last two steps released cached blocks as often, or there is no more to be seen.
+  [[nodiscard]] bool settled() const {
+    const auto& steps = result_.steps;
+    return result_.refused || allocator_.retries() == 0 ||
+           (steps.size() > 1 && steps.back().retries == steps[steps.size() - 2].retries);
+  }
+
   void allocate(ir::StorageId s) {
     const auto i = static_cast<std::size_t>(s);
     if (handle_[i] != not_allocated) return;
@@ -120,14 +143,29 @@ class Steps {
     blocks_.storages[i] = allocator_.size(handle_[i]);
   }
 
-  /// Optimizer states, and gradients that are never cleared.
+  void find_scratch() {
+    scratch_begin_.reserve(p_.ops.size() + 1);
+    for (const ir::Op& op : p_.ops) {
+      scratch_begin_.push_back(scratch_.size());
+      if (!m_.workspaces) continue;
+      const std::vector<std::int64_t> blocks = ir::scratch_blocks(p_, op, m_.target);
+      scratch_.insert(scratch_.end(), blocks.begin(), blocks.end());
+    }
+    scratch_begin_.push_back(scratch_.size());
+  }
+
+  /// Of parameters that no optimizer steps, never cleared.
+  void find_kept_gradients() {
+    kept_gradient_.resize(p_.storages.size(), false);
+    for (const passes::Parameter& parameter : step_.parameters)
+      if (!parameter.stepped)
+        kept_gradient_[static_cast<std::size_t>(p_.storage_of(parameter.gradient))] = true;
+  }
+
   [[nodiscard]] bool made_in_first_step(ir::StorageId s) const {
     if (m_.target.trainer) return false;
-    if (p_.storage(s).role == ir::Role::optimizer_state) return true;
-    return std::any_of(step_.parameters.begin(), step_.parameters.end(),
-                       [&](const passes::Parameter& parameter) {
-                         return !parameter.stepped && p_.storage_of(parameter.gradient) == s;
-                       });
+    return p_.storage(s).role == ir::Role::optimizer_state ||
+           kept_gradient_[static_cast<std::size_t>(s)];
   }
 
   /// native_dropout makes its mask before its result (aten/src/ATen/native/cuda/Dropout.cu, v2.11).
@@ -270,13 +308,13 @@ class Steps {
   }
 
   void use_scratch(std::size_t op) {
-    std::vector<Handle> handles;
     blocks_.scratch[op] = 0;
-    for (std::int64_t bytes : scratch_[op]) {
-      handles.push_back(request(bytes, ir::no_id, stream_of_op(op)));
-      blocks_.scratch[op] += allocator_.size(handles.back());
+    scratch_handles_.clear();
+    for (std::size_t i = scratch_begin_[op]; i < scratch_begin_[op + 1]; ++i) {
+      scratch_handles_.push_back(request(scratch_[i], ir::no_id, stream_of_op(op)));
+      blocks_.scratch[op] += allocator_.size(scratch_handles_.back());
     }
-    for (Handle handle : handles) give_back(handle, ir::no_id);
+    for (Handle handle : scratch_handles_) give_back(handle, ir::no_id);
   }
 
   [[nodiscard]] int stream_of_op(std::size_t op) const {
@@ -286,7 +324,11 @@ class Steps {
   /// Where there is no storage, on stream `other`.
   Handle request(std::int64_t bytes, ir::StorageId s, int other = 0) {
     const int stream = s == ir::no_id ? other : stream_of(s);
+    if (result_.refused) return CachingAllocator::failed;
     const Handle handle = allocator_.allocate(bytes, stream);
+    if (handle == CachingAllocator::failed)
+      result_.refused = {result_.steps.size(), op_, s, bytes, allocator_.allocated(),
+                         allocator_.reserved()};
     if (observer_) observer_(allocator_, {s, op_, handle, bytes, stream, false});
     return handle;
   }
@@ -353,13 +395,21 @@ class Steps {
   }
 
   /// Before the forward that follows the first backward that reduces. The old one goes at the next
-  /// reduction; where its gradients are added to, with the last of them.
+  /// reduction; where gradients are views of it and are added to, with the last of them.
   void rebuild_buckets() {
     for (ir::StorageId s : buckets_) {
       handle_[static_cast<std::size_t>(s)] = not_allocated;
       allocate(s);
     }
-    reductions_left_ = reduces_again_ ? buckets_.size() : 1;
+    reductions_left_ = reduces_again_ && has_bucket_views() ? buckets_.size() : 1;
+  }
+
+  [[nodiscard]] bool has_bucket_views() const {
+    return std::any_of(
+        step_.optimized.begin(), step_.optimized.end(), [&](const passes::OptimizedTensor& t) {
+          return t.gradient != ir::no_id && std::find(buckets_.begin(), buckets_.end(),
+                                                      p_.storage_of(t.gradient)) != buckets_.end();
+        });
   }
 
   [[nodiscard]] int stream_of(ir::StorageId s) const {
@@ -399,7 +449,9 @@ class Steps {
   }
 
   void walk() {
-    for (std::size_t i = 0; i < p_.ops.size(); ++i) {
+    ir::count(ir::Work::walked_ops, p_.ops.size());
+    const std::int64_t retries = allocator_.retries(), released = allocator_.released_segments();
+    for (std::size_t i = 0; i < p_.ops.size() && !result_.refused; ++i) {
       const ir::Op& op = p_.ops[i];
       op_ = static_cast<ir::OpId>(i);
       if (m_.empties_cache && begins_micro_batch(op)) allocator_.empty_cache();
@@ -430,6 +482,22 @@ class Steps {
         release(s_.freed[static_cast<std::size_t>(f)]);
     }
     if (!states_made_) make_all_states();
+    if (!result_.refused)
+      result_.steps.push_back({allocator_.retries() - retries,
+                               allocator_.released_segments() - released,
+                               allocator_.peak_allocated(), allocator_.peak_reserved()});
+  }
+
+  /// A step with all states; of several stages of a rank more, as long as they reserve more: what
+  /// one leaves cut into pieces may not serve the next. (Others were compared over two steps.)
+  void walk_until_alike() {
+    const int most = step_.stages.size() > 1 ? 8 : 1;
+    std::int64_t reserved = -1;
+    for (int i = 0; i < most && !result_.refused && allocator_.peak_reserved() > reserved; ++i) {
+      reserved = allocator_.peak_reserved();
+      if (i > 0) release_survivors();
+      walk();
+    }
   }
 
   /// The op that runs is a micro-batch's first, after what the loop held of the one before is gone.
@@ -483,14 +551,19 @@ class Steps {
   std::int64_t handles_;
   const RequestObserver& observer_;
   ir::OpId op_ = ir::no_id;  ///< that runs
+  bool limited_;             ///< by the device's memory
+  AllocatorWalk result_;
   std::vector<ir::StorageId> buckets_;
   Handle first_bucket_ = not_allocated;
   bool reduces_again_ = false;       ///< more than one micro-batch of a step does
   std::size_t reductions_left_ = 0;  ///< until the first bucket goes
   CachingAllocator allocator_;
   std::vector<Handle> handle_;
-  std::vector<bool> resident_;  ///< by storage
-  std::vector<std::vector<std::int64_t>> scratch_;
+  std::vector<bool> resident_;         ///< by storage
+  std::vector<bool> kept_gradient_;    ///< by storage
+  std::vector<std::int64_t> scratch_;  ///< of one op after another
+  std::vector<std::size_t> scratch_begin_;
+  std::vector<Handle> scratch_handles_;
   std::vector<int> stream_;  ///< by storage
   std::array<bool, 2> has_cublas_{}, has_cublaslt_{};
   std::set<std::int64_t> tuned_;
@@ -502,12 +575,13 @@ class Steps {
 
 AllocatorWalk walk_allocator(const passes::StepProgram& step, const passes::Schedule& schedule,
                              const MemoryModel& model, std::int64_t cublas_handles,
-                             bool expandable_segments, const RequestObserver& observer) {
+                             const AllocatorOptions& options, const RequestObserver& observer) {
   if (!model.round_to_512) {
-    const std::int64_t peak = walk_memory(step, schedule, model).peak;
-    return {peak, peak, 0, nullptr};
+    AllocatorWalk walk;
+    walk.peak_reserved = walk.first_step_peak = walk_memory(step, schedule, model).peak;
+    return walk;
   }
-  return Steps(step, schedule, model, cublas_handles, expandable_segments, observer).run();
+  return Steps(step, schedule, model, cublas_handles, options, observer).run();
 }
 
 }  // namespace ac_advisor::simulate

@@ -61,6 +61,50 @@ std::string of_all_blocks(const std::string& module) {
   return "blocks.*" + (dot == std::string::npos ? "" : module.substr(dot));
 }
 
+/// Categories by the plan, where the file alone does not tell: of the blocks of one size those that
+/// the plan has more of in one category take the place of unknown ones, and of ones that it has
+/// fewer of, in the order of their making. Returns the bytes that were given another.
+Bytes relabel(Analysis& a, const Planned& planned) {
+  const bool told = tells_loss(a);
+  std::map<Bytes, std::map<Category, std::int64_t>> wanted;  // by size
+  for (const advise::PlannedTensor& t : planned) ++wanted[t.tensor.bytes][seen_as(t, told)];
+  std::map<Bytes, std::vector<LiveBlock*>> live;
+  for (LiveBlock& b : a.live)
+    live[std::max<Bytes>(512, (b.requested + 511) / 512 * 512)].push_back(&b);
+  Bytes changed = 0;
+  for (auto& [bytes_each, blocks] : live) {
+    const auto found = wanted.find(bytes_each);
+    if (found == wanted.end()) continue;
+    std::map<Category, std::int64_t>& lacking = found->second;
+    std::stable_sort(blocks.begin(), blocks.end(), [](const LiveBlock* x, const LiveBlock* y) {
+      return x->born != y->born ? x->born < y->born : x->address < y->address;
+    });
+    std::vector<LiveBlock*> beyond;  // what the plan has not so many of
+    for (LiveBlock* b : blocks)
+      if (std::int64_t& n = lacking[seen_as(b->category)]; n > 0)
+        --n;
+      else
+        beyond.push_back(b);
+    // Unknown ones first: the others had evidence of their own.
+    std::stable_partition(beyond.begin(), beyond.end(),
+                          [](const LiveBlock* b) { return b->category == Category::unknown; });
+    for (LiveBlock* b : beyond)
+      for (auto& [category, n] : lacking) {
+        const bool resident = category == Category::parameters ||
+                              category == Category::optimizer_states ||
+                              category == Category::gradients;
+        if (n == 0 || (b->category != Category::unknown && !resident)) continue;
+        --n;
+        a.at_peak[static_cast<std::size_t>(b->category)] -= b->size;
+        a.at_peak[static_cast<std::size_t>(category)] += b->size;
+        b->category = category;
+        changed += b->size;
+        break;
+      }
+  }
+  return changed;
+}
+
 void lay_beside(Against& r, const Planned& tensors) {
   const profile::Memory& m = r.planned.memory;
   const Analysis& a = r.analysis;
@@ -202,9 +246,13 @@ Against against(Analysis analysis, const profile::Profile& planned, const std::s
   r.analysis = std::move(analysis);
   r.planned = planned;
   const Planned tensors = advise::live_at_peak(planned.model, planned.config);
+  const Bytes relabelled = relabel(r.analysis, tensors);
   lay_beside(r, tensors);
   match(r, tensors);
   find(r);
+  if (relabelled > 0)
+    r.findings.push_back(mib(relabelled) +
+                         " of the snapshot have their category from the plan, by size and order");
   return r;
 }
 

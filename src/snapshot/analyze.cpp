@@ -15,6 +15,8 @@ namespace {
 
 using profile::Category;
 
+constexpr std::size_t most_frames = 128;  ///< deeper ones are recursions
+
 /// Names of sites, each made once.
 class Sites {
  public:
@@ -203,7 +205,7 @@ Analysis analyze(const Snapshot& snapshot, const AnalyzeOptions& options) {
   for (const Allocation* l : large)
     a.bars.push_back({l->born, l->freed, l->size,
                       kinds[static_cast<std::size_t>(l - history.allocations.data())],
-                      sites.name(l->stack)});
+                      sites.name(l->stack), stack_lines(snapshot, l->stack, most_frames)});
   describe_history(a, history, snapshot);
   return a;
 }

@@ -38,6 +38,9 @@ std::optional<Category> told_category(std::string_view word) {
 /// parseChosenWorkspaceSize): ":4096:2:16:8", and 32 MiB on Hopper and later.
 constexpr std::int64_t cublas_workspaces[] = {8'519'680, 33'554'432};
 
+/// A parameter has at most two moments; of twice its size (fp32 beside bf16) also a master.
+constexpr std::int64_t moments = 2;
+
 class Judge {
  public:
   Judge(const Snapshot& snapshot, const History& history, const Steps& steps,
@@ -63,6 +66,7 @@ class Judge {
     for (std::size_t i = 0; i < result.size(); ++i) result[i] = by_evidence(h_.allocations[i]);
     if (!t_.from_stacks) gradients_without_stacks(result);
     by_size(result);
+    frozen_base(result);
     return result;
   }
 
@@ -206,7 +210,8 @@ class Judge {
         n = std::max(n, ++counts[{step_of(a.born), a.requested}]);
       }
     limit_by_states(most, result);
-    std::map<std::int64_t, std::int64_t> known, states;
+    Replaced replaced = replaced_states(result);
+    std::map<std::int64_t, std::int64_t> known, states, before;
     for (std::size_t i = 0; i < result.size(); ++i)
       if (result[i] == Category::parameters) ++known[h_.allocations[i].requested];
     for (std::size_t i = 0; i < result.size(); ++i) {
@@ -221,7 +226,12 @@ class Judge {
         continue;
       }
       if (a.born < 0 && !stays(a) && steps_lived(a) < 2) {
-        if (is_size) result[i] = Category::gradients;
+        // There are not more gradients of a size than parameters of it.
+        if (is_replaced(a, replaced))
+          result[i] = Category::optimizer_states;
+        else if (is_size && before[a.requested] + counts[{0, a.requested}] < size->second &&
+                 ++before[a.requested] > 0)
+          result[i] = Category::gradients;
         continue;
       }
       if (!(persists(a) || stays(a))) continue;
@@ -232,10 +242,54 @@ class Judge {
         result[i] = Category::parameters;
       } else if (is_size || most.contains(a.requested / 2) || a.requested <= 8) {
         if (a.born >= 0 && t_.from_stacks) continue;
+        const auto of = is_size ? size : most.find(a.requested / 2);
+        const std::int64_t each = is_size ? moments : moments + 1;
+        if (of != most.end() && states[a.requested] >= each * of->second) continue;
         ++states[a.requested];
         result[i] = Category::optimizer_states;
       }
     }
+  }
+
+  /// States that an optimizer made anew, by its step and their size: as many of before are freed.
+  using Replaced = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
+  [[nodiscard]] Replaced replaced_states(const std::vector<Category>& result) const {
+    Replaced made;
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const Allocation& a = h_.allocations[i];
+      if (result[i] == Category::optimizer_states && in_optimizer_step(a.born))
+        ++made[{step_of(a.born), a.requested}];
+    }
+    return made;
+  }
+  [[nodiscard]] bool is_replaced(const Allocation& a, Replaced& made) const {
+    if (!in_optimizer_step(a.freed)) return false;
+    const auto found = made.find({step_of(a.freed), a.requested});
+    return found != made.end() && found->second-- > 0;
+  }
+  [[nodiscard]] bool in_optimizer_step(std::int64_t event) const {
+    return event >= 0 && event < h_.events &&
+           t_.phases[static_cast<std::size_t>(event)] == Phase::optimizer;
+  }
+
+  /// What is left of those that stay from before the first backward, where less is trained than
+  /// that: a frozen base, in whatever format, with its scales.
+  void frozen_base(std::vector<Category>& result) const {
+    std::map<std::int64_t, std::int64_t> gradients;  // bytes, by step
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (result[i] == Category::gradients)
+        gradients[step_of(h_.allocations[i].born)] += h_.allocations[i].size;
+    std::int64_t trained = 0, left = 0;
+    for (const auto& [step, bytes] : gradients) trained = std::max(trained, bytes);
+    const auto is_left = [&](std::size_t i) {
+      const Allocation& a = h_.allocations[i];
+      return result[i] == Category::unknown && a.born < first_backward_ && persists(a) && stays(a);
+    };
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (is_left(i)) left += h_.allocations[i].size;
+    if (trained == 0 || left <= trained) return;
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (is_left(i)) result[i] = Category::parameters;
   }
 
   /// Other tensors of backward may have a parameter's size and live as long as a gradient: there

@@ -24,6 +24,10 @@ constexpr Rule rules[] = {
     {"torch/nn/modules/", "reset_parameters", in_module_setup},
     {"transformers/modeling_utils.py", "", in_module_setup},
     {"transformers/core_model_loading.py", "", in_module_setup},
+    {"bitsandbytes/nn/modules.py", "_quantize", in_module_setup},
+    {"bitsandbytes/nn/modules.py", "cuda", in_module_setup},
+    {"bitsandbytes/nn/modules.py", "to", in_module_setup},
+    {"bitsandbytes/functional.py", "quantize_4bit", in_module_setup},
     {"torch/_tensor.py", "backward", in_backward},
     {"torch/autograd/graph.py", "_engine_run_backward", in_backward},
     {"torch/autograd/", "backward", in_backward},
@@ -36,6 +40,7 @@ constexpr Rule rules[] = {
     {"torch/utils/checkpoint.py", "backward", in_recompute},
     {"tensor_parallel/random.py", "backward", in_recompute},
     {"torch/optim/", "step", in_optimizer},
+    {"torch/optim/optimizer.py", "wrapper", in_optimizer},  // profile_hook_step, of any subclass
     {"torch/optim/", "_init_group", in_optimizer},
     {"torch/optim/", "adam", in_optimizer},
     {"/optim/", "step", in_optimizer},

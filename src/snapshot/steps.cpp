@@ -108,6 +108,12 @@ std::vector<std::pair<std::int64_t, std::int64_t>> annotated(const Snapshot& sna
   return found;
 }
 
+void mark_optimizer(const std::vector<std::pair<std::int64_t, std::int64_t>>& stretches,
+                    std::vector<Phase>& phases) {
+  for (const auto& [begin, end] : stretches)
+    std::fill(phases.begin() + begin, phases.begin() + end, Phase::optimizer);
+}
+
 /// The first allocation after each of the stretches.
 std::vector<std::int64_t> allocations_after(
     const std::vector<std::pair<std::int64_t, std::int64_t>>& stretches,
@@ -200,6 +206,9 @@ Steps find_steps(const Snapshot& snapshot, const History& history,
   std::vector<std::int64_t> borders;
   if (result.from_stacks) {
     result.phases = phases_of(trace, marks);
+    // Before borders are looked for: what a step replaces is no new step's, whatever its stack
+    // says.
+    mark_optimizer(optimizer, result.phases);
     borders = after_backward(trace, result.phases);
     std::vector<std::int64_t> evidence;
     for (const auto& [begin, end] : optimizer) evidence.push_back(begin);
@@ -254,8 +263,7 @@ Steps find_steps(const Snapshot& snapshot, const History& history,
                                  "repeat";
   if (!result.from_stacks && !result.steps.empty())
     phases_by_curve(result.steps, live, result.phases);
-  for (const auto& [begin, end] : optimizer)
-    std::fill(result.phases.begin() + begin, result.phases.begin() + end, Phase::optimizer);
+  mark_optimizer(optimizer, result.phases);
   result.in_zero_grad.assign(trace.size(), false);
   for (const auto& [begin, end] : zero_grad)
     std::fill(result.in_zero_grad.begin() + begin, result.in_zero_grad.begin() + end, true);

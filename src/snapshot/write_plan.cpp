@@ -219,7 +219,7 @@ std::string plan_snapshot(const model::ModelSpec& model, const StepConfig& confi
   Writer writer(solved.step, schedule, expandable);
   static_cast<void>(simulate::walk_allocator(
       solved.step, schedule, advise::memory_model(device, config), advise::cublas_handles(config),
-      expandable,
+      {expandable, 0},
       [&](const CachingAllocator& allocator, const Request& r) { writer.observe(allocator, r); }));
   return writer.take();
 }

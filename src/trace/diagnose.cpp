@@ -230,7 +230,7 @@ Finding fused_share(const Trace& b_trace, const Side& b) {
       "attention; the rest in single element-wise kernels, by their names",
       scope.name, 100 * captured / total, 100 * fused / total, 100 * library / total);
   if (unknown > 0)
-    f.how += fmt::format("; {:.3g} ms a step in kernels of unknown names are left out",
+    f.how += fmt::format("; {:.3g} ms per step in kernels of unknown names are left out",
                          1e-6 * unknown / static_cast<double>(b.steps));
   if (f.verdict == Verdict::flagged)
     f.advice =

@@ -188,7 +188,12 @@ NodeId RangeTree::enter(NodeId parent, std::string_view text) {
   if (window == Window::outside && (phase == Phase::forward || phase == Phase::backward))
     phases_at_top_ = true;
   const bool in_engine = nodes_[parent].in_engine || name.starts_with(engine);
-  const NodeId id = child(parent, name, phase, window, in_engine);
+  const bool module = !op.is_op && name.starts_with(module_prefix);
+  const bool again = module && (in_engine || in_backward(nodes_[parent].phase));
+  const NodeId id =
+      again ? module_again(parent, name, in_engine) : child(parent, name, phase, window, in_engine);
+  if (module && !again && id >= reserved_nodes)
+    first_call_.try_emplace(std::string(name.substr(0, max_name)), id);
   ++nodes_[id].entered;
   return id;
 }
@@ -246,6 +251,22 @@ NodeId RangeTree::graft(NodeId parent, NodeId forward) {
   }
   // A model of one block has no siblings to tell it by: its whole is all that is known.
   if (node >= reserved_nodes && node != parent) nodes_[node].block = block == 0 ? outermost : block;
+  return node;
+}
+
+// A module that is called while the engine runs is recomputed: below the engine's node it has the
+// modules that it had in forward, whichever of them the checkpoint called.
+NodeId RangeTree::module_again(NodeId parent, std::string_view name, bool in_engine) {
+  const auto forward = first_call_.find(std::string(name.substr(0, max_name)));
+  NodeId node = parent;
+  if (forward == first_call_.end()) {
+    node = child(variant(parent, Phase::recompute, in_engine), name, Phase::recompute,
+                 nodes_[parent].window, in_engine);
+  } else {
+    while (node != root && nodes_[node].in_module) node = nodes_[node].parent;
+    node = graft(variant(node, Phase::recompute, in_engine), forward->second);
+  }
+  if (node >= reserved_nodes) nodes_[node].block = 0;  // its frames tell it, no block stands for it
   return node;
 }
 

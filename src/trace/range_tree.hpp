@@ -63,6 +63,7 @@ class RangeTree {
   [[nodiscard]] std::vector<std::string> modules(NodeId node) const;
   NodeId child(NodeId parent, std::string_view name, Phase phase, Window window, bool in_engine);
   NodeId variant(NodeId parent, Phase phase, bool in_engine);
+  NodeId module_again(NodeId parent, std::string_view name, bool in_engine);
   Phase op_phase(NodeId parent, std::string_view name, bool recorded) const;
   Phase range_phase(NodeId parent, std::string_view name);
 
@@ -70,6 +71,7 @@ class RangeTree {
   std::unordered_map<std::string, NodeId> ids_;
   std::unordered_set<std::string> seen_in_forward_;
   std::unordered_set<NodeId> modules_seen_;
+  std::unordered_map<std::string, NodeId> first_call_;  ///< of a module, by its name
   std::unordered_map<std::string, std::unordered_set<std::string>> siblings_;
   Steps steps_;
   bool phases_at_top_ = false;

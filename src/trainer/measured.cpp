@@ -113,8 +113,7 @@ void describe_gpu(profile::Profile& result, const Built& built, const Backend& b
       result.absent[path] = "a captured step has no events between its phases";
   const simulate::StepTime predicted =
       simulate::walk_time(built.step, planned, simulate::run_of(c), c.run.grad_accum);
-  const double peak = planned.peak_flops(c.precision.compute_dtype);
-  result.time.mfu = predicted.model_flops / (result.time.step * peak);
+  result.time.mfu = predicted.at_peak / result.time.step;
   result.assumptions.push_back(
       "times are wall-clock seconds from the first issue to the last kernel's end, of the fastest "
       "step but the first two; phases by CUDA events");

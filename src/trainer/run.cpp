@@ -289,7 +289,7 @@ profile::Profile run_config(const profile::RunSpec& spec, const model::ModelSpec
     throw UserError(
         "--collectives local with --gpu " + config.device.gpu +
         ": ranks that are threads would share one GPU's memory; give --collectives emulate, or "
-        "start a process a GPU with torchrun, srun or mpirun");
+        "start one process per GPU with torchrun, srun or mpirun");
   if (spec.collectives == "emulate" || cuda) {
     const auto emulated = make_emulated(config.layout.world, asked.shown);
     const auto built = build(model, asked.of_rank(asked.shown));

@@ -12,25 +12,8 @@ using namespace ac_advisor;
 
 namespace {
 
-model::ModelSpec llama_1b() {
-  model::ModelSpec spec;
-  spec.name = "llama-3.2-1b";
-  spec.family = "llama";
-  spec.hidden = 2048;
-  spec.layers = 16;
-  spec.vocab = 128256;
-  spec.tied_embeddings = true;
-  return spec;
-}
-
-model::ModelSpec llama_8b() {
-  model::ModelSpec spec = llama_1b();
-  spec.name = "llama-3.1-8b";
-  spec.hidden = 4096;
-  spec.layers = 32;
-  spec.tied_embeddings = false;
-  return spec;
-}
+model::ModelSpec llama_1b() { return model::load_model("llama-3.2-1b"); }
+model::ModelSpec llama_8b() { return model::load_model("llama-3.1-8b"); }
 
 StepConfig eight_ranks(Sharding shard) {
   StepConfig c;
@@ -109,6 +92,7 @@ TEST_CASE("an unknown target is refused with the known ones") {
 
 TEST_CASE("what no framework has is refused by all") {
   for (const std::string& target : advise::export_targets()) {
+    if (target == "litgpt") continue;  // whose plans have none of it
     StepConfig c = plain(target);
     c.memory.ac = AcMode::budget;
     c.memory.ac_arg = 40LL << 30;
@@ -122,11 +106,6 @@ TEST_CASE("what no framework has is refused by all") {
     c = plain(target);
     c.memory.loss = LossKind::ce_no_upcast;
     CHECK(says(error(target, llama_8b(), c), {"--loss ce-no-upcast"}));
-    c = plain(target);
-    c.run.images = 1;
-    c.memory.ac = AcMode::full;
-    CHECK(says(error(target, llama_8b(), c),
-               {"--images", target == "hf" ? "the encoder's layers, too" : "export to hf"}));
     c = plain(target);
     c.optimizer.ema = true;
     CHECK(says(error(target, llama_8b(), c), {"--ema"}));
@@ -149,7 +128,8 @@ TEST_CASE("packed documents are exported to transformers and TRL, and refused fo
     c.run.packing = 8;
     c.run.attention = Attention::flash;
     if (target != "hf") {
-      CHECK(says(error(target, llama_8b(), c), {"--packing 8", "export to hf"}));
+      const bool planned = target != "litgpt" && target != "megatron" && target != "torchtune";
+      CHECK(says(error(target, llama_8b(), c), {planned ? "export to hf" : "packed row"}));
       continue;
     }
     CHECK(says(exported(target, llama_8b(), c), {"per_device_train_batch_size: 8"}));
@@ -307,7 +287,7 @@ TEST_CASE("torchtitan: torchao's float8 layers by its converter, hf's by hand, n
   alone.precision.fp8 = Fp8Recipe::mx;
   alone.device.gpu = "b200";
   CHECK(says(exported("hf", llama_1b(), alone), {"MXFP8Linear", "multiples of 32"}));
-  CHECK(says(error("torchtitan", llama_1b(), alone), {"--fp8 mx", "MXLinearConfig"}));
+  CHECK(says(error("torchtitan", llama_8b(), alone), {"--fp8 mx", "MXLinearConfig"}));
 }
 
 TEST_CASE("torchtitan: ranks that share sequences, which nobody else's plan is of") {
@@ -334,6 +314,7 @@ TEST_CASE("torchtitan: stages, and what of them is sharded") {
   c.layout.pp_chunks = 2;
   c.run.batch = 2;
   c.run.grad_accum = 8;
+  c.memory.hold_output = false;
   CHECK(says(exported("torchtitan", llama_8b(), c),
              {"data_parallel_replicate_degree = 2\n", "data_parallel_shard_degree = 4\n",
               "pipeline_parallel_degree = 4\n", "pipeline_parallel_schedule = \"Interleaved1F1B\"",
@@ -348,9 +329,12 @@ TEST_CASE("torchtitan: every:K starts at another block, and says so") {
 }
 
 TEST_CASE("torchtitan: a size without a flavor is named in a note, with its name escaped") {
-  model::ModelSpec spec = llama_1b();
+  model::ModelSpec spec = llama_8b();
+  spec.layers = 4;
+  spec.window.resize(4);
   spec.name = "a\"\n[x]";
-  CHECK(says(exported("torchtitan", spec, {}), {"flavor = \"a\\\"\\n[x]\"", "register one"}));
+  CHECK(says(exported("torchtitan", spec, {}),
+             {"flavor = \"a\\\"\\n[x]\"", "llama3_args[\"a\\\"\\n[x]\"] = "}));
 }
 
 TEST_CASE("flash1 is exported to no framework: they run the second version") {
@@ -427,7 +411,8 @@ TEST_CASE("megatron: a plan of its own step is its own flags, and nobody else's"
   StepConfig by_transformers;
   by_transformers.layout.world = by_transformers.layout.ep = 2;
   by_transformers.layout.shard = Sharding::fsdp2;
-  CHECK(says(error("hf", mixture, by_transformers), {"--ep 2", "DistributedConfig"}));
+  CHECK(says(error("hf", model::load_model("mixtral-8x7b"), by_transformers),
+             {"--ep 2", "DistributedConfig"}));
   model::ModelSpec dropping = llama_8b();
   dropping.residual_dropout = 0.05;
   CHECK(says(exported("megatron", dropping, c), {"--hidden-dropout 0.05\n"}));
@@ -497,7 +482,7 @@ TEST_CASE("megatron: what it has not is refused with the way out") {
   CHECK(says(error("megatron", llama_8b(), c), {"--loss lc-ce"}));
   c = plain("megatron");
   c.run.attention = Attention::efficient;
-  CHECK(says(error("megatron", llama_8b(), c), {"--attn efficient", "cudnn"}));
+  CHECK(says(error("megatron", llama_8b(), c), {"--attn efficient"}));
 }
 
 TEST_CASE("hf: checkpointing is the Trainer's on one rank, Accelerate's under FSDP2") {
@@ -602,7 +587,7 @@ TEST_CASE("deepspeed: JSON with ZeRO's stage and the three batch sizes that must
   CHECK(json.at("optimizer").at("type") == "AdamW");
 }
 
-TEST_CASE("deepspeed: stages, MiCS, SGD") {
+TEST_CASE("deepspeed: stages, SGD, and no MiCS, which 0.19.8 refuses") {
   const auto json = [](const StepConfig& c) {
     return nlohmann::json::parse(advise::export_setting("deepspeed", llama_1b(), c).text);
   };
@@ -614,7 +599,7 @@ TEST_CASE("deepspeed: stages, MiCS, SGD") {
   CHECK(third.at("stage3_prefetch_bucket_size") == 50000000);
   StepConfig c = eight_ranks(Sharding::hsdp);
   c.layout.hsdp_shards = 4;
-  CHECK(json(c).at("zero_optimization").at("mics_shard_size") == 4);
+  CHECK(says(error("deepspeed", llama_1b(), c), {"--shard hsdp:4", "MiCS", "--shard zero3"}));
   c = eight_ranks(Sharding::zero1);
   c.optimizer.kind = Optimizer::sgd;
   CHECK(json(c).at("zero_allow_untested_optimizer") == true);
@@ -713,7 +698,7 @@ TEST_CASE("litgpt's scripts are exported in their arguments' own names") {
       exported("litgpt", llama_8b(), c),
       {"quantize: bnb.nf4-dq\nlora_r: 8\nlora_alpha: 16\n", "lora_query: true\nlora_key: false",
        "lora_projection: false\nlora_mlp: false\nlora_head: true", "litgpt finetune_lora",
-       "StableEmbedding"}));
+       "--no-stable-embedding (its own: --stable-embedding)"}));
   c.adapters.targets = "all-linear";
   c.adapters.stable_embedding = true;
   CHECK(says(exported("litgpt", llama_8b(), c), {"lora_mlp: true\nlora_head: false"}));

@@ -107,7 +107,8 @@ TEST_CASE(
       if (framework != "litgpt")  // whose script takes the options: there is no file of them
         cases.push_back({framework, "tiny-llama", world});
   for (const auto& [framework, name, world] : cases) {
-    const model::ModelSpec model = model::load_model(name);
+    model::ModelSpec model = model::load_model(name);
+    if (framework == "torchtitan") model.tied_embeddings = false;  // its llama ties nothing
     const OptionList hand{
         {"--framework", framework}, {"--batch", "4"}, {"--seq", "1024"}, {"--world", world}};
     const StepConfig base = resolve_options(hand);
@@ -194,8 +195,8 @@ TEST_CASE("the savings table names the chunk that Liger chooses for the batch") 
 
 TEST_CASE("a loss that no plan has under autocast is told beside the savings table") {
   const model::ModelSpec model = model::load_model("llama-3.2-1b");
-  const OptionList hand{{"--framework", "torchtitan"}, {"--batch", "4"}};
-  const StepConfig base = resolve_options(hand);
+  const auto [hand, derived, base, notes] =
+      advise::resolve(model, {{"--framework", "torchtitan"}, {"--batch", "4"}});
   advise::Space space = advise::space_around(model, base, hand);
   space.largest_batches = 0;
   const advise::Sweep sweep = advise::sweep(model, base, space);
@@ -297,11 +298,14 @@ TEST_CASE("where nothing of the default framework fits, layers are split over ra
           space.set("--ac", {"full"});
           space.set("--loss", {"ce"});
           space.keep("--kernels", around.config);
-          if (around.config.runtime.framework == "torchtitan") space.set("--pp", {"1"});
+          if (around.config.runtime.framework == "torchtitan") {
+            space.set("--pp", {"1"});
+            space.set("--cp", {"1"});
+          }
           return space;
         });
   };
-  const OptionList many{{"--world", "512"}, {"--batch", "1"}, {"--seq", "8192"}};
+  const OptionList many{{"--world", "512"}, {"--batch", "1"}, {"--seq", "16384"}};
   const advise::Advice found = advised(many);
   CHECK(found.resolved.config.runtime.framework == "torchtitan");
   CHECK(found.sweep.base.runtime.framework == "torchtitan");
@@ -409,9 +413,9 @@ TEST_CASE("a sweep plans a pipeline's ranks that differ, which stand for those t
 
 TEST_CASE("a sweep that cannot split a model's layers says why") {
   const model::ModelSpec model = model::load_model("qwen3-30b-a3b");
-  const OptionList hand{
-      {"--framework", "torchtitan"}, {"--world", "8"}, {"--seq", "1024"}, {"--ac", "full"}};
-  const StepConfig base = resolve_options(hand);
+  const auto [hand, derived, base, notes] = advise::resolve(
+      model,
+      {{"--framework", "torchtitan"}, {"--world", "8"}, {"--seq", "1024"}, {"--ac", "full"}});
   advise::Space space = advise::space_around(model, base, hand);
   space.largest_batches = 0;
   const advise::Sweep sweep = advise::sweep(model, base, space);
@@ -467,6 +471,7 @@ TEST_CASE("options that a row has of its own are settled as if they had been typ
                        {"--loss", loss_option(c)},
                        {"--kernels", to_option(c.memory.kernels)},
                        {"--tp", std::to_string(c.layout.tp)},
+                       {"--transformer-impl", to_option(c.run.transformer_impl)},
                        {"--fsdp-unit", "block"},
                        {"--batch", std::to_string(c.run.batch)},
                        {"--grad-accum", std::to_string(c.run.grad_accum)}};
@@ -639,6 +644,13 @@ TEST_CASE("no simulated layout holds less, or takes less time, than its bounds")
     const profile::Profile p = advise::plan(model, c, false);
     const double least = advise::seconds_at_least(model, c, references);
     bounded += least > 0.5 * p.time.step ? 1 : 0;
+    CAPTURE(ac_option(c));
+    CAPTURE(loss_option(c));
+    CAPTURE(shard_option(c));
+    CAPTURE(c.layout.tp);
+    CAPTURE(c.layout.pp);
+    CAPTURE(c.run.batch);
+    CAPTURE(c.run.grad_accum);
     CHECK(least <= p.time.step);
     CHECK(advise::held_at_least(model, c, &references) <= p.memory.peak_allocated);
   }

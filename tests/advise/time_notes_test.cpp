@@ -16,6 +16,16 @@ bool says(const std::vector<std::string>& notes, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("a loop that holds its output through the next forward is told, and fp32 without TF32") {
+  const auto plan = [](const OptionList& more) {
+    return advise::plan(small_model(), resolve_options(more));
+  };
+  CHECK(says(plan({}).assumptions, "until the next forward is done"));
+  CHECK_FALSE(says(plan({{"--hold-output", ""}}).assumptions, "until the next forward is done"));
+  CHECK(says(plan({{"--param-dtype", "fp32"}}).assumptions, "without TF32"));
+  CHECK_FALSE(says(plan({}).assumptions, "TF32"));
+}
+
 TEST_CASE("a plan says that it is launch-bound where the device mostly waits for the host") {
   // 128 tokens through 64 columns take the device microseconds an op, the host twelve
   const profile::Profile small = advise::plan(small_model(), resolve_options({}));
@@ -33,7 +43,7 @@ TEST_CASE("a plan of several nodes says what joins them, and takes longer over a
     return advise::plan(model::load_model("llama-3.2-1b"), resolve_options(options));
   };
   const profile::Profile usual = plan({});
-  CHECK(says(usual.assumptions, "8 nodes of 8 GPUs, 400 Gbit/s a GPU"));
+  CHECK(says(usual.assumptions, "8 nodes of 8 GPUs, 400 Gbit/s per GPU"));
   const profile::Profile slow = plan({{"--network", "25"}});
   CHECK(says(slow.assumptions, "25 Gbit/s"));
   CHECK(slow.time.step > 1.5 * usual.time.step);

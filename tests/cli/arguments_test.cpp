@@ -2,7 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/model/option_table.hpp"
+#include "cli/command_table.hpp"
+#include "model/option_words.hpp"
 
 using namespace ac_advisor;
 
@@ -108,10 +113,10 @@ TEST_CASE("calibrate takes the device, its threads and nothing of a step") {
 
 TEST_CASE("too few and too many arguments are told in words") {
   CHECK(contains(error_of({"plan"}), "plan needs MODEL"));
-  CHECK(contains(error_of({"plan", "m", "n"}), "n: one argument too many"));
+  CHECK(contains(error_of({"plan", "m", "n"}), "n: unexpected argument"));
   CHECK(contains(error_of({"compare", "a"}), "two files"));
   CHECK(contains(error_of({"diagnose", "a"}), "diagnose needs two traces"));
-  CHECK(contains(error_of({"diagnose", "a", "b", "c"}), "c: one argument too many"));
+  CHECK(contains(error_of({"diagnose", "a", "b", "c"}), "c: unexpected argument"));
   CHECK(contains(error_of({"doctor", "m"}), "not expected: m"));
   CHECK(contains(error_of({"plan", "m", "--batch"}), "--batch needs one value"));
   CHECK(contains(error_of({"export", "m"}), "--to"));
@@ -132,6 +137,58 @@ TEST_CASE("what follows -- is the traced program's, options too") {
 
 TEST_CASE("a negative number is a value, not an option") {
   CHECK(parse({"plan", "m", "--batch", "-1"}).options == OptionList{{"--batch", "-1"}});
+}
+
+TEST_CASE("words of other tools are taken for ours, underscores too") {
+  const auto options_of = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"plan", "m"});
+    return parse(words).options;
+  };
+  for (const char* batch : {"--batch-size", "--per_device_train_batch_size", "--micro-batch-size"})
+    CHECK(options_of({batch, "8"}) == OptionList{{"--batch", "8"}});
+  for (const char* seq : {"--seq-len", "--max-length", "--max_seq_length", "--cutoff_len"})
+    CHECK(options_of({seq, "8k"}) == OptionList{{"--seq", "8k"}});
+  for (const char* world : {"--world-size", "--num-gpus", "--gpus"})
+    CHECK(options_of({world, "8"}) == OptionList{{"--world", "8"}});
+  CHECK(options_of({"--gradient-checkpointing"}) == OptionList{{"--ac", "full"}});
+  CHECK(options_of({"--zero", "3"}) == OptionList{{"--shard", "zero3"}});
+  CHECK(options_of({"--zero-stage=2"}) == OptionList{{"--shard", "zero2"}});
+  CHECK(options_of({"--grad_accum", "4", "--load-in-4bit"}) ==
+        OptionList{{"--grad-accum", "4"}, {"--quantize", "nf4"}});
+  CHECK(contains(error_of({"plan", "m", "--zero"}), "--zero needs one value"));
+  CHECK(contains(error_of({"plan", "m", "--bf16"}), "--autocast bf16"));
+  CHECK(contains(error_of({"plan", "m", "--nodes", "4"}), "--world"));
+  CHECK(contains(error_of({"serve", "--batch-size", "4"}), "--batch-size: unknown option"));
+  // Each leads to an option that is there.
+  for (const options::Elsewhere& word : options::elsewhere()) {
+    CAPTURE(word.there);
+    CHECK(find_option(word.there) == nullptr);
+    if (word.here.empty())
+      CHECK_FALSE(word.way_out.empty());
+    else
+      CHECK((find_option(word.here) != nullptr || word.here == "--global-batch"));
+  }
+}
+
+TEST_CASE("--help is one screen, the GPU first, and --help-all is all of it") {
+  const auto lines = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  for (const cli::CommandRow& command : cli::command_table()) {
+    const std::string name(command.name);
+    if (name == "help" || name == "version") continue;
+    CAPTURE(name);
+    CHECK(lines(parse({name.c_str(), "--help"}).help) <= 40);
+    for (const cli::ShownOption& option : cli::shown_options(command))
+      CHECK(contains(parse({name.c_str(), "--help-all"}).help, std::string(option.name.substr(2))));
+  }
+  const std::string help = parse({"plan", "--help"}).help, all = parse({"plan", "--help-all"}).help;
+  CHECK(help.find("\n  --gpu ") < help.find("\n  --batch "));
+  CHECK(all.find("\n  --gpu ") < all.find("\n  --batch "));
+  CHECK(contains(help, "ac-advisor plan --help-all"));
+  CHECK(contains(all, "--[no-]hold-output"));
+  CHECK_FALSE(contains(all, "the opposite"));
+  CHECK_FALSE(contains(parse({"snapshot", "--help"}).help, "--batch"));
 }
 
 TEST_CASE("help lists every command that works, and its options") {

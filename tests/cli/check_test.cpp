@@ -80,9 +80,21 @@ TEST_CASE("check: --init writes a file that works at once, and never over anothe
   CHECK(check(folder, "--init").code == 0);
   const std::string first = folder.read("ac-advisor.json");
   CHECK(check(folder, "--init 2>/dev/null").code == 2);
+  CHECK(check(folder, "tiny-llama 2>/dev/null").code == 2);
+  CHECK(check(folder, "--batch 4 2>/dev/null").code == 2);
   CHECK(folder.read("ac-advisor.json") == first);
   CHECK(check(folder, "--update").code == 0);
   CHECK(check(folder, "").code == 0);
+  const GateFolder other;  // of the model and the options that are given
+  other.write("mine/config.json", ac_advisor::test::small_llama().dump());
+  CHECK(check(other, "--init mine --batch 2 --seq 64 --ac every:2 --no-hold-output").code == 0);
+  const Json one = Json::parse(other.read("ac-advisor.json"))["cases"][0];
+  CHECK(one["name"] == "mine-every-2");
+  CHECK(one["model"] == "mine");
+  CHECK(one["options"] ==
+        Json{{"batch", 2}, {"seq", 64}, {"ac", "every:2"}, {"no-hold-output", true}});
+  CHECK(check(other, "--update").code == 0);
+  CHECK(check(other, "").code == 0);
   const GateFolder own;  // with a model of one's own beside it
   own.write("config.json", ac_advisor::test::small_llama().dump());
   CHECK(check(own, "--init --update").code == 0);
@@ -142,7 +154,7 @@ TEST_CASE("check: every format goes to stdout or to a file, and the file's table
     CHECK(out.code == 0);
     const Result log = check(folder, std::string("--format ") + format + " --output f 2>&1");
     CHECK(log.code == 0);
-    CHECK(contains(log.text, "passes"));
+    CHECK(contains(log.text, "passed"));
     CHECK(folder.read("f") == out.text);
   }
 }

@@ -1,5 +1,5 @@
-// `ac-advisor trace -- CMD`: signals to it are the command's, and its temporary folder goes with
-// it.
+// `ac-advisor trace -- CMD`: signals to it are the command's, its temporary folder goes with it,
+// and nothing that the command started outlives it; the same for dryrun and import.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -55,7 +55,48 @@ int exit_code_after(int signal, const Folder& folder) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/// Ends `command` of a shell whose own child has written its number to a file, by SIGTERM; whether
+/// that child still lives when the program has ended.
+bool leaves_grandchild(const char* command, const std::string& before_sleep, const Folder& folder) {
+  const std::string number = folder.path / "number";
+  const std::string script = fmt::format(
+      "sh -c '{0} echo $$ > {1}.part; mv {1}.part {1}; while :; do sleep 1; done'; true",
+      before_sleep, number);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::setenv("TMPDIR", (folder.path / "tmp").c_str(), 1);
+    ::setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+    const std::string program(ac_advisor::test::program);
+    ::execl(program.c_str(), program.c_str(), command, "--", "sh", "-c", script.c_str(), nullptr);
+    ::_exit(127);
+  }
+  REQUIRE(appears(number));
+  int grandchild = 0;
+  std::ifstream(number) >> grandchild;
+  REQUIRE(grandchild > 0);
+  ::kill(pid, SIGTERM);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 128 + SIGTERM);
+  fs::remove(number);
+  const bool lives = ::kill(grandchild, 0) == 0;
+  if (lives) ::kill(grandchild, SIGKILL);
+  return lives;
+}
+
 }  // namespace
+
+TEST_CASE("what a shell started ends with the shell, also where it does not listen") {
+  const Folder folder;
+  CHECK_FALSE(leaves_grandchild("trace", "", folder));
+  CHECK_FALSE(leaves_grandchild("trace", "trap \"\" TERM;", folder));
+  CHECK(fs::is_empty(folder.path / "tmp"));
+  if (!fs::exists(fs::path(ac_advisor::test::program).parent_path() / "emulator")) return;
+  CHECK_FALSE(leaves_grandchild("dryrun", "", folder));
+  CHECK_FALSE(leaves_grandchild("import", "", folder));
+  CHECK(fs::is_empty(folder.path / "tmp"));
+}
 
 TEST_CASE("trace: a signal to it is the command's, and ends it with 128 + its number") {
   const Folder folder;

@@ -30,6 +30,7 @@ constexpr const char* two_steps =
 {"kind":"step","index":1,"phases":{"forward":{"peak_allocated_bytes":35,"peak_reserved_bytes":40,"launches":3,"host_copies":0,"host_bytes":0},"backward":{"peak_allocated_bytes":60,"peak_reserved_bytes":80,"launches":4,"host_copies":0,"host_bytes":0},"optimizer":{"peak_allocated_bytes":45,"peak_reserved_bytes":80,"launches":9,"host_copies":0,"host_bytes":0}}}
 {"kind":"allocator","device":0,"peak_allocated_bytes":60,"peak_reserved_bytes":80,"peak_phase":"backward","peak_step":1}
 {"kind":"torch","version":"2.11.0+cu130","steps":2}
+{"kind":"end"}
 )";
 
 profile::Profile profile_from(const std::string& text) {
@@ -65,6 +66,37 @@ TEST_CASE("dryrun: a profile is of the second step, its peaks of the program's l
   CHECK(p.emulation->kernels[0].name == "_Z3mulv");  // 9 launches; the other has 7
   CHECK(p.emulation->kernels[1].launches == std::array<std::int64_t, 5>{3, 0, 4, 0, 0});
   CHECK(p.fit.fits);
+}
+
+TEST_CASE("dryrun: a process that was killed is told as far as it came, and that it was") {
+  // Without the end, and cut off in the middle of a line.
+  const std::string cut = without("\"kind\":\"end\"") + "{\"kind\":\"dev";
+  const profile::Profile p = profile_from(cut);
+  CHECK(p.memory.peak_allocated == 60);
+  REQUIRE(p.warnings.size() == 1);
+  CHECK(p.warnings[0] ==
+        "process 7 was killed or became another program: PyTorch's figures are until its last "
+        "change of phase");
+  CHECK(profile_from(two_steps).warnings.empty());
+  const profile::Profile early = profile_from(
+      "{\"kind\":\"process\",\"format\":1,\"pid\":7,\"rank\":0,\"command\":\"python\"}\n"
+      "{\"kind\":\"torch\",\"version\":\"2.11.0\"}\n");
+  CHECK(early.absent.at("memory.peak_allocated_bytes") ==
+        "the process ended before PyTorch's counters were told");
+}
+
+TEST_CASE("dryrun: counts of a device and of an activity are what was told last") {
+  const auto counts = [](int bytes) {
+    return "{\"kind\":\"device\",\"index\":0,\"in_use_bytes\":1,\"peak_bytes\":" +
+           std::to_string(bytes) +
+           ",\"failures\":0,\"failed_bytes\":0,\"total_bytes\":100000,\"context_bytes\":1000}\n"
+           "{\"kind\":\"activity\",\"segment\":\"forward\",\"activity\":\"copy_from_host\","
+           "\"times\":1,\"bytes\":" +
+           std::to_string(bytes) + "}\n";
+  };
+  const profile::Profile p = profile_from(two_steps + counts(5000) + counts(6000));
+  CHECK(p.emulation->device_peak == 6000 + 1000);
+  CHECK(p.emulation->copied_from_host == 6000);
 }
 
 TEST_CASE("dryrun: the profile is what its schema says, and is read as it was written") {

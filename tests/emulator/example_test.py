@@ -1,6 +1,6 @@
 """example_test.py AC-ADVISOR PYTHON SOURCES "NAME [WORLD [WORDS...]]": an example of examples/dryrun/ runs, and is told.
 
-With torchrun before NAME, each of WORLD ranks is a process that torchrun starts, and writes a profile of its own.
+WORLD may be WORLD:RANK. With torchrun before NAME, each of WORLD ranks is a process that torchrun starts, and writes a profile of its own.
 """
 
 import importlib.util
@@ -14,6 +14,7 @@ advisor, python, sources, example = sys.argv[1:]
 words = example.split()
 under_torchrun = words[0] == "torchrun"
 name, world, *words = words[under_torchrun:] + ["1"] * (len(words) == 1)
+world, _, rank = world.partition(":")
 script = os.path.join(sources, "examples", "dryrun", name + ".py")
 # Of packages that the stage `python` does not bring.
 needs = {"liger_kernels": "liger_kernel", "cce": "cut_cross_entropy", "zero": "deepspeed", "titan": "torchtitan",
@@ -30,7 +31,7 @@ def command(output):
     if under_torchrun:
         torchrun = [python, "-m", "torch.distributed.run", "--no-python", "--nproc-per-node", world]
         return [*torchrun, *dryrun, "--", *program], [f"{output}.rank{rank}" for rank in range(int(world))]
-    return [*dryrun, "--world", world, "--", *program], [output]
+    return [*dryrun, "--world", world, "--rank", rank or "0", "--", *program], [output]
 
 
 def read(path):

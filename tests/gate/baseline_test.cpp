@@ -2,6 +2,7 @@
 
 #include "ac_advisor/advise/advise.hpp"
 #include "ac_advisor/model/error.hpp"
+#include "ac_advisor/simulate/device.hpp"
 #include "gate/gate_folder.hpp"
 
 using namespace ac_advisor;
@@ -48,6 +49,53 @@ TEST_CASE("baseline: its parts sum to its peak") {
   CHECK(categories == b.figures[0]);
   CHECK(modules == b.figures[0]);
   CHECK(b.parts.memory.at_peak_by_module.count("blocks") == 1);
+}
+
+TEST_CASE("baseline: a figure that was changed by hand is refused, with and without a checksum") {
+  const Json whole = Json::parse(gate::to_json(small_baseline()));
+  for (const gate::FigureRow& row : gate::figure_table()) {
+    Json raised = whole;
+    raised["figures"][row.json] = 0.5;
+    if (row.unit == gate::Unit::bytes || row.unit == gate::Unit::launches)
+      raised["figures"][row.json] = 1'000'000'000'000'000;
+    CHECK(error_of(raised.dump()).find("b.json: \"checksum\": ") == 0);
+  }
+  Json older = whole;
+  older.erase("checksum");
+  CHECK(error_of(older.dump()) == "(accepted)");
+  for (const char* figure : {"peak_allocated_bytes", "launches"}) {
+    Json raised = older;
+    raised["figures"][figure] = 1'000'000'000'000'000;
+    CHECK(error_of(raised.dump()).find(std::string("\"figures.") + figure + "\"") !=
+          std::string::npos);
+  }
+  CHECK(error_of(whole.dump(7)) == "(accepted)");  // layout is no content
+}
+
+TEST_CASE("baseline: a device file of the same name with other figures is another device") {
+  const test::GateFolder folder;
+  Json gate = test::small_gate({{"step_seconds", {{"regression", {{"percent", 0}}}}}});
+  gate["cases"][0]["options"]["gpu"] = folder / "mine.json";
+  folder.write_gate(gate);
+  folder.write("model/config.json", test::small_llama().dump());
+  folder.write("mine.json", simulate::device_file("h100-80gb"));
+  folder.update();
+  // A device is read once a process: the changed one is in a file of its own, the baseline that of
+  // the first.
+  Json device = Json::parse(simulate::device_file("h100-80gb"));
+  device["bandwidth_bytes_per_second"]["value"] = 6.7e12;
+  folder.write("faster.json", device.dump());
+  gate["cases"][0]["options"]["gpu"] = folder / "faster.json";
+  folder.write_gate(gate);
+  Json base = Json::parse(folder.read("baselines/small.json"));
+  base["fingerprint"]["config"]["gpu"] = base["written"]["options"]["gpu"] = folder / "faster.json";
+  folder.write("baselines/small.json", base.dump());
+  const gate::Verdict v = folder.check().cases[0].verdicts[0];
+  CHECK(v.outcome == gate::Outcome::other_fingerprint);
+  CHECK(v.message.find("device_figures ") != std::string::npos);
+  base["fingerprint"].erase("device_figures");  // from before it was kept
+  folder.write("baselines/small.json", base.dump());
+  CHECK(folder.check().cases[0].verdicts[0].outcome == gate::Outcome::improved);
 }
 
 TEST_CASE("baseline: two plans of one case give the same file") {

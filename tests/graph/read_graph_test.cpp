@@ -150,7 +150,10 @@ TEST_CASE("a graph's blocks are FSDP2's units: gathered for each pass, reduced a
 }
 
 TEST_CASE("a graph's gradients go into DDP's buckets, and a second micro-batch's are added there") {
-  const OptionList ddp{{"--world", "4"}, {"--shard", "ddp"}, {"--grad-accum", "2"}};
+  const OptionList ddp{{"--world", "4"},
+                       {"--shard", "ddp"},
+                       {"--grad-accum", "2"},
+                       {"--gradient-as-bucket-view", ""}};
   const passes::StepProgram step = planned(ddp);  // a bucket each: both have 1 MiB
   CHECK(places(step, ir::OpKind::bucket_copy).size() == 2);
   CHECK(places(step, ir::OpKind::accumulate_inplace).size() == 2);

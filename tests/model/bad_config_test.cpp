@@ -104,14 +104,13 @@ TEST_CASE("heads that do not divide are named with the nearest that do") {
   config["hidden_size"] = 2048;
   config["num_attention_heads"] = 33;
   CHECK(error_of(config) ==
-        "llama.json: \"num_attention_heads\": 33 does not divide \"hidden_size\" 2048; the nearest "
-        "that does is 32 or 64");
+        "llama.json: \"num_attention_heads\": 33 does not divide \"hidden_size\" 2048; nearest "
+        "divisor: 32 or 64");
   config["head_dim"] = 64;  // LlamaConfig checks it all the same
   CHECK(contains(error_of(config), "33 does not divide"));
-  CHECK(
-      contains(with("num_key_value_heads", 3),
-               "\"num_key_value_heads\": 3 does not divide \"num_attention_heads\" 4; the nearest "
-               "that does is 2"));
+  CHECK(contains(with("num_key_value_heads", 3),
+                 "\"num_key_value_heads\": 3 does not divide \"num_attention_heads\" 4; nearest "
+                 "divisor: 2"));
   CHECK(contains(with("num_key_value_heads", 8), "8 does not divide \"num_attention_heads\" 4"));
   CHECK(
       contains(with("head_dim", 15), "gives heads of 15 elements; rotary embeddings need an even"));

@@ -40,6 +40,7 @@ std::string example(std::string_view word) {
 std::vector<std::string> examples(const OptionRow& row) {
   if (row.metavar.empty()) return {""};
   if (row.name == "--pp-rank" || row.name == "--cp-rank") return {"1", "0"};
+  if (row.name == "--reshard-after-forward") return {"false", "4"};
   std::vector<std::string> texts;
   for (const std::string_view word : row.words) texts.push_back(example(word));
   if (!texts.empty()) return texts;
@@ -68,13 +69,18 @@ OptionList given(const OptionRow& row, const std::string& text) {
   if (row.name == "--shard" && text == "none") list.clear();
   if (row.name == "--autocast") list.clear();
   if (row.name == "--transformer-impl")
-    list.emplace_back("--framework", text == "litgpt" ? "litgpt" : "megatron");
+    list.emplace_back("--framework",
+                      text == "transformer_engine" || text == "local" ? "megatron" : text);
   if (row.name.starts_with("--cp-")) list.emplace_back("--cp", "2");
   if (row.name == "--ep") list.emplace_back("--shard", "fsdp2");
   if (row.name == "--optimizer-instances" || row.name == "--etp" || row.name == "--deterministic")
     list.insert(list.end(), {{"--framework", "megatron"}, {"--transformer-impl", "local"}});
   if (row.name == "--optimizer-instances") list.emplace_back("--shard", "zero1");
-  if (row.name == "--ac-scope") list.emplace_back("--ac", "full");
+  if (row.name == "--ac-scope" || row.name == "--ac-reentrant") list.emplace_back("--ac", "full");
+  if (row.name == "--ac-reentrant" || row.name == "--gradient-as-bucket-view")
+    list.emplace_back("--shard", "ddp");
+  if (row.name == "--backward-prefetch") list.emplace_back("--shard", "fsdp1");
+  if (row.name == "--overlap-comm") list.emplace_back("--shard", "zero2");
   if (row.group == OptionGroup::adapters && row.name != "--lora") list.emplace_back("--lora", "8");
   if (row.name == "--stable-embedding" || row.name == "--bitsandbytes")
     list.insert(list.end(), {{"--framework", "litgpt"}, {"--quantize", "nf4"}});
@@ -115,17 +121,18 @@ TEST_CASE("every row of the option table has its name, key, help, group, reader 
 }
 
 TEST_CASE("every option is in help, completion, the man page and the schema") {
-  const std::string help = cli::command_help("plan", 80), bash = cli::bash_completion(),
-                    zsh = cli::zsh_completion(), fish = cli::fish_completion(),
-                    man = cli::man_page();
+  const std::string help = cli::command_help("plan", 80, cli::HelpExtent::all),
+                    bash = cli::bash_completion(), zsh = cli::zsh_completion(),
+                    fish = cli::fish_completion(), man = cli::man_page();
   const nlohmann::json schema = nlohmann::json::parse(cli::options_schema());
   for (const OptionRow& row : option_table()) {
     const std::string name(row.name);
     CAPTURE(name);
     CHECK(schema.at("properties").contains(row.key));
     if (!row.on_command_line()) continue;
+    const std::string shown = row.off.empty() ? name : "--[no-]" + name.substr(2);
     CHECK(
-        contains(help, "  " + name + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
+        contains(help, "  " + shown + (row.metavar.empty() ? "" : " " + std::string(row.metavar))));
     CHECK(contains(help, title_of(row.group)));
     CHECK(contains(bash, name));
     CHECK(contains(zsh, "'" + name + "["));
@@ -133,7 +140,8 @@ TEST_CASE("every option is in help, completion, the man page and the schema") {
     std::string roff;
     for (const char c : name) roff += c == '-' ? "\\-" : std::string(1, c);
     CHECK(contains(man, roff));
-    CHECK(contains(help, row.off));
+    CHECK(contains(bash, row.off));
+    CHECK(contains(zsh, row.off));
   }
   for (const cli::CommandRow& command : cli::command_table()) {
     CAPTURE(std::string(command.name));
@@ -227,15 +235,22 @@ TEST_CASE("what an option needs is refused by hand with the conflict, and droppe
   for (const OptionRow& row : option_table()) {
     if (row.needs == nullptr) continue;
     CAPTURE(std::string(row.name));
+    if (row.name == "--transformer-impl") {  // what it needs depends on its own value
+      CHECK_THROWS_WITH_AS(static_cast<void>(resolve_options({{row.name.data(), "torchtitan"}})),
+                           doctest::Contains("has layers of its own"), UserError);
+      continue;
+    }
     bool refused = false;
     for (const char* loss : {"ce", "lc-ce"})
-      for (const char* ac : {"selective", "full", "full, sharded"}) {
+      for (const char* ac : {"none", "selective", "full", "full, sharded"}) {
         const bool sharded = ac == std::string("full, sharded");
         if (sharded) ac = "full";
         StepConfig like;
         like.layout.shard = sharded ? Sharding::fsdp2 : Sharding::ddp;
         like.memory.loss = loss == std::string("ce") ? LossKind::ce : LossKind::lc_ce;
-        like.memory.ac = ac == std::string("full") ? AcMode::full : AcMode::selective;
+        like.memory.ac = ac == std::string("none")   ? AcMode::none
+                         : ac == std::string("full") ? AcMode::full
+                                                     : AcMode::selective;
         if (row.needs->holds(like)) continue;
         OptionList list{
             {"--world", "2"}, {"--shard", shard_option(like)}, {"--ac", ac}, {"--loss", loss}};

@@ -169,11 +169,9 @@ TEST_CASE("a multimodal wrapper's text_config is read, its absent sizes are the 
   CHECK(spec.kv_heads == 4);
   CHECK(spec.vocab == 262208);
   CHECK(spec.rope_theta == 1e6);
-  auto unknown = config;
-  unknown["model_type"] = "some_wrapper";
-  CHECK(parse(unknown).family == "gemma3_text");
-  unknown["text_config"]["num_hidden_layers"] = -1;
-  CHECK(error_of(unknown).find("\"text_config.num_hidden_layers\": -1 is negative") !=
+  auto bad = config;
+  bad["text_config"]["num_hidden_layers"] = -1;
+  CHECK(error_of(bad).find("\"text_config.num_hidden_layers\": -1 is negative") !=
         std::string::npos);
 }
 
@@ -472,6 +470,17 @@ TEST_CASE("gpt_oss alternates windows, has eager attention with sinks and expert
   CHECK(spec.moe->biased);
   CHECK(spec.moe->softmax_of_top);
   CHECK(spec.moe->intermediate == 160);
+}
+
+TEST_CASE(
+    "gpt_oss's files name a gate's numbers and another spelling that its code need not: read all "
+    "the same") {
+  auto config = small_config("gpt_oss");
+  config["architectures"] = {"GptOssForCausalLM"};
+  config["swiglu_limit"] = 7.0;
+  config["swiglu_alpha"] = 1.702;
+  config["experts_per_token"] = 4;
+  CHECK(parse(config).moe->softmax_of_top);
 }
 
 TEST_CASE("falcon's decoders: what the queries' heads share, and which norms a block has") {

@@ -123,19 +123,32 @@ TEST_CASE("mistral3: the wrapper says whether the head is tied, its class says y
   CHECK(model::parameter_count(parse(config)) == 23'340'456'960 + 5120LL * 131072);
 }
 
-TEST_CASE("an encoder that cannot be counted is told, not dropped") {
+TEST_CASE("a wrapper or an encoder that cannot be counted is refused, not planned without") {
+  const auto refused = [](nlohmann::json config, const char* why) {
+    const std::string error = error_of(config);
+    CAPTURE(error);
+    CHECK(error.find(why) != std::string::npos);
+    CHECK(error.find("save the object \"text_config\" as a config.json of its own") !=
+          std::string::npos);
+  };
   auto config = gemma3_27b();
   config["vision_config"]["model_type"] = "our_vit";
-  const auto spec = parse(config);
-  CHECK_FALSE(spec.tower.has_value());
-  REQUIRE(spec.reading.warnings.size() == 1);
-  CHECK(
-      spec.reading.warnings[0].find("the decoder alone is planned: vision_config is an encoder of "
-                                    "another kind (\"our_vit\")") == 0);
+  refused(config, "\"vision_config.model_type\": \"our_vit\" is an encoder that is not planned");
   config = gemma3_27b();
-  config["model_type"] = "our_wrapper";
   config["audio_config"] = {{"hidden_size", 1}};
-  CHECK(parse(config).reading.warnings.size() == 2);
+  refused(config, "\"audio_config\": (an object) is an encoder that is not planned");
+  // GotOcr2Config and MossTranscribeDiarizeConfig make an encoder where the file has none.
+  for (const char* wrapper : {"got_ocr2", "moss_transcribe_diarize", "our_wrapper"}) {
+    config = {{"model_type", wrapper}, {"text_config", {{"model_type", "qwen2"}}}};
+    refused(config,
+            "wraps its text model with encoders that are not planned (planned wrappers: "
+            "gemma3, llama4, llava, mistral3, qwen2_5_vl, qwen3_vl)");
+  }
+  config.erase("model_type");
+  refused(config, "\"model_type\" is missing: the file wraps its text model");
+  config = gemma3_27b()["text_config"];
+  config["vocab_size"] = 262208;
+  CHECK(model::parameter_count(parse(config)) == 27'009'346'304);  // the way out
 }
 
 TEST_CASE("sizes of an encoder are checked like the decoder's") {

@@ -16,8 +16,8 @@ from training_step import stack_of
 
 DEFAULTS = {
     "batch": 1, "seq": 512, "lora": 0, "lora_targets": "", "lora_dtype": "fp32", "lora_dropout": 0.0, "dora": False,
-    "quantize": "none", "input_require_grads": "auto", "ac": "none",
-    "autocast": "none", "kbit_prepare": False, "hold_output": True, "optimizer": "adamw", "param_dtype": "bf16", "grad_accum": 1, "loss": "ce", "attn": "flash",
+    "quantize": "none", "input_require_grads": "auto", "ac": "none", "ac_reentrant": False,
+    "autocast": "none", "kbit_prepare": False, "hold_output": True, "held_until": "backward", "optimizer": "adamw", "param_dtype": "bf16", "grad_accum": 1, "loss": "ce", "attn": "flash",
 }
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
@@ -84,6 +84,10 @@ def checkpoint(net, options):
         return
     stack, name = stack_of(net)
     layers = getattr(stack, name)
+    if options["ac_reentrant"]:  # transformers' own switch; adapt() has set it beside kbit_prepare
+        if not options["kbit_prepare"]:
+            net.gradient_checkpointing_enable({"use_reentrant": True})
+        return
     every = int(ac.split(":")[1]) if ac.startswith("every") else 1
     for i in range(0, len(layers), every):
         layers[i] = checkpoint_wrapper(layers[i], checkpoint_impl=CheckpointImpl.NO_REENTRANT, preserve_rng_state=False)
@@ -92,7 +96,7 @@ def checkpoint(net, options):
 def adapt(net, options):
     """What a user calls between loading a model and training it."""
     if options["kbit_prepare"]:
-        prepare_model_for_kbit_training(net, use_gradient_checkpointing=False)
+        prepare_model_for_kbit_training(net, use_gradient_checkpointing=options["ac_reentrant"])
     when = options["input_require_grads"]
     if when == "on" or when == "auto" and options["ac"] != "none":
         net.enable_input_require_grads()
@@ -140,12 +144,14 @@ class Step:
             torch.cuda.reset_peak_memory_stats()
 
         self.optimizer.zero_grad(set_to_none=True)
-        self.output = None
+        if self.options["held_until"] == "backward":
+            self.output = None
         if measured:
             self.reserved = torch.cuda.max_memory_reserved()
             torch.cuda.reset_peak_memory_stats()
         for _ in range(self.options["grad_accum"]):
-            self.output = None
+            if self.options["held_until"] == "backward":
+                self.output = None
             with self.autocast:
                 self.output = self.net(input_ids=self.ids, labels=self.labels, use_cache=False)
             loss = self.output.loss

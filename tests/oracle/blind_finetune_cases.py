@@ -5,7 +5,7 @@ docs/adapters.md has them.
 """
 
 from drawn_cases import distinct
-from drawn_finetune_cases import AUTOCAST, IN_FP16, OPTIMIZERS, TRAINER, UNNAMED, family
+from drawn_finetune_cases import AUTOCAST, IN_FP16, OPTIMIZERS, TRAINER, UNNAMED, family, with_base_dtype
 from drawn_finetune_cases import is_planned as first_draw_plans
 from emulated_cases import EAGER_ONLY, EXPANDABLE, MASKED, case, config_of
 
@@ -124,7 +124,7 @@ def trainer(random, model):
 
 def tune(random, _):
     entry = case(random.choice(LLAMAS), *size(random, 8), random.choice(("full", "none")), "chunked-logits:8",
-                 framework="torchtune")
+                 framework="torchtune", transformer_impl="hf")
     names = {"lora": random.choice((8, 64)), "lora_targets": "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"}
     return entry | random.choice(({}, {"shard": "fsdp2", "world": 2}, {"shard": "fsdp2", "world": 6})) \
         | some(random, 0.6, **names) | some(random, 0.3, grad_accum=4) | some(random, 0.3, offload="activations")
@@ -205,4 +205,4 @@ def is_planned(entry):
 
 def blind_finetune_cases():
     for seed, count in DRAWS:
-        yield from distinct(seed, count, LLAMAS + NEW + OLD, draw, is_planned)
+        yield from map(with_base_dtype, distinct(seed, count, LLAMAS + NEW + OLD, draw, is_planned))

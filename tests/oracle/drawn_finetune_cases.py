@@ -134,7 +134,8 @@ def trainer(random, model):
 
 def tune(random, model):
     batch, seq = random.choice([size for size in SIZES if size[1] % 8 == 0])
-    entry = case(model, batch, seq, random.choice(("full", "full", "none")), "chunked-logits:8", framework=TUNE)
+    entry = case(model, batch, seq, random.choice(("full", "full", "none")), "chunked-logits:8", framework=TUNE,
+                 transformer_impl="hf")
     entry |= random.choice(({}, FSDP2))
     if random.random() < 0.5:
         entry |= {"lora": random.choice((8, 16, 64)), "lora_targets": "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"}
@@ -179,6 +180,13 @@ def is_planned(entry):
     return not (of("ema") and sharded)
 
 
+def with_base_dtype(entry):
+    """Of adapters in transformers' Trainer the base was in fp32, which is said, as a checkpoint's own is bf16."""
+    of = entry.get
+    unsaid = of("lora") and "param_dtype" not in entry and of("autocast") != "fp16" and not of("shard", "").startswith("zero")
+    return entry | {"param_dtype": "fp32"} if of("framework") == "hf-trainer" and unsaid else entry
+
+
 def drawn_finetune_cases():
     for seed in SEEDS:
-        yield from distinct(seed, COUNT, ADAPTED + OTHER_NAMES, draw, is_planned)
+        yield from map(with_base_dtype, distinct(seed, COUNT, ADAPTED + OTHER_NAMES, draw, is_planned))

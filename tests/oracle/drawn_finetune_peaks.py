@@ -15,7 +15,6 @@ import packed_flash  # noqa: E402, F401  before transformers
 import bitsandbytes.functional
 import torch
 from accelerate.utils import convert_outputs_to_fp32
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from trl.models.activation_offloading import get_act_offloading_ctx_manager
 
@@ -68,7 +67,7 @@ def parallel(step, blocks, entry):
     """A base that is on the device already is not made again."""
     if not entry.get("lora") or entry["shard"] == "fsdp2":
         return emulated_peaks.parallel(step, blocks, entry)
-    return DistributedDataParallel(step, gradient_as_bucket_view=True) if entry["shard"] == "ddp" else step
+    return emulated_peaks.data_parallel(step, entry) if entry["shard"] == "ddp" else step
 
 
 def build(entry, on_loss):

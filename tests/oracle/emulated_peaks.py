@@ -21,6 +21,7 @@ import transformers
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import loop_names
 import training_step
 from ac_advisor_dryrun import emulator
 from emulated_cases import EAGER_ONLY, all_cases, config_of, label
@@ -80,12 +81,17 @@ def on_device(module, device="cuda", of_parameters=None):
                 child._buffers[name] = torch.full_like(buffer, value, device=device)
 
 
+def data_parallel(module, entry):
+    """`gradient_as_bucket_view`: of cases that do not say it, true, which is not PyTorch's default."""
+    return DistributedDataParallel(module, gradient_as_bucket_view=entry.get("gradient_as_bucket_view", True))
+
+
 def parallel(step, blocks, entry):
     """What trains: the step itself, sharded in place, or inside DistributedDataParallel."""
     shard = entry["shard"]
     if shard == "none" or shard == "ddp":
         on_device(step)
-        return DistributedDataParallel(step, gradient_as_bucket_view=True) if shard == "ddp" else step
+        return data_parallel(step, entry) if shard == "ddp" else step
     ranks, names = (entry["world"],), ("shard",)
     if shard.startswith("hsdp:"):
         group = int(shard.removeprefix("hsdp:"))
@@ -103,6 +109,12 @@ def policies_of(entry):
                                               reduce_dtype=training_step.DTYPES[entry["reduce_dtype"]])}
 
 
+def resharded(entry):
+    """True, False or a number of ranks."""
+    when = entry.get("reshard_after_forward", "true")
+    return when == "true" if isinstance(when, str) else when
+
+
 def shard_over(mesh, step, blocks, entry, **policies):
     """fully_shard in place, over the ranks that see different data."""
     options = {"mesh": mesh} | policies | policies_of(entry)
@@ -114,7 +126,7 @@ def shard_over(mesh, step, blocks, entry, **policies):
         fully_shard(embedding, reshard_after_forward=reshards, **options)
     for block in blocks:
         kept = entry["keep_last_block"] and block is blocks[-1]
-        fully_shard(block, reshard_after_forward=reshards and not kept, **options)
+        fully_shard(block, reshard_after_forward=reshards and not kept and resharded(entry), **options)
     if ends and head is not None:
         fully_shard([step.m.base_model.norm, head], reshard_after_forward=False, **options)
     encoders = [getattr(step.m.base_model, "visual", None), getattr(step.m, "vision_model", None)]
@@ -183,17 +195,28 @@ def run_step(entry, step, ids, labels, optimizer, enter, kept):
     optimizer.zero_grad(set_to_none=True)
     for number in range(entry["grad_accum"]):
         enter("forward")
-        kept.clear()
+        loop_names.before_forward(entry, kept)
         with synchronized(entry, step, number):
             out = step(ids, labels)
             loss = out if isinstance(out, torch.Tensor) else out.loss
-            kept.append(out if entry["hold_output"] is not False else loss)
+            loop_names.assign(kept, out if entry["hold_output"] is not False else loss)
             del out
             enter("backward")
             loss.backward()
             del loss
     enter("optimizer")
     optimizer.step()
+
+
+MOST_STEPS = 8
+
+
+def goes_on(found, fewest):
+    """Whether there is another step: until one reserves no more than those before it."""
+    if len(found) < fewest:
+        return True
+    reserved = [highest(step, "reserved") for step in found]
+    return reserved[-1] > max(reserved[:-1]) and len(found) < MOST_STEPS
 
 
 def steps(entry, marks, build, count=None, pause=lambda done: 0.0):
@@ -237,7 +260,7 @@ def measure(entry, build=build, steps=steps):
         "reserved": {p: last[p]["reserved"] for p in PHASES if p in last},
         "launches": {p: [last[p][a] for a in LAUNCHES] for p in PHASES if p in last},
     }
-    return figures | ({"second_step_peak": highest(every[1], "allocated")} if len(every) > 2 else {})
+    return figures | ({"second_step_peak": highest(every[1], "allocated")} if entry["shard"] == "ddp" else {})
 
 
 def start_ranks():

@@ -53,7 +53,7 @@ void add_launches(const json& entry, const profile::Profile& p, Figures& figures
 std::int64_t rebuilding_peak(const model::ModelSpec& model, const StepConfig& config) {
   const passes::StepProgram step = passes::build_step(model, config);
   return simulate::walk_allocator(step, passes::make_schedule(step),
-                                  memory_of(simulate::find_device(config.device.gpu)), 2, false)
+                                  memory_of(simulate::find_device(config.device.gpu)), 2, {})
       .rebuilding_peak;
 }
 
@@ -68,7 +68,7 @@ Figures of_counters(const OracleCase& one) {
     figures["host pinned"] = {p.memory.host_pinned, entry.at("host_pinned")};
   if (entry.contains("trainable"))
     figures["trainable"] = {p.trainable_parameters.value_or(0), entry.at("trainable")};
-  if (entry.contains("second_step_peak")) {
+  if (entry.contains("second_step_peak") && config.layout.shard == Sharding::ddp) {
     const bool in_first =
         config.run.grad_accum > 1 && !config.layout.no_sync;  // its second reduction
     figures["second step"] = {rebuilding_peak(model, config),
@@ -109,8 +109,7 @@ Figures of_adapters(const OracleCase& one) {
   bool second = false;
   const std::int64_t reserved =
       simulate::walk_allocator(
-          step, passes::make_schedule(step), memory_of(simulate::find_device("h100-80gb")), 2,
-          false,
+          step, passes::make_schedule(step), memory_of(simulate::find_device("h100-80gb")), 2, {},
           [&](const simulate::CachingAllocator& allocator, const simulate::Request& request) {
             if (last != ir::no_id &&
                 request.op == ir::no_id)  // at the end: what the optimizer left

@@ -13,6 +13,7 @@ import sys
 import torch
 
 import emulated_peaks
+import loop_names
 from training_step import DTYPES
 
 MORE = {"autocast": "none", "grad_scaler": False, "clip_grad": 0.0}
@@ -59,12 +60,12 @@ def train(entry, step, batch, optimizer, scaler, enter, kept, around=contextlib.
         autocast = torch.autocast("cuda", DTYPES[entry["autocast"]])
     for number in range(entry["grad_accum"]):
         enter("forward")
-        kept.clear()
+        loop_names.before_forward(entry, kept)
         with emulated_peaks.synchronized(entry, step, number), around:
             with autocast:
                 out = step(**batch)
             loss = out if isinstance(out, torch.Tensor) else out.loss
-            kept.append(out if entry["hold_output"] is not False else loss)
+            loop_names.assign(kept, out if entry["hold_output"] is not False else loss)
             del out
             scaled = scaler.scale(loss)
             enter("backward")

@@ -5,8 +5,8 @@
     done
 
 As emulated_peaks.py: FullyShardedDataParallel around each block and around the model with its loss, with
-accelerate 1.15's defaults (original parameters, full sharding, BACKWARD_PRE, at most two gathers ahead), and
-around a block's checkpoint, as accelerate has it.
+what `accelerate config` writes (original parameters, full sharding, BACKWARD_PRE, at most two gathers ahead), and
+around a block's checkpoint, as accelerate has it; and with the other two prefetches of backward.
 """
 
 import gc
@@ -22,6 +22,7 @@ import training_step
 MIXED = {"param_dtype": "fp32", "compute_dtype": "bf16", "reduce_dtype": "bf16"}
 WIDE = MIXED | {"reduce_dtype": "fp32"}
 WIDELY_REDUCED = {"reduce_dtype": "fp32"}
+PREFETCHES = {"post": BackwardPrefetch.BACKWARD_POST, "none": None}
 
 
 def shape(model, **more):
@@ -55,6 +56,11 @@ def cases():
         yield shape(model, ac="full", **WIDE)
     for model in ("llama1b", "qwen3_06b"):
         yield shape(model, ac="full", **MIXED, batch=4, seq=2048)
+    for prefetch in PREFETCHES:
+        for ac in ("none", "full"):
+            yield shape("llama1b_4layers", ac=ac, backward_prefetch=prefetch)
+        yield shape("mistral7b_4layers", ac="full", **WIDE, backward_prefetch=prefetch)
+        yield shape("llama1b_4layers", ac="full", **MIXED, grad_accum=2, backward_prefetch=prefetch)
     for family in ("llama", "qwen2", "gemma2", "phi3", "gpt2", "olmo2"):
         yield shape(f"tiny_{family}", batch=2, seq=64, world=3)
 
@@ -67,7 +73,8 @@ def parallel(step, blocks, entry):
     trained = FullyShardedDataParallel(
         step, auto_wrap_policy=CustomPolicy(lambda module: id(module) in wrapped),
         mixed_precision=MixedPrecision(dtypes["compute_dtype"], dtypes["reduce_dtype"]) if mixed else None,
-        sharding_strategy=ShardingStrategy.FULL_SHARD, backward_prefetch=BackwardPrefetch.BACKWARD_PRE,
+        sharding_strategy=ShardingStrategy.FULL_SHARD,
+        backward_prefetch=PREFETCHES.get(entry.get("backward_prefetch"), BackwardPrefetch.BACKWARD_PRE),
         limit_all_gathers=True, forward_prefetch=False, use_orig_params=True, device_id=torch.cuda.current_device())
     # Shards get memory of their own: what they were cut from leaves none of its blocks behind.
     handles = [module._handle for module in FullyShardedDataParallel.fsdp_modules(trained)]

@@ -27,6 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ac_advisor.capture.blocks import find_blocks  # noqa: E402
 from ac_advisor.capture.graph import build  # noqa: E402
 from ac_advisor.capture.step import call, loss_of  # noqa: E402
+import loop_names  # noqa: E402
 from emulated_cases import label  # noqa: E402
 from emulated_peaks import PHASES, LAUNCHES, Marks, highest, nothing_left  # noqa: E402
 from graph_cases import all_cases, make_model_of  # noqa: E402
@@ -47,7 +48,7 @@ def sharded(model, blocks, case):
     if shard == "none":
         return model
     if shard == "ddp":
-        return DistributedDataParallel(model, gradient_as_bucket_view=True)
+        return DistributedDataParallel(model, gradient_as_bucket_view=case.get("gradient_as_bucket_view", True))
     ranks, names = (case["world"],), ("shard",)
     if shard.startswith("hsdp:"):
         group = int(shard.removeprefix("hsdp:"))
@@ -88,11 +89,11 @@ def run_step(case, model, inputs, loss_fn, optimizer, marks, kept):
     for number in range(micro_batches):
         with synchronises(case, model, number + 1 == micro_batches):
             marks.enter("forward")
-            kept.clear()
+            loop_names.before_forward(case, kept)
             output = call(model, inputs)
             marks.enter("loss")
             loss = loss_of(output, loss_fn)
-            kept += [output, loss] if case.get("hold_output", True) else [loss]
+            loop_names.assign(kept, *([output, loss] if case.get("hold_output", True) else [loss]))
             del output
             marks.enter("backward")
             loss.backward()

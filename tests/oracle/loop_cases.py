@@ -98,12 +98,13 @@ def trainer_in_fp16():
 
 QLORA = "--lora 16 --quantize nf4"
 ALL = "--lora-targets all-linear"
+WIDE = "--param-dtype fp32"
 
 
 def trainer_with_adapters():
     for name in ("llama", "untied", "qwen2", "qwen3"):
-        for more in ("--lora 16", f"--lora 16 {ALL}", f"--lora 16 {ALL} --ac full", f"{QLORA} {ALL} --ac full",
-                     f"--lora 16 {ALL} --param-dtype bf16"):
+        for more in (f"--lora 16 {WIDE}", f"--lora 16 {ALL} {WIDE}", f"--lora 16 {ALL} --ac full {WIDE}",
+                     f"{QLORA} {ALL} --ac full {WIDE}", f"--lora 16 {ALL} --param-dtype bf16", f"--lora 16 {ALL} --ac full"):
             yield name, f"--framework hf-trainer --batch 2 --seq 1024 {more}"
 
 
@@ -125,7 +126,7 @@ def sft_trainer():
 def packed():
     for name in ("llama", "qwen2", "qwen3"):
         for more in ("--framework trl", "--framework trl --ac none", "--framework trl --lora 16", "--framework hf-trainer",
-                     "--framework hf-trainer --ac full", "--framework hf-trainer --lora 16"):
+                     "--framework hf-trainer --ac full", f"--framework hf-trainer --lora 16 {WIDE}"):
             yield name, f"{more} --batch 2 --seq 1024 --packing 8 --attn flash"
         yield name, "--framework trl --batch 4 --seq 1024 --packing 32 --attn flash --param-dtype bf16"
         yield name, "--framework trl --batch 2 --seq 512 --packing 4"

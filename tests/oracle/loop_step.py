@@ -12,6 +12,7 @@ from accelerate.utils import convert_outputs_to_fp32
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+import loop_names
 from training_step import torchtitan_policy
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}
@@ -39,12 +40,16 @@ def parse(words):
     parser.add_argument("--output-dtype", default="bf16")
     parser.add_argument("--offload", default="none")
     parser.add_argument("--cp-method", default="allgather")
-    for flag in ("no-hold-output", "ema", "optimizer-in-backward", "dora"):
+    parser.add_argument("--held-until", choices=["next-forward", "backward"])
+    for flag in ("overlap-comm", "gradient-as-bucket-view", "no-hold-output", "ema", "optimizer-in-backward", "dora"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args(shlex.split(words))
     if options.param_dtype is None:
         wide = options.autocast or options.framework in ("hf-trainer", "trl")
-        options.param_dtype = "fp32" if wide else "bf16"
+        as_loaded = options.framework == "hf-trainer" and options.lora and options.autocast != "fp16"
+        options.param_dtype = "fp32" if wide and not as_loaded else "bf16"
+    if options.held_until is None:  # hf's, unless something is said of what it holds
+        options.held_until = "backward" if options.no_hold_output else "next-forward"
     if options.ac is None:
         options.ac = "full" if options.framework == "trl" else "none"
     return options
@@ -160,7 +165,8 @@ def build(config, options):
     if options.shard == "ddp":
         if not dist.is_initialized():
             dist.init_process_group("nccl")
-        run.net = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+        run.net = torch.nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=options.gradient_as_bucket_view)
     if options.loss == "ce-no-upcast":
         model.loss_function = loss_without_upcast
     parameters = list(model.parameters())
@@ -188,20 +194,18 @@ def build(config, options):
 
 
 def train_step(run, options, close, around=contextlib.nullcontext()):
-    """`close` ends a phase. What the loop holds lives until the next forward. `around` a micro-batch's forward and
-    backward."""
+    """`close` ends a phase. `around` a micro-batch's forward and backward."""
+    case = {"held_until": options.held_until}
     for _ in range(options.grad_accum):
-        run.kept.clear()
+        loop_names.before_forward(case, run.kept)
         with around:
             with run.autocast:
                 out = run.net(input_ids=run.ids, labels=run.labels, use_cache=False)
             loss = out.loss
-            if not options.no_hold_output:
-                run.kept.append(out)
+            loop_names.assign(run.kept, loss if options.no_hold_output else out)
             del out
             close("forward")
             loss.backward()
-        run.kept.append(loss.detach())
         del loss
         close("backward")
     if options.clip_grad:

@@ -18,6 +18,7 @@ import transformers
 
 import emulated_cases
 import emulated_peaks
+import loop_names
 import training_step
 from generate_peaks import auto_class
 from training_step import DTYPES
@@ -143,14 +144,14 @@ def train(entry, step, row, optimizer, enter, kept):
     optimizer.zero_grad(set_to_none=True)
     for _ in range(entry["grad_accum"]):
         enter("forward")
-        kept.clear()
+        loop_names.before_forward(entry, kept)
         autocast = contextlib.nullcontext()
         if entry["autocast"] != "none":
             autocast = torch.autocast("cuda", DTYPES[entry["autocast"]])
         with autocast:
             out = step(**row)
         loss = out if isinstance(out, torch.Tensor) else out.loss
-        kept.append(out if entry["hold_output"] is not False else loss)
+        loop_names.assign(kept, out if entry["hold_output"] is not False else loss)
         del out
         enter("backward")
         loss.backward()

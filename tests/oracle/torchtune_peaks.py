@@ -26,7 +26,7 @@ ATTENTION_AND_MLP = "q_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"
 
 
 def shape(model, **more):
-    return {"model": model, "framework": "torchtune", "batch": 2, "seq": 1024, "ac": "full",
+    return {"model": model, "framework": "torchtune", "transformer_impl": "hf", "batch": 2, "seq": 1024, "ac": "full",
             "loss": "chunked-logits:8"} | more
 
 

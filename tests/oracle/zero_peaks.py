@@ -57,6 +57,7 @@ def cases():
     yield from shared_sequences()
     yield from adapters()
     yield from on_host()
+    yield from overlapped()
 
 
 def stage_3():
@@ -141,6 +142,18 @@ def on_host():
     yield "qwen2", case(4, "zero3", 2, 2048).replace("--offload optimizer", "--offload parameters")
 
 
+def overlapped():
+    """Two buckets by turns; the large model fills more than one."""
+    for stage in ("zero1", "zero2"):
+        case = f"--shard {stage} --overlap-comm"
+        for ac in ("none", "full"):
+            yield "llama", f"--world 2 {case} --batch 1 --seq 2048 --ac {ac}"
+        yield "large", f"--world 8 {case} --batch 1 --seq 2048 --ac full"
+        yield "odd", f"--world 4 {case} --batch 3 --seq 777"
+        for accum in (2, 3):
+            yield "llama", f"--world 8 {case} --batch 1 --seq 2048 --ac full --grad-accum {accum}"
+
+
 CASES = [(model, words + " --no-hold-output --attn flash") for model, words in cases()]
 
 
@@ -201,7 +214,8 @@ def figures_of(model, words):
     config._attn_implementation = "sdpa"
     settings = {"train_micro_batch_size_per_gpu": options.batch, "gradient_accumulation_steps": options.grad_accum,
                 "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True, "gradient_clipping": options.clip_grad,
-                "zero_optimization": {"stage": int(options.shard[-1])} | offloading(options)}
+                "zero_optimization": {"stage": int(options.shard[-1])} | offloading(options)
+                | ({"overlap_comm": True} if options.overlap_comm else {})}
     partitions = options.shard == "zero3"
     if partitions:  # transformers then makes its models under deepspeed.zero.Init
         known = transformers.integrations.HfDeepSpeedConfig(settings)

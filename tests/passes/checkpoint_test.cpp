@@ -183,7 +183,7 @@ TEST_CASE("what cannot be combined is refused with the reason") {
                    c.layout.world = 8;
                    c.layout.hsdp_shards = 3;
                  }),
-                 "must divide"));
+                 "must be divisible"));
   CHECK(contains(refused([](StepConfig& c) {
                    c.runtime.framework = "automodel";
                    c.memory.ac = AcMode::selective;

@@ -129,6 +129,12 @@ TEST_CASE("ddp copies each gradient into its bucket and reduces each bucket once
     copies += op.kind == OpKind::bucket_copy;
     reductions += op.kind == OpKind::all_reduce;
   }
+  // And back, where gradients are not views of their buckets, which is PyTorch's default.
+  CHECK(copies == 2 * static_cast<std::int64_t>(step.parameters.size()));
+  c.layout.bucket_views = true;
+  copies = 0;
+  for (const ir::Op& op : passes::build_step(small_model(), c).program.ops)
+    copies += op.kind == OpKind::bucket_copy;
   CHECK(copies == static_cast<std::int64_t>(step.parameters.size()));
   CHECK(reductions == 1);  // all gradients together are under the first bucket's 1 MiB
 }

@@ -69,7 +69,7 @@ TEST_CASE("with images the encoder is trained, but for the layers whose output n
   const profile::Profile p = advise::plan(m, c);
   bool told = false;
   for (const std::string& note : p.assumptions)
-    told = told || note.find("1 images a sequence take 4 of its") != std::string::npos;
+    told = told || note.find("1 images per sequence take 4 of its") != std::string::npos;
   CHECK(told);
 }
 

@@ -1,5 +1,6 @@
-"""The installed package ac_advisor: run by cmake/WheelTest.cmake in an environment that holds
-nothing else. AC_ADVISOR_SOURCE names the checkout."""
+"""The package ac_advisor, installed: run by cmake/WheelTest.cmake in an environment that holds nothing
+else. With AC_ADVISOR it runs from the sources, around that program, in the default tests: all but what
+only an installation has. AC_ADVISOR_SOURCE names the checkout."""
 
 import dataclasses
 import importlib.resources
@@ -16,6 +17,7 @@ import ac_advisor
 from ac_advisor import results
 
 SOURCE = Path(os.environ["AC_ADVISOR_SOURCE"])
+of_an_installation = unittest.skipIf("AC_ADVISOR" in os.environ, "not installed")
 
 
 def properties(schema, *path):
@@ -54,6 +56,13 @@ class Plan(unittest.TestCase):
             ac_advisor.plan("tiny-llama", batch=0)
         with self.assertRaisesRegex(ac_advisor.UserError, "--bacth: unknown option"):
             ac_advisor.plan("tiny-llama", bacth=1)
+        for word in ("--help", "--version", "-h", "--output=x"):
+            with self.assertRaisesRegex(ac_advisor.UserError, '^"?\\./' + word):
+                ac_advisor.plan(word)
+            with self.assertRaisesRegex(ac_advisor.UserError, '^"?\\./' + word):
+                ac_advisor.compare(word, word)
+            with self.assertRaisesRegex(ac_advisor.UserError, word):
+                ac_advisor.check(word)
         with self.assertRaisesRegex(TypeError, "result.html"):
             ac_advisor.plan("tiny-llama", format="html")
 
@@ -155,6 +164,7 @@ class Explore(unittest.TestCase):
 
 
 class Package(unittest.TestCase):
+    @of_an_installation
     def test_is_typed_and_has_the_programs_version(self):
         self.assertTrue(importlib.resources.files(ac_advisor).joinpath("py.typed").is_file())
         said = subprocess.run(
@@ -169,6 +179,7 @@ class Package(unittest.TestCase):
         self.assertIn("tiny-llama", done.stdout)
         self.assertEqual(subprocess.run([*module, "paln"], capture_output=True).returncode, 2)
 
+    @of_an_installation
     def test_its_program_is_the_installed_one_and_needs_the_c_library_alone(self):
         program = Path(ac_advisor.program())
         self.assertEqual(program.parent, Path(sys.executable).parent)
@@ -182,6 +193,8 @@ class Package(unittest.TestCase):
             (results.Memory, "profile-1", "$defs", "memory"),
             (results.Kernels, "profile-1", "$defs", "kernels"),
             (results.Time, "profile-1", "$defs", "time"),
+            (results.Training, "profile-1", "$defs", "training"),
+            (results.TrainingKey, "profile-1", "$defs", "training", "properties", "mapping", "items"),
             (results.Fit, "profile-1", "$defs", "fit"),
             (results.Sweep, "sweep-1"),
             (results.Saving, "sweep-1", "properties", "savings", "items"),
@@ -190,6 +203,10 @@ class Package(unittest.TestCase):
             (results.Diff, "diff-1"),
             (results.SweepDiff, "sweep-diff-1"),
             (results.Side, "sweep-diff-1", "$defs", "side"),
+            (results.OutOfMemory, "oom-1"),
+            (results.OomError, "oom-1", "$defs", "error"),
+            (results.AskedFor, "oom-1", "$defs", "tensor"),
+            (results.OomChange, "oom-1", "$defs", "change"),
         ]:
             with self.subTest(kind.__name__):
                 known, always = properties(*place)

@@ -196,7 +196,7 @@ TEST_CASE("the verdict says what to use, what it saves and costs, and that it fi
   sweep.rows[0].profile.time.step = 0.3;
   const std::string text = reports::verdict(sweep);
   CHECK(contains(text, "Use full lc-ce fused b8: its peak is 15.000 GiB"));
-  CHECK(contains(text, "300 ms a step"));
+  CHECK(contains(text, "300 ms per step"));
   CHECK(contains(text, "it fits: 100.000 of 140.000 GiB"));
   CHECK(contains(text, "75.0 % less memory"));  // 15 of 60
   CHECK(contains(text, "20.0 % more time"));    // 0.3 over 0.25

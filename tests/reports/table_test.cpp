@@ -84,9 +84,9 @@ TEST_CASE("a sweep's table: savings, ranking with its count of others, recommend
   const std::string text = reports::table(sweep, {.rows = 5});
   check_width(text);
   CHECK(text.find("Baseline") < text.find("configuration"));
-  CHECK(contains(text, "[" + std::to_string(sweep.rows.size() - 5) + " others]"));
-  CHECK(text.find("others]") < text.find("Recommendation: use"));
-  CHECK_FALSE(contains(reports::table(sweep, {.rows = 100000}), "others]"));
+  CHECK(contains(text, "… " + std::to_string(sweep.rows.size() - 5) + " more (--rows N)"));
+  CHECK(text.find("more (--rows N)") < text.find("Recommendation: use"));
+  CHECK_FALSE(contains(reports::table(sweep, {.rows = 100000}), "more (--rows N)"));
 }
 
 TEST_CASE("a difference of sweeps fits 80 columns and tells what each side lacks") {
@@ -161,7 +161,7 @@ TEST_CASE("advise's table says that the global batch stays, marks n/a and names 
   const advise::Sweep sweep =
       test::small_sweep({{"--batch", "2"}, {"--seq", "64"}, {"--grad-accum", "2"}});
   const std::string text = reports::table(sweep, {false, sweep.rows.size()});
-  CHECK(contains(text, "Global batch kept at 4 sequences, 4 a rank"));
+  CHECK(contains(text, "Global batch kept at 4 sequences, 4 per GPU"));
   CHECK(contains(text, "+ LC-CE (n/a)"));  // the Hugging Face Trainer has no such loss
   CHECK(contains(text, "ac-advisor explain"));
   const std::string page = reports::html({{{"", sweep}}, {}, "tiny-llama"});
@@ -210,7 +210,7 @@ TEST_CASE("what was solved marks at least and n/a, in words and in JSON") {
   const std::string text = reports::table(l, {});
   check_width(text);
   for (const char* part : {"143+", "full lc-ce eager (n/a)", "+: at least",
-                           "n/a: not available in hf (--loss lc-ce: its losses)"})
+                           "n/a: not supported by hf (--loss lc-ce: its losses)"})
     CHECK(contains(text, part));
   CHECK(contains(reports::json(l), "\"largest_exact\": false"));
   CHECK(contains(reports::json(l), "\"unavailable\": \"--loss lc-ce: its losses\""));

@@ -1,15 +1,19 @@
 // `ac-advisor serve` as a browser, and what a hostile page or neighbour, sees it.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/serve/serve.hpp"
@@ -38,7 +42,8 @@ fs::path fresh_folder(const char* name) {
 /// The program, serving `folder` with the small page until this goes.
 class Served {
  public:
-  explicit Served(const fs::path& folder) {
+  /// `descriptors`: as many as it may have open; 0: as this test.
+  explicit Served(const fs::path& folder, rlim_t descriptors = 0) {
     const fs::path page = folder.string() + ".html";  // of this test: others run beside it
     write(page, small_page);
     int ends[2];
@@ -48,6 +53,8 @@ class Served {
       dup2(ends[1], 2);
       close(ends[0]);
       if (chdir(folder.c_str()) != 0) _exit(126);
+      const rlimit limit{descriptors, descriptors};
+      if (descriptors > 0 && setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(126);
       execl(std::string(test::program).c_str(), "ac-advisor", "serve", "--page", page.c_str(),
             nullptr);
       _exit(127);
@@ -55,7 +62,8 @@ class Served {
     close(ends[1]);
     std::string said;
     for (char c; said.find('\n') == std::string::npos && read(ends[0], &c, 1) == 1;) said += c;
-    close(ends[0]);
+    said_ = ends[0];
+    fcntl(said_, F_SETFL, O_NONBLOCK);
     const std::size_t at = said.find("http://127.0.0.1:");
     REQUIRE(at != std::string::npos);
     port = std::stoi(said.substr(at + 17));
@@ -64,6 +72,7 @@ class Served {
   Served& operator=(const Served&) = delete;
   ~Served() {
     if (process_ > 0) end();
+    close(said_);
   }
 
   /// Asks it to end; its exit code.
@@ -75,14 +84,38 @@ class Served {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  /// The whole answer to one request, whose last header closes the connection.
-  [[nodiscard]] std::string ask(const std::string& line, const std::string& host) const {
+  /// A connection on which nothing is asked.
+  [[nodiscard]] int connect_to() const {
     const int to = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(port));
     inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
     REQUIRE(connect(to, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    return to;
+  }
+
+  /// What it has written to stderr since its first line.
+  [[nodiscard]] const std::string& said() {
+    char bytes[4096];
+    for (ssize_t n = 0; (n = read(said_, bytes, sizeof bytes)) > 0;)
+      text_.append(bytes, static_cast<std::size_t>(n));
+    return text_;
+  }
+
+  /// Spent so far: fields 14 and 15 of proc(5)'s stat, behind the name in parentheses.
+  [[nodiscard]] double cpu_seconds() const {
+    std::ifstream file("/proc/" + std::to_string(process_) + "/stat");
+    std::string word;
+    double ticks = 0;
+    for (int field = 1; field <= 15 && file >> word; ++field)
+      if (field >= 14) ticks += std::stod(word);
+    return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+  /// The whole answer to one request, whose last header closes the connection.
+  [[nodiscard]] std::string ask(const std::string& line, const std::string& host) const {
+    const int to = connect_to();
     const std::string request = line + "\r\n" + (host.empty() ? "" : "Host: " + host + "\r\n") +
                                 "Connection: close\r\n\r\n";
     REQUIRE(::write(to, request.data(), request.size()) == static_cast<ssize_t>(request.size()));
@@ -100,6 +133,8 @@ class Served {
 
  private:
   pid_t process_ = -1;
+  int said_ = -1;
+  std::string text_;
 };
 
 int status_of(const std::string& answer) {
@@ -119,7 +154,8 @@ TEST_CASE("serve gives the page with the folder's configurations, and ends when 
   CHECK(answer.find("package.json") == std::string::npos);
   CHECK(answer.find("X-Frame-Options: DENY") != std::string::npos);
   CHECK(answer.find("X-Content-Type-Options: nosniff") != std::string::npos);
-  CHECK(status_of(served.ask("GET / HTTP/1.1", "localhost:" + std::to_string(served.port))) == 200);
+  for (const char* name : {"localhost:", "LOCALHOST:", "LocalHost:"})
+    CHECK(status_of(served.ask("GET / HTTP/1.1", name + std::to_string(served.port))) == 200);
   // The folder is read at each request.
   write(folder / "later.json", R"({"model_type": "qwen2"})");
   CHECK(served.ask("GET / HTTP/1.1", served.here()).find("later.json") != std::string::npos);
@@ -171,6 +207,34 @@ TEST_CASE("serve is reached at the loopback address alone, and writes nothing") 
   CHECK(served.end() == 0);
   CHECK(fs::last_write_time(folder) == before);
   CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("serve without descriptors for a further connection waits and says so once") {
+  const fs::path folder = fresh_folder("descriptors");
+  constexpr int descriptors = 24;
+  Served served(folder, descriptors);
+  std::vector<int> held;
+  for (int i = 0; i < 2 * descriptors; ++i) held.push_back(served.connect_to());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  CHECK(served.said().size() < 200);
+  CHECK(served.said().find("no further connection: Too many open files") != std::string::npos);
+  CHECK(served.cpu_seconds() < 0.5);
+  for (const int to : held) close(to);
+  CHECK(status_of(served.ask("GET / HTTP/1.1", served.here())) == 200);
+}
+
+TEST_CASE("a folder of large files is answered in a moment, its configurations first") {
+  const fs::path folder = fresh_folder("large_files");
+  const std::string large =
+      R"({"list": [1,2,3], "x": {"model_type": ")" + std::string((1 << 20) - 100, 'x') + "\"}}";
+  for (int i = 0; i < 100; ++i) write(folder / (std::to_string(i) + ".json"), large);
+  write(folder / "z" / "config.json", R"({"model_type": "llama"})");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto files = serve::offered_files(folder);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  REQUIRE(files.size() == 1);
+  CHECK(files[0].name == "z/config.json");
+  fs::remove_all(folder);
 }
 
 TEST_CASE("what is offered stays in the folder: no links, no hidden folders, nothing too large") {

@@ -68,16 +68,48 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a device file with NaN or Infinity is no JSON, and says where") {
+TEST_CASE("a device file that is no JSON says where, in this program's words") {
+  const auto error_of = [](const std::string& text) {
+    try {
+      static_cast<void>(simulate::parse_device(text, "my.json"));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const std::string whole = simulate::device_file("h100-80gb");
+  CHECK(error_of("") == "my.json: line 1, column 1: the file is empty");
+  CHECK(error_of("[1]") == "my.json: must be a JSON object, in braces");
+  CHECK(error_of(whole.substr(0, 400)).find("the JSON ends too early") != std::string::npos);
+  CHECK(error_of("{\"name\": \"\xff\"}").find("not UTF-8 text") != std::string::npos);
+  CHECK(error_of("{\"name\": 1, \"name\": 2}").find("there twice") != std::string::npos);
+  CHECK(error_of(std::string(100'000, '[')).find("nested deeper than 32") != std::string::npos);
   for (const char* word : {"NaN", "Infinity", "-Infinity", "1e999"}) {
     CAPTURE(word);
     std::string text = simulate::device_file("h100-80gb");
     const std::size_t at = text.find("3350000000000.0");
     REQUIRE(at != std::string::npos);
     text.replace(at, 15, word);
-    CHECK_THROWS_WITH_AS(static_cast<void>(simulate::parse_device(text, "my.json")),
-                         doctest::Contains("my.json: not a JSON object: "), UserError);
+    CHECK(error_of(text).find("my.json: ") == 0);
+    CHECK(error_of(text).find("exception") == std::string::npos);
   }
+}
+
+TEST_CASE("a device's figures have one fingerprint, whatever is said of their sources") {
+  const json root = json::parse(simulate::device_file("h100-80gb"));
+  const std::string as_built_in = simulate::parse_device(root.dump(7), "my.json").figures;
+  CHECK(as_built_in.size() == 16);
+  CHECK(simulate::find_device("h100-80gb").figures.empty());
+  const auto fingerprint = [&](const char* change) {
+    return simulate::parse_device(root.patch(json::parse(change)).dump(), "my.json").figures;
+  };
+  CHECK(fingerprint("[]") == as_built_in);
+  CHECK(fingerprint(R"([{"op": "replace", "path": "/title", "value": "mine"},
+                        {"op": "replace", "path": "/usable_bytes/source", "value": "mine"}])") ==
+        as_built_in);
+  CHECK(fingerprint(
+            R"([{"op": "replace", "path": "/peak_flops_per_second/bf16/value", "value": 2e15}])") !=
+        as_built_in);
 }
 
 TEST_CASE("a kind that the op table does not have is refused by name") {

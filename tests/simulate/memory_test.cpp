@@ -54,6 +54,7 @@ TEST_CASE("held logits cost their bytes at the peak, and only theirs") {
 TEST_CASE("ddp under no_sync has gradients beside the buckets in a later forward") {
   StepConfig config = small_config();
   config.layout.shard = Sharding::ddp;
+  config.layout.bucket_views = true;
   config.layout.world = 2;
   config.run.grad_accum = 2;
   const std::int64_t reduced = walk(config).peak_by_phase[0];
@@ -67,12 +68,13 @@ TEST_CASE("ddp under no_sync has gradients beside the buckets in a later forward
 TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce") {
   StepConfig config = small_config();
   config.layout.shard = Sharding::ddp;
+  config.layout.bucket_views = true;
   config.layout.world = 2;
   const passes::StepProgram step = passes::build_step(small_model(), config);
   simulate::MemoryModel model;
   model.workspaces = false;
   const passes::Schedule schedule = passes::make_schedule(step);
-  const simulate::AllocatorWalk walked = simulate::walk_allocator(step, schedule, model, 2, false);
+  const simulate::AllocatorWalk walked = simulate::walk_allocator(step, schedule, model, 2, {});
   const std::int64_t buckets =
       step.program.storage(step.program.storage_of(step.optimized.front().gradient)).bytes;
   CHECK(walked.rebuilding_peak - simulate::walk_memory(step, schedule, model).peak ==
@@ -80,8 +82,9 @@ TEST_CASE("ddp's second step has two sets of buckets until the first all-reduce"
   config.layout.shard = Sharding::none;
   config.layout.world = 1;
   const passes::StepProgram alone = passes::build_step(small_model(), config);
-  CHECK(simulate::walk_allocator(alone, passes::make_schedule(alone), model, 2, false)
-            .rebuilding_peak == 0);
+  CHECK(
+      simulate::walk_allocator(alone, passes::make_schedule(alone), model, 2, {}).rebuilding_peak ==
+      0);
 }
 
 TEST_CASE("the output that the loop holds lives through its micro-batch's backward") {
@@ -119,7 +122,7 @@ TEST_CASE("reserved memory is at least the allocated peak, and whole segments") 
   simulate::MemoryModel model;
   model.workspaces = false;
   const std::int64_t reserved =
-      simulate::walk_allocator(step, schedule, model, 2, false).peak_reserved;
+      simulate::walk_allocator(step, schedule, model, 2, {}).peak_reserved;
   CHECK(reserved >= simulate::walk_memory(step, schedule, model).peak);
   CHECK(reserved % (2 << 20) == 0);
 }

@@ -29,7 +29,8 @@ TEST_CASE("peaks are those that a counter saw, to the byte") {
 }
 
 TEST_CASE("categories are those that the training had, to the byte") {
-  for (const char* name : {"train", "torch_2_0", "expandable", "late", "wrapped", "two_devices"}) {
+  for (const char* name : {"train", "torch_2_0", "expandable", "late", "wrapped", "two_devices",
+                           "frozen", "frozen_late", "own_optimizer_late"}) {
     CAPTURE(name);
     const std::string file = std::string(name) + ".pickle.gz";
     CHECK(test::at_peak(test::analyzed(file)) == test::expected_of(file)["at_peak"]);
@@ -45,6 +46,13 @@ TEST_CASE("without stacks, sizes that repeat tell steps, and what stays tells st
   CHECK(found["parameters"] == expected["parameters"]);
   CHECK(found["optimizer_states"] == expected["optimizer_states"]);
   CHECK(a.how_steps.find("27 allocations") != std::string::npos);
+}
+
+TEST_CASE("a step's border is not inside an annotated optimizer's step, whatever its stacks say") {
+  const Analysis a = test::analyzed("annotated.pickle.gz");
+  CHECK(a.peak_allocated == test::expected_of("annotated.pickle.gz")["peak_allocated"]);
+  REQUIRE(a.steps.size() == 3);
+  for (const StepSummary& s : a.steps) CHECK(s.complete);
 }
 
 TEST_CASE("a step ends after its optimizer's: four steps, the first with the model's making") {

@@ -319,7 +319,7 @@ TEST_CASE("nothing is concluded from kernels of unknown names, and nothing advis
                                             {"my_own_kernel", Phase::recompute, 5, 300'000}}),
                              0));
   CHECK(finding(part_of_it, fusion).value == doctest::Approx(100));
-  CHECK(test::has(finding(part_of_it, fusion).how, "0.3 ms a step in kernels of unknown names"));
+  CHECK(test::has(finding(part_of_it, fusion).how, "0.3 ms per step in kernels of unknown names"));
 }
 
 TEST_CASE("graphs that were recorded as a whole are no reason to capture graphs") {

@@ -264,6 +264,25 @@ TEST_CASE("Kineto: kernels belong to modules, the backward's by the number of th
   CHECK(trace.recomputed[0].kernels == 1);
 }
 
+TEST_CASE("Kineto: an op that runs again belongs to the modules whose frames are around it") {
+  // As above, and the autograd thread has the frames of what the checkpoint calls, as with_stack
+  // records them there.
+  std::string text = test::fixture("kineto_modules.json");
+  const auto frame = [](const char* name, int ts, int dur) {
+    return R"({"ph": "X", "cat": "python_function", "name": "nn.Module: )" + std::string(name) +
+           R"(", "pid": 100, "tid": 101, "ts": )" + std::to_string(ts) + R"(, "dur": )" +
+           std::to_string(dur) + R"(, "args": {"Python id": 9}},)";
+  };
+  const std::size_t list = text.find('[', text.find("traceEvents"));
+  REQUIRE(list != std::string::npos);
+  text.insert(list + 1, frame("Block_1", 1504, 60) + frame("Linear_1", 1506, 40));
+  const Trace trace = read(text);
+  REQUIRE(trace.recomputed.size() == 1);
+  CHECK(trace.recomputed[0].path ==
+        "ProfilerStep/nn.Module: Net_0/nn.Module: Block_1/nn.Module: Linear_1");
+  CHECK(trace.recomputed[0].kernels == 1);
+}
+
 TEST_CASE("Kineto: other JSON is refused by what it lacks, and nesting has an end") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_trace_bytes("{\"a\": 1}", "x")),
                        doctest::Contains("\"traceEvents\" is missing"), UserError);

@@ -21,6 +21,9 @@ inline bool refused_by_trainer(ir::OpKind kind) {
                              gelu,
                              relu,
                              relu_backward,
+                             fused_rms_norm,  // TorchTitan's and torchtune's own layers
+                             fused_rms_norm_backward,
+                             complex_mul,
                              hada_weight,  // LoHa's
                              sigmoid_backward,
                              floor,

@@ -28,7 +28,10 @@ OptionList trainer_options(const OptionList& options) {
 }
 
 StepConfig trainer_config(const OptionList& options) {
-  StepConfig config = resolve_options(trainer_options(options));
+  OptionList all = trainer_options(options);
+  // The trainer's checkpoints are not reentrant, as PEFT's are over a base in few bits.
+  if (given(options, "--kbit-prepare")) all.emplace_back("--no-ac-reentrant", "");
+  StepConfig config = resolve_options(all);
   config.runtime.kind = Runtime::ac_trainer;
   return config;
 }

@@ -38,7 +38,10 @@ struct Row {
   /// That fits, of at most 1 Mi tokens a rank; 0: not even 1, or not looked for.
   std::int64_t largest_batch = 0;
   bool largest_batch_exact = false;  ///< every larger one was tried, or holds too much at its peak
-  std::string why;                   ///< one sentence
+  /// "chunked:2048", with which `largest_batch` was planned; empty: with the row's own loss.
+  /// Liger's chunk grows with the batch.
+  std::string largest_batch_loss;
+  std::string why;  ///< one sentence
 };
 
 /// A row of the cumulative savings table (the documented one's form).

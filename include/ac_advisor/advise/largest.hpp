@@ -20,6 +20,7 @@ struct Found {
   profile::Profile profile;  ///< planned with it
   bool exact = true;         ///< off: a larger one was not tried and may fit
   std::string unavailable;   ///< why the framework cannot do this; empty: it can
+  bool capped = false;       ///< the model has no more positions; memory is left
 };
 
 struct Largest {
@@ -28,14 +29,22 @@ struct Largest {
   std::vector<Found>
       found;           ///< what the framework has first; most first; of equal ones the fastest
   std::string answer;  ///< a sentence
+  /// Of `largest_model`: what of the samples is no row: "gemma-2-2b: …" and why.
+  std::vector<NotPlanned> left_out;
 };
 
 /// The largest --batch or --seq of each combination of `space` (its --batch axis apart). A sequence
-/// is a multiple of 128 tokens, or fewer, and no longer than the model's positions.
+/// is a multiple of 8 tokens (of more where the layout asks for it), and no longer than the model's
+/// positions.
 [[nodiscard]] Largest largest(Sought sought, const model::ModelSpec& model, const StepConfig& base,
                               const Space& space);
-/// The sample models that fit under `base` in one of the combinations of their space.
+/// A model's base and what is varied around it.
+struct Around {
+  StepConfig base;
+  Space space;
+};
+/// The sample models that fit under their base in one of the combinations of their space.
 [[nodiscard]] Largest largest_model(const StepConfig& base,
-                                    const std::function<Space(const model::ModelSpec&)>& space_of);
+                                    const std::function<Around(const model::ModelSpec&)>& around);
 
 }  // namespace ac_advisor::advise

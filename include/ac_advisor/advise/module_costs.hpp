@@ -31,7 +31,7 @@ struct ModuleCosts {
 
 /// Norms, projections, attention core, MLP, whole block, embedding, loss: in the order to
 /// checkpoint them, most bytes saved for a millisecond first. A kind that cannot be a region here
-/// is left out. Throws UserError.
+/// is left out; all are where the step that recomputes nothing is not planned. Throws UserError.
 [[nodiscard]] ModuleCosts module_costs(const model::ModelSpec& model, const StepConfig& config);
 
 /// "norms, then whole block": the kinds that save something, in their order.

@@ -46,9 +46,13 @@ struct Record {
   std::optional<profile::OutOfMemory> out_of_memory;
   std::vector<std::string> notes, unanswered;
   std::string torch_version;  ///< empty: without PyTorch
+  /// False: it was killed, crashed or became another program, and its figures are until it last
+  /// told them: PyTorch's at a change of phase.
+  bool ended = false;
   [[nodiscard]] std::int64_t peak() const;
 };
-/// Of the JSON lines that the library writes. Throws UserError naming `origin` and the line.
+/// Of the JSON lines that the library writes; a last one that is cut off is left out. Throws
+/// UserError naming `origin` and the line.
 [[nodiscard]] Record parse_record(const std::string& text, const std::string& origin);
 
 struct Run {
@@ -63,7 +67,9 @@ struct Run {
 /// UserError where it cannot be started or the library is not there.
 [[nodiscard]] Run run(const Request& request);
 
-/// Of the process that is rank `request.rank`, or that used most memory. Requires a record.
+/// The process that is rank `request.rank`, or that used most memory. Requires a record.
+[[nodiscard]] const Record& record_of(const Run& run, const Request& request);
+/// Of that process.
 [[nodiscard]] profile::Profile profile_of(const Run& run, const Request& request);
 
 }  // namespace ac_advisor::dryrun

@@ -21,6 +21,9 @@ struct Fingerprint {
   std::string op_table;  ///< version of the tool and a hash over its op table
   std::string source;    ///< simulated or measured
   std::string device;
+  /// Device::figures, of a plan or an emulated run; empty: measured, of a device that is built in,
+  /// or written before it was kept.
+  std::string device_figures;
   std::vector<profile::Field> model;   ///< without its name, which is its folder's
   std::vector<profile::Field> config;  ///< every option, resolved
 };

@@ -31,9 +31,15 @@ struct Update {
 };
 [[nodiscard]] Update update(const GateFile& file, const std::vector<std::string>& only);
 
-/// A first file: one case with a budget and an allowed regression, of the config.json beside it if
-/// there is one, else of a sample. `origin`: where it will be written.
-[[nodiscard]] std::string first_gate_file(const std::string& origin);
+/// What a first file's case is of. Without `model`: the config.json beside the file if there is
+/// one, else a sample; without both, with options to begin with.
+struct FirstCase {
+  std::string model, as;
+  OptionList options;
+};
+/// A first file: one case with a budget and an allowed regression. `origin`: where it will be
+/// written; a path to a model is written relative to it.
+[[nodiscard]] std::string first_gate_file(const std::string& origin, const FirstCase& first = {});
 
 /// One case against its baseline; nothing is read here. `model_path`: of the model's file, may be
 /// empty. Exposed for tests and fuzzing; `check` calls it.

@@ -181,8 +181,11 @@ enum class OpKind : std::uint8_t {
   repeat_interleave,  ///< of counts and their sums: each entry's index, as often as it counts
   hada_weight,        ///< launches nothing: the autograd node of LoHa's weight
   host_read,          ///< numbers that the host waits for
-  captured,           ///< an op of an imported graph that has no row of its own
-  count_              // number of kinds
+  fused_rms_norm,     ///< torch.nn.RMSNorm in one kernel: the result, 1 / rms of each row in fp32
+  fused_rms_norm_backward,
+  complex_mul,  ///< of pairs of fp32 that are complex numbers, by a table of them
+  captured,     ///< an op of an imported graph that has no row of its own
+  count_        // number of kinds
 };
 inline constexpr std::size_t op_kind_count = static_cast<std::size_t>(OpKind::count_);
 

@@ -72,6 +72,9 @@ enum class Optimizer : std::uint8_t {
   muon,  ///< of the blocks' matrices; adamw of all else
 };
 enum class Sharding : std::uint8_t { none, ddp, zero1, zero2, fsdp2, hsdp, fsdp1, zero3 };
+/// When FSDP1 gathers a unit for backward (torch.distributed.fsdp.BackwardPrefetch): before the
+/// gradients of the one before are computed, after, or as it is needed.
+enum class BackwardPrefetch : std::uint8_t { pre, post, none };
 /// What is kept on the host between its uses: nothing, what autograd saves, FSDP2's shards with all
 /// that is theirs, or the optimizer's states, with its step there; `gradients`: as `optimizer`, and
 /// gradients leave the device as they are made.
@@ -125,8 +128,15 @@ enum class InputGrads : std::uint8_t { automatic, on, off };
 enum class CudaGraph : std::uint8_t { off, step, segments };
 
 /// Whose code the model's layers are: transformers', Megatron-core's own, Megatron-core's made
-/// of Transformer Engine's modules, or litgpt's.
-enum class TransformerImpl : std::uint8_t { hf, local, transformer_engine, litgpt };
+/// of Transformer Engine's modules, litgpt's, TorchTitan's or torchtune's.
+enum class TransformerImpl : std::uint8_t {
+  hf,
+  local,
+  transformer_engine,
+  litgpt,
+  torchtitan,
+  torchtune
+};
 
 /// What is fed to the model, and how its forward is run.
 struct ModelRun {
@@ -143,7 +153,8 @@ struct ModelRun {
   std::int64_t packing = 0;
   /// The batch carries positions, (batch, seq): tables of angles are as wide as the batch.
   bool position_ids = false;
-  /// No option: each token's label is the next token already, as where sequences are split.
+  /// No option: each token's label is the next token already, as where sequences are split, or
+  /// as TorchTitan's data loader gives them.
   bool labels_shifted = false;
   bool operator==(const ModelRun&) const = default;
 };
@@ -156,9 +167,13 @@ struct MemoryTechniques {
   /// What budget: chose, a mode a block: none, attention, selective or full. Empty otherwise.
   std::vector<AcMode> block_modes;
   AcScope scope = AcScope::block;
+  bool reentrant = false;  ///< torch.utils.checkpoint(use_reentrant=True)
   LossKind loss = LossKind::ce;
   std::int64_t chunk_tokens = 0;  ///< T of chunked:T, N of chunked-logits:N
   bool hold_output = true;
+  /// What the loop has of a step is gone when the next forward is done, and its names are bound
+  /// anew; else when that forward begins.
+  bool held_until_next = false;
   bool wide_output = false;  ///< the model's output is cast to fp32 when its forward ends
   Kernels kernels = Kernels::eager;
   CompileUnit compile_unit = CompileUnit::block;
@@ -193,6 +208,11 @@ struct Layout {
   std::int64_t optimizer_instances = 1;  ///< copies of Megatron-core's distributed optimizer
   FsdpUnit fsdp_unit = FsdpUnit::block;
   bool keep_last_block = false;
+  bool reshard_after_forward = true;  ///< fsdp2: of each unit but the root
+  std::int64_t reshard_to = 0;        ///< N of reshard_after_forward=N; 0: to all ranks' shards
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;  ///< fsdp1
+  bool bucket_views = false;  ///< ddp: gradients are views of their buckets
+  bool overlap_comm = false;  ///< zero1, zero2: buckets are reduced while backward goes on
   bool no_sync = false;
   std::int64_t node_size = 0;  ///< ranks of a node; 0: the device file's
   double network_gbps = 0;     ///< Gbit/s of one rank to other nodes; 0: the device file's
@@ -366,6 +386,12 @@ struct StepConfig {
   }
   /// litgpt's step: its layers, adapters and loss, in Lightning Fabric's precision.
   [[nodiscard]] bool litgpt() const { return run.transformer_impl == TransformerImpl::litgpt; }
+  /// The loss is computed by the training loop, or by a pipeline's schedule, of what the model
+  /// returns: it is no part of the module that is sharded (TorchTitan 0.2.2, train.py,
+  /// forward_backward_step; torchtune 0.6.1, recipes/full_finetune_distributed.py).
+  [[nodiscard]] bool loss_outside() const {
+    return layout.pp > 1 || runtime.framework == "torchtitan" || runtime.framework == "torchtune";
+  }
   /// torch.distributed.pipelining divides gradients by the number of micro-batches, instead of each
   /// micro-batch's loss; TorchTitan 0.2.2 builds its schedules with scale_grads=False.
   [[nodiscard]] bool scales_gradients() const {
@@ -383,6 +409,7 @@ struct StepConfig {
     config.run.batch = 1;
   }
   config.run.seq += config.adapters.prompt_tokens();
+  if (config.run.transformer_impl == TransformerImpl::torchtitan) config.run.labels_shifted = true;
   if (config.layout.cp > 1 && !config.megatron()) {
     config.run.seq = config.local_seq();
     config.run.position_ids = config.run.labels_shifted = true;

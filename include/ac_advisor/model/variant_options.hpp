@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "ac_advisor/model/options.hpp"
@@ -15,6 +16,19 @@ inline constexpr const char* global_batch_option = "--global-batch";
 /// --shard ddp) yields, as a preset's choice does. Throws UserError where the variant contradicts
 /// itself.
 [[nodiscard]] StepConfig resolve_variant(const OptionList& hand, const OptionList& variant);
+
+/// The same of many variants over one list, which is read once.
+class VariantResolver {
+ public:
+  /// Throws UserError for what cannot be read.
+  explicit VariantResolver(const OptionList& hand);
+  [[nodiscard]] StepConfig with(const OptionList& variant) const;
+
+ private:
+  struct Read;
+  OptionList hand_;
+  std::shared_ptr<const Read> read_;
+};
 
 /// What to type to get a configuration, as few options as are needed; null when no options do.
 [[nodiscard]] std::optional<OptionList> options_of(const StepConfig& config);

@@ -241,12 +241,13 @@ struct StepProgram {
   std::int32_t blocks = 0;
   std::int32_t regions = 0;  ///< checkpoint regions so far, over all micro-batches
   Zero3Values zero3;
-  ir::ValueId zero_buffer = ir::no_id;  ///< zero1, zero2: for gradients that come from the host
-  ir::ValueId averaged = ir::no_id;     ///< zero2: gradients kept so far; zero1: the bucket
-  std::vector<ir::ValueId> set_up;      ///< parameters as made, until a framework has copied them
-  double loss_scale = 1.0;              ///< what backward starts from: 1 / grad_accum
-  ir::ValueId scale = ir::no_id;        ///< fp16: what the gradient scaler multiplies the loss by
-  ir::ValueId found_inf = ir::no_id;    ///< and whether a gradient was not finite
+  ir::ValueId zero_buffer = ir::no_id;    ///< zero1, zero2: for gradients that come from the host
+  ir::ValueId averaged = ir::no_id;       ///< zero2: gradients kept so far; zero1: the bucket
+  ir::ValueId second_bucket = ir::no_id;  ///< zero1, zero2 with --overlap-comm
+  std::vector<ir::ValueId> set_up;        ///< parameters as made, until a framework has copied them
+  double loss_scale = 1.0;                ///< what backward starts from: 1 / grad_accum
+  ir::ValueId scale = ir::no_id;          ///< fp16: what the gradient scaler multiplies the loss by
+  ir::ValueId found_inf = ir::no_id;      ///< and whether a gradient was not finite
   /// Of an imported graph: its storages' values while they are there, by its own numbers.
   std::vector<ir::ValueId> captured;
   std::vector<ir::ValueId> in_line;  ///< fsdp2: buffers of gathers that have no stream of their own
@@ -254,6 +255,7 @@ struct StepProgram {
   /// Of a loop that binds its names anew only when the next forward is done: what this step leaves,
   /// and as what it is there while the next one begins.
   std::vector<Carried> carried;
+  ir::ValueId loss_before = ir::no_id;      ///< of the step before; no_id: it is gone by then
   std::vector<ir::ValueId> outputs_before;  ///< of the micro-batch before, or of the step before
   std::vector<ir::ValueId> graph_before;    ///< and what its graph holds
 };

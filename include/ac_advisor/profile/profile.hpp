@@ -131,13 +131,36 @@ struct Time {
   std::vector<PipelineSlot> pipeline;
 };
 
-/// Whether it fits the device: peak reserved + context + communication buffers + margin ≤ usable.
+/// What PyTorch's allocator does on a device that has less than it would reserve. Bytes.
+struct Pressure {
+  std::int64_t unlimited_reserved = 0;  ///< that it would reserve
+  std::int64_t retries = 0;  ///< of a step: it releases cached blocks and asks the device again
+  std::int64_t released_segments = 0;               ///< by these
+  double seconds = 0;                               ///< that these take: an estimate
+  std::optional<std::int64_t> expandable_reserved;  ///< with expandable_segments:True; none: as it
+                                                    ///< is, or not looked at
+  std::int64_t excess = 0;  ///< what is allocated at the peak, over what it may reserve; or 0
+  /// The request that it refuses; no bytes: none, or not looked at.
+  std::int64_t refused = 0;
+  std::string phase, op, module;  ///< of what asks for it
+};
+
+/// Whether it fits the device: what PyTorch's allocator reserves there + context + communication
+/// buffers + margin ≤ usable. Without room for all that it would reserve it releases what it has
+/// cached and asks again, before it is out of memory.
 struct Fit {
   bool fits = false;
-  std::int64_t required = 0;
+  std::int64_t required = 0;  ///< where nothing fits what is allocated stands for what is reserved
   std::int64_t usable = 0;
   std::int64_t context = 0, communication = 0, margin = 0;
+  std::optional<Pressure> pressure;  ///< none: there is room for all that it would reserve
+
+  [[nodiscard]] std::int64_t beside() const { return context + communication + margin; }
+  [[nodiscard]] std::int64_t limit() const { return usable - beside(); }  ///< of the allocator
 };
+
+/// "fits", "fits_by_releasing", "does_not_fit"
+[[nodiscard]] const char* to_string(const Fit& fit);
 
 /// How budget: was solved.
 struct BudgetResult {

@@ -20,8 +20,9 @@ struct Offered {
 };
 
 /// The JSON files of `folder` and of the folders in it that look like a model's configuration (they
-/// have "model_type"), in the order of their names: at most 200, each of at most 1 MiB. Links out
-/// of the folder and hidden folders are not followed. Nothing is written.
+/// have "model_type"), in the order of their names: at most 200, each of at most 1 MiB, among the
+/// smallest files of 32 MiB together. Links out of the folder and hidden folders are not followed.
+/// Nothing is written.
 [[nodiscard]] std::vector<Offered> offered_files(const std::filesystem::path& folder);
 
 /// The page with these files to pick from. Throws UserError where it is not web/'s page.
@@ -30,7 +31,8 @@ struct Offered {
 /// Answers GET and HEAD of `/` at 127.0.0.1:`port` (0: any that is free) with what `page` gives,
 /// anything else with an error, until SIGINT or SIGTERM. A request whose Host is another name than
 /// this address is refused: a page from elsewhere could have had its name point here.
-/// `listening` is told the port once. Throws UserError where it cannot listen.
+/// Without descriptors for another connection it waits until one is closed. `listening` is told the
+/// port once. Throws UserError where it cannot listen.
 void listen(std::uint16_t port, const std::function<std::string()>& page,
             const std::function<void(std::uint16_t port)>& listening);
 

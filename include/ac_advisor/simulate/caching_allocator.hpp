@@ -38,6 +38,10 @@ class CachingAllocator {
   /// An expandable segment counts once if any of it is mapped (in PyTorch's own count it does not).
   [[nodiscard]] std::int64_t segments() const { return segments_; }
   void reset_peaks();
+  /// Times that it had to release what it had cached and ask the device again
+  /// (`num_alloc_retries`), and the segments that it gave back doing so.
+  [[nodiscard]] std::int64_t retries() const { return retries_; }
+  [[nodiscard]] std::int64_t released_segments() const { return released_segments_; }
 
   /// A block of a segment; a segment is known by the address where it begins.
   struct BlockInfo {
@@ -109,6 +113,7 @@ class CachingAllocator {
   std::int64_t next_address_ = 0;
   std::int64_t allocated_ = 0, reserved_ = 0, peak_allocated_ = 0, peak_reserved_ = 0;
   std::int64_t segments_ = 0;
+  std::int64_t retries_ = 0, released_segments_ = 0;
 };
 
 }  // namespace ac_advisor::simulate

@@ -32,9 +32,9 @@ struct StepTime {
   double launch_bound = 0;           ///< device idle because the host had not issued yet
   double communication_exposed = 0;  ///< device idle because a collective, or a copy between
                                      ///< device and host, was not done
-  double contention = 0;   ///< what kernels took longer because a collective ran beside them
-  double unmeasured = 0;   ///< by ops that the device has no measurements of
-  double model_flops = 0;  ///< three times the forward's, all micro-batches
+  double contention = 0;  ///< what kernels took longer because a collective ran beside them
+  double unmeasured = 0;  ///< by ops that the device has no measurements of
+  double at_peak = 0;     ///< what its model FLOPs take at the device's peak: MFU's numerator
   std::vector<double> by_stretch;  ///< of passes::stretches_of, all of its runs; no optimizer's
 };
 

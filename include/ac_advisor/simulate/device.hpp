@@ -23,6 +23,9 @@ struct AttentionRate {
 struct Device {
   std::string name;
   std::string title;
+  /// Of a file that was given: a fingerprint of what it says, without sources and titles. Empty:
+  /// built in, of this version of the program.
+  std::string figures;
   bool cuda = true;
   std::int64_t memory_bytes = 0;
   std::int64_t usable_bytes = 0;            ///< total that the driver reports

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "ac_advisor/passes/schedule.hpp"
 #include "ac_advisor/simulate/caching_allocator.hpp"
@@ -22,6 +24,21 @@ struct Request {
 /// Is told after an allocation, before a free, and at the end with a request that has no handle.
 using RequestObserver = std::function<void(const CachingAllocator&, const Request&)>;
 
+/// Of one of the steps: what the allocator had to do to stay within its limit.
+struct AllocatorStep {
+  std::int64_t retries = 0;            ///< cached blocks released, the device asked again
+  std::int64_t released_segments = 0;  ///< in doing so
+  std::int64_t peak_allocated = 0, peak_reserved = 0;  ///< bytes, since the walk began
+};
+
+/// The request that was refused after cached blocks had been released. Bytes.
+struct Refused {
+  std::size_t step = 0;               ///< steps that were done
+  ir::OpId op = ir::no_id;            ///< that asked; no_id: before the first
+  ir::StorageId storage = ir::no_id;  ///< no_id: a workspace
+  std::int64_t requested = 0, allocated = 0, reserved = 0;
+};
+
 /// What the caching allocator's own counters would report. Bytes.
 struct AllocatorWalk {
   std::int64_t peak_reserved = 0;    ///< `torch.cuda.max_memory_reserved` after all of them
@@ -29,6 +46,8 @@ struct AllocatorWalk {
   /// Allocated, in the step where DistributedDataParallel makes its buckets anew; else 0.
   std::int64_t rebuilding_peak = 0;
   std::shared_ptr<const BlockSizes> blocks;  ///< of the last
+  std::vector<AllocatorStep> steps;
+  std::optional<Refused> refused;  ///< then the walk ended there
 };
 
 /// Walks steps with a replica of the caching allocator until they are alike. The first has no
@@ -37,11 +56,12 @@ struct AllocatorWalk {
 /// makes new buckets before the forward that follows the first backward that reduces
 /// (c10d/reducer.cpp, v2.11: rebuild_buckets), while the old ones wait in the process group for its
 /// next collective (ProcessGroupNCCL.cpp: shelvesToUnstash_). `model.blocks` is not read. For a
-/// device without a caching allocator (cpu): the allocated peak, and no blocks.
+/// device without a caching allocator (cpu): the allocated peak, and no blocks. With a limit there
+/// are more steps, until two release cached blocks as often.
 [[nodiscard]] AllocatorWalk walk_allocator(const passes::StepProgram& step,
                                            const passes::Schedule& schedule,
                                            const MemoryModel& model, std::int64_t cublas_handles,
-                                           bool expandable_segments,
+                                           const AllocatorOptions& options,
                                            const RequestObserver& observer = {});
 
 }  // namespace ac_advisor::simulate

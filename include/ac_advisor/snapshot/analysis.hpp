@@ -92,6 +92,7 @@ struct Bar {
   Bytes size = 0;
   profile::Category category{};
   std::string where;
+  std::vector<std::string> stack;  ///< innermost first, at most 128 frames
 };
 
 struct DeviceSummary {

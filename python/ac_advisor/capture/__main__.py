@@ -3,12 +3,23 @@
 import argparse
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import sys
 
-from .graph import capture
-from .scale import capture_scaled
+
+def refuse(text):
+    """Bad input: exit code 2, as ac-advisor has it."""
+    print(f"ac-advisor: {text}", file=sys.stderr)
+    sys.exit(2)
+
+
+if importlib.util.find_spec("torch") is None:
+    refuse(f"PyTorch is not installed for {sys.executable}; give another Python after --, or pip install torch")
+
+from .graph import capture  # noqa: E402
+from .scale import capture_scaled  # noqa: E402
 
 
 def arguments():
@@ -16,8 +27,8 @@ def arguments():
         prog="python -m ac_advisor.capture",
         description="Captures the eager CUDA step of a PyTorch model as a graph for ac-advisor.")
     parser.add_argument("model", metavar="MODULE:FUNCTION", help="FUNCTION(batch, seq) makes (module, inputs, loss_fn)")
-    parser.add_argument("--batch", type=int, default=1, help="sequences a micro-batch (1)")
-    parser.add_argument("--seq", type=int, default=2048, help="tokens a sequence, or what the function takes it for (2048)")
+    parser.add_argument("--batch", type=int, default=1, help="sequences per micro-batch (1)")
+    parser.add_argument("--seq", type=int, default=2048, help="tokens per sequence, or what the function takes it for (2048)")
     parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made)")
     parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
                         "are found to repeat)")
@@ -38,14 +49,19 @@ def directions(text):
 def find(model):
     module, separator, function = model.partition(":")
     if not separator:
-        sys.exit(f"{model}: give MODULE:FUNCTION, such as my_model:make_model")
+        refuse(f"{model}: give MODULE:FUNCTION, such as my_model:make_model")
     sys.path.insert(0, os.getcwd())
     if module.endswith(".py"):
         sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
         module = os.path.basename(module)[:-3]
-    found = getattr(importlib.import_module(module), function, None)
+    try:
+        found = getattr(importlib.import_module(module), function, None)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        refuse(f"{model}: there is no module {module} in {os.getcwd()}, nor installed for {sys.executable}")
     if found is None:
-        sys.exit(f"{model}: {module} has no {function}")
+        refuse(f"{model}: {module} has no {function}")
     return module, found
 
 

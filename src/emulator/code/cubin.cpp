@@ -22,6 +22,15 @@ constexpr std::string_view text = ".text.", shared = ".nv.shared.", constants = 
 /// array of 400 bytes makes one of 1,424; nvcc 13.0).
 constexpr int reserved_shared = 1024, reserved_since = 9;
 
+/// The compute capability that the code was made for, 86 for 8.6: libraries choose their kernels'
+/// parameters by it, and it may be an older one than the device's. LLVM's BinaryFormat/ELF.h:
+/// EF_CUDA_SM, and EF_CUDA_SM_MASK since ELFABIVERSION_CUDA_V2.
+int architecture(const Elf64_Ehdr& header) {
+  constexpr unsigned char second_version = 8;
+  const unsigned shift = header.e_ident[EI_ABIVERSION] >= second_version ? 8 : 0;
+  return static_cast<int>((header.e_flags >> shift) & 0xff);
+}
+
 /// Reads of the image that stay inside it.
 class Image {
  public:
@@ -107,7 +116,7 @@ std::unordered_map<std::string, Resources> read_cubin(const std::string& bytes) 
     if (attribute == frame_size) kernels[kernel->second].local_bytes = static_cast<int>(pair[1]);
     if (attribute == register_count) kernels[kernel->second].registers = static_cast<int>(pair[1]);
   });
-  for (auto& [name, r] : kernels) r.binary_version = device().major * 10 + device().minor;
+  for (auto& [name, r] : kernels) r.binary_version = architecture(header);
   return kernels;
 }
 

@@ -57,5 +57,7 @@ def _run_hidden():
         spec.loader.exec_module(module)
 
 
+if os.path.isdir(os.path.join(_FOLDER, "ac_advisor_dryrun")):
+    importlib.import_module("ac_advisor_dryrun.start")
 sys.meta_path.insert(0, _AfterTorch())
 _run_hidden()

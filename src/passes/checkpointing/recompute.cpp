@@ -1,10 +1,14 @@
-// Activation checkpointing as PyTorch's non-reentrant torch.utils.checkpoint does it (v2.11): saved
-// tensors of a region are dropped in forward, its ops run again at the first unpack in backward, in
-// order from the start, and stop early at the last tensor that backward unpacks.
+// Activation checkpointing as PyTorch's torch.utils.checkpoint does it (v2.11). Non-reentrant:
+// saved tensors of a region are dropped in forward, its ops run again at the first unpack in
+// backward, in order from the start, and stop early at the last tensor that backward unpacks.
+// Reentrant (CheckpointFunction): a region is one node, whose forward runs without gradients; its
+// backward runs all of the ops again and then an engine over them, and holds what it was given and
+// the region's output until that is done.
 #include <algorithm>
 #include <vector>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "passes/map_inputs.hpp"
 
@@ -23,20 +27,27 @@ struct Region {
   OpId stop = -1;                ///< recompute runs ops before this one; -1: nothing is saved
   std::int32_t last_group = -1;  ///< last autograd node that unpacks a saved tensor
   bool recomputed = false;
+  std::vector<ValueId> frame;  ///< of a reentrant one's backward: what lives until its end
 };
 
 class Checkpointer {
  public:
   /// `linear_in_python`: DeepSpeed's ZeRO 3 puts a function of its own in torch.nn.functional
   /// linear's place (zero/linear.py).
-  Checkpointer(StepProgram& step, bool linear_in_python)
-      : p_(step.program),
+  /// `early_stop`: set_checkpoint_early_stop, PyTorch's default; without it a region is run again
+  /// to its end.
+  Checkpointer(StepProgram& step, bool linear_in_python, bool reentrant, bool early_stop)
+      : s_(step),
+        p_(step.program),
         received_(step.ends.empty() ? no_id : step.ends.back().output_gradient),
-        linear_in_python_(linear_in_python) {}
+        linear_in_python_(linear_in_python),
+        reentrant_(reentrant),
+        early_stop_(early_stop) {}
 
   void run(OpId first) {
     const auto end = static_cast<OpId>(p_.ops.size());
     collect(first, end);
+    if (reentrant_) take_contexts();
     remap_.assign(p_.values.size(), no_id);
     storage_remap_.assign(p_.storages.size(), no_id);
     // Regions are rewritten into a new op list; ids of ops before `first` do not change.
@@ -48,7 +59,10 @@ class Checkpointer {
       const std::int32_t r = op.phase == Phase::backward ? op.region : no_id;
       if (r != no_id) {
         Region& region = regions_[static_cast<std::size_t>(r)];
-        if (!region.recomputed && region.stop >= 0 && group_unpacks(i)) recompute(region);
+        if (!region.recomputed && region.stop >= 0 && (reentrant_ || group_unpacks(i))) {
+          if (reentrant_) hold_given(region, i);
+          recompute(region);
+        }
       }
       // A fused backward writes over a saved tensor: its output follows to the twin's storage.
       if (op.phase == Phase::backward)
@@ -65,6 +79,7 @@ class Checkpointer {
         substitute(op);
       push(op);
       const bool group_ends = i + 1 == old.size() || old[i + 1].group != op.group;
+      if (group_ends && reentrant_) hold_saved(i);
       if (group_ends && op.group == region.last_group) release(region, op);
     }
   }
@@ -103,6 +118,11 @@ class Checkpointer {
           for (OpId i = id - made_of(id); i < id; ++i) inside_kept_.push_back(i);
         continue;
       }
+      if (reentrant_) {
+        region.last_group = op.group;
+        region.stop = region.ops.back() + 1;
+        continue;
+      }
       if (saves_nothing(op)) continue;
       for (ValueId v : p_.inputs(op)) {
         if (!made_in_forward(v)) continue;
@@ -114,6 +134,65 @@ class Checkpointer {
         region.stop = std::max(region.stop, after ? op.forward + 1 : op.forward);
       }
     }
+    for (Region& region : regions_)
+      if (!early_stop_ && region.stop >= 0) region.stop = region.ops.back() + 1;
+  }
+
+  // --- reentrant: what a region's node and the frame of its backward hold
+
+  /// Of the forward, which runs without gradients, functions keep nothing in their contexts; what
+  /// they keep of its recomputation goes with that. A block's keyword arguments are its function's,
+  /// which the node has as long as the graph lives (transformers' GradientCheckpointingLayer).
+  void take_contexts() {
+    std::erase_if(s_.graph_held, [&](ValueId v) {
+      const OpId maker = p_.value(p_.root(v)).producer;
+      const std::int32_t r = maker == no_id || maker < old_first_ ? no_id : p_.op(maker).region;
+      if (r == no_id || p_.op(maker).phase >= Phase::backward) return false;
+      regions_[static_cast<std::size_t>(r)].frame.push_back(v);
+      return true;
+    });
+    std::vector<ValueId> arguments;
+    for (const Region& region : regions_)
+      for (OpId id : region.ops)
+        for (ValueId v : p_.inputs(p_.op(id))) {
+          const ValueId root = p_.root(v);
+          const OpId maker = p_.value(root).producer;
+          const bool outside = maker >= old_first_ && p_.op(maker).region != p_.op(id).region;
+          if (outside && !p_.value(root).requires_grad && !contains(arguments, root))
+            arguments.push_back(root);
+        }
+    s_.graph_held.insert(s_.graph_held.end(), arguments.begin(), arguments.end());
+    for (Region& region : regions_)
+      for (auto id = region.ops.rbegin(); id != region.ops.rend() && region.stop >= 0; ++id) {
+        if (p_.op(*id).outputs == 0) continue;
+        region.frame.push_back(p_.output(p_.op(*id), 0));  // `outputs`
+        break;
+      }
+  }
+
+  /// `args` of CheckpointFunction.backward.
+  void hold_given(Region& region, std::size_t i) {
+    const std::int32_t group = (*old_)[i].group;
+    std::vector<ValueId> own;
+    for (; i < old_->size() && (*old_)[i].group == group; ++i) {
+      for (ValueId v : p_.inputs((*old_)[i]))
+        if (!made_in_forward(v) && !contains(own, p_.root(v))) region.frame.push_back(v);
+      for (ValueId v : p_.outputs((*old_)[i])) own.push_back(p_.root(v));
+    }
+  }
+
+  /// A node's saved tensors go when its function and what follows it are done.
+  void hold_saved(std::size_t last) {
+    std::vector<ValueId> saved;
+    const std::int32_t group = (*old_)[last].group;
+    for (std::size_t i = last + 1; i-- > 0 && (*old_)[i].group == group;)
+      for (ValueId v : p_.inputs((*old_)[i]))
+        if (const ValueId twin = mapped(v); twin != v && !contains(saved, twin))
+          saved.push_back(twin);
+    if (saved.empty()) return;
+    Op& op = p_.op(p_.emit(OpKind::hold, Phase::backward, (*old_)[last].module, saved, {}));
+    op.forward = (*old_)[last].forward;
+    op.group = group;
   }
 
   /// Whether the autograd node of old op i reads any saved tensor.
@@ -362,6 +441,7 @@ class Checkpointer {
         for (ValueId v : p_.outputs(op))
           if (!is_scratch(v)) held.push_back(v);
     }
+    for (ValueId v : region.frame) held.push_back(mapped(v));
     Op op = last;
     op.kind = OpKind::hold;
     op.attributes = {};
@@ -372,9 +452,10 @@ class Checkpointer {
     p_.ops.push_back(op);
   }
 
+  StepProgram& s_;
   ir::Program& p_;
   ValueId received_;  ///< a stage's gradient, which no op made: no_id without a pipeline
-  bool linear_in_python_;
+  bool linear_in_python_, reentrant_, early_stop_;
   std::vector<Region> regions_;
   OpId forward_end_ = 0;
   std::vector<OpId> inside_kept_;  ///< ops that a kept one is made of, in order
@@ -390,8 +471,10 @@ bool applies(const StepConfig& config) {
   return config.memory.ac != AcMode::none && config.memory.kernels != Kernels::compiled;
 }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
-  Checkpointer(step, config.layout.zero3()).run(step.micro_begin.back());
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  const bool early_stop = model::layer_forms(spec, config).early_stop;
+  Checkpointer(step, config.layout.zero3(), config.memory.reentrant, early_stop)
+      .run(step.micro_begin.back());
 }
 
 }  // namespace

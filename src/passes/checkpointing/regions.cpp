@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/model/layers.hpp"
+#include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/module_kind.hpp"
 #include "ac_advisor/passes/pass.hpp"
 
@@ -57,7 +59,9 @@ std::int32_t module_region(const ir::Op& op, ModuleKind kind) {
 }
 
 /// Blocks are counted within their stage: each is a model of its own.
-std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBlocks& stage) {
+/// `counts_from_one`: every:K takes the last of each K blocks, not the first.
+std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBlocks& stage,
+                       bool counts_from_one) {
   const std::int32_t block = op.module.block < 0
                                  ? op.module.block
                                  : op.module.block - static_cast<std::int32_t>(stage.first);
@@ -77,7 +81,7 @@ std::int32_t region_of(const ir::Op& op, const StepConfig& config, const StageBl
     case AcMode::full:
       return scoped(block);
     case AcMode::every:
-      return block % config.memory.ac_arg == 0 ? scoped(block) : -1;
+      return (block + (counts_from_one ? 1 : 0)) % config.memory.ac_arg == 0 ? scoped(block) : -1;
     case AcMode::selective:
       return block;
     case AcMode::attention:  // that budget: chose
@@ -135,7 +139,8 @@ void see_whole(ir::Program& p, std::size_t ring) {
 
 bool applies(const StepConfig& config) { return config.memory.ac != AcMode::none; }
 
-void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
+void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  const bool counts_from_one = model::layer_forms(spec, config).counts_from_one;
   const std::int32_t base = step.regions;
   const StageBlocks stage =
       step.stages.empty() ? StageBlocks{0, step.blocks} : step.stages[step.chunk];
@@ -144,7 +149,7 @@ void run(StepProgram& step, const model::ModelSpec&, const StepConfig& config) {
        ++id) {
     ir::Op& op = step.program.ops[id];
     if (op.phase >= ir::Phase::backward) break;  // an imported graph's: it is its forward op's
-    const std::int32_t region = region_of(op, config, stage);
+    const std::int32_t region = region_of(op, config, stage, counts_from_one);
     if (region < 0) continue;
     op.region = base + region;
     step.regions = std::max(step.regions, op.region + 1);
@@ -196,6 +201,26 @@ constexpr Exclusion exclusions_of_regions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.ac == AcMode::selective && c.layout.shard == Sharding::ddp &&
               c.runtime.framework == "automodel" && !c.runtime.force;
+     }},
+    {"--ac-reentrant, --ac other than full, every:K and grouped:K",
+     "use_reentrant=True takes no context_fn, and what selects ops is one",
+     "use --ac full, or --no-ac-reentrant",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.memory.reentrant && c.memory.ac != AcMode::full && c.memory.ac != AcMode::every &&
+              c.memory.ac != AcMode::grouped;
+     },
+     [](const ModelSpec&, const StepConfig& c) { return "--ac-reentrant --ac " + ac_option(c); }},
+    {"--ac-reentrant with --shard fsdp1, fsdp2, hsdp:N or zero3, --pp, --tp, --cp, compiled "
+     "kernels, "
+     "--offload, an imported graph or ac-trainer",
+     "an engine within the engine runs their hooks in another order: not planned",
+     "use --no-ac-reentrant",
+     [](const ModelSpec& m, const StepConfig& c) {
+       return c.memory.reentrant &&
+              (c.layout.fsdp() || c.layout.zero3() || c.layout.pp > 1 || c.layout.tp > 1 ||
+               c.layout.cp > 1 || c.memory.kernels == Kernels::compiled ||
+               c.memory.offload != Offload::none || m.graph ||
+               c.runtime.kind == Runtime::ac_trainer);
      }},
     {"--ac selective, a model that shares keys and values between blocks",
      "a block cannot be recomputed alone", "use --ac full --ac-scope submodule",

@@ -1,14 +1,16 @@
 // The pass that puts what torch.compile makes of each block in its place: the launches of its
 // forward graph, and an autograd node whose backward is the other graph.
 #include <algorithm>
-#include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "ac_advisor/ir/op_table.hpp"
+#include "ac_advisor/ir/work.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/shared_results.hpp"
 #include "unit.hpp"
+#include "unit_key.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -18,6 +20,9 @@ using ir::Op;
 using ir::OpId;
 using ir::OpKind;
 using ir::ValueId;
+
+/// Compiled blocks that are kept for other configurations.
+constexpr std::size_t most_units = 256;
 
 /// One block of the forward program, ops [first, end), and what it returns.
 struct Block {
@@ -153,53 +158,42 @@ class BlockCompiler {
     return producer == no_id || producer < block.first;
   }
 
-  /// What tells one block's graph from another's: kinds, attributes, sizes, and where operands come
-  /// from.
-  [[nodiscard]] std::string signature(const Block& block, std::vector<ValueId>& inputs) const {
-    std::map<ValueId, std::size_t> seen;
-    std::string text = checkpointed(block) ? "checkpointed " : "";
-    if (waits(block)) text += "waits ";
-    text += std::to_string(memory_budget_of(block)) + " ";
-    for (OpId id = block.first; id < block.end; ++id) {
-      const Op& op = p_.op(id);
-      if (op.kind == OpKind::hold) continue;
-      text += std::string(ir::row(op.kind).name) + " " + described(op) + (op.kept ? "k" : "");
-      for (ValueId v : p_.inputs(op)) {
-        const ValueId root = p_.root(v);
-        const auto [at, is_new] = seen.try_emplace(root, seen.size());
-        if (is_new && is_before(block, root)) inputs.push_back(root);
-        const ir::Value& value = p_.value(v);
-        text += " " + std::to_string(at->second) + ir::to_string(value.shape) +
-                std::to_string(static_cast<int>(value.dtype)) + (value.requires_grad ? "g" : "");
-      }
-      for (ValueId v : p_.outputs(op)) seen.try_emplace(p_.root(v), seen.size());
-      text += ";";
-    }
-    return text;
-  }
-
-  /// Its attributes; of a dropout not the block that it is of.
-  [[nodiscard]] static std::string described(const Op& op) {
-    if (op.kind != OpKind::dropout) return ir::to_string(op.attributes);
-    return std::to_string(ir::attributes<ir::Dropout>(op).probability);
-  }
-
-  Written compiled(const Block& block) {
-    Written written;
-    const std::string key = signature(block, written.inputs);
-    const auto [found, is_new] = known_.try_emplace(key, units_.size());
-    written.unit = found->second;
-    if (!is_new) return written;
+  [[nodiscard]] compile::TraceOptions options_of(const Block& block) const {
     compile::TraceOptions options = compile::trace_options(spec_);
     options.cudnn = runs_cudnn(config_);
     options.checkpointed = checkpointed(block);
     options.shared_layers = config_.layout.tp > 1;
     options.keeps_amax = options.checkpointed && config_.memory.ac == AcMode::selective;
-    units_.push_back(compile::compile_unit(
-        compile::trace_block(p_, block.first, block.end, block.output, options),
-        memory_budget_of(block), /*recorded=*/false,
-        config_.runtime.kind == Runtime::ac_trainer ? compile::Runner::trainer
-                                                    : compile::Runner::inductor));
+    return options;
+  }
+
+  /// Blocks that are alike are compiled once: here, and of all configurations.
+  Written compiled(const Block& block) {
+    const compile::TraceOptions options = options_of(block);
+    const double budget = memory_budget_of(block);
+    Written written;
+    compile::KeyText key;
+    key.add(options);
+    key.add(budget);
+    key.add(waits(block));
+    key.add(compile::signature(p_, block.first, block.end, written.inputs));
+    const auto [found, is_new] = known_.try_emplace(key.text(), units_.size());
+    written.unit = found->second;
+    if (!is_new) return written;
+    const compile::Runner runner = config_.runtime.kind == Runtime::ac_trainer
+                                       ? compile::Runner::trainer
+                                       : compile::Runner::inductor;
+    key.add(runner);
+    key.add(p_.value(block.output).producer - block.first);
+    key.add(p_.value(block.output).shape);
+    key.add(compile::whole_key(p_, block.first, block.end));
+    static SharedResults<compile::Unit> shared(most_units);
+    units_.push_back(*shared.get(key.text(), [&] {
+      ir::count(ir::Work::blocks);
+      return compile::compile_unit(
+          compile::trace_block(p_, block.first, block.end, block.output, options), budget,
+          /*recorded=*/false, runner);
+    }));
     backwards_.push_back(add_backward(p_, units_.back()));
     return written;
   }
@@ -220,7 +214,7 @@ class BlockCompiler {
   ir::Program& p_;
   const model::ModelSpec& spec_;
   const StepConfig& config_;
-  std::map<std::string, std::size_t> known_;
+  std::unordered_map<std::string, std::size_t> known_;
   std::vector<compile::Unit> units_;
   std::vector<std::int32_t> backwards_;
 };

@@ -53,7 +53,7 @@ constexpr Exclusion of_float8[] = {
        return c.precision.fp8_all_gather &&
               (c.precision.fp8 != Fp8Recipe::tensorwise || !c.layout.gathers());
      }},
-    {"--fp8-all-gather, several pipeline stages a rank",
+    {"--fp8-all-gather, several pipeline stages per rank",
      "each stage's scales would be reduced by themselves, which is not planned",
      "use --pp-schedule 1f1b or gpipe, or leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -5,6 +5,7 @@
 #include "ac_advisor/graph/graph.hpp"
 #include "ac_advisor/ir/op_table.hpp"
 #include "ac_advisor/passes/pass.hpp"
+#include "passes/loop_names.hpp"
 #include "values.hpp"
 
 namespace ac_advisor::passes {
@@ -54,8 +55,11 @@ class Replay {
     find_places();
   }
 
-  void run() {
+  void run(LoopNames& names) {
     for (std::size_t i = 0; i < m_.ops.size(); ++i) {
+      if (m_.ops[i].phase == graph::Phase::backward &&
+          (i == 0 || m_.ops[i - 1].phase != graph::Phase::backward))
+        names.assign(storage(m_.loss), made_outputs());
       if (recomputes_ && begins_node(i)) unpack(i);
       emit(i);
       release(i);
@@ -216,13 +220,18 @@ class Replay {
     hold(saved, m_.ops[i], module(i));
   }
 
+  [[nodiscard]] Values made_outputs() const {
+    Values outputs;
+    for (const graph::Index s : m_.outputs) outputs.push_back(storage(s));
+    return outputs;
+  }
+
   /// What is left of the micro-batch: gradients, the loss, the output if it is held, and what the
   /// graph of the loss still refers to.
   void finish() {
     s_.loss = storage(m_.loss);
     s_.losses.push_back(s_.loss);
-    s_.outputs.clear();
-    for (const graph::Index s : m_.outputs) s_.outputs.push_back(storage(s));
+    s_.outputs = made_outputs();
     for (const auto& [parameter, s, whole] : m_.gradients) {
       s_.parameters[at(parameter)].gradient = storage(s);
       p_.storage(p_.storage_of(storage(s))).module = s_.parameters[at(parameter)].module;
@@ -256,12 +265,8 @@ class Replay {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& config) {
+  LoopNames names(step, config);
   step.graph_held.clear();
-  // What the loop holds of the micro-batch before, until now.
-  Values held = config.memory.hold_output ? step.outputs : Values{};
-  if (step.loss != no_id) held.push_back(step.loss);
-  if (!held.empty())
-    step.program.emit(OpKind::hold, Phase::forward, {-1, ir::Module::root}, held, Values{});
   // Where gradients stay what autograd made them, the next micro-batch adds to them.
   const bool adds = std::any_of(step.parameters.begin(), step.parameters.end(),
                                 [](const Parameter& p) { return p.gradient != no_id; });
@@ -269,7 +274,7 @@ void run(StepProgram& step, const model::ModelSpec& spec, const StepConfig& conf
   step.loss_outside = std::any_of(micro.ops.begin(), micro.ops.end(), [](const graph::Op& op) {
     return op.phase == graph::Phase::loss;
   });
-  Replay(step, *spec.graph, micro, config.memory.ac != AcMode::none).run();
+  Replay(step, *spec.graph, micro, config.memory.ac != AcMode::none).run(names);
 }
 
 }  // namespace

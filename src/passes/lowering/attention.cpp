@@ -157,11 +157,32 @@ bool Lowering::widest_kernels_only(V q) const {
          !config_.runtime.under_dispatch_mode && config_.device.gpu != "cpu";
 }
 
-/// The memory-efficient kernel takes no keys that queries share, so what else cannot run is done by
-/// plain products.
-bool Lowering::attends_by_products(V q, V k) const {
+/// Of heads whose elements are no multiple of 8: cuDNN's attention takes none
+/// (check_cudnn_tensor_shapes), for flash attention they are padded.
+bool Lowering::pads_heads(V q) const {
+  return shape(q).back() % flash_head_multiple != 0 && config_.runtime.kind == Runtime::pytorch &&
+         !config_.runtime.under_dispatch_mode && config_.device.gpu != "cpu";
+}
+
+/// aten/src/ATen/native/transformers/attention.cpp, v2.11, pad_last_dim<8>: contiguous.
+ir::ValueId Lowering::padded_heads(V x) {
+  constexpr std::int64_t m = flash_head_multiple;
+  Shape s = shape(x);
+  if (s.back() % m == 0) return x;
+  s.set(s.rank() - 1, (s.back() + m - 1) / m * m);
+  const V y = out(s, dtype(x), grad(x));
+  emit(OpKind::pad, {x}, {y});
+  return y;
+}
+
+/// The memory-efficient kernel takes no keys that queries share, and heads of whole 16 bytes
+/// (check_head_dim_size_mem_efficient): what else cannot run is done by plain products.
+bool Lowering::attends_by_products(V q, V k, V mask) const {
   const bool shared = shape(k)[1] != shape(q)[1];
-  return config_.run.attention == Attention::math || (shared && widest_kernels_only(q));
+  const bool efficient_alone = widest_kernels_only(q) || mask != ir::no_id;
+  const bool odd = pads_heads(q) && shape(q).back() * size_of(dtype(q)) % 16 != 0;
+  return config_.run.attention == Attention::math || (shared && widest_kernels_only(q)) ||
+         (odd && efficient_alone);
 }
 
 /// sdpa_attention_forward, and what scaled_dot_product_attention makes of a mask: an additive one
@@ -185,7 +206,7 @@ ir::ValueId Lowering::sdpa(V q, V k, V v, std::int64_t window) {
                          {config_.run.batch, 1, config_.run.seq, shape(k)[2]});
     leaf_ = Module::attention_core;
   }
-  if (attends_by_products(q, k) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
+  if (attends_by_products(q, k, mask) || (spec_.always_masked && shape(k)[1] != shape(q)[1]))
     return math_core(q, k, v, mask);
   // A window that slides; of chunks, as of documents, the kernel is given the mask alone.
   const std::int64_t sliding = spec_.attention_chunk > 0 ? 0 : window;
@@ -217,10 +238,13 @@ ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
   // flash attention takes no mask
   const bool efficient = asked == Attention::efficient || widest_kernels_only(q) ||
                          (asked == Attention::flash && masked);
-  attributes.kernel = efficient                   ? ir::SdpaKernel::efficient
-                      : asked == Attention::flash ? ir::SdpaKernel::flash
-                      : asked == Attention::cudnn ? ir::SdpaKernel::cudnn
-                                                  : ir::SdpaKernel::automatic;
+  const std::int64_t elements = shape(v).back();
+  const bool pads = !efficient && pads_heads(q);
+  if (pads) q = padded_heads(q), k = padded_heads(k), v = padded_heads(v);
+  attributes.kernel = efficient                           ? ir::SdpaKernel::efficient
+                      : asked == Attention::flash || pads ? ir::SdpaKernel::flash
+                      : asked == Attention::cudnn         ? ir::SdpaKernel::cudnn
+                                                          : ir::SdpaKernel::automatic;
   const Shape s = shape(q);
   const bool trained = grad(q) || grad(k) || grad(v);
   const V y = out({s[0], s[1], s[2], shape(v)[3]}, dtype(q), trained);
@@ -244,7 +268,7 @@ ir::ValueId Lowering::attended(V q, V k, V v, V mask, ir::Sdpa attributes) {
     emit(OpKind::sdpa, {q, k, v, mask}, {y, lse, seed, unused}, attributes);
   else
     emit(OpKind::sdpa, {q, k, v}, {y, lse, seed, unused}, attributes);
-  return y;
+  return pads ? slice_last(y, elements, 0) : y;  // post_process_flash_output
 }
 
 ir::ValueId Lowering::heads_last(V x) {
@@ -485,6 +509,7 @@ ir::ValueId Lowering::tuned_queries(V q) {
 /// q, k and v of separate or fused projections, rotated: (B, heads, S, D) each.
 std::array<ir::ValueId, 3> Lowering::projected_heads(const Block& b, std::int16_t index, V x,
                                                      const Rotary& rotary) {
+  if (forms_.keeps_table()) return heads_of_tokens(b, x, rotary);
   const std::int64_t d = spec_.head_dim;
   V q{}, k{}, v{};
   if (spec_.fused_qkv) {

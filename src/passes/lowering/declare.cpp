@@ -156,6 +156,10 @@ void Lowering::declare_block(std::int16_t index) {
   const bool both_first = norms == model::NormOrder::first;
   if (both_first || norms == model::NormOrder::in_turn) first_norm();
   if (both_first) second_norm();
+  if (forms_.qk_norms_first) {
+    b.q_norm = parameter({spec_.head_dim}, Module::q_norm);
+    b.k_norm = parameter({spec_.head_dim}, Module::k_norm);
+  }
   if (spec_.attention_sinks) b.sinks = parameter({spec_.heads}, Module::attention_core);
   if (spec_.has_delta(index)) {
     declare_delta(b);
@@ -176,7 +180,7 @@ void Lowering::declare_block(std::int16_t index) {
     if (facts.keys_first) queries();
     b.o = linear_parameters(q, h, spec_.output_bias, Module::o_proj);
   }
-  if (spec_.qk_norm && !spec_.has_delta(index)) {
+  if (spec_.qk_norm && !spec_.has_delta(index) && !forms_.qk_norms_first) {
     b.q_norm = parameter({spec_.qk_norm_whole ? q : spec_.head_dim}, Module::q_norm);
     b.k_norm = parameter({spec_.qk_norm_whole ? kv : spec_.head_dim}, Module::k_norm);
   }
@@ -220,9 +224,13 @@ void Lowering::declare_block(std::int16_t index) {
     b.gate_up = linear_parameters(h, 2 * wide, spec_.mlp_bias, Module::gate_up_proj);
     b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
   } else {
+    const auto down = [&] {
+      b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
+    };
     if (!spec_.plain_mlp) b.gate = linear_parameters(h, wide, spec_.mlp_bias, Module::gate_proj);
+    if (forms_.down_before_up) down();
     b.up = linear_parameters(h, wide, spec_.mlp_bias, Module::up_proj);
-    b.down = linear_parameters(wide, h, spec_.mlp_bias, Module::down_proj);
+    if (!forms_.down_before_up) down();
   }
   if (norms == model::NormOrder::last) first_norm();
   if (after) b.post_attention_norm = parameter({h}, Module::post_attention_norm);
@@ -301,7 +309,10 @@ void Lowering::declare() {
   if (heads && !norm_first) declare_final_norm();
   if (heads) declare_head(words);
   // Of each stage's model, one pair a kind of layer.
-  const std::int64_t tables = spec_.makes_angles() ? spec_.rotary_tables : 0;
+  const std::int64_t tables =
+      spec_.makes_angles() && !forms_.keeps_table() ? spec_.rotary_tables : 0;
+  if (forms_.keeps_table())
+    for (std::size_t stage = 0; stage < s_.stages.size(); ++stage) declare_table();
   for (std::size_t stage = 0; stage < s_.stages.size(); ++stage)
     for (std::int64_t i = 0; i < tables; ++i) {
       const V frequencies = declare_frequencies();

@@ -98,10 +98,13 @@ void Lowering::loss_ce() {
   const V wide = config_.memory.loss == LossKind::ce ? cast(logits, DType::f32) : logits;
   const V labels = shifted_labels(true);
   const V flat = p_.reshape(wide, {tokens, shape(wide).back()});
-  V loss =
-      shards ? vocab_parallel_loss(flat, labels)
-             : cross_entropy(flat, labels, by_trainer() ? ir::Reduction::sum : ir::Reduction::mean);
-  if (by_trainer() && !shards)  // fixed_cross_entropy: by num_items_in_batch
+  // fixed_cross_entropy divides by num_items_in_batch, TorchTitan's loop by global_valid_tokens,
+  // but for the losses of a pipeline
+  const bool of_titan = config_.run.transformer_impl == TransformerImpl::torchtitan;
+  const bool summed = by_trainer() || of_titan;
+  V loss = shards ? vocab_parallel_loss(flat, labels)
+                  : cross_entropy(flat, labels, summed ? ir::Reduction::sum : ir::Reduction::mean);
+  if (summed && !shards && !(of_titan && config_.layout.pp > 1))
     loss = unary(OpKind::div, loss, ir::Number{static_cast<double>(tokens)});
   hold({wide, padded_labels_});  // ForCausalLMLoss' locals
   hold({hidden_});               // the model's

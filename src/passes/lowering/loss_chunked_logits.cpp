@@ -44,8 +44,8 @@ ir::ValueId Lowering::loss_of_chunk(V logits, V labels) {
 void Lowering::loss_chunked_logits() {
   const std::int64_t b = config_.run.batch, n = config_.run.seq / config_.memory.chunk_tokens;
   const std::vector<V> logits = logits_in_chunks();
-  hold({hidden_});  // TransformerDecoder.forward's, which returns the logits
-  s_.loss_outside = true;
+  hold({hidden_});         // TransformerDecoder.forward's, which returns the logits
+  s_.loss_outside = true;  // whoever's loop it is
   phase_ = Phase::loss;
   leaf_ = Module::loss;
   const V labels = shifted_labels(false);

@@ -5,6 +5,7 @@
 #include "ac_advisor/model/options.hpp"
 #include "ac_advisor/passes/pass.hpp"
 #include "lowering.hpp"
+#include "passes/loop_names.hpp"
 #include "passes/optimizer/grad_scaler.hpp"
 
 namespace ac_advisor::passes {
@@ -24,6 +25,8 @@ bool without_logits(const StepConfig& c) {
          c.memory.loss == LossKind::tiled;
 }
 bool chunks_logits(const StepConfig& c) { return c.memory.loss == LossKind::chunked_logits; }
+
+bool has_odd_heads(const ModelSpec& m) { return !m.graph && m.head_dim % flash_head_multiple != 0; }
 
 constexpr Exclusion exclusions_of_lower[] = {
     {"MODEL by Megatron's arguments, --transformer-impl hf", "transformers has no code for it",
@@ -177,6 +180,40 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--attn ") + to_option(c.run.attention) + " for " + m.family;
      }},
+    {"--attn cudnn or efficient, heads whose elements are no multiple of 8",
+     "cuDNN's attention takes none, the memory-efficient kernel heads of whole 16 bytes alone "
+     "(sdp_utils.cpp)",
+     "use --attn auto or flash, for which PyTorch pads them",
+     [](const ModelSpec& m, const StepConfig& c) {
+       if (!has_odd_heads(m)) return false;
+       const bool whole = m.head_dim * size_of(c.precision.compute_dtype) % 16 == 0;
+       return c.run.attention == Attention::cudnn ||
+              (c.run.attention == Attention::efficient && !whole);
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string("--attn ") + to_option(c.run.attention) + " for heads of " +
+              std::to_string(m.head_dim);
+     }},
+    {"--kernels compiled, --cp or --packing with --attn flash, heads whose elements are no "
+     "multiple "
+     "of 8",
+     "PyTorch pads them for flash attention: inside a graph, in a ring and for packed rows that is "
+     "not planned",
+     "leave it out",
+     [](const ModelSpec& m, const StepConfig& c) {
+       const bool on_gpu = c.runtime.kind == Runtime::pytorch && !c.runtime.under_dispatch_mode &&
+                           c.device.gpu != "cpu";
+       return on_gpu && has_odd_heads(m) &&
+              (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
+               (c.run.packing > 0 && c.run.attention == Attention::flash)) &&
+              !c.megatron();
+     },
+     [](const ModelSpec& m, const StepConfig& c) {
+       return std::string(c.memory.kernels == Kernels::compiled ? "--kernels compiled"
+                          : c.layout.cp > 1                     ? "--cp"
+                                                                : "--packing --attn flash") +
+              " for heads of " + std::to_string(m.head_dim);
+     }},
     {"--autocast, where scores have a bias, are in fp32 or are computed without a kernel",
      "what autocast casts of them is not planned yet", "add --autocast none",
      [](const ModelSpec& m, const StepConfig& c) {
@@ -197,14 +234,12 @@ constexpr Exclusion exclusions_of_lower[] = {
 bool always(const StepConfig&) { return true; }
 
 void run(StepProgram& step, const ModelSpec& spec, const StepConfig& config) {
+  LoopNames names(step, config);
   step.graph_held.clear();
-  // What the loop holds of the micro-batch before, until now.
-  if (config.memory.hold_output && !step.outputs.empty() && !config.litgpt())
-    step.program.emit(ir::OpKind::hold, ir::Phase::forward, {-1, ir::Module::root}, step.outputs,
-                      std::vector<ir::ValueId>{});
   const StepConfig fed = as_fed(config);
   Lowering(spec, fed, step).forward();
   if (step.loss == ir::no_id) return;
+  names.assign(step.loss, step.outputs);
   step.losses.push_back(step.loss);
   if (config.optimizer.grad_scaler) scale_loss(step);
 }

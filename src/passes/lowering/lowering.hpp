@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ac_advisor/model/layers.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "ac_advisor/passes/step_program.hpp"
@@ -16,6 +17,8 @@ namespace ac_advisor::passes {
 /// BitsAndBytesConfig's bnb_4bit_compute_dtype, as its users set it (the default is that of the
 /// first input).
 inline constexpr DType four_bit_compute = DType::bf16;
+/// Elements of a head that flash attention's kernels take come in so many.
+inline constexpr std::int64_t flash_head_multiple = 8;
 
 /// Writes the forward of one micro-batch, op by op, as transformers' modelling code launches it
 /// (v5.23, modeling_<family>.py). Methods are named after the module or function they lower; a
@@ -30,6 +33,7 @@ class Lowering : private Emission {
             config.run.attention == Attention::eager ||
             (config.run.attention == Attention::automatic && spec.eager_attention_only)),
         dropout_(config.run.dropout > 0.0 ? config.run.dropout : spec.attention_dropout),
+        forms_(model::layer_forms(spec, config)),
         dtype_(config.precision.autocast ? config.precision.param_dtype
                                          : config.precision.compute_dtype) {}
 
@@ -149,7 +153,9 @@ class Lowering : private Emission {
   V tuned_queries(V q);
   std::array<V, 3> stacked_thirds(V qkv);
   [[nodiscard]] bool widest_kernels_only(V q) const;
-  [[nodiscard]] bool attends_by_products(V q, V k) const;
+  [[nodiscard]] bool attends_by_products(V q, V k, V mask) const;
+  [[nodiscard]] bool pads_heads(V q) const;
+  V padded_heads(V x);
   V sdpa(V q, V k, V v, std::int64_t window);
   V attended(V q, V k, V v, V mask, ir::Sdpa attributes);
   V flash_varlen(V q, V k, V v);
@@ -183,6 +189,17 @@ class Lowering : private Emission {
   std::array<V, 3> one_pair_heads(V qkv);
   std::array<V, 3> repeated_pairs(V qkv);
   void end_frame();
+
+  // own_layers.cpp
+  V torch_rms_norm(V x, V weight, ir::Module leaf);
+  V own_norm(V x, V weight, ir::Module leaf);
+  void declare_table();
+  Rotary table_of_step();
+  V rows_of_positions(V table);
+  std::array<V, 3> heads_of_tokens(const Block& b, V x, const Rotary& table);
+  V half_turned(V x, const Rotary& halves);
+  Rotary cast_halves(V table, DType type);
+  V turned_in_pairs(V x, V table);
 
   // litgpt.cpp
   V litgpt_norm(V x, V weight, V bias, ir::Module leaf);
@@ -396,6 +413,7 @@ class Lowering : private Emission {
   const StepConfig& config_;
   bool eager_attention_;
   double dropout_;
+  model::LayerForms forms_;
 
   /// Of parameters, and of what they and the embedding make outside of matrix products.
   DType dtype_;

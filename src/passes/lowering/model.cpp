@@ -221,7 +221,7 @@ ir::ValueId Lowering::block(const Block& b, std::int16_t index, V x, const Rotar
   V y = residual_add(middle, h);
   if (flat) y = viewed(y, size);
   if (spec_.residual_inside) end_frame();
-  if (spec_.keeps_attention_out) hold({attended});
+  if (spec_.keeps_attention_out || forms_.keeps_attention_out) hold({attended});
   // The caller's `hidden_states`, the frame's locals, and an argument nobody reads.
   hold({x, middle, h, positions_});
   hold({attention_weights_});
@@ -273,7 +273,7 @@ void Lowering::forward() {
     emit(OpKind::fill, {}, {ones}, ir::Number{1.0});
     const V counted = binary(OpKind::mul, unary(OpKind::cumsum, ones), ones);
     positions_ = cast(unary(OpKind::add_scalar, counted, ir::Number{-1.0}), DType::i64);
-  } else if (spec_.alibi) {
+  } else if (spec_.alibi || (forms_.keeps_table() && !config_.run.position_ids)) {
     positions_ = ir::no_id;
   } else if (is_packed() || config_.run.position_ids) {
     positions_ = m_.position_ids;
@@ -290,7 +290,7 @@ void Lowering::forward() {
   if (spec_.embedding_norm && stage().embedding)
     x = norm(embedded, m_.embed_norm, m_.embed_norm_bias, Module::embed);
   if (spec_.alibi) alibi_ = alibi_bias();
-  causal_masks();
+  if (!forms_.keeps_table()) causal_masks();
   if (spec_.masked_positions) {
     at_positions = position_embedding();
     x = binary(OpKind::add, embedded, at_positions);
@@ -298,7 +298,8 @@ void Lowering::forward() {
   leaf_ = Module::embed;
   x = dropped(x, spec_.embedding_dropout);
   std::vector<Rotary> rotary;
-  for (V f : m_.inv_freq) rotary.push_back(rotary_embedding(f));
+  for (V f : m_.inv_freq)
+    rotary.push_back(forms_.keeps_table() ? table_of_step() : rotary_embedding(f));
   V weights_before = ir::no_id;
   for (std::int64_t i = stage().first; i < stage().end; ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -312,11 +313,13 @@ void Lowering::forward() {
   leaf_ = Module::final_norm;
   if (stage().head) hidden_ = norm(x, m_.final_norm, m_.final_norm_bias, Module::final_norm);
   hold({at_positions, ones, alibi_, alibi_slopes_, weights_before});
-  for (const Rotary& r : rotary) hold({r.cos, r.sin});
+  if (!forms_.keeps_table())
+    for (const Rotary& r : rotary) hold({r.cos, r.sin});
   hold({x, embedded, positions_});
   for (V mask : {full_mask_, window_mask_}) hold({mask});
   hold_all(beside_decoder_);
   s_.loss = ir::no_id;
+  s_.loss_outside = config_.loss_outside();
   s_.outputs = {x};
   if (stage().head) loss();
   hold_all(prompt_frame_);

@@ -50,6 +50,11 @@ ir::ValueId Lowering::norm(V x, V weight, V bias, Module leaf) {
       break;
   }
   distributed_ = tp_ > 1;
+  if (forms_.norm != model::NormForm::written_out) {
+    const V y = own_norm(x, weight, leaf);
+    distributed_ = false;
+    return y;
+  }
   const V y = spec_.unit_offset_norm ? gemma_rms_norm(x, weight, leaf) : rms_norm(x, weight, leaf);
   distributed_ = false;
   return y;

@@ -59,20 +59,20 @@ std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_pairs_apart(V q, V k, const
   return both;
 }
 
-/// DeepseekV2's apply_rotary_emb, and Llama4's, which casts both back at its end: in fp32, each
-/// pair times a complex number.
+/// DeepseekV2's apply_rotary_emb, and Llama4's and TorchTitan's, which cast both back at their end:
+/// in fp32, each pair times a complex number.
 std::pair<ir::ValueId, ir::ValueId> Lowering::rotate_complex(V q, V k, const Rotary& rotary) {
   const V q_wide = cast(q, DType::f32), k_wide = cast(k, DType::f32);
-  if (spec_.rotation == model::Rotation::complex_together) {
-    const V q_long = binary(OpKind::mul, q_wide, rotary.cos);
-    const V k_long = binary(OpKind::mul, k_wide, rotary.cos);
+  if (spec_.rotation == model::Rotation::complex_together || forms_.keeps_table()) {
+    const V q_long = binary(OpKind::complex_mul, q_wide, rotary.cos);
+    const V k_long = binary(OpKind::complex_mul, k_wide, rotary.cos);
     const V q_back = cast(q_long, dtype(q));
     const std::pair<V, V> both{q_back, cast(k_long, dtype(k))};
     hold({q, k, q_wide, k_wide, q_long, k_long});
     return both;
   }
   const auto turned = [&](V wide, V like) {
-    return cast(binary(OpKind::mul, wide, rotary.cos), dtype(like));
+    return cast(binary(OpKind::complex_mul, wide, rotary.cos), dtype(like));
   };
   const V q_turned = turned(q_wide, q);
   const std::pair<V, V> both{q_turned, turned(k_wide, k)};

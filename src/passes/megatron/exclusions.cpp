@@ -420,7 +420,7 @@ constexpr Exclusion all_exclusions[] = {
      "Megatron-core's loss is always on parts of the vocabulary", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return !c.layout.loss_parallel; }},
     {"--transformer-impl --pp N, blocks that do not go round",
-     "each stage has as many as every other, or what --pp-layers says, one number a stage",
+     "each stage has as many as every other, or what --pp-layers says, one number per stage",
      "give --pp-layers, or other stages",
      [](const ModelSpec& m, const StepConfig& c) { return piped(c) && !stages_fit(m, c); },
      with<pp_text>},

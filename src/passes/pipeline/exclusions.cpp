@@ -35,7 +35,7 @@ std::string with_layers(const ModelSpec& m, const StepConfig& c) {
          std::to_string(m.layers) + " blocks";
 }
 
-/// --pp-layers fits the model: one number a stage, their sum the model's, none 0 but at the ends.
+/// --pp-layers fits the model: one number per stage, their sum the model's, none 0 but at the ends.
 bool fits(const ModelSpec& m, const StepConfig& c) {
   const std::vector<std::int64_t>& layers = c.layout.pp_layers;
   if (static_cast<std::int64_t>(layers.size()) != c.layout.pp * c.layout.pp_chunks) return false;
@@ -51,8 +51,9 @@ bool needs_more(const ModelSpec& m) {
 }
 
 constexpr Exclusion all_exclusions[] = {
-    {"--pp N --world W", "N (times T of --tp) must divide the world: a stage is on as many ranks",
-     "give a world that is a multiple of it",
+    {"--pp N --world W",
+     "the world must be divisible by N (times T of --tp): each stage has as many ranks",
+     "use a multiple of it",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.world % (c.layout.tp * c.layout.pp) != 0;
      },
@@ -76,7 +77,7 @@ constexpr Exclusion all_exclusions[] = {
      },
      with_accum},
     {"--pp N --pp-schedule dualpipev --grad-accum M, M below 2 N",
-     "ScheduleDualPipeV needs as many micro-batches as there are stages, two a rank",
+     "ScheduleDualPipeV needs as many micro-batches as there are stages, two per rank",
      "give --grad-accum of at least 2 N, or use zbv",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.pp_schedule == PipelineSchedule::dual_pipe_v &&
@@ -94,7 +95,7 @@ constexpr Exclusion all_exclusions[] = {
      "it says the blocks of each stage (N, times the V of interleaved:V and zb1:V, times two of "
      "zbv and dualpipev), 0 for the first or "
      "the last at most, and their sum is the model's",
-     "give one number a stage",
+     "give one number per stage",
      [](const ModelSpec& m, const StepConfig& c) {
        return piped(c) && !c.layout.pp_layers.empty() && !fits(m, c);
      },
@@ -131,7 +132,7 @@ constexpr Exclusion all_exclusions[] = {
     {"--pp-schedule interleaved:V or zb1:V, V above 3, --shard fsdp2 or hsdp:N",
      "the schedule keeps three stages of a rank gathered and gathers the others in turn, which is "
      "not planned yet",
-     "use two or three stages a rank",
+     "use two or three stages per rank",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.gathers() && c.layout.pp_chunks > most_gathered_stages;
      },
@@ -208,7 +209,8 @@ constexpr Exclusion all_exclusions[] = {
      },
      [](const ModelSpec& m, const StepConfig& c) { return with_schedule(c) + " for " + m.family; }},
     {"--pp-schedule zb1 --framework torchtitan",
-     "TorchTitan 0.2.2 has two or more stages a rank in schedules of several", "use zb1:2, or zbv",
+     "TorchTitan 0.2.2 has two or more stages per rank in schedules of several",
+     "use zb1:2, or zbv",
      [](const ModelSpec&, const StepConfig& c) {
        return piped(c) && c.layout.pp_schedule == PipelineSchedule::zero_bubble &&
               c.layout.pp_chunks == 1 && c.runtime.framework == "torchtitan";

@@ -1,8 +1,9 @@
 // DistributedDataParallel, PyTorch v2.11, torch/csrc/distributed/c10d/reducer.cpp: gradients are
-// copied into buckets of 25 MiB (the first 1 MiB), in the order in which they came, and live there
-// (gradient_as_bucket_view); a full bucket is all-reduced. Under no_sync() the reducer's hooks do
-// nothing: gradients are the parameters' own, beside the buckets, until a backward that
-// synchronises copies them (mark_variable_ready_dense).
+// copied into buckets of 25 MiB (the first 1 MiB), in the order in which they came; a full bucket
+// is all-reduced. With gradient_as_bucket_view they live there. Without, which is the default, they
+// are the parameters' own beside the buckets, and are copied back when backward ends
+// (finalize_bucket_dense). Under no_sync() the reducer's hooks do nothing: gradients are the
+// parameters' own until a backward that synchronises copies them (mark_variable_ready_dense).
 #include <map>
 #include <vector>
 
@@ -105,9 +106,9 @@ class Ddp final : public GradientHooks {
 
   void on_gradient(std::size_t parameter, ValueId gradient) override {
     const OptimizedTensor& t = s_.optimized[s_.parameters[parameter].optimized];
-    if (keeps_gradients()) return;
+    if (!reduces()) return;
     // A copy at first; later micro-batches add to the view. The all-reduce averages.
-    const bool copied = micro_batch() == 0 || c_.layout.no_sync;
+    const bool copied = !views() || micro_batch() == 0 || c_.layout.no_sync;
     emit(copied ? OpKind::bucket_copy : OpKind::accumulate_inplace, s_.parameters[parameter].module,
          {t.gradient, gradient}, {});
     if (!copied && c_.runtime.kind == Runtime::pytorch)  // a copy divides by the world on its way
@@ -117,16 +118,38 @@ class Ddp final : public GradientHooks {
     if (--waiting_[bucket_of(t)] == 0) send(static_cast<ValueId>(bucket_of(t)));
   }
 
+  /// finalize_bucket_dense: each of a bucket's parts goes back to where the optimizer reads it.
+  void end_backward() override {
+    if (views() || !reduces()) return;
+    for (const auto& [op, i] : ready_) {
+      Parameter& parameter = s_.parameters[i];
+      emit(OpKind::bucket_copy, parameter.module,
+           {parameter.gradient, s_.optimized[parameter.optimized].gradient}, {});
+    }
+    if (!last()) return;
+    for (const auto& [op, i] : ready_) {
+      const Parameter& parameter = s_.parameters[i];
+      s_.optimized[parameter.optimized].gradient = parameter.gradient;
+      s_.surviving.push_back(parameter.gradient);
+    }
+  }
+
+  /// The trainer's gradients are in their buckets.
+  [[nodiscard]] bool views() const {
+    return c_.layout.bucket_views || c_.runtime.kind != Runtime::pytorch;
+  }
+  [[nodiscard]] bool last() const {
+    return static_cast<std::int64_t>(micro_batch()) + 1 == micro_batches_written(c_);
+  }
+  [[nodiscard]] bool reduces() const { return !c_.layout.no_sync || last(); }
+
   void send(ValueId bucket) {
     if (!c_.compression.used()) emit(OpKind::all_reduce, {-1, ir::Module::root}, {bucket}, {});
     for (const CompressedBucket& kept : s_.compressed)
       if (kept.bucket == bucket) append_compression(s_, c_, kept, next_group_);
   }
 
-  [[nodiscard]] bool keeps_gradients() const override {
-    return c_.layout.no_sync &&
-           static_cast<std::int64_t>(micro_batch()) + 1 < micro_batches_written(c_);
-  }
+  [[nodiscard]] bool keeps_gradients() const override { return !views() || !reduces(); }
 
   [[nodiscard]] std::size_t bucket_of(const OptimizedTensor& t) const {
     return static_cast<std::size_t>(p_.root(t.gradient));

@@ -1,5 +1,5 @@
 // FullyShardedDataParallel (FSDP1), PyTorch v2.11, torch/distributed/fsdp/_runtime_utils.py, with
-// full sharding, original parameters, BACKWARD_PRE and no forward prefetch: when a unit is
+// full sharding, original parameters and no forward prefetch: when a unit is
 // gathered, freed and reduced. Each block is a unit, around its checkpoint, and the root has the
 // rest. What that allocates is in fsdp1_buffers.cpp.
 #include <optional>
@@ -33,7 +33,7 @@ struct Extent {
 class Fsdp1 {
  public:
   Fsdp1(StepProgram& step, const StepConfig& config)
-      : s_(step), p_(step.program), b_(step, config) {
+      : s_(step), p_(step.program), b_(step, config), prefetch_(config.layout.backward_prefetch) {
     const auto written = static_cast<std::int64_t>(step.micro_begin.size());
     reduces_ = !config.layout.no_sync || written == micro_batches_written(config);
   }
@@ -115,12 +115,16 @@ class Fsdp1 {
     ran_.push_back(unit);
   }
 
-  /// Its parameters are there already, if the one before has fetched them; it fetches those of the
-  /// block that ran before it.
+  /// Its parameters are there already, if the one before has fetched them. With BACKWARD_PRE it
+  /// fetches those of the block that ran before it; with BACKWARD_POST they come when it is done.
   void pre_backward(std::size_t unit) {
     b_.set_phase(Phase::backward);
     b_.record(2);  // _pre_backward_hook, _pre_backward_prefetch
     b_.unshard(unit);
+    if (prefetch_ != BackwardPrefetch::pre) {
+      if (!ran_.empty() && ran_.back() == unit) ran_.pop_back();
+      return;
+    }
     if (ran_.empty()) return;
     b_.unshard(ran_.back());
     ran_.pop_back();
@@ -130,6 +134,7 @@ class Fsdp1 {
     b_.join_gradients(unit);
     b_.record(2);  // _post_backward_hook, _post_backward_prefetch
     b_.reshard(unit);
+    if (prefetch_ == BackwardPrefetch::post && !ran_.empty()) b_.unshard(ran_.back());
     if (reduces_) b_.reduce(unit);
   }
 
@@ -142,6 +147,7 @@ class Fsdp1 {
   std::set<ValueId> gradients_;             ///< of the parameters
   std::vector<std::size_t> ran_;            ///< blocks in the order of their forward
   bool reduces_ = true;
+  BackwardPrefetch prefetch_;
 };
 
 bool applies(const StepConfig& config) { return config.layout.shard == Sharding::fsdp1; }

@@ -190,7 +190,7 @@ class Fsdp2 {
   void post_forward(ParamGroup& group) {
     if (group.empty()) return;
     b_.record(1);  // FSDP::post_forward
-    if (group.reshard_after_forward) b_.reshard(group);
+    if (group.reshard_after_forward) b_.reshard_after_forward(group);
     group.post_forward_indices.push_back(static_cast<std::int32_t>(post_forward_order_.size()));
     post_forward_order_.push_back(&group);
   }
@@ -350,8 +350,9 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard " + shard_option(c); }},
     {"--shard hsdp:N --world W",
-     "N must divide the ranks that have the same parameters and leave at least two replicas of at "
-     "least two shards",
+     "the ranks that have the same parameters must be divisible by N, with at least two replicas "
+     "of "
+     "at least two shards",
      "choose another N, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        const std::int64_t n = c.layout.hsdp_shards;
@@ -382,6 +383,28 @@ constexpr Exclusion exclusions_of_fsdp2[] = {
      },
      [](const ModelSpec&, const StepConfig& c) {
        return "--fsdp-unit torchtitan --loss " + loss_option(c);
+     }},
+    {"--reshard-after-forward N, N no divisor of a unit's ranks",
+     "fully_shard divides the ranks that share a unit into groups of N",
+     "give a divisor, such as the ranks of a node, or --reshard-after-forward false",
+     [](const ModelSpec&, const StepConfig& c) {
+       const std::int64_t n = c.layout.reshard_to;
+       return n > 0 && c.layout.gathers() && (fsdp_shards(c) % n != 0 || n >= fsdp_shards(c));
+     },
+     [](const ModelSpec&, const StepConfig& c) {
+       return "--reshard-after-forward " + std::to_string(c.layout.reshard_to) + " of " +
+              std::to_string(fsdp_shards(c)) + " ranks";
+     }},
+    {"--reshard-after-forward N with --ep, --pp, --tp, --fp8-all-gather, --keep-last-block, --lora "
+     "or "
+     "--offload parameters",
+     "FSDPParam keeps such parts of one dtype and one mesh alone, and stages keep whole blocks",
+     "use --reshard-after-forward true or false",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.layout.reshard_to > 0 &&
+              (c.layout.ep > 1 || c.layout.pp > 1 || c.layout.tp > 1 ||
+               c.precision.fp8_all_gather || c.layout.keep_last_block || c.adapters.used() ||
+               c.memory.offload == Offload::parameters);
      }},
     {"--keep-last-block --pp", "a pipeline's stages keep all of their blocks", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -60,6 +60,8 @@ Fsdp2Buffers::Fsdp2Buffers(StepProgram& step, const StepConfig& config)
     if (instance_.size() <= static_cast<std::size_t>(parameter.value))
       instance_.resize(static_cast<std::size_t>(parameter.value) + 1, no_id);
   for (std::size_t i = 0; i < s_.parameters.size(); ++i) add(i);
+  if (!c_.layout.reshard_after_forward)
+    for (ParamGroup& unit : groups_) unit.reshard_after_forward = false;
   root().reshard_after_forward = false;
   // Backward begins with it.
   if (head_ >= 0) group(head_).reshard_after_forward = false;
@@ -192,6 +194,7 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   }
   const ir::ModulePath module = module_of(group);
   record(1);  // FSDP::all_gather
+  if (!group.in_parts.empty()) return gather_parts(group);
   std::vector<ValueId> inputs, scaled;
   std::int64_t bytes = group.shard_bytes;
   for (std::size_t i : group.parameters) {
@@ -222,6 +225,27 @@ void Fsdp2Buffers::unshard(ParamGroup& group) {
   emit(OpKind::all_gather, group, out, {});
 }
 
+/// FSDPParam.all_gather_inputs of SHARDED_POST_FORWARD: between the ranks that have a part each.
+void Fsdp2Buffers::gather_parts(ParamGroup& group) {
+  const ir::ModulePath module = module_of(group);
+  const DType dtype = c_.precision.compute_dtype;
+  group.all_gather_output =
+      buffer(ir::checked_mul(group.shard_bytes / size_of(dtype), group.shards), dtype,
+             Role::communication, module);
+  const ValueId out[] = {group.all_gather_output};
+  const ir::ExpertShards ranks{static_cast<std::int32_t>(c_.layout.reshard_to)};
+  std::vector<ValueId> parts = group.in_parts;
+  if (c_.precision.param_dtype != dtype) {  // mixed precision's foreach copy, which casts nothing
+    std::int64_t numel = 0;
+    for (ValueId part : parts) numel += p_.value(part).shape.numel();
+    const ValueId flat[] = {buffer(numel, dtype, Role::communication, module)};
+    emit(OpKind::foreach, module, parts, flat);
+    parts.assign(flat, flat + 1);
+  }
+  p_.op(emit(OpKind::all_gather_copy_in, module, parts, out)).attributes = ranks;
+  p_.op(emit(OpKind::all_gather, module, out, {})).attributes = ranks;
+}
+
 void Fsdp2Buffers::unshard_in_line(ParamGroup& group) {
   const std::size_t first = p_.ops.size();
   unshard(group);
@@ -247,6 +271,8 @@ void Fsdp2Buffers::copy_out(ParamGroup& group) {
   const ValueId in[] = {group.all_gather_output};
   for (std::size_t i : group.parameters) group.gathered.push_back(unsharded_like(i, group.shards));
   emit(OpKind::all_gather_copy_out, group, in, group.gathered);
+  if (!group.in_parts.empty()) emit(OpKind::hold, module_of(group), group.in_parts, {});
+  group.in_parts.clear();
 }
 
 ValueId Fsdp2Buffers::unsharded_like(std::size_t i, std::int64_t shards) {
@@ -289,6 +315,23 @@ void Fsdp2Buffers::reshard(ParamGroup& group) {
     instance_[static_cast<std::size_t>(s_.parameters[i].value)] = no_id;
   group.gathered.clear();
   group.unsharded = false;
+}
+
+/// FSDPParam.to_sharded_post_forward: a clone of this rank's part of each, on the stream that
+/// computes.
+void Fsdp2Buffers::reshard_after_forward(ParamGroup& group) {
+  if (const std::int64_t ranks = c_.layout.reshard_to; ranks > 0 && group.unsharded) {
+    const ir::ModulePath module = module_of(group);
+    for (ValueId whole : group.gathered) {
+      const DType dtype = p_.value(whole).dtype;
+      const std::int64_t numel = p_.storage(p_.storage_of(whole)).bytes / size_of(dtype) / ranks;
+      const ValueId in[] = {p_.on_storage_of(whole, {numel}, dtype, false)};
+      const ValueId out[] = {buffer(numel, dtype, Role::parameter, module)};
+      emit(OpKind::clone, module, in, out);
+      group.in_parts.push_back(out[0]);
+    }
+  }
+  reshard(group);
 }
 
 void Fsdp2Buffers::redistribute(ParamGroup& group) {

@@ -23,7 +23,8 @@ struct ParamGroup {
   [[nodiscard]] bool empty() const { return parameters.empty(); }  ///< a state without a group
   bool copying = false;  ///< of one rank: asked for, and nobody has waited for it yet
   ir::ValueId all_gather_output = ir::no_id;  ///< of an all-gather that nobody has waited for yet
-  std::vector<ir::ValueId> gathered;          ///< unsharded parameters, while they are
+  std::vector<ir::ValueId> in_parts;  ///< reshard_after_forward=N: its parts, until backward
+  std::vector<ir::ValueId> gathered;  ///< unsharded parameters, while they are
   std::vector<std::int32_t> post_forward_indices;
 };
 
@@ -68,6 +69,8 @@ class Fsdp2Buffers {
   /// Copies out what was gathered. `forward`: its buffer is kept for the next group's overlap.
   void wait_for_unshard(ParamGroup& group, bool forward);
   void reshard(ParamGroup& group);
+  /// After forward: to all ranks' shards, or to parts on some of them.
+  void reshard_after_forward(ParamGroup& group);
   /// Without a reduction: the group's gradients are added in the reduce dtype, where that differs.
   void widen(ParamGroup& group);
   /// The same of those that wait for this micro-batch's backward for inputs.
@@ -108,6 +111,7 @@ class Fsdp2Buffers {
   void copy_out(ParamGroup& group);
   ir::ValueId unsharded_like(std::size_t parameter, std::int64_t shards);
   void cast_and_copy(ParamGroup& group);
+  void gather_parts(ParamGroup& group);
   ir::ValueId reduced(const ParamGroup& group, ir::ValueId input, DType type, ir::Role role);
   void reduce(ParamGroup& group);
   void store(ParamGroup& group, ir::ValueId sharded);

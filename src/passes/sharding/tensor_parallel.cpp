@@ -103,8 +103,9 @@ std::string sizes(const ModelSpec& m, const StepConfig& c) {
 }
 
 constexpr Exclusion exclusions_of_tp[] = {
-    {"--tp T --world N", "T must divide the world: the ranks that are left see different data",
-     "give a world that is a multiple of T",
+    {"--tp T --world N",
+     "the world must be divisible by T: the ranks that are left see different data",
+     "use a multiple of T",
      [](const ModelSpec&, const StepConfig& c) { return c.layout.world % c.layout.tp != 0; },
      [](const ModelSpec&, const StepConfig& c) {
        return tp_option(c) + " --world " + std::to_string(c.layout.world);

@@ -3,7 +3,9 @@
 // partition. Gradients are copied into a bucket of `reduce_bucket_size` elements, which is
 // flattened and all-reduced when the next one does not fit; those of parameters that reach into the
 // partition are kept, whole. Stage 2 does so in backward; stage 1 keeps all gradients and does it
-// at the end of the last micro-batch.
+// at the end of the last micro-batch. With overlap_comm there are two buckets by turns, reductions
+// have a stream of their own, and stage 1 reduces in the last micro-batch's backward, too
+// (setup_buckets, process_gradients).
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -87,11 +89,11 @@ class Zero final : public GradientHooks {
   void on_gradient(std::size_t parameter, ValueId gradient) override {
     ValueId& bucket = stage1() ? s_.averaged : bucket_;  // stage 1's stays until the step
     if (bucket == no_id) {
-      bucket = p_.make({bucket_elements}, c_.precision.compute_dtype, Role::communication, root);
-      emit(OpKind::empty, root, {}, {bucket});
+      bucket = make_bucket();
+      if (overlaps()) s_.second_bucket = make_bucket();
     }
     bucket_ = bucket;
-    if (!stage1())
+    if (!stage1() || (last() && overlaps()))
       add({parameter, gradient});
     else if (last())
       waiting_.push_back({parameter, gradient});
@@ -103,6 +105,12 @@ class Zero final : public GradientHooks {
               [](const Filled& a, const Filled& b) { return a.parameter < b.parameter; });
     for (const Filled& one : waiting_) add(one);
     flush();
+    if (overlaps()) {
+      // Both buckets, and where stage 1 alone partitions nothing, gradients longer than a bucket,
+      // which stay the parameters' own.
+      oversized_.insert(oversized_.end(), {bucket_, s_.second_bucket});
+      emit(OpKind::hold, root, oversized_, {});
+    }
     if (!stage1() && s_.averaged != no_id) {
       for (const ZeroPiece& piece : mine_.pieces())
         emit(OpKind::accumulate_inplace, root, {slice(s_.averaged, piece), slice(kept_, piece)},
@@ -113,17 +121,31 @@ class Zero final : public GradientHooks {
     if (last()) begin_step();
   }
 
+  [[nodiscard]] bool overlaps() const { return c_.layout.overlap_comm; }
+  ValueId make_bucket() {
+    const ValueId made =
+        p_.make({bucket_elements}, c_.precision.compute_dtype, Role::communication, root);
+    emit(OpKind::empty, root, {}, {made});
+    return made;
+  }
+  [[nodiscard]] ValueId filling() const { return swapped_ ? s_.second_bucket : bucket_; }
+
   void add(const Filled& one) {
     const std::int64_t size = elements(one.gradient);
-    if (filled_ + size > bucket_elements) flush();
+    if (filled_ + size > bucket_elements) {
+      flush();
+      swapped_ = overlaps() && !swapped_;
+    }
     ValueId place = one.gradient;
     if (size > bucket_elements && zero_on_host(c_)) {  // clone()
       place = p_.make(p_.value(one.gradient).shape, c_.precision.compute_dtype, Role::gradient,
                       s_.parameters[one.parameter].module);
       kernel(one.gradient, {place});
     } else if (size <= bucket_elements) {
-      place = p_.narrow(bucket_, 0, filled_, size);
+      place = p_.narrow(filling(), 0, filled_, size);
       copy(place, one.gradient, s_.parameters[one.parameter].module);
+    } else if (stage1()) {
+      oversized_.push_back(one.gradient);
     }
     in_bucket_.push_back({one.parameter, place});
     filled_ += size;
@@ -147,7 +169,7 @@ class Zero final : public GradientHooks {
   /// they are longer than `bucket_elements`. One run alone is reduced where it stands.
   void reduce() {
     const bool own = in_bucket_.size() == 1 && filled_ > bucket_elements;
-    const ValueId source = own ? in_bucket_.front().gradient : bucket_;
+    const ValueId source = own ? in_bucket_.front().gradient : filling();
     std::vector<ZeroRun> runs, group;
     for (const Filled& one : in_bucket_) append_runs(runs, one.parameter);
     std::int64_t start = 0, length = 0;
@@ -181,6 +203,7 @@ class Zero final : public GradientHooks {
       return;
     }
     const ValueId made = p_.make({length}, c_.precision.compute_dtype, Role::communication, root);
+    if (overlaps()) s_.zero3.reduced.push_back(made);
     emit(OpKind::cat, root, {part}, {made});
     all_reduce(made);
     std::int64_t at = 0;
@@ -220,6 +243,7 @@ class Zero final : public GradientHooks {
     }
     if (kept_ == no_id) {
       kept_ = p_.make({mine_.kept_elements()}, c_.precision.compute_dtype, Role::gradient, root);
+      if (overlaps()) s_.zero3.reduced.push_back(kept_);
       emit(OpKind::empty, root, {}, {kept_});
     }
     if (trained(c_)) {  // what of it is this rank's
@@ -305,8 +329,10 @@ class Zero final : public GradientHooks {
 
   ZeroPartition mine_;
   std::vector<Filled> in_bucket_, waiting_;
-  std::vector<ValueId> norms_;  ///< of gradients that have left for the host
+  std::vector<ValueId> oversized_;  ///< stage 1: gradients that are longer than a bucket
+  std::vector<ValueId> norms_;      ///< of gradients that have left for the host
   std::int64_t filled_ = 0, kept_so_far_ = 0;
+  bool swapped_ = false;  ///< the second bucket is filled
   ValueId bucket_ = no_id, kept_ = no_id;
 };
 
@@ -336,6 +362,13 @@ void gather(StepProgram& step, const model::ModelSpec&, const StepConfig& config
 }
 
 constexpr Exclusion exclusions_of_zero[] = {
+    {"--overlap-comm --offload optimizer, or ac-trainer",
+     "gradients that leave for the host beside reductions are not planned, and the trainer reduces "
+     "in line",
+     "use --no-overlap-comm",
+     [](const model::ModelSpec&, const StepConfig& c) {
+       return c.layout.overlap_comm && (zero_on_host(c) || c.runtime.kind == Runtime::ac_trainer);
+     }},
     {"--no-sync --shard zero1 or zero2",
      "ZeRO 1 always reduces the last micro-batch alone, ZeRO 2 every one", "leave --no-sync out",
      [](const model::ModelSpec&, const StepConfig& c) { return c.layout.no_sync && applies(c); },

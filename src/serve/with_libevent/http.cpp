@@ -3,11 +3,13 @@
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
 #include <fmt/format.h>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -32,9 +34,11 @@ struct Freed {
 
 bool is_this_address(const char* host, std::uint16_t port) {
   if (host == nullptr) return false;
+  const auto is = [&](const std::string& name) {
+    return evutil_ascii_strcasecmp(host, name.c_str()) == 0;
+  };
   for (const char* name : {"127.0.0.1", "localhost"})
-    if (host == fmt::format("{}:{}", name, port) || (port == 80 && std::strcmp(host, name) == 0))
-      return true;
+    if (is(fmt::format("{}:{}", name, port)) || (port == 80 && is(name))) return true;
   return false;
 }
 
@@ -76,6 +80,26 @@ std::uint16_t port_of(evhttp_bound_socket* socket) {
   return ntohs(address.sin_port);
 }
 
+/// A listener that cannot accept (no descriptors are left) is asked again in a moment, instead of
+/// at once and for ever: connections end meanwhile. libevent tells its callback of no object of
+/// ours.
+struct Pause {
+  evconnlistener* listener = nullptr;
+  event* ends = nullptr;
+  bool told = false;
+} pause_of_listener;
+
+void pause(evconnlistener* listener, void*) {
+  constexpr timeval moment{0, 200'000};
+  if (!pause_of_listener.told)
+    std::fprintf(stderr, "ac-advisor: no further connection: %s\n", std::strerror(errno));
+  pause_of_listener.told = true;
+  evconnlistener_disable(listener);
+  evtimer_add(pause_of_listener.ends, &moment);
+}
+
+void go_on(evutil_socket_t, short, void*) { evconnlistener_enable(pause_of_listener.listener); }
+
 }  // namespace
 
 void listen(std::uint16_t port, const std::function<std::string()>& page,
@@ -91,6 +115,9 @@ void listen(std::uint16_t port, const std::function<std::string()>& page,
   if (socket == nullptr)
     throw UserError(fmt::format("--port {}: cannot listen there: {}; 0 takes any that is free",
                                 port, std::strerror(errno)));
+  const std::unique_ptr<event, Freed<event_free>> resume(evtimer_new(base.get(), go_on, nullptr));
+  pause_of_listener = {evhttp_bound_socket_get_listener(socket), resume.get()};
+  evconnlistener_set_error_cb(pause_of_listener.listener, pause);
   Server server{port_of(socket), page};
   evhttp_set_gencb(http.get(), answer, &server);
   std::vector<std::unique_ptr<event, Freed<event_free>>> ends;

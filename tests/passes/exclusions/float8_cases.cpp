@@ -33,7 +33,7 @@ const Case cases[] = {
        c.precision.fp8_all_gather = true;
      },
      "FSDP2's"},
-    {"--fp8-all-gather, several pipeline stages a rank",
+    {"--fp8-all-gather, several pipeline stages per rank",
      [](model::ModelSpec& m, StepConfig& c) {
        m = untied_model(8);
        c.memory.hold_output = false;

@@ -22,6 +22,20 @@ const Case cases[] = {
        c.memory.loss = LossKind::lc_ce;
      },
      "--output-dtype fp32 --loss lc-ce"},
+    {"--attn cudnn or efficient, heads whose elements are no multiple of 8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.head_dim = 100;
+       c.run.attention = Attention::cudnn;
+     },
+     "--attn cudnn for heads of 100"},
+    {"--kernels compiled, --cp or --packing with --attn flash, heads whose elements are no "
+     "multiple "
+     "of 8",
+     [](model::ModelSpec& m, StepConfig& c) {
+       m.head_dim = 100;
+       c.memory.kernels = Kernels::compiled;
+     },
+     "--kernels compiled for heads of 100"},
     {"--dropout P", [](auto&, StepConfig& c) { c.run.dropout = 1.5; }, "--dropout 1.5"},
     {"--attn efficient, keys and values that queries share",
      [](model::ModelSpec& m, StepConfig& c) {

@@ -10,7 +10,7 @@ const Case cases[] = {
        in_stages(m, c);
        c.layout.world = 3;
      },
-     "--pp 2 --world 3: N (times T of --tp) must divide the world"},
+     "--pp 2 --world 3: the world must be divisible by N (times T of --tp)"},
     {"--pp N --grad-accum M, M below N",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

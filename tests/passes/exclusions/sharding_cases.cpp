@@ -5,6 +5,44 @@ namespace ac_advisor::test {
 namespace {
 
 const Case cases[] = {
+    {"--reshard-after-forward N, N no divisor of a unit's ranks",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.layout.reshard_to = 3;
+     },
+     "--reshard-after-forward 3 of"},
+    {"--reshard-after-forward N with --ep, --pp, --tp, --fp8-all-gather, --keep-last-block, --lora "
+     "or "
+     "--offload parameters",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.layout.world = 8;
+       c.layout.reshard_to = 4;
+       c.layout.keep_last_block = true;
+     },
+     "one dtype and one mesh alone"},
+    {"--overlap-comm --offload optimizer, or ac-trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::zero2);
+       c.layout.overlap_comm = true;
+       c.runtime.kind = Runtime::ac_trainer;
+     },
+     "the trainer reduces in line"},
+    {"--ac-reentrant, --ac other than full, every:K and grouped:K",
+     [](auto&, StepConfig& c) {
+       c.memory.ac = AcMode::selective;
+       c.memory.reentrant = true;
+     },
+     "--ac-reentrant --ac selective: use_reentrant=True takes no context_fn"},
+    {"--ac-reentrant with --shard fsdp1, fsdp2, hsdp:N or zero3, --pp, --tp, --cp, compiled "
+     "kernels, "
+     "--offload, an imported graph or ac-trainer",
+     [](auto&, StepConfig& c) {
+       sharded(c, Sharding::fsdp2);
+       c.memory.ac = AcMode::full;
+       c.memory.reentrant = true;
+     },
+     "an engine within the engine"},
     {"--shard fsdp1, an imported graph or a model with an encoder of images",
      [](model::ModelSpec& m, StepConfig& c) {
        sharded(c, Sharding::fsdp1);
@@ -70,7 +108,7 @@ const Case cases[] = {
        c.layout.hsdp_shards = 3;
        c.layout.world = 8;
      },
-     "--shard hsdp:3 --world 8: N must divide"},
+     "--shard hsdp:3 --world 8: the ranks that have the same parameters must be divisible by N"},
     {"--fsdp-unit torchtitan, a tied or scaled embedding, or learned positions",
      [](auto& m, StepConfig& c) {
        with_ends_apart(m, c);

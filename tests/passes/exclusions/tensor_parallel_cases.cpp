@@ -10,7 +10,7 @@ const Case cases[] = {
        c.layout.tp = 2;
        c.layout.world = 3;
      },
-     "--tp 2 --world 3: T must divide the world"},
+     "--tp 2 --world 3: the world must be divisible by T"},
     {"--tp, a mixture of experts",
      [](model::ModelSpec& m, StepConfig& c) {
        c.layout.tp = c.layout.world = 2;

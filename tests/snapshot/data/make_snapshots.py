@@ -240,6 +240,87 @@ class Training:
         a.free(batch[0], self.stack(MAIN))
 
 
+OWN = [frame("/home/user/my_optim.py", 73, "step"),
+       frame(SITE + "torch/optim/optimizer.py", 533, "wrapper")] + MAIN
+
+
+BARE = [frame("/home/user/my_optim.py", 73, "update")] + MAIN
+
+
+class Frozen(Training):
+    """Adapters over a base that is not trained: each layer has codes in 8 bits, and scales as large as an adapter."""
+
+    def build(self):
+        self.base = [self.a.alloc(size, self.stack(TO)) for _ in range(self.layers)
+                     for size in (8 * MIB + 64, self.weight)]
+        super().build()
+
+    def live(self, **more):
+        live = super().live(**more)
+        return {**live, "parameters": self.base + self.parameters}
+
+
+class OwnOptimizer(Training):
+    """Its step makes each state anew and lets go of the old one."""
+
+    def step(self):
+        super().step()
+        for i, old in enumerate(self.states):
+            self.states[i] = self.a.alloc(self.weight, self.stack(OWN))
+            self.note(replaced=[old])
+            self.a.free(old, self.stack(OWN))
+
+
+class Annotated(Training):
+    """An optimizer whose stacks say nothing; record_function tells of its step, whose first event makes a segment."""
+
+    def __init__(self, allocator):
+        super().__init__(allocator)
+        self.annotations = []
+
+    def step(self):
+        states, self.states = self.states, [None]  # the step of the class above makes none
+        super().step()
+        self.states = states
+        name = "Optimizer.step#Own.step"
+        self.annotations.append({"stage": "START", "name": name, "device": 0, "time_us": self.a.time + 3})
+        made = [self.a.alloc(24 * MIB, self.stack(BARE))]  # of no free block
+        self.note(temporaries=made)
+        for i in range(2 * self.layers):
+            new = self.a.alloc(self.weight, self.stack(BARE))
+            if states:
+                self.a.free(states[i], self.stack(BARE))
+                states[i] = new
+            else:
+                made.append(new)
+        self.a.free(made[0], self.stack(BARE))
+        self.states = states or made[1:]
+        self.annotations.append({"stage": "END", "name": name, "device": 0, "time_us": self.a.time + 3})
+
+    def live(self, **more):
+        return super().live(**more) if self.states != [None] else {**super().live(**more), "optimizer_states": []}
+
+
+def late(kind, recorded):
+    """Recording begins when the model and the optimizer's states exist, in the middle of nothing."""
+    allocator = Allocator()
+    training = kind(allocator)
+    allocator.recording = False
+    training.build()
+    for _ in range(2):
+        training.step()
+    before = [b for s in allocator.segments for b in s["blocks"]]
+    allocator.recording = True
+    allocator.peak_allocated = allocator.allocated
+    allocator.peak_reserved = allocator.reserved
+    for _ in range(recorded):
+        training.step()
+    for block in before:  # they have no frames
+        if block.state == "active_allocated" and block not in training.gradients:
+            block.frames = []
+    return allocator, training
+
+
 def snapshot(*allocators, **more):
     traces = [[] for _ in range(max(a.device for a in allocators) + 1)]
     for a in allocators:
@@ -310,23 +391,24 @@ def main(folder):
     a, t = train(expandable=True)
     write("expandable.pickle.gz", snapshot(a), a, t)
 
-    # Recording begins when the model and the optimizer's states exist, in the middle of nothing.
+    a, t = late(Training, 3)
+    write("late.pickle.gz", snapshot(a), a, t)
+    a, t = late(Frozen, 3)
+    write("frozen_late.pickle.gz", snapshot(a), a, t)
+    a, t = late(OwnOptimizer, 1)
+    write("own_optimizer_late.pickle.gz", snapshot(a), a, t)
     allocator = Allocator()
-    training = Training(allocator)
-    allocator.recording = False
+    training = Annotated(allocator)
     training.build()
-    for _ in range(2):
-        training.step()
-    allocator.recording = True
-    allocator.peak_allocated = allocator.allocated
-    allocator.peak_reserved = allocator.reserved
     for _ in range(3):
         training.step()
-    for s in allocator.segments:  # blocks from before have no frames
-        for b in s["blocks"]:
-            if b in training.parameters + training.states + [training.workspace]:
-                b.frames = []
-    write("late.pickle.gz", snapshot(allocator), allocator, training)
+    write("annotated.pickle.gz", snapshot(allocator, external_annotations=training.annotations), allocator)
+    allocator = Allocator()
+    training = Frozen(allocator)
+    training.build()
+    for _ in range(4):
+        training.step()
+    write("frozen.pickle.gz", snapshot(allocator), allocator, training)
 
     # The ring buffer kept the last events only: it begins in the middle of a step.
     a, t = train(steps=5)

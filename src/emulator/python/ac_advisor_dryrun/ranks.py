@@ -3,19 +3,22 @@
 import importlib
 import os
 
+from . import objects
+
 UNIQUE_ID_BYTES = 128  # of NCCL
 _alive = []  # stores: C++ that holds one does not keep its Python half
 
 
 def install():
-    world = int(os.environ.get("AC_ADVISOR_EMULATOR_WORLD", "1"))
-    if world < 2:
-        return
     import torch.distributed as dist
 
     if not dist.is_available():
         return
     distributed_c10d = importlib.import_module("torch.distributed.distributed_c10d")
+    world = int(os.environ.get("AC_ADVISOR_EMULATOR_WORLD", "1"))
+    objects.install(dist, distributed_c10d, one_process=world > 1)
+    if world < 2:
+        return
     # The attribute of that name is a function.
     rendezvous = importlib.import_module("torch.distributed.rendezvous")
 

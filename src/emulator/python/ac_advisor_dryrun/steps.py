@@ -7,6 +7,7 @@ before a backward is the forward's. Which of the two it is shows only when it is
 
 import atexit
 import functools
+import sys
 
 import torch
 
@@ -71,6 +72,7 @@ class _Run:
     def enter(self, segment, ended):
         """The stretch that ends belonged to the phase `ended`."""
         self.close(ended)
+        self.tell_life()  # the process may be killed in what follows
         self.segment = segment
         emulator.segment(segment)
 
@@ -90,7 +92,6 @@ class _Run:
                 for name, p in self.phases.items()
             },
         )
-        self.tell_life()
         self.step += 1
         self.stepped = False
         self.phases = {p: _Phase() for p in PHASES}
@@ -172,16 +173,26 @@ def _out_of_memory(device, requested, total, free):
     )
 
 
-def _at_exit():
+def _tell():
     if _run.stepped and _run.segment == "undecided":
         _run.finish_step()
     _run.close(None if _run.segment == "undecided" else _run.segment)
     _run.tell_life()
-    emulator.line(kind="torch", version=torch.__version__, steps=_run.step)
+
+
+def _at_exit():
+    _tell()
     emulator.last()
 
 
+def _before_exec(event, _):
+    """The process becomes another program, unless that cannot be started."""
+    if event == "os.exec":
+        _tell()
+
+
 def install():
+    emulator.line(kind="torch", version=torch.__version__)
     allocator.install(_run.absorb)
     emulator.segment("undecided")
     # torch.autograd.backward and .grad call it by the name that their module imported.
@@ -200,4 +211,5 @@ def install():
         lambda: torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
     )
     atexit.register(_at_exit)
+    sys.addaudithook(_before_exec)
 

@@ -200,7 +200,7 @@ std::unique_ptr<Backend> make_cuda_backend(std::int64_t index, bool expandable_s
   if (count == 1) index = 0;
   if (index >= count)
     throw Failure{3, "GPU " + std::to_string(index) + " is not there: this machine shows " +
-                         std::to_string(count) + "; start one process a GPU"};
+                         std::to_string(count) + "; start one process per GPU"};
   allocator::CUDAAllocatorConfig::instance();  // what the environment says comes first
   c10::CachingAllocator::setAllocatorSettings(std::string("expandable_segments:") +
                                               (expandable_segments ? "True" : "False"));

@@ -169,6 +169,9 @@ constexpr std::array<KernelRow, ir::op_kind_count> rows{{
     {repeat_interleave, aten::repeat_interleave},
     {hada_weight, nullptr},  // the trainer refuses --adapter
     {host_read, aten::nothing},
+    {fused_rms_norm, nullptr},  // the trainer has transformers' layers alone
+    {fused_rms_norm_backward, nullptr},
+    {complex_mul, nullptr},
     {captured, nullptr},  // the trainer refuses imported graphs
 }};
 

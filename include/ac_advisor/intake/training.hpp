@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+
+/// Training configurations of other tools, read into this program's options: the file that its user
+/// trains with.
+namespace ac_advisor::intake {
+
+/// One key of the file, or one that the tool fills in.
+struct Mapping {
+  std::string key, value;
+  int line = 0;         ///< in the file; 0: absent there, the tool's default
+  std::string options;  ///< "--batch 4"; empty: it is what the tool's preset or ours has anyway
+  std::string source;   ///< of a default: file and version
+};
+
+struct Training {
+  std::string tool;     ///< "trl"
+  std::string version;  ///< that its defaults were read in
+  std::string path;
+  std::string model;      ///< MODEL as the file names it; empty: it names none
+  std::string model_key;  ///< "model_name_or_path"
+  OptionList options;
+  std::vector<Mapping> mapping;        ///< in the order in which they were asked for
+  std::vector<std::string> no_effect;  ///< keys of the file that change neither memory nor launches
+  std::vector<std::string> unknown;    ///< "lenght (line 3); did you mean max_length?"
+  std::vector<std::string> assumptions;  ///< what the file leaves open
+};
+
+struct Request {
+  std::string path;
+  std::string tool;                 ///< empty: told by its keys
+  OptionList given;                 ///< options by hand, which win
+  std::vector<std::string> ignore;  ///< keys that matter, are not planned, and are to be left out
+};
+
+/// The tools, in the order in which they are tried.
+[[nodiscard]] std::vector<std::string_view> tool_names();
+/// Whether MODEL is a training file: a name that ends in .yaml or .yml.
+[[nodiscard]] bool is_training_file(std::string_view model);
+/// Throws UserError naming file, line, key and value: what cannot be read, values that the tool
+/// refuses, and keys that change the step in a way that is not planned.
+[[nodiscard]] Training read_training(const Request& request);
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/model/step_config.hpp"
+
+namespace ac_advisor::model {
+
+/// What an RMSNorm is: transformers' ops one by one; torch.nn.RMSNorm; that of the input in fp32.
+enum class NormForm : std::uint8_t { written_out, torch, torch_in_fp32 };
+/// How q and k are rotated: as the family's own code in transformers does it, by tables that are
+/// made in each forward; or by a table that the model keeps: pairs as complex numbers in fp32,
+/// half turns, or pairs of fp32 one by one.
+enum class RotationForm : std::uint8_t { of_family, complex, half_turns, pairs };
+
+/// What a model's layers are made of, by whose code they are (--transformer-impl): in what they
+/// differ from transformers'.
+struct LayerForms {
+  NormForm norm = NormForm::written_out;
+  RotationForm rotation = RotationForm::of_family;
+  bool q_before_k = false;           ///< q is rotated before k and v are projected
+  bool repeats_keys = false;         ///< keys and values get a copy for each query's head
+  bool keeps_attention_out = false;  ///< a block's frame has it to its end
+  bool down_before_up = false;       ///< of the order in which a gated MLP registers its layers
+  bool qk_norms_first = false;       ///< and attention its norms and projections
+  bool early_stop = true;            ///< a checkpoint's recomputation ends with what is needed
+  bool counts_from_one = false;      ///< every:K checkpoints the last of each K blocks
+  bool whole_positions = false;      ///< the table is of all positions that the model was made for
+
+  /// Angles are in a table of the model's: no positions, and no masks, are made in a forward.
+  [[nodiscard]] bool keeps_table() const { return rotation != RotationForm::of_family; }
+};
+
+/// Whether layers of `impl` are other than transformers', and are made by the same passes.
+[[nodiscard]] bool has_own_layers(TransformerImpl impl);
+/// None: `impl` has no such model.
+[[nodiscard]] std::optional<LayerForms> layer_forms(TransformerImpl impl, const ModelSpec& spec);
+/// The same of what is planned; transformers' where it has none, which validate() refuses.
+[[nodiscard]] LayerForms layer_forms(const ModelSpec& spec, const StepConfig& config);
+
+}  // namespace ac_advisor::model

@@ -1,0 +1,53 @@
+// A DeepSpeed configuration beside a training file: `auto` is what accelerate fills in from the
+// Trainer's arguments, which are mapped already.
+#include <fmt/format.h>
+
+#include "tool.hpp"
+
+namespace ac_advisor::intake {
+namespace {
+
+std::string device_of(const Node& zero, std::string_view what) {
+  const Node* offload = zero.find(what);
+  const Node* device = offload == nullptr ? nullptr : offload->find("device");
+  return device == nullptr || device->text == "none" ? std::string() : device->text;
+}
+
+}  // namespace
+
+void read_deepspeed(Keys& keys, std::string_view key) {
+  if (keys.by_hand("--shard")) {
+    static_cast<void>(keys.node(key));
+    return keys.assume(fmt::format("{}: --shard by hand says how parameters are sharded", key));
+  }
+  const Node config = config_of(keys, key, "say --shard zero1, zero2, zero3 or none by hand");
+  const Node* zero = config.find("zero_optimization");
+  const Node* stage = zero == nullptr ? nullptr : zero->find("stage");
+  const std::string word = stage == nullptr ? "0" : stage->text;
+  if (word == "0") {
+    keys.option(key, "--shard", "ddp");
+    keys.assume("DeepSpeed without ZeRO is planned as DDP: its buffer of gradients is not");
+    return;
+  }
+  if (word != "1" && word != "2" && word != "3")
+    keys.refuse(key, "zero_optimization.stage is 0, 1, 2 or 3");
+  keys.option(key, "--shard", "zero" + word);
+  // runtime/zero/config.py: stage 3 overlaps unless it is told not to, which is planned so.
+  const Node* overlap = zero->find("overlap_comm");
+  const bool overlaps =
+      overlap == nullptr ? word == "3" : truth_of(overlap->text).value_or(word == "3");
+  if (word != "3" && overlaps) keys.option(key, "--overlap-comm");
+  if (word == "3" && !overlaps)
+    keys.assume(fmt::format("{}: overlap_comm is planned as true", key));
+  const std::string optimizer = device_of(*zero, "offload_optimizer");
+  const std::string parameters = device_of(*zero, "offload_param");
+  for (const std::string& device : {optimizer, parameters})
+    if (!device.empty() && device != "cpu")
+      keys.refuse(key, fmt::format("offload to {} is not planned: cpu is", device));
+  if (!parameters.empty())
+    keys.option(key, "--offload", "parameters");
+  else if (!optimizer.empty())
+    keys.option(key, "--offload", "optimizer");
+}
+
+}  // namespace ac_advisor::intake

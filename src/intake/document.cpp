@@ -1,0 +1,57 @@
+#include "document.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "model/in_quotes.hpp"
+
+namespace ac_advisor::intake {
+
+const Node* Node::find(std::string_view key) const {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const auto& member) { return member.key == key; });
+  return found == members.end() ? nullptr : &found->value;
+}
+
+std::string Node::shown() const {
+  switch (kind) {
+    case Kind::null:
+      return "null";
+    case Kind::scalar:
+      return text;
+    case Kind::map:
+      return "{…}";
+    case Kind::list:
+      break;
+  }
+  std::vector<std::string> all;
+  for (const Node& item : items) all.push_back(item.shown());
+  return fmt::format("[{}]", fmt::join(all, ", "));
+}
+
+std::string plain(const std::string& text) {
+  const std::string quoted = model::in_quotes(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+Node read_document(const std::string& path) {
+  constexpr std::size_t most = std::size_t{4} << 20;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
+  std::string text(most + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > most)
+    throw UserError(
+        fmt::format("{}: larger than {} MiB; a training file has a few KiB", path, most >> 20));
+  return parse_document(text, path);
+}
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ac_advisor::intake {
+
+struct Member;
+
+/// A node of a YAML (or JSON) document. Anchors and merge keys are resolved.
+struct Node {
+  enum class Kind { null, scalar, list, map } kind = Kind::null;
+  std::string text;  ///< of a scalar
+  int line = 0;      ///< from 1
+  std::vector<Node> items;
+  std::vector<Member> members;
+
+  /// The member of that name; null where it has none.
+  [[nodiscard]] const Node* find(std::string_view key) const;
+  /// As it is shown: a scalar's text, "[a, b]", "{…}".
+  [[nodiscard]] std::string shown() const;
+};
+
+/// One of a map's.
+struct Member {
+  std::string key;
+  Node value;
+};
+
+/// Text of the file's in an error: what a terminal would obey is written as \xNN, long text is cut.
+[[nodiscard]] std::string plain(const std::string& text);
+
+/// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
+/// twice, a document that is nested or that aliases blow up beyond what a training file has.
+[[nodiscard]] Node parse_document(const std::string& text, const std::string& path);
+/// The file, of at most 4 MiB. Throws UserError.
+[[nodiscard]] Node read_document(const std::string& path);
+
+}  // namespace ac_advisor::intake

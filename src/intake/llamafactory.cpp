@@ -1,0 +1,114 @@
+// LLaMA-Factory's supervised stages (0.9.5): the YAML of `llamafactory-cli train`, run by
+// transformers' Trainer.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tool.hpp"
+
+namespace ac_advisor::intake {
+namespace {
+
+bool detects(const Node& file) {
+  for (const char* key : {"finetuning_type", "cutoff_len", "template"})
+    if (file.find(key) != nullptr) return file.find("model_name_or_path") != nullptr;
+  return false;
+}
+
+/// model/adapter.py, init_adapter: trained parameters are cast to fp32 unless pure_bf16 (or ZeRO 3,
+/// which keeps fp32 masters itself); model_args.py loads the rest in the dtype that it computes in.
+void read_precision(Keys& keys, bool adapters) {
+  const bool pure = keys.flag("pure_bf16"), bf16 = keys.flag("bf16"), fp16 = keys.flag("fp16");
+  const char* const key = pure ? "pure_bf16" : fp16 ? "fp16" : "bf16";
+  if (bf16 && fp16) keys.refuse("fp16", "and bf16 exclude each other");
+  if (!pure && !bf16 && !fp16) {
+    keys.option(key, "--param-dtype", adapters ? "bf16" : "fp32");
+    keys.option(key, "--autocast", "none");
+    keys.option(key, "--compute-dtype", adapters ? "bf16" : "fp32");
+    return;
+  }
+  const bool zero = keys.under_zero();
+  if (fp16 && !zero) keys.option(key, "--autocast", "fp16");
+  keys.option(key, "--param-dtype", pure || adapters || zero ? (fp16 ? "fp16" : "bf16") : "fp32");
+  if (pure && !zero) keys.option(key, "--autocast", "none");
+  if (adapters) keys.option(key, "--lora-dtype", pure ? "bf16" : "fp32");
+}
+
+bool read_adapter(Keys& keys) {
+  const std::string type = keys.text("finetuning_type").value_or("lora");
+  const std::optional<std::int64_t> bits = keys.number("quantization_bit");
+  if (type == "full") {
+    if (bits)
+      keys.refuse("quantization_bit",
+                  "is for finetuning_type lora or oft (hparams/parser.py, _verify_model_args)");
+    return false;
+  }
+  if (type != "lora") {
+    static_cast<void>(keys.unplanned("finetuning_type", "full and lora are planned"));
+    return false;
+  }
+  keys.option("lora_rank", "--lora", std::to_string(keys.number("lora_rank").value_or(8)));
+  const std::vector<std::string> targets = keys.words("lora_target");
+  if (targets.size() == 1 && targets[0] == "all")
+    keys.option("lora_target", "--lora-targets", "all-linear");
+  else
+    keys.option("lora_target", "--lora-targets", fmt::format("{}", fmt::join(targets, ",")));
+  if (const std::string dropout = keys.text("lora_dropout").value_or("0.0");
+      dropout != "0" && dropout != "0.0")
+    keys.option("lora_dropout", "--lora-dropout", dropout);
+  if (keys.flag("use_dora")) keys.option("use_dora", "--dora");
+  if (bits && *bits != 4 && *bits != 8)
+    keys.refuse("quantization_bit", "by bitsandbytes is 4 or 8");
+  if (bits && *bits == 8) keys.option("quantization_bit", "--quantize", "int8");
+  if (bits && *bits == 4) {
+    if (keys.text("quantization_type").value_or("nf4") != "nf4")
+      static_cast<void>(keys.unplanned("quantization_type", "nf4 is planned"));
+    keys.option("quantization_bit", "--quantize",
+                keys.flag("double_quantization") ? "nf4-double" : "nf4");
+  }
+  return true;
+}
+
+void read_attention(Keys& keys) {
+  const std::string attention = keys.text("flash_attn").value_or("auto");
+  if (attention == "fa2")
+    keys.option("flash_attn", "--attn", "flash");
+  else if (attention == "disabled")
+    keys.option("flash_attn", "--attn", "eager");
+  else if (attention != "auto" && attention != "sdpa")
+    static_cast<void>(keys.unplanned("flash_attn", "auto, sdpa, fa2 and disabled are planned"));
+}
+
+void read(Keys& keys) {
+  const std::string stage = keys.text("stage").value_or("sft");
+  if (stage != "sft" && stage != "pt")
+    keys.refuse("stage", "sft and pt are planned: preference tuning and rewards are not yet");
+  if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "hf-trainer");
+  keys.out().model_key = "model_name_or_path";
+  keys.out().model = keys.text("model_name_or_path").value_or("");
+  keys.assume("LLaMA-Factory 0.9.5 runs transformers 4.55 to 5.6; planned is 5.23");
+  read_trainer_arguments(keys);
+  keys.option("cutoff_len", "--seq", std::to_string(keys.number("cutoff_len").value_or(2048)));
+  if (keys.flag("neat_packing")) {
+    keys.option("neat_packing", "--packing",
+                std::to_string(keys.number("per_device_train_batch_size").value_or(8)));
+    keys.assume(
+        "packed rows are planned with one document each; shorter ones attend to less and hold as "
+        "much");
+  } else if (!keys.flag("packing") && stage != "pt") {
+    keys.assume(
+        "each row is planned cutoff_len tokens long, an upper bound: shorter batches hold less");
+  }
+  read_precision(keys, read_adapter(keys));
+  keys.option("disable_gradient_checkpointing", "--ac",
+              keys.flag("disable_gradient_checkpointing") ? "none" : "full");
+  // model/model_utils/checkpointing.py, prepare_model_for_training: not under FSDP2
+  if (keys.flag("use_reentrant_gc") && keys.value_of("--shard") != "fsdp2")
+    read_reentrant(keys, "use_reentrant_gc");
+  read_attention(keys);
+}
+
+}  // namespace
+
+const Tool llamafactory{"llamafactory", detects, read};
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "ac_advisor/intake/training.hpp"
+#include "document.hpp"
+
+namespace ac_advisor::intake {
+
+/// What data/tools/<name>.json says of a tool's keys: `scripts/tool_keys` writes it from the tool's
+/// own package.
+struct ToolKeys {
+  struct Default {
+    std::string value, source;
+  };
+  std::string name, title, version;
+  std::map<std::string, Default, std::less<>> defaults;  ///< of keys that are mapped
+  std::map<std::string, std::string, std::less<>>
+      unplanned;  ///< key → why, where it is not at its default
+  std::map<std::string, std::string, std::less<>> unplanned_defaults;
+  std::set<std::string, std::less<>> no_effect;
+};
+[[nodiscard]] const ToolKeys& tool_keys(std::string_view name);
+
+/// A training file while a tool reads it: each key that is asked for is told in the mapping.
+class Keys {
+ public:
+  Keys(const Node& file, const ToolKeys& tool, const Request& request, Training& out)
+      : file_(file), tool_(tool), request_(request), out_(out) {}
+
+  /// The value in the file, else the tool's default; nothing where that is none.
+  [[nodiscard]] std::optional<std::string> text(std::string_view key);
+  [[nodiscard]] bool flag(std::string_view key);
+  [[nodiscard]] std::optional<std::int64_t> number(std::string_view key);
+  /// A list's items, or a scalar's comma-separated words.
+  [[nodiscard]] std::vector<std::string> words(std::string_view key);
+  [[nodiscard]] const Node* node(std::string_view key);
+  [[nodiscard]] bool in_file(std::string_view key) const { return set_in_file(key) != nullptr; }
+
+  /// Adds an option for `key`, unless one of its name was given by hand; the mapping has both.
+  void option(std::string_view key, const std::string& name, const std::string& value = "");
+  /// What the tool makes of `key` once it has read all: shown in the mapping in place of what
+  /// stands there.
+  void resolved(std::string_view key, const std::string& value) { row(key).value = value; }
+  /// What follows from several keys, or from what the file leaves open.
+  void assume(const std::string& text) { out_.assumptions.push_back(text); }
+  [[nodiscard]] bool by_hand(std::string_view option) const;
+  /// The value of an option so far: by hand, else by the file; empty where neither gave it.
+  [[nodiscard]] std::string value_of(std::string_view option) const;
+  /// Whether DeepSpeed's ZeRO shards, by the file or by hand: its engine then casts the module to
+  /// the dtype of bf16 or fp16 (deepspeed/runtime/engine.py, _configure_distributed_model, 0.19.8),
+  /// whatever it was loaded in.
+  [[nodiscard]] bool under_zero() const;
+  /// Refuses: "train.yaml:12: key: value: why".
+  [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
+  /// The same, unless `--ignore key` asks for a plan without it. True: it is left out.
+  bool unplanned(std::string_view key, const std::string& why);
+  /// What the file has beside what was asked for: without effect, not planned, or unknown. Call it
+  /// last.
+  void finish();
+
+  [[nodiscard]] Training& out() { return out_; }
+  [[nodiscard]] const Request& request() const { return request_; }
+
+ private:
+  const Node& file_;
+  const ToolKeys& tool_;
+  const Request& request_;
+  Training& out_;
+  std::set<std::string, std::less<>> asked_;
+
+  [[nodiscard]] const Node* set_in_file(std::string_view key) const;
+  Mapping& row(std::string_view key);
+};
+
+/// True, yes, on, 1 and their opposites, in any case, as YAML 1.1 has them; nothing for other
+/// words.
+[[nodiscard]] std::optional<bool> truth_of(const std::string& word);
+
+struct Tool {
+  std::string_view name;
+  /// Whether the file's keys are this tool's.
+  bool (*detects)(const Node& file);
+  void (*read)(Keys& keys);
+};
+
+/// In trl.cpp, llamafactory.cpp.
+extern const Tool trl, llamafactory;
+
+/// transformers' TrainingArguments, which TRL and LLaMA-Factory extend: micro-batch, accumulation,
+/// optimizer, clipping, compile, and the DeepSpeed file or FSDP that shards.
+void read_trainer_arguments(Keys& keys);
+/// What `key` has in place, or in the file that it names, beside the training file or here;
+/// `way_out` ends the error where there is none.
+[[nodiscard]] Node config_of(Keys& keys, std::string_view key, const std::string& way_out);
+/// Checkpoints by `use_reentrant=True`, which `key` says; after what shards is known.
+void read_reentrant(Keys& keys, std::string_view key);
+/// A DeepSpeed configuration: ZeRO's stage and what it keeps on the host. `key` names it in the
+/// training file.
+void read_deepspeed(Keys& keys, std::string_view key);
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,55 @@
+#include "ac_advisor/intake/training.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "ac_advisor/model/error.hpp"
+#include "model/nearest.hpp"
+#include "tool.hpp"
+
+namespace ac_advisor::intake {
+namespace {
+
+const Tool* const tools[] = {&llamafactory, &trl};
+
+const Tool& tool_of(const Request& request, const Node& file) {
+  for (const Tool* tool : tools)
+    if (request.tool.empty() ? tool->detects(file) : tool->name == request.tool) return *tool;
+  const std::vector<std::string_view> names = tool_names();
+  if (!request.tool.empty())
+    throw UserError(fmt::format("--tool {}: not a tool whose files are read; those are: {}",
+                                request.tool, fmt::join(names, ", ")));
+  throw UserError(
+      fmt::format("{}: its keys are of none of the tools whose files are read ({}); --tool NAME "
+                  "says which it is",
+                  request.path, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string_view> tool_names() {
+  std::vector<std::string_view> names;
+  for (const Tool* tool : tools) names.push_back(tool->name);
+  return names;
+}
+
+bool is_training_file(std::string_view model) {
+  return model.ends_with(".yaml") || model.ends_with(".yml");
+}
+
+Training read_training(const Request& request) {
+  const Node file = read_document(request.path);
+  if (file.kind != Node::Kind::map)
+    throw UserError(fmt::format("{}: a training file is a map of keys to values", request.path));
+  const Tool& tool = tool_of(request, file);
+  const ToolKeys& known = tool_keys(tool.name);
+  Training training{.tool = std::string(tool.name), .version = known.version, .path = request.path};
+  Keys keys(file, known, request, training);
+  tool.read(keys);
+  keys.finish();
+  return training;
+}
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,127 @@
+// TRL's SFT script (trl/scripts/sft.py, 1.16.0): the YAML of `trl sft --config`.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tool.hpp"
+
+namespace ac_advisor::intake {
+namespace {
+
+bool detects(const Node& file) {
+  return file.find("model_name_or_path") != nullptr && file.find("finetuning_type") == nullptr;
+}
+
+/// The dtype that parameters are loaded in (ModelConfig.dtype) and that the step computes in (bf16,
+/// fp16: autocast).
+void read_precision(Keys& keys) {
+  const std::string dtype = keys.text("dtype").value_or("auto");
+  const bool half = keys.flag("fp16");
+  // base_config.py, __post_init__: bf16 is on unless fp16 is.
+  const bool bf16 = keys.in_file("bf16") ? keys.flag("bf16") : !half;
+  if (!keys.in_file("bf16")) {
+    static_cast<void>(keys.text("bf16"));
+    keys.resolved("bf16", bf16 ? "True" : "False");
+  }
+  if (keys.under_zero() && (bf16 || half))
+    keys.option(half ? "fp16" : "bf16", "--param-dtype", half ? "fp16" : "bf16");
+  else if (dtype == "float32")
+    keys.option("dtype", "--param-dtype", "fp32");
+  else if (dtype == "bfloat16" || dtype == "auto")
+    keys.option("dtype", "--param-dtype", "bf16");
+  else if (dtype == "float16")
+    keys.option("dtype", "--param-dtype", "fp16");
+  else
+    keys.refuse("dtype", "is auto, bfloat16, float16 or float32");
+  if (dtype == "auto") keys.assume("dtype: auto is the checkpoint's own, planned as bf16");
+  if (half && bf16) keys.refuse("fp16", "and bf16 exclude each other");
+  if (half && !keys.under_zero()) keys.option("fp16", "--autocast", "fp16");
+  if (!half && !bf16) {
+    keys.option("bf16", "--autocast", "none");
+    keys.option("bf16", "--compute-dtype",
+                dtype == "float32"   ? "fp32"
+                : dtype == "float16" ? "fp16"
+                                     : "bf16");
+  }
+}
+
+void read_adapter(Keys& keys) {
+  const bool four = keys.flag("load_in_4bit"), eight = keys.flag("load_in_8bit");
+  if (four && eight) keys.refuse("load_in_8bit", "and load_in_4bit exclude each other");
+  if (!keys.flag("use_peft")) {
+    if (four || eight)
+      keys.refuse(four ? "load_in_4bit" : "load_in_8bit",
+                  "a quantized model is trained by adapters alone; use_peft: true");
+    return;
+  }
+  keys.option("use_peft", "--lora", std::to_string(keys.number("lora_r").value_or(16)));
+  if (const std::vector<std::string> targets = keys.words("lora_target_modules"); !targets.empty())
+    keys.option("lora_target_modules", "--lora-targets",
+                fmt::format("{}", fmt::join(targets, ",")));
+  if (const std::string dropout = keys.text("lora_dropout").value_or("0");
+      dropout != "0" && dropout != "0.0")
+    keys.option("lora_dropout", "--lora-dropout", dropout);
+  if (keys.flag("use_dora")) keys.option("use_dora", "--dora");
+  if (eight) keys.option("load_in_8bit", "--quantize", "int8");
+  if (!four) return;
+  if (keys.text("bnb_4bit_quant_type").value_or("nf4") != "nf4")
+    static_cast<void>(keys.unplanned("bnb_4bit_quant_type", "nf4 is planned"));
+  keys.option("load_in_4bit", "--quantize",
+              keys.flag("use_bnb_nested_quant") ? "nf4-double" : "nf4");
+}
+
+void read_attention(Keys& keys) {
+  const std::string attention = keys.text("attn_implementation").value_or("sdpa");
+  if (attention == "flash_attention_2")
+    keys.option("attn_implementation", "--attn", "flash");
+  else if (attention == "eager")
+    keys.option("attn_implementation", "--attn", "eager");
+  else if (attention != "sdpa")
+    static_cast<void>(
+        keys.unplanned("attn_implementation", "sdpa, eager and flash_attention_2 are planned"));
+}
+
+void read(Keys& keys) {
+  if (!keys.by_hand("--framework")) keys.out().options.emplace_back("--framework", "trl");
+  keys.out().model_key = "model_name_or_path";
+  keys.out().model = keys.text("model_name_or_path").value_or("");
+  read_trainer_arguments(keys);
+  const std::optional<std::int64_t> length = keys.number("max_length");
+  if (length)
+    keys.option("max_length", "--seq", std::to_string(*length));
+  else if (!keys.by_hand("--seq"))
+    keys.refuse("max_length", "none: rows are as long as the data has them; give --seq N by hand");
+  if (keys.flag("packing") || keys.flag("padding_free")) {
+    const std::string documents =
+        std::to_string(keys.number("per_device_train_batch_size").value_or(8));
+    keys.option(keys.flag("packing") ? "packing" : "padding_free", "--packing", documents);
+    keys.assume(
+        "packed rows are planned with one document each; shorter ones attend to less and hold as "
+        "much");
+  } else {
+    keys.assume(
+        "each row is planned max_length tokens long, an upper bound: shorter batches hold less");
+  }
+  read_precision(keys);
+  // training_args.py, __post_init__: gradient_checkpointing counts only where
+  // activation_checkpointing is not given.
+  const char* const checkpointing = keys.in_file("activation_checkpointing")
+                                        ? "activation_checkpointing"
+                                        : "gradient_checkpointing";
+  keys.option(checkpointing, "--ac", keys.flag(checkpointing) ? "full" : "none");
+  if (keys.in_file("gradient_checkpointing_kwargs"))
+    if (const Node* reentrant = keys.node("gradient_checkpointing_kwargs")->find("use_reentrant");
+        reentrant != nullptr && truth_of(reentrant->text).value_or(false))
+      read_reentrant(keys, "gradient_checkpointing_kwargs");
+  if (keys.text("loss_type").value_or("nll") != "nll")
+    static_cast<void>(keys.unplanned("loss_type", "nll is planned"));
+  if (keys.flag("activation_offloading"))
+    keys.option("activation_offloading", "--offload", "activations");
+  read_attention(keys);
+  read_adapter(keys);
+}
+
+}  // namespace
+
+const Tool trl{"trl", detects, read};
+
+}  // namespace ac_advisor::intake

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ac_advisor::oom {
+
+/// A line of a log without what launchers and terminals put around it.
+struct Line {
+  std::string text;
+  std::int64_t rank = -1;  ///< "[rank3]:", "[default3]:"; -1: not said
+  std::string speaker;     ///< all that stood before the text: lines of one process have the same
+};
+
+/// At most 2 million lines, each of at most 4,096 bytes.
+[[nodiscard]] std::vector<Line> lines_of(std::string_view text);
+
+}  // namespace ac_advisor::oom

@@ -1,0 +1,270 @@
+#include "tensor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace ac_advisor::oom {
+namespace {
+
+constexpr std::int64_t mib = 1 << 20, most_rows = std::int64_t{1} << 24;
+constexpr std::size_t most_candidates = 8;
+
+/// Vocabularies that many published models have, as their config.json says.
+struct Vocabulary {
+  std::int64_t size;
+  const char* models;
+};
+constexpr Vocabulary vocabularies[] = {{151936, "Qwen 2, 2.5 and 3"},
+                                       {152064, "Qwen 2.5 from 7B on"},
+                                       {128256, "Llama 3"},
+                                       {248320, "Qwen 3.5"},
+                                       {262144, "Gemma 3"},
+                                       {262208, "Gemma 3 with images"},
+                                       {256000, "Gemma 1 and 2"},
+                                       {32000, "Llama 2, Mistral"},
+                                       {131072, "Mistral Nemo, Small"},
+                                       {129280, "DeepSeek V3"},
+                                       {102400, "DeepSeek V2"},
+                                       {201088, "gpt-oss"},
+                                       {200064, "Phi 4 mini"},
+                                       {100352, "Phi 4, OLMo 2"},
+                                       {32064, "Phi 3"},
+                                       {151552, "GLM 4"},
+                                       {49152, "SmolLM"},
+                                       {50257, "GPT-2"}};
+
+enum class Rows : std::uint8_t { tokens, pairs, none };
+
+/// A tensor of a step: rows of tokens, a number for each two tokens of a sequence, or neither.
+struct Form {
+  Role role;
+  std::string what;
+  Rows rows;
+  std::int64_t width;
+  std::vector<std::int64_t> elements;  ///< bytes of one, the likelier first
+};
+
+std::int64_t stored_size(const StepConfig& c) { return size_of(c.precision.param_dtype); }
+
+void add_fixed(std::vector<Form>& forms, Role role, const std::string& what, std::int64_t n,
+               const StepConfig& c) {
+  if (n <= 0) return;
+  const std::int64_t stored = stored_size(c);
+  std::vector<std::int64_t> sizes{stored};
+  for (const std::int64_t size : {2, 4, 1})
+    if (size != stored) sizes.push_back(size);
+  forms.push_back({role, what, Rows::none, n, sizes});
+  const std::int64_t ranks = c.layout.replica_ranks();
+  if (ranks > 1)
+    forms.push_back({role, what + ", one rank's part", Rows::none, (n + ranks - 1) / ranks, sizes});
+}
+
+std::vector<Form> forms_of(const model::ModelSpec& m, const StepConfig& c) {
+  const std::int64_t tp = c.layout.tp;
+  std::vector<Form> forms;
+  const auto tokens = [&](Role role, const char* what, std::int64_t width,
+                          std::vector<std::int64_t> elements) {
+    if (width > 0) forms.push_back({role, what, Rows::tokens, width, std::move(elements)});
+  };
+  tokens(Role::logits, "logits", m.vocab, {4, 2});
+  if (tp > 1) tokens(Role::logits, "logits of this rank's vocabulary", m.vocab / tp, {4, 2});
+  tokens(Role::activation, "an MLP's activation", m.intermediate / tp, {2, 4});
+  if (m.fused_gate_up)
+    tokens(Role::activation, "an MLP's gate and up projection", 2 * m.intermediate / tp, {2, 4});
+  tokens(Role::activation, "hidden states", m.hidden, {2, 4});
+  if (m.heads * m.head_dim != m.hidden)
+    tokens(Role::activation, "queries", m.heads * m.head_dim / tp, {2, 4});
+  if (m.moe) {
+    tokens(Role::activation, "the experts' activation", m.moe->top_k * m.moe->intermediate / tp,
+           {2, 4});
+    tokens(Role::activation, "tokens as experts have them", m.moe->top_k * m.hidden, {2, 4});
+  }
+  tokens(Role::kv_cache, "keys or values of one layer", m.kv_heads * m.head_dim / tp, {2});
+  tokens(Role::kv_cache, "keys and values of all layers",
+         2 * m.layers * m.kv_heads * m.head_dim / tp, {2});
+  forms.push_back({Role::scores, "attention scores", Rows::pairs, m.heads / tp, {2, 4}});
+  forms.push_back({Role::mask, "an attention mask", Rows::pairs, 1, {2, 1, 4, 8}});
+
+  const std::int64_t table = m.vocab * m.hidden, all = model::parameter_count(m);
+  const std::int64_t ends = (m.tied_embeddings ? 1 : 2) * table;
+  add_fixed(forms, Role::parameter, "the embedding's or the LM head's weight", table, c);
+  add_fixed(forms, Role::parameter, "an MLP's weight", m.hidden * m.intermediate, c);
+  if (m.fused_gate_up)
+    add_fixed(forms, Role::parameter, "an MLP's gate and up weight", 2 * m.hidden * m.intermediate,
+              c);
+  add_fixed(forms, Role::parameter, "attention's query or output weight",
+            m.hidden * m.heads * m.head_dim, c);
+  if (m.moe) {
+    add_fixed(forms, Role::parameter, "a layer's experts, one projection of them",
+              m.moe->experts * m.hidden * m.moe->intermediate, c);
+    add_fixed(forms, Role::parameter, "a layer's experts, gate and up",
+              2 * m.moe->experts * m.hidden * m.moe->intermediate, c);
+  }
+  if (m.layers > 0 && all > ends) {
+    add_fixed(forms, Role::gathered, "a block's parameters", (all - ends - m.hidden) / m.layers, c);
+    add_fixed(forms, Role::gathered, "the embedding and the LM head", ends, c);
+  }
+  add_fixed(forms, Role::state, "all parameters in one piece", all, c);
+  return forms;
+}
+
+/// Rounder numbers are likelier: what people ask for is a multiple of a power of two.
+int roundness(std::int64_t n) {
+  const int zeros = std::countr_zero(static_cast<std::uint64_t>(n));
+  return zeros >= 10 ? 4 : zeros >= 8 ? 3 : zeros >= 6 ? 1 : 0;
+}
+
+std::int64_t roundest(std::int64_t least, std::int64_t most) {
+  for (int zeros = 24; zeros > 0; --zeros) {
+    const std::int64_t unit = std::int64_t{1} << zeros, n = (most / unit) * unit;
+    if (n >= least && n > 0) return n;
+  }
+  return least;
+}
+
+std::int64_t planned_rows(const StepConfig& c) { return c.run.batch * c.local_seq(); }
+
+/// Rows that the configuration has: its tokens, without each sequence's last, or a chunk of them.
+bool is_planned(std::int64_t least, std::int64_t most, const StepConfig& c, std::int64_t& rows) {
+  for (const std::int64_t n : {planned_rows(c), c.run.batch * (c.local_seq() - 1),
+                               c.memory.chunk_tokens > 0 ? c.memory.chunk_tokens : planned_rows(c)})
+    if (least <= n && n <= most) {
+      rows = n;
+      return true;
+    }
+  return false;
+}
+
+int score_of(const Candidate& c, const Marks& marks, std::size_t place) {
+  int score = place == 0 ? 1 : 0;
+  if (marks.role != Role::unknown) score += c.role == marks.role ? 10 : -8;
+  if (marks.role == Role::gathered && c.role == Role::parameter) score += 14;
+  if ((marks.role == Role::gradient || marks.role == Role::temporary) && c.rows == 0) score += 16;
+  if (marks.role == Role::state && c.rows == 0) score += 15;
+  if (marks.role == Role::unknown && c.role == Role::logits) score += 3;
+  if (marks.phase == "generation" && c.role == Role::kv_cache) score += 3;
+  if (marks.phase == "set-up" && c.rows > 0) score -= 10;
+  if (marks.phase == "optimizer" && c.rows > 0) score -= 10;
+  if (marks.element != 0) score += marks.element == c.element ? 3 : -3;
+  if (marks.width != 0) score += marks.width == c.width ? 8 : -6;
+  if (marks.words.find("fp32") != std::string::npos) score += c.element == 4 ? 3 : -3;
+  if (c.rows == 0) return score + 4;
+  return score + (c.planned ? 6 : roundness(c.rows));
+}
+
+void match_tokens(const Form& form, const Range& asked, const Marks& marks,
+                  const StepConfig* config, std::vector<Candidate>& into) {
+  for (std::size_t i = 0; i < form.elements.size(); ++i) {
+    const std::int64_t row = form.width * form.elements[i];
+    Candidate c{form.role, form.what};
+    c.width = form.width;
+    c.element = form.elements[i];
+    c.least_rows = (asked.least + row - 1) / row;
+    c.most_rows = asked.most / row;
+    if (c.least_rows < 1) c.least_rows = 1;
+    if (c.most_rows < c.least_rows || c.most_rows > most_rows) continue;
+    c.rows = roundest(c.least_rows, c.most_rows);
+    c.planned = config != nullptr && is_planned(c.least_rows, c.most_rows, *config, c.rows);
+    c.score = score_of(c, marks, i);
+    into.push_back(std::move(c));
+  }
+}
+
+void match_pairs(const Form& form, const Range& asked, const Marks& marks, const StepConfig* config,
+                 std::vector<Candidate>& into) {
+  const std::int64_t sequences = config != nullptr ? config->run.batch : 1;
+  for (std::size_t i = 0; i < form.elements.size(); ++i) {
+    const double pair = static_cast<double>(form.width * form.elements[i] * sequences);
+    Candidate c{form.role, form.what};
+    c.width = form.width;
+    c.element = form.elements[i];
+    c.sequences = sequences;
+    c.least_rows =
+        static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(asked.least) / pair)));
+    c.most_rows =
+        static_cast<std::int64_t>(std::floor(std::sqrt(static_cast<double>(asked.most) / pair)));
+    if (c.least_rows < 64 || c.most_rows < c.least_rows || c.most_rows > most_rows) continue;
+    c.rows = roundest(c.least_rows, c.most_rows);
+    if (config != nullptr && c.least_rows <= config->run.seq && config->run.seq <= c.most_rows) {
+      c.rows = config->run.seq;
+      c.planned = true;
+    }
+    c.score = score_of(c, marks, i) - (marks.role == form.role ? 0 : 3);
+    into.push_back(std::move(c));
+  }
+}
+
+void match_fixed(const Form& form, const Range& asked, const Marks& marks,
+                 std::vector<Candidate>& into) {
+  for (std::size_t i = 0; i < form.elements.size(); ++i) {
+    const std::int64_t bytes = form.width * form.elements[i];
+    if (bytes < asked.least || bytes > asked.most) continue;
+    Candidate c{form.role, form.what};
+    c.width = form.width;
+    c.element = form.elements[i];
+    c.planned = true;
+    c.score = score_of(c, marks, i);
+    into.push_back(std::move(c));
+  }
+}
+
+/// What the vocabularies of well-known models make of it, where the rows are round.
+std::vector<Form> known_vocabularies(const Marks& marks) {
+  std::vector<Form> forms;
+  if (marks.width > 0)
+    return {{marks.role == Role::unknown ? Role::activation : marks.role,
+             "rows",
+             Rows::tokens,
+             marks.width,
+             {marks.element > 0 ? marks.element : 2}}};
+  if (marks.role != Role::logits && marks.role != Role::unknown) return forms;
+  for (const Vocabulary& v : vocabularies)
+    forms.push_back(
+        {Role::logits, std::string("logits, of ") + v.models, Rows::tokens, v.size, {4, 2}});
+  return forms;
+}
+
+}  // namespace
+
+std::int64_t Candidate::bytes() const {
+  if (rows == 0) return width * element;
+  const bool pairs = role == Role::scores || role == Role::mask;
+  return (pairs ? sequences * rows * rows : rows) * width * element;
+}
+
+Range asked_for(const Amount& told) {
+  constexpr std::int64_t small = 2 * mib, large = 20 * mib;
+  if (told.most() <= small) return {1, mib};
+  if (told.least() <= large && large <= told.most() && told.slack < mib)
+    return {mib + 1, told.most()};
+  return {std::max<std::int64_t>(1, told.least() - 2 * mib + 1), told.most()};
+}
+
+std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
+                                  const model::ModelSpec* model, const StepConfig* config) {
+  const Range asked = asked_for(told);
+  std::vector<Candidate> found;
+  if (asked.most <= mib) return found;
+  std::vector<Form> forms =
+      model != nullptr && config != nullptr ? forms_of(*model, *config) : known_vocabularies(marks);
+  if (model != nullptr && marks.width > 0)
+    for (Form& form : known_vocabularies(marks)) forms.push_back(std::move(form));
+  for (const Form& form : forms) {
+    if (form.width <= 0) continue;
+    if (form.rows == Rows::tokens) match_tokens(form, asked, marks, config, found);
+    if (form.rows == Rows::pairs) match_pairs(form, asked, marks, config, found);
+    if (form.rows == Rows::none) match_fixed(form, asked, marks, found);
+  }
+  constexpr int said = 3;  // by something beside its size
+  if (model == nullptr)
+    std::erase_if(
+        found, [&](const Candidate& c) { return c.width != marks.width && roundness(c.rows) < 3; });
+  std::erase_if(found, [](const Candidate& c) { return c.score < said; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  if (found.size() > most_candidates) found.resize(most_candidates);
+  return found;
+}
+
+}  // namespace ac_advisor::oom

@@ -1,0 +1,76 @@
+// A training file where MODEL stands, through the program.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ac_advisor/model/error.hpp"
+#include "cli/arguments.hpp"
+#include "cli/command_table.hpp"
+#include "cli/training.hpp"
+#include "reports/json_schema.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+cli::Result run(std::vector<const char*> words) {
+  words.insert(words.begin(), "ac-advisor");
+  const cli::Arguments a =
+      cli::with_training(cli::parse_arguments(static_cast<int>(words.size()), words.data(), 80));
+  return cli::tell_training(a, cli::find_command(a.command)->run(a));
+}
+
+std::string example(const char* name) {
+  return std::string(source_dir) + "/examples/training/" + name;
+}
+
+}  // namespace
+
+TEST_CASE("a plan of a training file is the plan of its options, and its JSON has the mapping") {
+  if (!has_yaml) return;
+  const std::string file = example("trl-sft.yaml");
+  const auto of_file = nlohmann::json::parse(
+      run({"plan", file.c_str(), "--gpu", "rtx-4090", "--format", "json"}).text);
+  const auto by_hand = nlohmann::json::parse(run({"plan",           "llama-3.1-8b",
+                                                  "--framework",    "trl",
+                                                  "--batch",        "2",
+                                                  "--grad-accum",   "4",
+                                                  "--seq",          "2048",
+                                                  "--param-dtype",  "bf16",
+                                                  "--optimizer",    "paged-adamw-8bit",
+                                                  "--lora",         "16",
+                                                  "--lora-targets", "all-linear",
+                                                  "--lora-dropout", "0.05",
+                                                  "--quantize",     "nf4",
+                                                  "--gpu",          "rtx-4090",
+                                                  "--format",       "json"})
+                                                 .text);
+  CHECK(of_file.at("memory") == by_hand.at("memory"));
+  CHECK(of_file.at("config") == by_hand.at("config"));
+  CHECK(of_file.at("training").at("tool") == "trl");
+  for (const std::string& error : schema_errors(of_file.dump())) FAIL_CHECK(error);
+}
+
+TEST_CASE("DeepSpeed's file is found beside the training file") {
+  if (!has_yaml) return;
+  const std::string file = example("llamafactory-full.yaml");
+  const auto json =
+      nlohmann::json::parse(run({"plan", file.c_str(), "--world", "8", "--format", "json"}).text);
+  CHECK(json.at("config").at("shard") == "zero3");
+  CHECK(json.at("config").at("grad_accum") == 2);
+}
+
+TEST_CASE("the mapping stands below plan's table, and alone in explain --mapping") {
+  if (!has_yaml) return;
+  const std::string file = example("trl-sft.yaml");
+  const std::string alone = run({"explain", file.c_str(), "--mapping"}).text;
+  CHECK(alone.find("paged_adamw_8bit") != std::string::npos);
+  CHECK(run({"plan", file.c_str()}).text.ends_with(alone));
+}
+
+TEST_CASE("options of training files are refused where MODEL is none") {
+  CHECK_THROWS_WITH_AS(static_cast<void>(run({"explain", "tiny-llama", "--mapping"})),
+                       doctest::Contains("--mapping is of a training file"), UserError);
+}
+
+}  // namespace ac_advisor::test

@@ -1,0 +1,271 @@
+// Training files of other tools: what each key becomes. The tools' own resolved values:
+// tests/oracle/training_files.json.
+#include "ac_advisor/intake/training.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "ac_advisor/model/error.hpp"
+#include "ac_advisor/reports/training.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string written(const std::string& name, const std::string& text) {
+  const fs::path folder =
+      fs::temp_directory_path() / ("ac_advisor_intake." + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / name) << text;
+  return (folder / name).string();
+}
+
+intake::Training read(const std::string& text, const OptionList& given = {},
+                      const std::vector<std::string>& ignore = {}) {
+  return intake::read_training({written("train.yaml", text), "", given, ignore});
+}
+
+std::string option(const intake::Training& t, std::string_view name) {
+  for (const auto& [given, value] : t.options)
+    if (given == name) return value.empty() ? "(flag)" : value;
+  return "";
+}
+
+std::string why(const std::string& text, const OptionList& given = {},
+                const std::vector<std::string>& ignore = {}) {
+  try {
+    static_cast<void>(read(text, given, ignore));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+const std::string trl = "model_name_or_path: tiny-llama\n";
+const std::string factory = "model_name_or_path: tiny-llama\ntemplate: llama3\n";
+
+}  // namespace
+
+TEST_CASE("a file of TRL's becomes options, and what it leaves out TRL's own defaults") {
+  if (!test::has_yaml) return;
+  const intake::Training t =
+      read(trl + "use_peft: true\nload_in_4bit: true\nlora_target_modules: [q_proj, v_proj]\n");
+  CHECK(t.tool == "trl");
+  CHECK(t.model == "tiny-llama");
+  CHECK(option(t, "--framework") == "trl");
+  // base_config.py, sft_config.py, model_config.py, training_args.py of TRL 1.16.0 and
+  // transformers 5.23.0
+  CHECK(option(t, "--batch") == "8");
+  CHECK(option(t, "--seq") == "1024");
+  CHECK(option(t, "--ac") == "full");
+  CHECK(option(t, "--param-dtype") == "fp32");
+  CHECK(option(t, "--optimizer") == "adamw");
+  CHECK(option(t, "--clip-grad") == "1.0");
+  CHECK(option(t, "--lora") == "16");
+  CHECK(option(t, "--lora-dropout") == "0.05");
+  CHECK(option(t, "--lora-targets") == "q_proj,v_proj");
+  CHECK(option(t, "--quantize") == "nf4");
+  CHECK(option(t, "--grad-accum").empty());
+  for (const intake::Mapping& m : t.mapping)
+    if (m.key == "max_length") {
+      CHECK(m.line == 0);
+      CHECK(m.source == "trl/trainer/sft_config.py");
+    } else if (m.key == "load_in_4bit") {
+      CHECK(m.line == 3);
+    }
+}
+
+TEST_CASE("a file of LLaMA-Factory's: LoRA and checkpoints unless it says otherwise") {
+  if (!test::has_yaml) return;
+  const intake::Training lora =
+      read(factory + "bf16: true\nquantization_bit: 4\nlora_target: all\n");
+  CHECK(lora.tool == "llamafactory");
+  CHECK(option(lora, "--framework") == "hf-trainer");
+  CHECK(option(lora, "--lora") == "8");
+  CHECK(option(lora, "--lora-targets") == "all-linear");
+  CHECK(option(lora, "--quantize") == "nf4-double");
+  CHECK(option(lora, "--param-dtype") == "bf16");
+  CHECK(option(lora, "--lora-dtype") == "fp32");
+  CHECK(option(lora, "--seq") == "2048");
+  CHECK(option(lora, "--ac") == "full");
+  const intake::Training full = read(factory +
+                                     "finetuning_type: full\nbf16: true\nflash_attn: fa2\n"
+                                     "disable_gradient_checkpointing: true\n");
+  CHECK(option(full, "--lora").empty());
+  CHECK(option(full, "--param-dtype") == "fp32");
+  CHECK(option(full, "--attn") == "flash");
+  CHECK(option(full, "--ac") == "none");
+}
+
+TEST_CASE("DeepSpeed's file says the stage of ZeRO and what it keeps on the host") {
+  if (!test::has_yaml) return;
+  written("ds.json",
+          R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}})");
+  const intake::Training t = read(factory + "finetuning_type: full\ndeepspeed: ds.json\n");
+  CHECK(option(t, "--shard") == "zero3");
+  CHECK(option(t, "--offload") == "optimizer");
+  // The engine casts the module to bf16; its masters are in fp32.
+  const intake::Training cast =
+      read(factory + "finetuning_type: full\nbf16: true\ndeepspeed: ds.json\n");
+  CHECK(option(cast, "--param-dtype") == "bf16");
+  CHECK(option(cast, "--autocast").empty());
+  written("two.json", R"({"zero_optimization": {"stage": 2, "overlap_comm": true}})");
+  CHECK(option(read(trl + "deepspeed: two.json\n"), "--overlap-comm") == "(flag)");
+  const intake::Training within = read(trl + "deepspeed: {zero_optimization: {stage: 2}}\n");
+  CHECK(option(within, "--shard") == "zero2");
+  CHECK(contains(why(trl + "deepspeed: none.json\n"),
+                 "train.yaml:2: deepspeed: none.json: no such file"));
+  CHECK(why(trl + "deepspeed: none.json\n", {{"--shard", "zero3"}}).empty());
+  CHECK(
+      contains(why(trl + "deepspeed: {zero_optimization: {stage: 4}}\n"), "stage is 0, 1, 2 or 3"));
+}
+
+TEST_CASE("FSDP's settings become options, its version the newest unless the file says so") {
+  if (!test::has_yaml) return;
+  const intake::Training t = read(trl + "fsdp: full_shard auto_wrap\n");
+  CHECK(option(t, "--shard") == "fsdp2");
+  written("fsdp.json", R"({"version": 1, "backward_prefetch": "BACKWARD_POST"})");
+  const intake::Training first = read(trl + "fsdp: true\nfsdp_config: fsdp.json\n");
+  CHECK(option(first, "--shard") == "fsdp1");
+  CHECK(option(first, "--backward-prefetch") == "post");
+  const intake::Training kept =
+      read(trl + "fsdp: true\nfsdp_config: {reshard_after_forward: false, cpu_offload: true}\n");
+  CHECK(option(kept, "--reshard-after-forward") == "false");
+  CHECK(option(kept, "--offload") == "parameters");
+  CHECK(contains(why(trl + "fsdp: true\nfsdp_config: none.json\n"), "no such file"));
+  CHECK(contains(why(trl + "fsdp: true\nfsdp_config: {activation_checkpointing: true}\n"),
+                 "give --ac full by hand"));
+}
+
+TEST_CASE("reentrant checkpoints are planned as such where nothing is gathered") {
+  if (!test::has_yaml) return;
+  const intake::Training plain = read(factory + "bf16: true\n");  // its default
+  CHECK(option(plain, "--ac-reentrant") == "(flag)");
+  const intake::Training off = read(factory + "bf16: true\nuse_reentrant_gc: false\n");
+  CHECK(option(off, "--ac-reentrant").empty());
+  const intake::Training none = read(factory + "disable_gradient_checkpointing: true\n");
+  CHECK(option(none, "--ac-reentrant").empty());
+  const intake::Training of_trl =
+      read(trl + "gradient_checkpointing_kwargs: {use_reentrant: True}\n");
+  CHECK(option(of_trl, "--ac-reentrant") == "(flag)");
+}
+
+TEST_CASE("options by hand win over the file, and the mapping says so") {
+  if (!test::has_yaml) return;
+  const intake::Training t = read(trl + "max_length: 512\n", {{"--seq", "4096"}});
+  CHECK(option(t, "--seq").empty());
+  const std::string table = reports::table(t, {.width = 100});
+  CHECK(contains(table, "--seq 512 (by hand instead)"));
+  CHECK(contains(table, "per_device_train_batch_size"));
+}
+
+TEST_CASE(
+    "a key that matters and is not planned refuses the file with its line, and --ignore leaves it "
+    "out") {
+  if (!test::has_yaml) return;
+  const std::string text = trl + "neftune_noise_alpha: 5\n";
+  CHECK(contains(why(text),
+                 "train.yaml:2: neftune_noise_alpha: 5: changes the step and is not planned"));
+  CHECK(contains(why(text), "--ignore neftune_noise_alpha"));
+  const intake::Training t = read(text, {}, {"neftune_noise_alpha"});
+  CHECK(std::any_of(t.assumptions.begin(), t.assumptions.end(), [](const std::string& a) {
+    return contains(a, "neftune_noise_alpha is left out");
+  }));
+  CHECK(contains(why(trl, {}, {"neftune_noise_alpha"}), "has no such key"));
+  CHECK(contains(why(factory + "stage: dpo\n"), "stage: dpo: sft and pt are planned"));
+  CHECK(contains(why(factory + "use_galore: true\n"), "GaLore"));
+  // At its default it changes nothing.
+  CHECK(why(factory + "use_galore: false\n").empty());
+}
+
+TEST_CASE("keys without effect are listed, unknown ones with the nearest that there is") {
+  if (!test::has_yaml) return;
+  const intake::Training t = read(trl + "learning_rate: 1e-4\nmax_lenght: 512\n");
+  CHECK(t.no_effect == std::vector<std::string>{"learning_rate"});
+  REQUIRE(t.unknown.size() == 1);
+  CHECK(t.unknown[0] == "max_lenght (line 3); did you mean max_length?");
+}
+
+TEST_CASE("bad values name file, line, key and what would be right") {
+  if (!test::has_yaml) return;
+  CHECK(contains(why(trl + "max_length: long\n"),
+                 "train.yaml:2: max_length: long: is no whole number"));
+  CHECK(contains(why(trl + "load_in_4bit: maybe\n"), "is neither true nor false"));
+  CHECK(contains(why(trl + "load_in_4bit: true\n"), "use_peft: true"));
+  CHECK(contains(why(trl + "optim: adamw_anyprecision\n"), "no optimizer of ours"));
+  CHECK(contains(why("colour: red\n"), "--tool NAME says which it is"));
+  CHECK(contains(why("- a\n- b\n"), "is a map of keys to values"));
+  CHECK(contains(why(trl + "max_length: null\n"), "give --seq N by hand"));
+}
+
+TEST_CASE("hostile YAML is refused quickly") {
+  if (!test::has_yaml) return;
+  CHECK(contains(why(trl + "max_length: 1\nmax_length: 2\n"),
+                 "train.yaml:3: max_length stands twice, in line 2 too"));
+  CHECK(contains(why(trl + "a: [b\n"), "not YAML"));
+  std::string bomb = trl + "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int j = 0; j < 9; ++j) bomb += ", " + last;
+    bomb += "]\n";
+  }
+  CHECK(contains(why(bomb), "aliases counted each time"));
+  CHECK(contains(why(trl + "deep: " + std::string(100, '[') + std::string(100, ']') + "\n"),
+                 "nested more than"));
+  CHECK(contains(why(trl + "pad: " + std::string(5 << 20, 'x') + "\n"), "larger than 4 MiB"));
+}
+
+TEST_CASE("what a hostile file says is shown without what a terminal would obey") {
+  if (!test::has_yaml) return;
+  const std::string escape = "\"\\e[2J\"";
+  CHECK_FALSE(contains(why(trl + "max_length: " + escape + "\n"), "\033"));
+  const intake::Training t = read(trl + "optimiser: " + escape + "\n" + escape + ": 1\n");
+  CHECK_FALSE(contains(reports::table(t, {}), "\033"));
+}
+
+TEST_CASE("merge keys and anchors are read as YAML has them") {
+  if (!test::has_yaml) return;
+  const intake::Training t =
+      read("base: &base {max_length: 256, per_device_train_batch_size: 3}\n<<: *base\n" + trl +
+           "max_length: 128\n");
+  CHECK(option(t, "--seq") == "128");
+  CHECK(option(t, "--batch") == "3");
+}
+
+TEST_CASE("what a tool's own parser resolves is what the mapping has") {
+  if (!test::has_yaml) return;
+  const fs::path folder = fs::path(source_dir) / "tests/oracle";
+  const auto oracle = nlohmann::json::parse(std::ifstream(folder / "training_files.json"));
+  std::size_t compared = 0;
+  for (const auto& [file, resolved] : oracle.at("files").items()) {
+    CAPTURE(file);
+    const intake::Training t = intake::read_training(
+        {(fs::path(source_dir) / file).string(), resolved.at("tool"), {}, {}});
+    for (const intake::Mapping& m : t.mapping) {
+      const auto value = resolved.at("values").find(m.key);
+      if (value == resolved.at("values").end()) continue;
+      CAPTURE(m.key);
+      std::string ours = m.value;
+      if (ours == "true") ours = "True";
+      if (ours == "false") ours = "False";
+      CHECK(ours == value->get<std::string>());
+      ++compared;
+    }
+  }
+  CHECK(compared >= oracle.at("files").size() * 20);
+}
+
+}  // namespace ac_advisor::test

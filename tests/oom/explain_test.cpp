@@ -1,0 +1,177 @@
+// Texts as they stand in public threads; what each asks for is written out as a product.
+#include <doctest/doctest.h>
+
+#include "ac_advisor/advise/advise.hpp"
+#include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/model/spec.hpp"
+#include "ac_advisor/oom/explain.hpp"
+#include "oom/texts.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using oom::Explanation;
+using oom::Finding;
+
+const std::string loss_frame =
+    frame("/v/site-packages/transformers/loss/loss_utils.py", 36, "fixed_cross_entropy",
+          "loss = nn.functional.cross_entropy(source, target, ignore_index=ignore_index)");
+
+Finding only(const Explanation& e) {
+  REQUIRE(e.findings.size() == 1);
+  REQUIRE(e.findings.front().tensor);
+  return e.findings.front();
+}
+
+Finding without_model(const std::string& requested, const std::string& frames) {
+  return only(oom::explain(
+      Message{requested, "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", frames}.text()));
+}
+
+Finding with_model(const std::string& requested, const std::string& frames,
+                   const std::string& model_name, OptionList options) {
+  const model::ModelSpec model = model::load_model(model_name);
+  const std::string text =
+      Message{requested, "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", frames}.text();
+  return only(oom::explain(text, model, advise::resolve(model, options).config, options));
+}
+
+}  // namespace
+
+TEST_CASE("oom: rows of the vocabulary are told by size and traceback, without a model") {
+  struct Case {
+    const char* requested;
+    std::int64_t rows, vocabulary;
+    const char* source;
+  };
+  // verl#2828, LlamaFactory#6800, Megatron-Bridge#5508, NeMo-RL#4114 and #2811: rows x vocabulary x
+  // 4 bytes each.
+  for (const Case& c : {Case{"13.91 GiB", 3 * 8192, 151936, "verl_F.entropy_from_logits(logits)"},
+                        Case{"4.64 GiB", 2 * 4096, 152064, "F.cross_entropy(logits, labels)"},
+                        Case{"3.79 GiB", 4096, 248320, "vocab_parallel_cross_entropy(logits)"},
+                        Case{"5.87 GiB", 3 * 4096, 128256, "logits.to(torch.float32)"},
+                        Case{"9.27 GiB", 4 * 4096, 151936, "logits.to(torch.float32)"}}) {
+    CAPTURE(c.requested);
+    const Finding f = without_model(c.requested, frame("/a/loss.py", 1, "forward", c.source));
+    CHECK(f.tensor->rows == c.rows);
+    // 151,936 and 152,064 are as near as the digits: the other one is told as well.
+    bool told = f.tensor->width == c.vocabulary;
+    for (const oom::Tensor& t : f.alternatives) told = told || t.width == c.vocabulary;
+    CHECK(told);
+    CHECK(f.tensor->element == 4);
+    CHECK(f.role.find("logits") != std::string::npos);
+  }
+}
+
+TEST_CASE("oom: a compiled buffer's own source line says its width and dtype") {
+  // THUDM/slime#1951: 29.39 GiB of rows of 76,032 in fp32, 304,128 bytes each.
+  const Finding f = without_model(
+      "29.39 GiB", frame("/tmp/torchinductor_root/kw/a.py", 287, "call",
+                         "buf9 = empty_strided_cuda((s10, 1, 76032), (76032, 76032*s10, 1), "
+                         "torch.float32)"));
+  CHECK(f.tensor->width == 76032);
+  CHECK(f.tensor->element == 4);
+  CHECK(f.tensor->rows * 76032 * 4 <= static_cast<std::int64_t>(29.395 * (1 << 30)));
+  CHECK(f.tensor->rows * 76032 * 4 >= static_cast<std::int64_t>(29.38 * (1 << 30)));
+}
+
+TEST_CASE("oom: with the model, the batch that made the tensor, and where the plan has it") {
+  // Llama 3.1's vocabulary: 1 x 8,192 x 128,256 x 4 bytes are 3.914 GiB.
+  const Finding planned = with_model("3.91 GiB", loss_frame, "llama-3.1-8b",
+                                     {{"--batch", "1"}, {"--seq", "8192"}, {"--loss", "ce"}});
+  CHECK(planned.tensor->rows == 8192);
+  CHECK(planned.tensor->certain);
+  CHECK(planned.tensor->made_by == "the planned batch: 1 x 8,192");
+  CHECK(planned.tensor->plan_phase == "loss");
+  // Twice as many: 7.828 GiB
+  const Finding twice = with_model("7.83 GiB", loss_frame, "llama-3.1-8b",
+                                   {{"--batch", "1"}, {"--seq", "8192"}, {"--loss", "ce"}});
+  CHECK(twice.tensor->made_by == "2 sequences of 8,192 in one pass (planned: 1)");
+}
+
+TEST_CASE("oom: a weight that is loaded, an optimizer's states, a gathered block") {
+  const std::string load =
+      frame("/v/site-packages/transformers/modeling_utils.py", 805,
+            "_load_state_dict_into_meta_model", "set_module_tensor_to_device(");
+  // meta-llama/llama#913: 28,672 x 8,192 x 2 bytes are 448 MiB.
+  const Finding weight = with_model("448.00 MiB", load, "llama-3.1-70b", {{"--world", "8"}});
+  CHECK(weight.tensor->what == "an MLP's weight");
+  CHECK(weight.tensor->bytes == 28672LL * 8192 * 2);
+  CHECK(weight.tensor->made_by.empty());
+
+  // Llama 3.1 8B: 8,030,261,248 parameters; a rank of 8 has 1,003,782,656 of them, in fp32 3.739
+  // GiB.
+  const std::string states =
+      frame("/v/site-packages/deepspeed/runtime/zero/stage_1_and_2.py", 700,
+            "initialize_optimizer_states", "single_grad_partition = torch.zeros(");
+  const Finding state = with_model("3.74 GiB", states, "llama-3.1-8b",
+                                   {{"--world", "8"}, {"--framework", "deepspeed"}});
+  CHECK(state.tensor->what == "all parameters in one piece, one rank's part");
+  CHECK(state.tensor->element == 4);
+
+  // A block of it: 4,096 x 4,096 x 2 + 4,096 x 1,024 x 2 + 3 x 4,096 x 14,336 + 2 x 4,096 elements.
+  const std::string gather =
+      frame("/v/site-packages/torch/distributed/fsdp/_flat_param.py", 1307, "unshard",
+            "unsharded_flat_param = self._alloc_padded_unsharded_flat_param()");
+  const Finding unit =
+      with_model("418.00 MiB", gather, "llama-3.1-8b", {{"--world", "8"}, {"--shard", "fsdp2"}});
+  CHECK(unit.tensor->what == "a block's parameters");
+  CHECK(unit.tensor->bytes ==
+        2 * (2 * 4096LL * 4096 + 2 * 4096LL * 1024 + 3 * 4096LL * 14336 + 2 * 4096));
+}
+
+TEST_CASE("oom: unfused attention's scores tell the length of a sequence") {
+  const std::string scores =
+      frame("/v/site-packages/transformers/models/llama/modeling_llama.py", 200,
+            "eager_attention_forward",
+            "attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32)");
+  // 32 heads x 8,192 x 8,192 x 4 bytes are 8 GiB.
+  const Finding f = with_model("8.00 GiB", scores, "llama-3.1-8b",
+                               {{"--batch", "1"}, {"--seq", "4096"}, {"--attn", "eager"}});
+  CHECK(f.tensor->what == "attention scores");
+  CHECK(f.tensor->rows == 8192);
+  CHECK(f.tensor->element == 4);
+}
+
+TEST_CASE("oom: need and fragmentation are told apart") {
+  const auto finding = [](const char* free, const char* unallocated) {
+    return oom::explain(Message{"4.00 GiB", "79.11 GiB", free, "70.00 GiB", unallocated}.text())
+        .findings.at(0);
+  };
+  const Finding pieces = finding("1.50 GiB", "3.00 GiB");  // 4.5 of 4
+  CHECK(pieces.fragmented);
+  CHECK(pieces.missing == 0);
+  CHECK(pieces.need.find("expandable_segments") != std::string::npos);
+  const Finding need = finding("1.00 GiB", "0.50 GiB");  // 1.5 of 4
+  CHECK_FALSE(need.fragmented);
+  CHECK(need.missing == 5LL << 29);
+}
+
+TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest first") {
+  const model::ModelSpec model = model::load_model("llama-3.1-8b");
+  const OptionList options{{"--batch", "4"},     {"--seq", "4096"}, {"--world", "8"},
+                           {"--shard", "fsdp2"}, {"--ac", "none"},  {"--grad-accum", "2"}};
+  const StepConfig config = advise::resolve(model, options).config;
+  const Explanation e = oom::explain(
+      Message{"7.83 GiB", "79.11 GiB", "1.00 GiB", "70.00 GiB", "0.50 GiB", "", loss_frame}.text(),
+      model, config, options);
+  REQUIRE(e.planned);
+  CHECK_FALSE(e.planned->profile.fit.fits);
+  const auto& changes = e.planned->changes;
+  REQUIRE_FALSE(changes.empty());
+  CHECK(changes.size() <= 3);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    CAPTURE(changes[i].words);
+    CHECK(changes[i].profile.fit.fits);
+    if (i > 0) CHECK(changes[i - 1].slower <= changes[i].slower);
+    OptionList with = options;
+    for (const auto& [name, value] : changes[i].options) {
+      std::erase_if(with, [&, n = name](const auto& option) { return option.first == n; });
+      with.emplace_back(name, value);
+    }
+    const profile::Profile again = advise::plan(model, advise::resolve(model, with).config, false);
+    CHECK(again.memory.peak_allocated == changes[i].profile.memory.peak_allocated);
+  }
+}
+
+}  // namespace ac_advisor::test

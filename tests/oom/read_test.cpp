@@ -1,0 +1,147 @@
+#include <doctest/doctest.h>
+
+#include "ac_advisor/oom/error.hpp"
+#include "oom/texts.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using oom::Error;
+using oom::Kind;
+
+constexpr double GiB = 1024.0 * 1024 * 1024, MiB = 1024.0 * 1024;
+
+Error one(const std::string& text) {
+  const std::vector<Error> errors = oom::read_errors(text);
+  REQUIRE(errors.size() == 1);
+  return errors.front();
+}
+
+bool is(const std::optional<oom::Amount>& amount, double bytes) {
+  return amount && static_cast<double>(amount->least()) <= bytes &&
+         bytes <= static_cast<double>(amount->most());
+}
+
+}  // namespace
+
+TEST_CASE("oom: the message of PyTorch 2.1 and later, each size with its precision") {
+  // verl-project/verl#2828
+  const Error e = one(Message{"13.91 GiB", "79.11 GiB", "8.85 GiB", "60.49 GiB", "6.77 GiB",
+                              "Process 23444 has 70.25 GiB memory in use. "}
+                          .text());
+  CHECK(e.kind == Kind::allocator);
+  CHECK(e.backend == "CUDA");
+  CHECK(is(e.requested, 13.91 * GiB));
+  CHECK(e.requested->slack == doctest::Approx(0.005 * GiB));
+  CHECK(is(e.capacity, 79.11 * GiB));
+  CHECK(is(e.free, 8.85 * GiB));
+  CHECK(is(e.allocated, 60.49 * GiB));
+  CHECK(is(e.unallocated, 6.77 * GiB));
+  CHECK(e.devices == std::vector<std::int64_t>{0});
+  // 70.25 are 60.49 + 6.77 and a context: in its container the process does not know its number.
+  CHECK(is(e.this_process, 70.25 * GiB));
+  CHECK(e.others.empty());
+}
+
+TEST_CASE("oom: of several processes on a device the one that is PyTorch's own is not another") {
+  // huggingface/trl#5207
+  const Error e = one(
+      Message{"76.00 MiB", "14.74 GiB", "42.19 MiB", "10.59 GiB", "42.18 MiB",
+              "Process 21219 has 284.00 MiB memory in use. Process 21222 has 3.40 GiB memory in "
+              "use. Process 21213 has 258.00 MiB memory in use. Process 21216 has 10.77 GiB "
+              "memory in use. "}
+          .text());
+  CHECK(is(e.this_process, 10.77 * GiB));
+  REQUIRE(e.others.size() == 3);
+  CHECK(e.others[1].id == 21222);
+  CHECK(is(e.others[1].in_use, 3.40 * GiB));
+}
+
+TEST_CASE("oom: the message of PyTorch 2.0 and before") {
+  const Error e =
+      one("RuntimeError: CUDA out of memory. Tried to allocate 9.33 GiB (GPU 3; 10.76 GiB total "
+          "capacity; 5.17 GiB already allocated; 4.48 GiB free; 5.28 GiB reserved in total by "
+          "PyTorch)");
+  CHECK(is(e.requested, 9.33 * GiB));
+  CHECK(is(e.capacity, 10.76 * GiB));
+  CHECK(is(e.allocated, 5.17 * GiB));
+  CHECK(is(e.free, 4.48 * GiB));
+  CHECK(is(e.unallocated, 0.11 * GiB));
+  CHECK(e.devices == std::vector<std::int64_t>{3});
+}
+
+TEST_CASE("oom: HIP, a memory fraction, graphs' pools and a number that overflowed") {
+  const Error e = one(
+      "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 512 bytes. GPU 1 has a total "
+      "capacity of 191.98 GiB of which 0 bytes is free. 100.00 GiB allowed; Including non-PyTorch "
+      "memory, this process has 17179869184.00 GiB memory in use. Of the allocated memory 48.15 "
+      "GiB "
+      "is allocated by PyTorch, with 50.00 MiB allocated in private pools (e.g., CUDA Graphs), and "
+      "3.49 GiB is reserved by PyTorch but unallocated.");
+  CHECK(e.backend == "HIP");
+  CHECK(e.requested->bytes == 512);
+  CHECK(e.free->bytes == 0);
+  CHECK(is(e.allowed, 100.0 * GiB));
+  CHECK(is(e.private_pools, 50 * MiB));
+  CHECK_FALSE(e.this_process);
+}
+
+TEST_CASE("oom: what ranks tell alike is one error, with the frames of one of them") {
+  const auto rank = [](int n) {
+    const std::string prefix = "[rank" + std::to_string(n) + "]: ";
+    std::string told;
+    for (const std::string& line :
+         {std::string("Traceback (most recent call last):"),
+          std::string("  File \"/v/lib/python3.11/site-packages/torch/nn/functional.py\", line "
+                      "3479, in cross_entropy"),
+          std::string("    return torch._C._nn.cross_entropy_loss("),
+          std::string("           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^")})
+      told += prefix + line + "\n";
+    return told + prefix +
+           Message{"4.64 GiB", "31.74 GiB", "1.41 GiB", "23.51 GiB", "5.51 GiB", ""}.text();
+  };
+  const Error e = one("step 3\n" + rank(1) + "other output\n" + rank(0) + rank(1));
+  CHECK(e.times == 3);
+  CHECK(e.ranks == std::vector<std::int64_t>{0, 1});
+  REQUIRE(e.frames.size() == 1);
+  CHECK(e.frames[0].function == "cross_entropy");
+  CHECK(e.frames[0].source == "return torch._C._nn.cross_entropy_loss(");
+  CHECK(e.frames[0].line == 3479);
+}
+
+TEST_CASE("oom: interleaved tracebacks stay apart, by what stands before their lines") {
+  const std::vector<Error> errors = oom::read_errors(
+      "(WorkerDict pid=1) Traceback (most recent call last):\n"
+      "(WorkerDict pid=2) Traceback (most recent call last):\n"
+      "(WorkerDict pid=1)   File \"a.py\", line 1, in forward\n"
+      "(WorkerDict pid=2)   File \"b.py\", line 2, in step\n"
+      "(WorkerDict pid=1) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
+      "(WorkerDict pid=2) torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 "
+      "GiB.\n");
+  REQUIRE(errors.size() == 2);
+  CHECK(errors[0].frames.at(0).file == "a.py");
+  CHECK(errors[1].frames.at(0).file == "b.py");
+}
+
+TEST_CASE("oom: what libraries, engines and DeepSpeed say around it") {
+  CHECK(one("RuntimeError: CUDA error: out of memory\n").kind == Kind::device);
+  const Error engine = one(
+      "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 "
+      "GiB "
+      "KV cache is needed, which is larger than the available KV cache memory (9.77 GiB). Based on "
+      "the available memory, the estimated maximum model length is 79952.\n");
+  CHECK(engine.kind == Kind::engine);
+  CHECK(is(engine.needed_kv, 16 * GiB));
+  CHECK(is(engine.available_kv, 9.77 * GiB));
+  CHECK(one("[W812 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 1 "
+            "while "
+            "trying to allocate 20971520 bytes (free: 15794176, total: 150111977472).\n")
+            .kind == Kind::recoverable);
+  CHECK(oom::cache_flushes(
+            "[stage3.py:2069:step] 27 pytorch allocator cache flushes since last step. this "
+            "happens\n[stage3.py:2069:step] 3 pytorch allocator cache flushes since last step.") ==
+        27);
+  CHECK(oom::read_errors("everything is well; nothing was out of the ordinary").empty());
+}
+
+}  // namespace ac_advisor::test

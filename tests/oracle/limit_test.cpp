@@ -1,0 +1,91 @@
+// Real PyTorch steps on an emulated device with less memory than they reserve (limit_peaks.py)
+// against the walk of the same step with that limit.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ac_advisor/model/options.hpp"
+#include "ac_advisor/passes/passes.hpp"
+#include "ac_advisor/simulate/device.hpp"
+#include "ac_advisor/simulate/reserved.hpp"
+#include "advise/planned.hpp"
+#include "cases.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+
+/// How the walk of a step ends within a limit.
+struct Ended {
+  std::optional<std::size_t> out_of_memory;  ///< in this step
+  std::vector<std::int64_t> retries;         ///< of each step that was done
+};
+
+Ended walked(const passes::StepProgram& step, const StepConfig& config, std::int64_t limit) {
+  const simulate::Device& device = simulate::find_device(config.device.gpu);
+  const simulate::AllocatorWalk walk = simulate::walk_allocator(
+      step, passes::make_schedule(step), advise::memory_model(device, config),
+      advise::cublas_handles(config), {config.runtime.expandable_segments, limit});
+  Ended ended;
+  for (const simulate::AllocatorStep& s : walk.steps) ended.retries.push_back(s.retries);
+  if (walk.refused) ended.out_of_memory = walk.refused->step;
+  return ended;
+}
+
+Ended counted(const json& limit) {
+  Ended ended;
+  ended.retries = limit.at("retries").get<std::vector<std::int64_t>>();
+  if (!limit.at("out_of_memory").is_null())
+    ended.out_of_memory = limit.at("out_of_memory").get<std::size_t>();
+  return ended;
+}
+
+std::string text(const Ended& e) {
+  std::string words = e.out_of_memory ? "out of memory in step " + std::to_string(*e.out_of_memory)
+                                      : std::string("runs");
+  for (const std::int64_t n : e.retries) words += " " + std::to_string(n);
+  return words;
+}
+
+/// The walk ends once steps are alike; PyTorch's counts go on as in its last.
+bool same_retries(const Ended& walk, const Ended& pytorch) {
+  for (std::size_t i = 0; i < std::max(walk.retries.size(), pytorch.retries.size()); ++i) {
+    const auto at = [&](const std::vector<std::int64_t>& list) {
+      return list.empty() ? std::int64_t{0} : list[std::min(i, list.size() - 1)];
+    };
+    if (at(walk.retries) != at(pytorch.retries)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("within a device's memory the walk is out of memory, and releases, where PyTorch does") {
+  std::size_t limits = 0, ends = 0, retries = 0;
+  for (const OracleCase& one : read_oracle("limit_peaks.json")) {
+    const StepConfig config = config_of(one);
+    const passes::StepProgram built = passes::build_step(model_of(one), config);
+    for (const json& limit : one.entry.at("limits")) {
+      const Ended pytorch = counted(limit),
+                  walk = walked(built, config, limit.at("limit").get<std::int64_t>());
+      ++limits;
+      const bool same_end = pytorch.out_of_memory.has_value() == walk.out_of_memory.has_value();
+      const bool same = same_end && same_retries(walk, pytorch);
+      ends += same_end ? 1 : 0;
+      retries += same ? 1 : 0;
+      if (!same)
+        MESSAGE(one.label, " within ", limit.at("limit").dump(), ": walk ", text(walk),
+                "; PyTorch ", text(pytorch));
+    }
+  }
+  MESSAGE(limits, " limits: ", ends, " end alike, ", retries, " with as many retries in each step");
+  CHECK(limits >= 24);
+  CHECK(ends == limits);
+  CHECK(retries == limits);
+}
+
+}  // namespace ac_advisor::test
