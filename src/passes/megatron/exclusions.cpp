@@ -74,14 +74,6 @@ template <auto text>
 std::string fp8_with(const StepConfig& c) {
   return fp8_text(c) + " " + text(c);
 }
-std::string shared_text(const StepConfig& c) {
-  std::string given;
-  const auto add = [&](const char* option, std::int64_t n) {
-    if (n > 1) given += (given.empty() ? "" : " ") + std::string(option) + std::to_string(n);
-  };
-  add("--tp ", c.layout.tp), add("--pp ", c.layout.pp), add("--cp ", c.layout.cp);
-  return given;
-}
 std::string tokens_text(const StepConfig& c) {
   return "--batch " + std::to_string(c.run.batch) + " " + seq_text(c);
 }
