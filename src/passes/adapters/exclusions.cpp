@@ -36,7 +36,9 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
-     "name them: --lora-targets all-linear, or endings of its layers' names", without_targets,
+     "name them by --lora-targets: endings of its layers' names, or all-linear where it has no "
+     "experts",
+     without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
      }},
@@ -61,7 +63,7 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK, a mixture of experts, targets beside attention",
      "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
-     "adapt attention alone: --lora-targets q_proj,v_proj",
+     "adapt attention alone: --lora-targets q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(c) && m.moe.has_value() && !adapts_attention_alone(m, c);
      }},

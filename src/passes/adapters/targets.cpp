@@ -193,10 +193,9 @@ bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module 
 /// kind: experts and routers are tensors, not linear layers (peft v0.21,
 /// _maybe_include_all_linear_layers; transformers v5.23, modeling_qwen3_moe.py).
 bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
-  if (targets_of(spec, config) == all_linear)
-    return spec.moe && spec.moe->shared_intermediate == 0 &&
-           std::all_of(spec.sparse_block.begin(), spec.sparse_block.end(),
-                       [](bool b) { return b; });
+  // PEFT 0.21's all-linear parametrizes the experts of the families that it converts; of gpt_oss,
+  // whose experts have biases, it adapts attention alone.
+  if (targets_of(spec, config) == all_linear) return spec.moe && spec.moe->biased;
   const std::vector<Module> layers = linear_layers(spec);
   return std::none_of(layers.begin(), layers.end(), [&](Module leaf) {
     if (leaf == Module::q_proj || leaf == Module::k_proj || leaf == Module::v_proj ||
