@@ -133,7 +133,7 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";
      }},
-    {"--compile-unit model, blocks of kinds that were not compared so",
+    {"--compile-unit model, blocks of kinds that are not planned so",
      "of experts, LayerNorms with biases, branches side by side, neighbours rotated together, "
      "heads "
      "fused one by one, tables of positions and plain MLPs but squared ReLU's the kernels in a "

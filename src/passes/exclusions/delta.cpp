@@ -1,4 +1,4 @@
-// What blocks with a gated delta net cannot be combined with, or were not compared with, and why.
+// What blocks with a gated delta net cannot be combined with, and why.
 #include <algorithm>
 #include <string>
 

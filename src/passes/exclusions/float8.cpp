@@ -1,4 +1,4 @@
-// What torchao's float8 layers cannot be combined with, or were not compared with, and why.
+// What torchao's float8 layers cannot be combined with, and why.
 #include <algorithm>
 #include <iterator>
 #include <string>

@@ -69,7 +69,7 @@ std::string fp8_text(const StepConfig& c) {
   return c.precision.fp8_all_gather ? "--fp8-all-gather"
                                     : std::string("--fp8 ") + to_option(c.precision.fp8);
 }
-/// Both options of a pair that was not compared.
+/// Both options of a pair.
 template <auto text>
 std::string fp8_with(const StepConfig& c) {
   return fp8_text(c) + " " + text(c);

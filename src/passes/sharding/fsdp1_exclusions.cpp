@@ -1,4 +1,4 @@
-// What FSDP1 cannot be combined with, or was not compared with, and why.
+// What FSDP1 cannot be combined with, and why.
 #include <string>
 
 #include "ac_advisor/model/options.hpp"

@@ -11,7 +11,7 @@ const Case cases[] = {
        m.family = "olmo2";
        c.adapters.rank = 8;
      },
-     "--lora-targets all-linear"},
+     "endings of its layers' names"},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -24,7 +24,7 @@ const Case cases[] = {
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj,down_proj";
      },
-     "--lora-targets q_proj,v_proj"},
+     "--lora-targets q_proj,k_proj,v_proj,o_proj"},
     {"--lora RANK, a mixture of experts, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();

@@ -57,7 +57,7 @@ const Case cases[] = {
        c.memory.kernels = Kernels::compiled;
      },
      "as TorchTitan compiles it"},
-    {"--compile-unit model, blocks of kinds that were not compared so",
+    {"--compile-unit model, blocks of kinds that are not planned so",
      [](model::ModelSpec& m, StepConfig& c) {
        whole_model(c);
        m.plain_mlp = true;
