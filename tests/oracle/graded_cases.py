@@ -16,7 +16,7 @@ from drawn_finetune_cases import AUTOCAST
 from emulated_cases import case, config_of
 
 MODELS = LLAMAS + LLAMAS + NEW + OLD + EXPERTS[:4]
-LAYOUTS = ({}, {}, {}, {"shard": "ddp", "world": 2}, {"shard": "fsdp2", "world": 2}, {"shard": "fsdp2", "world": 2})
+LAYOUTS = ({}, {}, {}, {"shard": "ddp", "world": 2, "gradient_as_bucket_view": False}, {"shard": "fsdp2", "world": 2}, {"shard": "fsdp2", "world": 2})
 MORE = (
     {"lora": 16, "lora_targets": "all-linear"}, {"lora": 8, "lora_targets": ATTENTION},
     {"lora": 16, "lora_targets": ATTENTION, "dora": True}, {"lora": 8, "lora_targets": "all-linear", "quantize": "nf4"},
@@ -27,8 +27,8 @@ MORE = (
     {"optimizer": "adamw-8bit"}, {"optimizer": "lion"}, {"offload": "activations"}, {"clip_grad": 1.0}, {"grad_accum": 2},
     {"hold_output": False}, AUTOCAST, {"ema": True}, {"attn": "eager"})
 # What the scripts that run such a step read of its options, beside model, sizes and checkpoints.
-READ = {"kernels": {"attn", "lora", "lora_targets", "lora_dtype", "shard", "world", "grad_accum", "hold_output"},
-        "fp8": {"shard", "world", "optimizer", "clip_grad", "grad_accum", "hold_output", "autocast", "param_dtype", "ema",
+READ = {"kernels": {"gradient_as_bucket_view", "attn", "lora", "lora_targets", "lora_dtype", "shard", "world", "grad_accum", "hold_output"},
+        "fp8": {"gradient_as_bucket_view", "shard", "world", "optimizer", "clip_grad", "grad_accum", "hold_output", "autocast", "param_dtype", "ema",
                 "offload", "attn", "loss"},
         "adapter": {"optimizer", "clip_grad", "grad_accum", "hold_output", "autocast", "param_dtype", "offload", "attn", "loss"}}
 ALWAYS = {"model", "batch", "seq", "ac", "loss"}
@@ -61,7 +61,7 @@ def can_run(entry):
 
 def words(entry):
     for key, value in entry.items():
-        if key == "model":
+        if key in ("model", "gradient_as_bucket_view"):  # what is planned without a word is PyTorch's default
             continue
         name = "--" + key.replace("_", "-")
         if value is True or value is False:
