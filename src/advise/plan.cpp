@@ -163,6 +163,14 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
+  const simulate::Device& device = simulate::find_device(c.device.gpu);
+  if (!device.rates_of.empty())
+    notes.push_back(fmt::format(
+        "{0} is no card: memory of that size with the rates, the context and the generation (of "
+        "which attention depends) of {1}; --gpu {2}@NAME takes another's",
+        device.name, device.rates_of, device.name.substr(0, device.name.find('@'))));
+  if (detail && !result.model.reading.built_in.empty())
+    notes.push_back(result.model.reading.built_in);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
         "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "

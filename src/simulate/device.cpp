@@ -1,5 +1,6 @@
 #include "ac_advisor/simulate/device.hpp"
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -221,32 +222,67 @@ std::string device_file(const std::string& name) {
     }
     if (wanted) return std::string(file.text);
   }
-  if (const auto bytes = size_in(name)) {
-    std::string near;
-    for (const embedded::File& file : embedded::files()) {
-      if (!is_device(file)) continue;
-      const json root = json::parse(file.text);
-      const double share = root["memory_bytes"]["value"].get<double>() / *bytes;
-      if (root["kind"] == "gpu" && share > 0.9 && share < 1.1)
-        near += (near.empty() ? "" : ", ") + name_of(file.path);
-    }
-    throw UserError(
-        "--gpu " + name + ": give a GPU by its name" +
-        (near.empty() ? " (see ac-advisor devices)" : "; with about that much: " + near));
-  }
   std::string list;
   for (const std::string& device : device_names()) list += (list.empty() ? "" : ", ") + device;
   throw UserError("--gpu " + name + ": unknown GPU; available: " + list +
-                  ", and the path of a device file (ac-advisor calibrate writes one)");
+                  ", memory alone (24GiB), and the path of a device file (ac-advisor calibrate writes one)");
 }
+
+namespace {
+
+/// The GPU whose memory is nearest to `bytes`; of equals the fastest.
+std::string nearest_in_memory(double bytes) {
+  std::string best;
+  double least = 0, flops = 0;
+  for (const std::string& name : device_names()) {
+    const Device& d = find_device(name);
+    if (!d.cuda) continue;
+    const double off = std::abs(std::log(static_cast<double>(d.memory_bytes) / bytes));
+    constexpr double equal = 0.02;  // 80 GB and 80 GiB
+    if (!best.empty() && (off > least + equal || (off > least - equal && d.bf16_flops <= flops)))
+      continue;
+    best = name;
+    least = off;
+    flops = d.bf16_flops;
+  }
+  return best;
+}
+
+/// "24gib", "24gib@l4": a device of that memory, with another's rates.
+std::optional<Device> device_of_memory(const std::string& name) {
+  const std::size_t at = name.find('@');
+  const auto bytes = size_in(name.substr(0, at));
+  if (!bytes) return std::nullopt;
+  constexpr double least = 1.0 * (1 << 30), most = 4096.0 * (1 << 30);
+  if (!(*bytes >= least && *bytes <= most))
+    throw UserError("--gpu " + name + ": memory from 1GiB to 4096GiB, such as 24GiB");
+  Device device = find_device(at == std::string::npos ? nearest_in_memory(*bytes)
+                                                      : name.substr(at + 1));
+  if (!device.cuda || !device.rates_of.empty())
+    throw UserError("--gpu " + name + ": after @ comes a GPU's name (see ac-advisor devices)");
+  const double share = *bytes / static_cast<double>(device.memory_bytes);
+  device.rates_of = device.name;
+  device.title = name.substr(0, at) + ", rates of " + device.title;
+  device.name = name;
+  device.memory_bytes = static_cast<std::int64_t>(*bytes);
+  // What the driver keeps is taken to grow with the memory.
+  device.usable_bytes =
+      static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) * share);
+  return device;
+}
+
+}  // namespace
 
 const Device& find_device(const std::string& name) {
   // Parsed once a process: a sweep asks for the same device a thousand times.
-  static std::mutex mutex;
+  static std::recursive_mutex mutex;  // a device of a memory asks for all others
   static std::map<std::string, Device> known;
   const std::lock_guard lock(mutex);
   if (const auto it = known.find(name); it != known.end()) return it->second;
   const bool path = name.find('/') != std::string::npos || name.ends_with(suffix);
+  if (!path)
+    if (auto of_memory = device_of_memory(name))
+      return known.emplace(name, *std::move(of_memory)).first->second;
   const Device device =
       path ? parse_device(read_file(name), "--gpu " + name)
            : read_device(json::parse(device_file(name)), std::string(folder) + name);

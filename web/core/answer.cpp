@@ -80,6 +80,7 @@ Json described_options() {
           {"groups", groups},
           {"settled", settled(resolve_options({}))},
           {"models", model::sample_names()},
+          {"hub", model::hub_names()},
           {"families", model::known_families()}};
 }
 
