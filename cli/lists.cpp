@@ -54,7 +54,8 @@ std::string models_with(const std::string& word) {
         width = std::max(width, name.size());
       }
   if (found.empty())
-    throw UserError("models " + word + ": no built-in model has this in its name; ac-advisor "
+    throw UserError("models " + word +
+                    ": no built-in model has this in its name; ac-advisor "
                     "models lists them all");
   std::string text;
   for (const std::string& name : found) text += line_of(name, width);

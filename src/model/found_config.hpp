@@ -7,8 +7,8 @@ namespace ac_advisor::model {
 /// MODEL's configuration, wherever it was found.
 struct FoundConfig {
   std::string text;
-  std::string origin;   ///< names it in errors
-  std::string name;     ///< the model's, for tables
+  std::string origin;    ///< names it in errors
+  std::string name;      ///< the model's, for tables
   std::string built_in;  ///< of a model of the Hub: where its dimensions are from; else empty
 };
 

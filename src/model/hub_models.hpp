@@ -10,11 +10,11 @@ namespace ac_advisor::model {
 
 /// A model of Hugging Face's Hub whose configuration is built in (data/models/hub.json).
 struct HubModel {
-  std::string id;             ///< "Qwen/Qwen3-8B", as the Hub writes it
-  std::string config;         ///< what its config.json says of shapes and ops, as JSON
-  std::int64_t counted = 0;   ///< parameters, as published
-  std::string counted_by;     ///< where they are published
-  std::string beside;         ///< what that count holds beside parameters, or lacks: words
+  std::string id;            ///< "Qwen/Qwen3-8B", as the Hub writes it
+  std::string config;        ///< what its config.json says of shapes and ops, as JSON
+  std::int64_t counted = 0;  ///< parameters, as published
+  std::string counted_by;    ///< where they are published
+  std::string beside;        ///< what that count holds beside parameters, or lacks: words
 };
 
 /// The model of that id, whatever the case of its letters; none where none is built in.

@@ -99,7 +99,8 @@ const embedded::File* find_sample(const std::string& model) {
   const bool of_hub = !id.empty() && (repository || sample.empty());
   const std::string near = of_hub ? id : std::string(sample);
   throw UserError(fmt::format(
-      "{}: no such file or folder, {}and no built-in model of that name{}; samples: {}; `ac-advisor "
+      "{}: no such file or folder, {}and no built-in model of that name{}; samples: {}; "
+      "`ac-advisor "
       "models` lists the ids of Hugging Face's Hub too",
       in_quotes(model), repository ? "nothing of that name in Hugging Face's local cache, " : "",
       near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near), fmt::join(names, ", ")));

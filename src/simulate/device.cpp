@@ -224,8 +224,9 @@ std::string device_file(const std::string& name) {
   }
   std::string list;
   for (const std::string& device : device_names()) list += (list.empty() ? "" : ", ") + device;
-  throw UserError("--gpu " + name + ": unknown GPU; available: " + list +
-                  ", memory alone (24GiB), and the path of a device file (ac-advisor calibrate writes one)");
+  throw UserError(
+      "--gpu " + name + ": unknown GPU; available: " + list +
+      ", memory alone (24GiB), and the path of a device file (ac-advisor calibrate writes one)");
 }
 
 namespace {
@@ -256,8 +257,8 @@ std::optional<Device> device_of_memory(const std::string& name) {
   constexpr double least = 1.0 * (1 << 30), most = 4096.0 * (1 << 30);
   if (!(*bytes >= least && *bytes <= most))
     throw UserError("--gpu " + name + ": memory from 1GiB to 4096GiB, such as 24GiB");
-  Device device = find_device(at == std::string::npos ? nearest_in_memory(*bytes)
-                                                      : name.substr(at + 1));
+  Device device =
+      find_device(at == std::string::npos ? nearest_in_memory(*bytes) : name.substr(at + 1));
   if (!device.cuda || !device.rates_of.empty())
     throw UserError("--gpu " + name + ": after @ comes a GPU's name (see ac-advisor devices)");
   const double share = *bytes / static_cast<double>(device.memory_bytes);
@@ -266,8 +267,7 @@ std::optional<Device> device_of_memory(const std::string& name) {
   device.name = name;
   device.memory_bytes = static_cast<std::int64_t>(*bytes);
   // What the driver keeps is taken to grow with the memory.
-  device.usable_bytes =
-      static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) * share);
+  device.usable_bytes = static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) * share);
   return device;
 }
 

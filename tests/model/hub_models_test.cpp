@@ -71,7 +71,8 @@ std::string with_commas(std::int64_t number) {
 std::string document(const nlohmann::json& file) {
   std::string text =
       "# Built-in models of Hugging Face's Hub\n"
-      "Their ids, whatever the case of the letters, stand for MODEL without network. Parameters are "
+      "Their ids, whatever the case of the letters, stand for MODEL without network. Parameters "
+      "are "
       "those of the\nconfiguration, and equal to a count that was published elsewhere (`counted`). "
       "`copies` are public copies of the\n`config.json` that the configuration was compared with; "
       "where none is named, the count alone confirms the\ndimensions. This file is written by the "
@@ -88,8 +89,7 @@ std::string document(const nlohmann::json& file) {
     const model::ModelSpec m = model::load_model(words_of(entry["ids"]).front());
     const auto like = entry.value("like", "");
     text += "| " + ids + " | " + m.family + " | " + with_commas(model::parameter_count(m)) + " | " +
-            (entry.contains("counted") ? entry["counted"][0].get<std::string>()
-                                       : "as " + like) +
+            (entry.contains("counted") ? entry["counted"][0].get<std::string>() : "as " + like) +
             " | " + entry.value("copies", "") + " |\n";
   }
   return text;
@@ -166,9 +166,10 @@ TEST_CASE("a configuration \"like\" another's changes what it says, in nested ob
 TEST_CASE("an unknown id is told the nearest one") {
   CHECK(contains(load_error("Qwen/Qwen2.5-7B-Instrukt"),
                  "did you mean \"Qwen/Qwen2.5-7B-Instruct\"?"));
-  CHECK(contains(load_error("Qwen2.5-14b-instruct"),
-                 "did you mean \"Qwen/Qwen2.5-14B-Instruct\"?"));
-  CHECK(contains(load_error("qwen/Meta-Llama-3-8B"), "did you mean \"meta-llama/Meta-Llama-3-8B\""));
+  CHECK(
+      contains(load_error("Qwen2.5-14b-instruct"), "did you mean \"Qwen/Qwen2.5-14B-Instruct\"?"));
+  CHECK(
+      contains(load_error("qwen/Meta-Llama-3-8B"), "did you mean \"meta-llama/Meta-Llama-3-8B\""));
   CHECK_FALSE(contains(load_error("nobody/nothing-like-it"), "did you mean"));
 }
 
