@@ -8,6 +8,7 @@
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/simulate/device.hpp"
 #include "cli/commands.hpp"
+#include "model/hub_models.hpp"
 #include "model/letters.hpp"
 #include "model/options_preset.hpp"
 

@@ -7,9 +7,8 @@ namespace ac_advisor::model {
 /// MODEL's configuration, wherever it was found.
 struct FoundConfig {
   std::string text;
-  std::string origin;    ///< names it in errors
-  std::string name;      ///< the model's, for tables
-  std::string built_in;  ///< of a model of the Hub: where its dimensions are from; else empty
+  std::string origin;  ///< names it in errors
+  std::string name;    ///< the model's, for tables; of one of the Hub that is built in: its id
 };
 
 /// As `load_model` looks for it. Throws UserError where nothing is found.

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "ac_advisor/model/spec.hpp"
 #include "embedded/embedded.hpp"
 #include "letters.hpp"
 #include "nearest.hpp"
@@ -33,12 +32,17 @@ std::vector<std::string> ids_of(const Json& entry) {
   return ids;
 }
 
-/// The entry of an id, and the id as the Hub writes it.
+/// The entry of an id, and the id as the Hub writes it: "gpt2" is openai-community/gpt2.
 std::pair<const Json*, std::string> entry_of(std::string_view id) {
   const std::string wanted = lower(id);
-  for (const Json& entry : table()["models"])
-    for (std::string& known : ids_of(entry))
-      if (lower(known) == wanted) return {&entry, std::move(known)};
+  for (const Json& entry : table()["models"]) {
+    std::vector<std::string> ids = ids_of(entry);
+    for (std::string& known : ids) {
+      if (lower(known) != wanted) continue;
+      const bool whole = known.find('/') != std::string::npos;
+      return {&entry, std::move(whole ? known : ids.front())};
+    }
+  }
   return {nullptr, {}};
 }
 
@@ -71,12 +75,15 @@ std::optional<HubModel> find_hub_model(std::string_view id) {
   return model;
 }
 
-std::string origin_of(const HubModel& model) {
+std::string built_in_note(const ModelSpec& spec) {
+  const auto model =
+      spec.name.find('/') != std::string::npos ? find_hub_model(spec.name) : std::nullopt;
+  if (!model) return {};
   return fmt::format(
       "the dimensions are the built-in ones of {}, of its published config.json; they make the "
       "parameters that were published ({}). A config.json in Hugging Face's local cache is read "
       "instead",
-      model.id, model.counted_by);
+      model->id, model->counted_by);
 }
 
 std::vector<std::string> hub_names() {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ac_advisor/model/spec.hpp"
+
 namespace ac_advisor::model {
 
 /// A model of Hugging Face's Hub whose configuration is built in (data/models/hub.json).
@@ -20,8 +22,12 @@ struct HubModel {
 /// The model of that id, whatever the case of its letters; none where none is built in.
 [[nodiscard]] std::optional<HubModel> find_hub_model(std::string_view id);
 
-/// One sentence for those who plan it: where its dimensions are from.
-[[nodiscard]] std::string origin_of(const HubModel& model);
+/// Ids of all of them, in alphabetical order.
+[[nodiscard]] std::vector<std::string> hub_names();
+
+/// One sentence for those who plan a model whose dimensions are the built-in ones: where they are
+/// from; empty for any other. Such a model's name is its id, and no other's has a '/'.
+[[nodiscard]] std::string built_in_note(const ModelSpec& spec);
 
 /// The id that is most likely meant by `name`, which is none: the one of this last part
 /// ("Qwen3-8B"), or the nearest; empty where none is near.

@@ -73,7 +73,7 @@ std::string display_name(const fs::path& file) {
 }
 
 FoundConfig found_file(const fs::path& file) {
-  return {read_file(file), file.string(), display_name(file), {}};
+  return {read_file(file), file.string(), display_name(file)};
 }
 
 // "sample_models/<name>/config.json" → name; empty for other files
@@ -118,7 +118,7 @@ std::vector<std::string> sample_names() {
 }
 
 FoundConfig find_config(const std::string& model) {
-  if (model == "-") return {read_standard_input(), "standard input", "stdin", {}};
+  if (model == "-") return {read_standard_input(), "standard input", "stdin"};
   std::error_code error;
   const fs::path path(model);
   const fs::file_status status = fs::status(path, error);
@@ -126,10 +126,8 @@ FoundConfig find_config(const std::string& model) {
   if (!folder && fs::exists(status)) return found_file(path);
   if (folder && fs::exists(path / config_name, error)) return found_file(path / config_name);
   if (const embedded::File* sample = find_sample(model))
-    return {std::string(sample->text),
-            std::string(sample->path),
-            std::string(sample_name(sample->path)),
-            {}};
+    return {std::string(sample->text), std::string(sample->path),
+            std::string(sample_name(sample->path))};
   const fs::path repository = folder ? path : cached_model(model);
   if (const fs::path snapshot = repository.empty() ? fs::path() : snapshot_of(repository);
       !snapshot.empty()) {
@@ -138,8 +136,7 @@ FoundConfig find_config(const std::string& model) {
                                 snapshot.string()));
   }
   if (const auto of_hub = find_hub_model(model))
-    return {of_hub->config, "built-in configuration of " + of_hub->id,
-            of_hub->id.substr(of_hub->id.rfind('/') + 1), origin_of(*of_hub)};
+    return {of_hub->config, "built-in configuration of " + of_hub->id, of_hub->id};
   if (folder)
     throw UserError(
         fmt::format("{}: the folder has no config.json; name one that has, or the file", model));
@@ -148,9 +145,7 @@ FoundConfig find_config(const std::string& model) {
 
 ModelSpec load_model(const std::string& model, const std::string& as) {
   const FoundConfig found = find_config(model);
-  ModelSpec spec = parse_config(found.text, found.origin, found.name, as);
-  spec.reading.built_in = found.built_in;
-  return spec;
+  return parse_config(found.text, found.origin, found.name, as);
 }
 
 }  // namespace ac_advisor::model

@@ -15,6 +15,7 @@
 #include "embedded/embedded.hpp"
 #include "files/fingerprint.hpp"
 #include "json/node.hpp"
+#include "memory_device.hpp"
 
 namespace ac_advisor::simulate {
 namespace {
@@ -249,29 +250,41 @@ std::string nearest_in_memory(double bytes) {
   return best;
 }
 
-/// "24gib", "24gib@l4": a device of that memory, with another's rates.
-std::optional<Device> device_of_memory(const std::string& name) {
-  const std::size_t at = name.find('@');
-  const auto bytes = size_in(name.substr(0, at));
-  if (!bytes) return std::nullopt;
+/// What stands before @ in "24gib@l4", in bytes; none where it is no size.
+std::optional<double> memory_in(const std::string& name) {
+  const auto bytes = size_in(name.substr(0, name.find('@')));
   constexpr double least = 1.0 * (1 << 30), most = 4096.0 * (1 << 30);
-  if (!(*bytes >= least && *bytes <= most))
+  if (bytes && !(*bytes >= least && *bytes <= most))
     throw UserError("--gpu " + name + ": memory from 1GiB to 4096GiB, such as 24GiB");
-  Device device =
-      find_device(at == std::string::npos ? nearest_in_memory(*bytes) : name.substr(at + 1));
-  if (!device.cuda || !device.rates_of.empty())
-    throw UserError("--gpu " + name + ": after @ comes a GPU's name (see ac-advisor devices)");
-  const double share = *bytes / static_cast<double>(device.memory_bytes);
-  device.rates_of = device.name;
-  device.title = name.substr(0, at) + ", rates of " + device.title;
+  return bytes;
+}
+
+Device device_of_memory(const std::string& name) {
+  Device device = find_device(rates_of(name));
+  const std::int64_t bytes = static_cast<std::int64_t>(*memory_in(name));
+  device.title = name.substr(0, name.find('@')) + ", rates of " + device.title;
   device.name = name;
-  device.memory_bytes = static_cast<std::int64_t>(*bytes);
   // What the driver keeps is taken to grow with the memory.
-  device.usable_bytes = static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) * share);
+  device.usable_bytes = static_cast<std::int64_t>(static_cast<double>(device.usable_bytes) *
+                                                  static_cast<double>(bytes) /
+                                                  static_cast<double>(device.memory_bytes));
+  device.memory_bytes = bytes;
   return device;
 }
 
 }  // namespace
+
+std::string rates_of(const std::string& name) {
+  const auto bytes = memory_in(name);
+  if (!bytes) return {};
+  const std::size_t at = name.find('@');
+  if (at == std::string::npos) return nearest_in_memory(*bytes);
+  const std::string lender = name.substr(at + 1);
+  const Device& device = find_device(lender);
+  if (!device.cuda || size_in(lender))
+    throw UserError("--gpu " + name + ": after @ comes a GPU's name (see ac-advisor devices)");
+  return device.name;
+}
 
 const Device& find_device(const std::string& name) {
   // Parsed once a process: a sweep asks for the same device a thousand times.
@@ -280,9 +293,8 @@ const Device& find_device(const std::string& name) {
   const std::lock_guard lock(mutex);
   if (const auto it = known.find(name); it != known.end()) return it->second;
   const bool path = name.find('/') != std::string::npos || name.ends_with(suffix);
-  if (!path)
-    if (auto of_memory = device_of_memory(name))
-      return known.emplace(name, *std::move(of_memory)).first->second;
+  if (!path && !rates_of(name).empty())
+    return known.emplace(name, device_of_memory(name)).first->second;
   const Device device =
       path ? parse_device(read_file(name), "--gpu " + name)
            : read_device(json::parse(device_file(name)), std::string(folder) + name);

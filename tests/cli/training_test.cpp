@@ -63,7 +63,7 @@ TEST_CASE("a training file that names an id of the Hub is planned without --mode
   const auto of_file =
       nlohmann::json::parse(run({"plan", file.c_str(), "--tool", "trl", "--format", "json"}).text);
   std::filesystem::remove(file);
-  CHECK(of_file.at("model").at("name") == "Qwen2.5-0.5B-Instruct");
+  CHECK(of_file.at("model").at("name") == "Qwen/Qwen2.5-0.5B-Instruct");
   CHECK(of_file.at("parameters") == 494'032'768);  // as published
 }
 

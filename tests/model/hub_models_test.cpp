@@ -140,17 +140,40 @@ TEST_CASE("the Hub's ids: 150 of them at least, none twice, in a file of 60 kB a
 
 TEST_CASE("an id of the Hub loads without network, and says where its dimensions are from") {
   const model::ModelSpec m = model::load_model("qwen/qwen2.5-7B-instruct");
-  CHECK(m.name == "Qwen2.5-7B-Instruct");
+  CHECK(m.name == "Qwen/Qwen2.5-7B-Instruct");
   CHECK(m.family == "qwen2");
   CHECK(m.max_positions == 32768);
-  CHECK(contains(m.reading.built_in, "built-in ones of Qwen/Qwen2.5-7B-Instruct"));
+  CHECK(contains(model::built_in_note(m), "built-in ones of Qwen/Qwen2.5-7B-Instruct"));
   CHECK(model::load_model("Qwen/Qwen2.5-7B").max_positions == 131072);
-  CHECK(model::load_model("qwen3-8b").reading.built_in.empty());  // the sample
-  CHECK(model::load_model("Qwen/Qwen3-8B") == [] {
-    model::ModelSpec sample = model::load_model("qwen3-8b");
-    sample.name = "Qwen3-8B";
-    return sample;
-  }());
+  CHECK(model::built_in_note(model::load_model("qwen3-8b")).empty());  // the sample
+  CHECK(model::load_model("GPT2").name == "openai-community/gpt2");
+}
+
+TEST_CASE("a sample's config.json and the built-in configuration of its id are one model") {
+  // The samples have their files' every field.
+  const std::pair<const char*, const char*> pairs[] = {
+      {"llama-3.2-1b", "meta-llama/Llama-3.2-1B"},
+      {"llama-3.1-8b", "meta-llama/Llama-3.1-8B"},
+      {"llama-3.1-70b", "meta-llama/Llama-3.1-70B"},
+      {"llama-3.1-405b", "meta-llama/Llama-3.1-405B"},
+      {"qwen2.5-1.5b", "Qwen/Qwen2.5-1.5B"},
+      {"qwen3-0.6b", "Qwen/Qwen3-0.6B"},
+      {"qwen3-8b", "Qwen/Qwen3-8B"},
+      {"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B"},
+      {"mistral-7b", "mistralai/Mistral-7B-v0.3"},
+      {"mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1"},
+      {"gemma-2-2b", "google/gemma-2-2b"},
+      {"gemma-3-1b", "google/gemma-3-1b-pt"},
+      {"phi-3-mini", "microsoft/Phi-3-mini-4k-instruct"}};
+  for (const auto& [sample, id] : pairs) {
+    CAPTURE(id);
+    model::ModelSpec of_sample = model::load_model(sample), of_hub = model::load_model(id);
+    CHECK(of_sample.reading.dtype == of_hub.reading.dtype);
+    // No plan reads it.
+    of_sample.pad_token_id = of_hub.pad_token_id;
+    of_hub.name = of_sample.name;
+    CHECK(of_sample == of_hub);
+  }
 }
 
 TEST_CASE("a configuration \"like\" another's changes what it says, in nested objects too") {

@@ -173,8 +173,7 @@ struct Reading {
   std::vector<std::string> ignored;  ///< fields that change neither shapes nor ops
   std::vector<std::string> unknown;  ///< fields that nothing is known of
   std::vector<std::string> warnings;
-  std::string dtype;     ///< of the published weights: "bfloat16", …; empty: not told
-  std::string built_in;  ///< of an id of the Hub: where its dimensions are from; empty: a file's
+  std::string dtype;  ///< of the published weights: "bfloat16", …; empty: not told
   /// Files that are read to the same figures are the same model, whatever else they say.
   bool operator==(const Reading& /*other*/) const { return true; }
 };
@@ -339,9 +338,8 @@ struct ModelSpec {
                                      const std::string& name, const std::string& as = {});
 
 /// MODEL of the command line: a config.json, a folder that has one, the name of a sample, "-" for
-/// standard input, a folder `models--org--name` of Hugging Face's cache, "org/name" that is there,
-/// or an id of the Hub that is built in, in this order. Throws UserError (missing, a directory
-/// without a config, over 16 MiB, …).
+/// standard input, a folder `models--org--name` of Hugging Face's cache, or "org/name" that is
+/// there. Throws UserError (missing, a directory without a config, over 16 MiB, …).
 [[nodiscard]] ModelSpec load_model(const std::string& model, const std::string& as = {});
 
 /// Sets what the family's code does and no figure of the configuration says: `qk_norm_whole`,
@@ -354,7 +352,5 @@ void set_family_facts(ModelSpec& spec);
 [[nodiscard]] const std::vector<std::string>& known_families();
 /// Samples that are built in, in alphabetical order.
 [[nodiscard]] std::vector<std::string> sample_names();
-/// Ids of Hugging Face's Hub whose configurations are built in, in alphabetical order.
-[[nodiscard]] std::vector<std::string> hub_names();
 
 }  // namespace ac_advisor::model

@@ -26,8 +26,6 @@ struct Device {
   /// Of a file that was given: a fingerprint of what it says, without sources and titles. Empty:
   /// built in, of this version of the program.
   std::string figures;
-  /// The device whose rates these are, where the memory alone was given ("24gib"); else empty.
-  std::string rates_of;
   bool cuda = true;
   std::int64_t memory_bytes = 0;
   std::int64_t usable_bytes = 0;            ///< total that the driver reports
@@ -84,9 +82,8 @@ struct Device {
   }
 };
 
-/// By name or alias, the path of a device file (it has a '/' or ends in .json), or memory alone:
-/// "24GiB" has the rates of the fastest device whose memory is nearest to that, "24GiB@l4" the
-/// L4's. Throws UserError listing the known ones, or naming what is wrong.
+/// By name or alias, or the path of a device file (it has a '/' or ends in .json). Throws UserError
+/// listing the known ones, or naming what is wrong in the file.
 [[nodiscard]] const Device& find_device(const std::string& name);
 /// Names of all devices, in alphabetical order.
 [[nodiscard]] std::vector<std::string> device_names();
