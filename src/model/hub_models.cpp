@@ -80,9 +80,8 @@ std::string built_in_note(const ModelSpec& spec) {
       spec.name.find('/') != std::string::npos ? find_hub_model(spec.name) : std::nullopt;
   if (!model) return {};
   return fmt::format(
-      "the dimensions are the built-in ones of {}, of its published config.json; they make the "
-      "parameters that were published ({}). A config.json in Hugging Face's local cache is read "
-      "instead",
+      "the dimensions are the built-in ones of {}, those of its published config.json, and make as "
+      "many parameters as were published ({}); a config.json in Hugging Face's cache is read instead",
       model->id, model->counted_by);
 }
 
