@@ -43,6 +43,8 @@ std::int64_t elements_of(const std::string& word, const model::ModelSpec& m) {
     return std::count(m.sparse_block.begin(), m.sparse_block.end(), true) * m.moe->experts;
   // Keras has no rows for positions 0 and 1, which transformers' opt never reads.
   if (word == "missing_positions") return -2 * m.hidden;
+  // Files in FP8 have two scales for each of a block's seven matrices.
+  if (word == "fp8_scales") return m.layers * 7 * 2;
   FAIL("no such word: " << word);
   return 0;
 }

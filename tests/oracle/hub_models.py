@@ -72,6 +72,7 @@ def count_of(config):
         "causal_masks": lambda: made.n_layer * made.n_positions**2,
         "router_biases": lambda: sum(b.numel() for n, b in model.named_buffers() if "bias" in n),
         "missing_positions": lambda: -2 * made.hidden_size,
+        "fp8_scales": lambda: made.text_config.num_hidden_layers * 7 * 2,
     }
     return sum(parameters.values()), beside
 
