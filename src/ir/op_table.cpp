@@ -394,7 +394,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {mx_cast, "mxfp8_quantize", nullptr, C::pointwise, 2, 1, 1, 1, 0, nullptr, Float8{}},
   {mx_blocked, "to_blocked", nullptr, C::pointwise, 0, 1, 2, 2, 0, nullptr},
   {vector_norm, "linalg_vector_norm", derive::vector_norm, C::reduction, 2, 1, 1, 1, 0, nullptr},
-  {log_sigmoid, "log_sigmoid_forward", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
+  {log_sigmoid, "log_sigmoid_forward", derive::softplus, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {cp_all_gather, "all_gather_into_tensor", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},
   {cp_all_to_all, "all_to_all_single", derive::cp_all_to_all, C::collective, 0, 1, 1, 1, 0, nullptr, Exchange{}},
   {cp_reduce_scatter, "reduce_scatter", nullptr, C::collective, 0, 1, 1, 1, 0, nullptr},

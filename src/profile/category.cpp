@@ -6,7 +6,8 @@ namespace ac_advisor::profile {
 
 const char* to_string(Category category) {
   static constexpr std::array<const char*, category_count> names{
-      "parameters",    "gathered_parameters",
+      "parameters",    "reference_parameters",
+      "gathered_parameters",
       "gradients",     "optimizer_states",
       "inputs",        "activations",
       "recomputed",    "activation_gradients",
