@@ -136,7 +136,8 @@ TEST_CASE("a reward model has a head of one number and nothing as wide as the vo
   CHECK(p.value(step.model.lm_head).shape == ir::Shape{1, 64});
   for (const ir::Op& op : p.ops)
     if (op.phase < ir::Phase::backward)
-      for (ir::ValueId v : p.outputs(op)) CHECK(p.value(v).shape.back() != 512);
+      for (ir::ValueId v : p.outputs(op))
+        CHECK((p.value(v).shape.rank() == 0 || p.value(v).shape.back() != 512));
 }
 
 TEST_CASE("ORPO and SimPO save the whole logits in fp32 and make a gradient as large") {

@@ -390,7 +390,8 @@ class Lowering : private Emission {
   /// What TRL's fused LM head returns, (batch, tokens - 1) each: log-probabilities of the next
   /// tokens in fp32, what the trainer logs of each, which of them are scored; the model's own loss.
   struct Scored {
-    V log_probs{}, entropy{}, mean_logits{}, likeliest{}, mask{}, loss{};
+    V log_probs{}, mask{}, loss{};
+    V entropy = ir::no_id, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
   /// The figures of a token that a trainer asks for beside its log-probability.
   enum class Logged : std::uint8_t { nothing, entropy, all };
@@ -401,7 +402,7 @@ class Lowering : private Emission {
   /// One a token: the log-sum-exp of its logits and their entropy, in fp32, and whether its target
   /// is the likeliest.
   struct TokenStatistics {
-    V log_sum{}, entropy{}, mean_logits{}, likeliest{};
+    V log_sum{}, entropy{}, mean_logits = ir::no_id, likeliest = ir::no_id;
   };
   TokenStatistics token_statistics(V rows, V targets, DType type, Logged asked);
   V scattered(V rows, V mask);
