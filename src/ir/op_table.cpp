@@ -265,7 +265,7 @@ constexpr std::array<OpRow, op_kind_count> table{{
   {neg, "neg", derive::neg, C::pointwise, 1, 1, 1, 1, 0, nullptr},
   {clamp, "clamp", derive::clamp, C::pointwise, 1, 1, 1, 1, 0, nullptr, Clamp{}},
   {OpKind::floor, "floor", nullptr, C::pointwise, 1, 1, 1, 1, 0, nullptr},
-  {OpKind::log, "log", nullptr, C::pointwise, 4, 1, 1, 1, 0, nullptr},
+  {OpKind::log, "log", derive::logarithm, C::pointwise, 4, 1, 1, 1, 0, nullptr},
   {OpKind::polar, "polar", nullptr, C::pointwise, 8, 1, 1, 1, 0, nullptr},
   {max, "max", derive::max, C::reduction, 1, 1, 1, 1, 0, nullptr},
   {OpKind::pow, "pow", derive::pow, C::pointwise, 1, 1, 1, 1, 0, nullptr, Power{}},
