@@ -277,8 +277,7 @@ void write(const Setting& s, ExportResult& out) {
   out.text = fmt::format(
       "# {0}\n# training_args.yaml: HfArgumentParser({3}).parse_yaml_file\n{1}"
       "---\n# accelerate.yaml: accelerate launch --config_file accelerate.yaml\n{2}",
-      s.target.version, training_arguments(s, out), accelerate(s),
-      config_class(s));
+      s.target.version, training_arguments(s, out), accelerate(s), config_class(s));
   note_loading(s, out);
   note_task(s, out);
 }

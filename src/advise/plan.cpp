@@ -161,8 +161,7 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
       "tokens each; shorter answers hold less",
       to_option(c.task.kind), c.rows(), c.run.seq));
   const profile::Memory& m = result.memory;
-  const auto own =
-      m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)];
+  const auto own = m.at_peak[static_cast<std::size_t>(profile::Category::reference_parameters)];
   const std::string forward = fmt::format(
       "; its forward runs without gradients in the phase loss, while what the model saved is "
       "alive, and allocates {:.3f} GiB at most, {}",
@@ -175,7 +174,9 @@ void explain_task(const profile::Profile& result, std::vector<std::string>& note
     case Reference::none:
       break;
     case Reference::model:
-      notes.push_back(fmt::format("the reference is a second model, {:.3f} GiB of parameters", gib(own)) + forward);
+      notes.push_back(
+          fmt::format("the reference is a second model, {:.3f} GiB of parameters", gib(own)) +
+          forward);
       break;
     case Reference::adapter:
       notes.push_back("the reference is the model with its adapters off" + forward);

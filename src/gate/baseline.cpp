@@ -167,8 +167,7 @@ std::string to_json(const Baseline& b) {
     out["figures"][row.json] = json_of(row.unit, b.figures[index(row.figure)]);
   out["at_peak_bytes"] = Json::object();
   for (std::size_t i = 0; i < profile::category_count; ++i)
-    if (!profile::is_optional(static_cast<profile::Category>(i)) ||
-        b.parts.memory.at_peak[i] > 0)
+    if (!profile::is_optional(static_cast<profile::Category>(i)) || b.parts.memory.at_peak[i] > 0)
       out["at_peak_bytes"][profile::to_string(static_cast<profile::Category>(i))] =
           b.parts.memory.at_peak[i];
   out["at_peak_by_module_bytes"] = b.parts.memory.at_peak_by_module;

@@ -197,9 +197,9 @@ constexpr Requirement of_trl = {
     [](const StepConfig& c) { return c.runtime.framework == "trl"; },
     [](const StepConfig& c) { return "--framework " + c.runtime.framework; },
     "other tasks than sft are planned as TRL's trainers do them", "use --framework trl"};
-constexpr Requirement has_reference = {
-    [](const StepConfig& c) { return c.task.kind == Task::dpo; }, task_conflict,
-    "only DPO compares with a reference", "use --task dpo"};
+constexpr Requirement has_reference = {[](const StepConfig& c) { return c.task.kind == Task::dpo; },
+                                       task_conflict, "only DPO compares with a reference",
+                                       "use --task dpo"};
 constexpr Requirement scores_answers = {
     [](const StepConfig& c) { return c.task.pairs() && c.task.kind != Task::reward; },
     task_conflict, "it is about answers whose tokens are scored, and a prompt's that are not",
@@ -244,7 +244,9 @@ constexpr OptionRow table[] = {
                  model})),
             of_framework),
     whole<&S::run, &ModelRun::batch>(
-        {"--batch", "batch", "N", "sequences per rank and micro-batch, or pairs of --task (1)", model}, 1, most_tokens),
+        {"--batch", "batch", "N", "sequences per rank and micro-batch, or pairs of --task (1)",
+         model},
+        1, most_tokens),
     whole<&S::run, &ModelRun::seq>(
         {"--seq", "seq", "N", "tokens per sequence; 8k is 8192 (2048)", model}, 1, most_tokens),
     newer(whole<&S::run, &ModelRun::packing>(

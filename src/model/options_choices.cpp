@@ -79,7 +79,8 @@ struct Unsupported {
 constexpr const char* next_tasks =
     "it is not planned yet; planned are sft, dpo, orpo, simpo and reward";
 constexpr Unsupported unsupported[] = {
-    {"--task", "kto", "KTO's forwards of mismatched answers are not planned yet; dpo is the nearest"},
+    {"--task", "kto",
+     "KTO's forwards of mismatched answers are not planned yet; dpo is the nearest"},
     {"--task", "cpo", "CPO beside its loss simpo is not planned yet; use simpo"},
     {"--task", "grpo", next_tasks},
     {"--task", "rloo", next_tasks},

@@ -274,17 +274,20 @@ void settle_task(StepConfig& c, const Choices& hand) {
   if (c.task.kind == Task::dpo && !hand.has("--ref"))
     c.task.reference = c.adapters.used() ? Reference::adapter : Reference::model;
   if (c.task.kind == Task::dpo && c.task.reference == Reference::none)
-    throw UserError(task + " --ref none: DPO's loss is of log-probabilities over a reference's; use "
-                           "--ref model, adapter or precomputed, or --task orpo or simpo");
+    throw UserError(task +
+                    " --ref none: DPO's loss is of log-probabilities over a reference's; use "
+                    "--ref model, adapter or precomputed, or --task orpo or simpo");
   if (c.task.reference == Reference::adapter && !c.adapters.used())
-    throw UserError(task + " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
-                           "use --ref model or precomputed");
+    throw UserError(task +
+                    " --ref adapter: there are no adapters to turn off; give --lora RANK, or "
+                    "use --ref model or precomputed");
   const LossKind own = c.task.kind == Task::dpo ? LossKind::tiled : LossKind::ce;
   if (hand.has("--loss") && c.memory.loss != own)
     throw UserError(task + " --loss " + loss_option(c) +
                     ": the trainer computes its loss its own way; leave --loss out");
   if (hand.has("--hold-output") && c.memory.hold_output)
-    throw UserError(task + " --hold-output: TRL's trainers keep the loss alone; drop --hold-output");
+    throw UserError(task +
+                    " --hold-output: TRL's trainers keep the loss alone; drop --hold-output");
   c.memory.loss = own;
 }
 

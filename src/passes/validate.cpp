@@ -8,8 +8,8 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
     expert_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions, litgpt_exclusions,
-    packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions, ulysses_exclusions,
-    zero3_exclusions, zero_on_host_exclusions;
+    packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
+    ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 

@@ -63,8 +63,7 @@ TimelinePoint read_point(const Reader& reader) {
 Json memory_json(const Memory& m) {
   Json out;
   visit_peaks(m, Writing{out});
-  if (m.reference_forward_peak > 0)
-    out["reference_forward_peak_bytes"] = m.reference_forward_peak;
+  if (m.reference_forward_peak > 0) out["reference_forward_peak_bytes"] = m.reference_forward_peak;
   if (m.host_pinned > 0) out["host_pinned_bytes"] = m.host_pinned;
   out["at_peak"] = Json::object();
   for (std::size_t i = 0; i < category_count; ++i)

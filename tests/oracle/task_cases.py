@@ -1,5 +1,7 @@
 """The cases of task_peaks.json: models, and the planner's options."""
 
+import random
+
 from loop_cases import ALL, QLORA
 
 TRL = "--framework trl"
@@ -59,4 +61,32 @@ def on_deepspeed():
         yield "llama", f"--world 2 {TRL} --task dpo --shard {stage} --batch 1 --seq 2048"
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *on_ranks(), *on_deepspeed()]
+def drawn(count=30):
+    """Drawn, measured before any was planned for."""
+    draw = random.Random(47)
+    for _ in range(count):
+        name = draw.choice(["llama", "untied", "qwen2", "qwen3", "mistral", "gemma", "phi3", "olmo2", "granite", "smollm3"])
+        task = draw.choice(["dpo"] * 4 + ["reward", "orpo", "simpo"])
+        seq = draw.choice([256, 512, 768, 1000, 1536, 2048])
+        words = [TRL, "--task", task, "--batch", draw.choice("12345"), "--seq", str(seq)]
+        adapted = draw.random() < 0.45
+        if adapted:
+            words += ["--lora", draw.choice(["8", "16", "32", "64"]), ALL]
+            if task == "dpo":
+                words += draw.choice([[], ["--quantize nf4"], ["--quantize nf4-double"], ["--quantize int8"]])
+        if task == "dpo":
+            words += draw.choice([[], ["--ref precomputed"]])
+        if task != "reward" and draw.random() < 0.4:
+            words += ["--prompt", str(seq // draw.choice([2, 3, 4]))]
+        if draw.random() < 0.35:
+            words += ["--ac none"]
+        if draw.random() < 0.3:
+            words += ["--param-dtype bf16"]
+        if draw.random() < 0.2:
+            words += ["--grad-accum 3"]
+        if draw.random() < 0.2:
+            words += ["--optimizer", draw.choice(["adamw-8bit", "sgd", "adafactor", "adamw-foreach"])]
+        yield name, " ".join(words)
+
+
+CASES = [*dpo(), *reward(), *without_reference(), *on_ranks(), *on_deepspeed(), *drawn()]

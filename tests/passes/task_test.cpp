@@ -102,8 +102,8 @@ TEST_CASE("adapters that are off cost the reference no parameter and no product"
   StepConfig sft = dpo(Reference::adapter, AcMode::none, 4);
   sft.task = {};
   const passes::StepProgram plain = passes::build_step(small_model(), sft),
-                            step = passes::build_step(
-                                small_model(), dpo(Reference::adapter, AcMode::none, 4));
+                            step = passes::build_step(small_model(),
+                                                      dpo(Reference::adapter, AcMode::none, 4));
   CHECK(parameter_bytes(step, ir::Owner::reference) == 0);
   CHECK(parameter_bytes(step, ir::Owner::policy) == parameter_bytes(plain, ir::Owner::policy));
   // Seven linear layers a block in each forward, adapters on q and v (PEFT's default of llama) of

@@ -33,7 +33,8 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task other than sft --tp, --pp, --cp, --ep",
      "TRL's trainers were compared with whole layers and whole sequences on each rank",
-     "leave it out", [](const ModelSpec&, const StepConfig& c) {
+     "leave it out",
+     [](const ModelSpec&, const StepConfig& c) {
        const Layout& l = c.layout;
        return pairs(c) && (l.tp > 1 || l.pp > 1 || l.cp > 1 || l.ep > 1);
      },
@@ -73,8 +74,8 @@ constexpr Exclusion exclusions_of_tasks[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return c.run.dropout > 0 ? with(c, "--dropout") : task(c) + " for " + m.family;
      }},
-    {"--task other than sft --adapter METHOD",
-     "of PEFT's methods LoRA alone is planned in pairs", "use --lora RANK",
+    {"--task other than sft --adapter METHOD", "of PEFT's methods LoRA alone is planned in pairs",
+     "use --lora RANK",
      [](const ModelSpec&, const StepConfig& c) {
        return pairs(c) && c.adapters.of_another_method();
      },

@@ -11,6 +11,8 @@ using ir::Role;
 
 namespace {
 
+bool whole_logits(Task task) { return task == Task::orpo || task == Task::simpo; }
+
 /// What the reference is fed: no gradients, so nothing is checkpointed and no leaf is made.
 StepConfig of_reference(StepConfig config) {
   config.memory.ac = AcMode::none;
@@ -23,9 +25,9 @@ StepConfig of_reference(StepConfig config) {
 /// PeftModel.disable_adapter: each adapted layer is its base layer.
 ModelValues without_adapters(ModelValues model) {
   for (BlockValues& block : model.blocks)
-    for (LinearValues* l : {&block.q, &block.k, &block.v, &block.o, &block.qkv, &block.gate,
-                            &block.up, &block.gate_up, &block.down, &block.q_a, &block.q_b,
-                            &block.kv_a, &block.kv_b, &block.ba})
+    for (LinearValues* l :
+         {&block.q, &block.k, &block.v, &block.o, &block.qkv, &block.gate, &block.up,
+          &block.gate_up, &block.down, &block.q_a, &block.q_b, &block.kv_a, &block.kv_b, &block.ba})
       l->lora_a = l->lora_b = l->magnitude = ir::no_id;
   return model;
 }
@@ -43,7 +45,11 @@ void Lowering::declare_task() {
     return v;
   };
   const ir::Shape tokens = shape(m_.ids);
-  given(tokens, DType::i64);  // attention_mask
+  // RewardTrainer's batch has no labels: the second tensor of its rows is the attention mask.
+  if (task.kind != Task::reward) given(tokens, DType::i64);
+  // DPODataCollatorWithPadding gives ORPO and CPO the prompts by themselves, too, which none reads.
+  if (whole_logits(task.kind) && task.prompt > 0)
+    for (int i = 0; i < 2; ++i) given({tokens[0] / 2, task.prompt}, DType::i64);
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({tokens[0] / 2}, DType::f32);
   if (task.reference == Reference::adapter) s_.reference = without_adapters(m_);
@@ -142,7 +148,8 @@ void Lowering::loss_dpo() {
   const V chosen_ratio = binary(OpKind::add, chosen, reference[0], minus),
           rejected_ratio = binary(OpKind::add, rejected, reference[1], minus);
   const V margin = binary(OpKind::add, chosen_ratio, rejected_ratio, minus);
-  const V likelihood = unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
+  const V likelihood =
+      unary(OpKind::log_sigmoid, unary(OpKind::mul_scalar, margin, ir::Number{beta}));
   const V mean = mean_loss(unary(OpKind::neg, likelihood));
   s_.loss = unary(OpKind::add_scalar, unary(OpKind::mul_scalar, mean, ir::Number{1.0}));
   logged(of.mask, of.entropy, of.likeliest);

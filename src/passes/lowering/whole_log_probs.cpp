@@ -73,10 +73,12 @@ void Lowering::loss_of_logits() {
   V margin = binary(OpKind::add, chosen, rejected, ir::Add{-1.0});
   if (orpo) {
     // log1mexp(chosen) - log1mexp(rejected)
-    const auto odds = [&](V x) { return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x))); };
+    const auto odds = [&](V x) {
+      return unary(OpKind::log, unary(OpKind::neg, unary(OpKind::exp_of, x)));
+    };
     const V of_chosen = odds(chosen), of_rejected = odds(rejected);
-    margin = binary(OpKind::add, margin,
-                    binary(OpKind::add, of_chosen, of_rejected, ir::Add{-1.0}), ir::Add{-1.0});
+    margin = binary(OpKind::add, margin, binary(OpKind::add, of_chosen, of_rejected, ir::Add{-1.0}),
+                    ir::Add{-1.0});
   } else {
     margin = unary(OpKind::mul_scalar, unary(OpKind::add_scalar, margin), ir::Number{beta});
   }
