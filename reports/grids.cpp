@@ -67,9 +67,9 @@ std::string batch_note(const advise::Sweep& sweep) {
     return fmt::format("The global batch varies with --batch, {} micro-batch{} a step",
                        grouped(c.run.grad_accum), c.run.grad_accum == 1 ? "" : "es");
   const std::int64_t rank = c.run.batch * c.run.grad_accum;
-  return fmt::format(
-      "Global batch kept at {} sequences, {} per GPU; micro-batch and accumulation vary",
-      grouped(rank * c.layout.data_ranks()), grouped(rank));
+  return fmt::format("Global batch kept at {} {}, {} per GPU; micro-batch and accumulation vary",
+                     grouped(rank * c.layout.data_ranks()), c.task.pairs() ? "pairs" : "sequences",
+                     grouped(rank));
 }
 
 std::string unavailable_note(const advise::Sweep& sweep) {
