@@ -136,7 +136,9 @@ constexpr Exclusion exclusions_of_tasks[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return task(c); }},
     {"--prompt N --seq S, N not below S", "no token would be scored", "give a --prompt below --seq",
-     [](const ModelSpec&, const StepConfig& c) { return c.task.prompt >= c.run.seq; },
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.task.prompt > 0 && c.task.prompt >= c.run.seq;
+     },
      [](const ModelSpec&, const StepConfig& c) {
        return "--prompt " + std::to_string(c.task.prompt) + " --seq " + std::to_string(c.run.seq);
      }},
