@@ -264,11 +264,7 @@ void Lowering::forward() {
   if (config_.litgpt()) return forward_litgpt();
   phase_ = ir::Phase::forward;
   labels_ = config_.task.kind == Task::dpo ? scored_labels() : m_.labels;
-  const V ids = m_.ids;
-  if (config_.task.kind == Task::orpo || config_.task.kind == Task::simpo)
-    m_.ids = make_int(OpKind::cat, shape(ids), DType::i64, {ids});  // chosen rows and rejected ones
   backbone();
-  m_.ids = ids;
   s_.loss = ir::no_id;
   s_.loss_outside = config_.loss_outside();
   s_.outputs = {last_block_};

@@ -11,8 +11,6 @@ using ir::Role;
 
 namespace {
 
-bool whole_logits(Task task) { return task == Task::orpo || task == Task::simpo; }
-
 /// What the reference is fed: no gradients, so nothing is checkpointed and no leaf is made.
 StepConfig of_reference(StepConfig config) {
   config.memory.ac = AcMode::none;
@@ -45,11 +43,7 @@ void Lowering::declare_task() {
     return v;
   };
   const ir::Shape tokens = shape(m_.ids);
-  // RewardTrainer's batch has no labels: the second tensor of its rows is the attention mask.
-  if (task.kind != Task::reward) given(tokens, DType::i64);
-  // DPODataCollatorWithPadding gives ORPO and CPO the prompts by themselves, too, which none reads.
-  if (whole_logits(task.kind) && task.prompt > 0)
-    for (int i = 0; i < 2; ++i) given({tokens[0] / 2, task.prompt}, DType::i64);
+  given(tokens, DType::i64);  // attention_mask
   if (task.reference == Reference::precomputed)
     for (V& side : s_.precomputed) side = given({tokens[0] / 2}, DType::f32);
   if (task.reference == Reference::adapter) s_.reference = without_adapters(m_);
