@@ -45,6 +45,11 @@ def without_reference():
                 yield name, f"{TRL} --task {task} --batch 2 --seq 1024 {more}"
 
 
+def offloaded():
+    for name in ("llama", "qwen2"):
+        yield name, f"{TRL} --task dpo --batch 2 --seq 1024 --offload activations"
+
+
 def on_ranks():
     for name in ("untied", "qwen2"):
         for more in ("", f" --lora 16 {ALL}", " --ref precomputed"):
@@ -89,4 +94,4 @@ def drawn(count=30):
         yield name, " ".join(words)
 
 
-CASES = [*dpo(), *reward(), *without_reference(), *on_ranks(), *on_deepspeed(), *drawn()]
+CASES = [*dpo(), *reward(), *without_reference(), *offloaded(), *on_ranks(), *on_deepspeed(), *drawn()]

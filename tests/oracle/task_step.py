@@ -61,6 +61,8 @@ def adapters(options):
 
 def common(options, folder):
     off = {"gradient_checkpointing": False} if options.ac == "none" else {}
+    if options.offload == "activations":
+        off["activation_offloading"] = True
     return {"max_length": options.seq} | off | arguments(options, folder)
 
 
