@@ -37,7 +37,7 @@ std::optional<std::pair<std::string, profile::Profile>> plan_of(const Arguments&
   std::string words = a.model;
   for (const auto& [name, value] : a.options)
     words += " " + name + (value.empty() ? "" : " " + value);
-  return std::pair(words, advise::plan(model, resolve(model, a.options).config));
+  return std::pair(words, advise::plan(model, resolve(model, a.options)));
 }
 
 constexpr const char* with_model =

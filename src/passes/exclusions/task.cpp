@@ -32,7 +32,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
      },
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
     {"--task other than sft --tp, --pp, --cp, --ep",
-     "TRL's trainers were compared with whole layers and whole sequences on each rank",
+     "layers, sequences or experts that ranks share are not planned in a step of pairs",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
        const Layout& l = c.layout;
@@ -98,7 +98,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return with(c, std::string("--ref model --quantize ") + to_option(c.adapters.quantize));
      }},
     {"--task orpo or simpo --quantize HOW",
-     "TRL's experimental trainers prepare and cast a quantized model another way: not planned yet",
+     "ORPO's and CPO's code prepares and casts a quantized model another way: not planned yet",
      "use --task dpo, or leave --quantize out",
      [](const ModelSpec&, const StepConfig& c) {
        return (c.task.kind == Task::orpo || c.task.kind == Task::simpo) &&
@@ -108,7 +108,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return with(c, std::string("--quantize ") + to_option(c.adapters.quantize));
      }},
     {"--task other than sft --kernels fused or compiled",
-     "Liger's kernels and torch.compile in TRL's trainers of pairs are not planned yet",
+     "Liger's kernels and torch.compile are not planned in a step of pairs yet",
      "use --kernels eager",
      [](const ModelSpec&, const StepConfig& c) {
        return pairs(c) && c.memory.kernels != Kernels::eager;
@@ -117,7 +117,7 @@ constexpr Exclusion exclusions_of_tasks[] = {
        return with(c, std::string("--kernels ") + to_option(c.memory.kernels));
      }},
     {"--task other than sft --cuda-graph, --fp8 RECIPE, --offload other than activations",
-     "TRL's trainers of pairs have no such step", "leave it out",
+     "TRL has no such step of pairs", "leave it out",
      [](const ModelSpec&, const StepConfig& c) {
        return pairs(c) &&
               (c.runtime.cuda_graph != CudaGraph::off || c.precision.float8() ||
