@@ -74,9 +74,9 @@ void read_parts(const Node& root, profile::Profile& parts) {
   std::vector<std::string_view> names;
   for (std::size_t i = 0; i < profile::category_count; ++i) {
     names.emplace_back(profile::to_string(static_cast<profile::Category>(i)));
-    // `unknown` is later than the first baselines, and no plan has bytes of it.
+    // Some are later than the first baselines, and few plans have bytes of them.
     const auto bytes = categories.find(std::string(names.back()));
-    const bool may_lack = static_cast<profile::Category>(i) == profile::Category::unknown;
+    const bool may_lack = profile::is_optional(static_cast<profile::Category>(i));
     if (bytes || !may_lack)
       parts.memory.at_peak[i] = categories.at(std::string(names.back())).integer(0, most);
   }
@@ -167,8 +167,7 @@ std::string to_json(const Baseline& b) {
     out["figures"][row.json] = json_of(row.unit, b.figures[index(row.figure)]);
   out["at_peak_bytes"] = Json::object();
   for (std::size_t i = 0; i < profile::category_count; ++i)
-    if (static_cast<profile::Category>(i) != profile::Category::unknown ||
-        b.parts.memory.at_peak[i] > 0)
+    if (!profile::is_optional(static_cast<profile::Category>(i)) || b.parts.memory.at_peak[i] > 0)
       out["at_peak_bytes"][profile::to_string(static_cast<profile::Category>(i))] =
           b.parts.memory.at_peak[i];
   out["at_peak_by_module_bytes"] = b.parts.memory.at_peak_by_module;

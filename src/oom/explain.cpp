@@ -33,7 +33,7 @@ std::string made_by(const Candidate& c, const StepConfig* config) {
   if (c.rows == 0) return "";
   if (is_pairs(c)) return fmt::format("a sequence of {} tokens", grouped(c.rows));
   if (config != nullptr) {
-    const std::int64_t seq = config->local_seq(), batch = config->run.batch;
+    const std::int64_t seq = config->local_seq(), batch = config->rows();
     if (c.planned && c.rows == batch * seq)
       return fmt::format("the planned batch: {} x {}", batch, grouped(seq));
     if (c.planned) return "the planned batch";
