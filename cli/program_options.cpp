@@ -71,7 +71,7 @@ constexpr ProgramOption table[] = {
      {},
      true},
     {"plan advise measure explain export check", "--model", "MODEL",
-     "the model's config.json, folder or sample where the training file's name is not here",
+     "the model's config.json, folder or built-in name where the training file's name is not here",
      "Training file", set_text<&Arguments::model>},
     {"explain", "--mapping", "", "what each key of the training file becomes, and nothing else",
      "Training file", set_flag<&Arguments::mapping>},

@@ -16,11 +16,11 @@
 namespace ac_advisor::cli {
 namespace {
 
-/// MODEL of a training file: as it stands there, beside the file, or a sample of that name's last
-/// part.
+/// MODEL of a training file: beside the file, or as it stands there.
 std::string model_of(const Arguments& a, const intake::Training& training) {
   if (!a.model.empty()) return a.model;
-  const std::string advice = "; give --model with its config.json, its folder or a sample's name";
+  const std::string advice =
+      "; give --model with its config.json, its folder or a built-in name (see ac-advisor models)";
   if (training.model.empty())
     throw UserError(
         fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));

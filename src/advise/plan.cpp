@@ -17,9 +17,11 @@
 #include "ac_advisor/simulate/device.hpp"
 #include "ac_advisor/version.hpp"
 #include "budget.hpp"
+#include "model/hub_models.hpp"
 #include "passes/sharding/fsdp2_buffers.hpp"
 #include "plan_rank.hpp"
 #include "planned.hpp"
+#include "simulate/memory_device.hpp"
 #include "torch_dtype.hpp"
 
 namespace ac_advisor::advise {
@@ -203,6 +205,13 @@ void explain_assumptions(profile::Profile& result, bool detail) {
   // One model: not once more in each row of a sweep.
   if (const std::string note = model::reading_note(result.model); detail && !note.empty())
     notes.push_back("the configuration is " + note);
+  if (const std::string rates = simulate::rates_of(c.device.gpu); !rates.empty())
+    notes.push_back(fmt::format(
+        "{0} is no card: memory of that size with the rates, the context and the generation (of "
+        "which attention depends) of {1}; --gpu {2}@NAME takes another's",
+        c.device.gpu, rates, c.device.gpu.substr(0, c.device.gpu.find('@'))));
+  if (const std::string note = model::built_in_note(result.model); detail && !note.empty())
+    notes.push_back(note);
   if (result.model.tower && c.run.images > 0)
     notes.push_back(fmt::format(
         "{} images per sequence take {} of its {} tokens, their pixels are held in fp32; the "

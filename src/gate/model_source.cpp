@@ -1,13 +1,14 @@
 #include "model_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
 
-#include "embedded/embedded.hpp"
-#include "read_text.hpp"
+#include "model/found_config.hpp"
+#include "model/hub_models.hpp"
 
 namespace ac_advisor::gate {
 namespace {
@@ -114,16 +115,10 @@ std::string config_path(const GateFile& file, const std::string& model) {
   return fs::exists(path, error) ? path.string() : "";
 }
 
-bool is_sample(const std::string& name) {
-  for (const std::string& sample : model::sample_names())
-    if (sample == name) return true;
-  return false;
-}
-
-std::string sample_text(const std::string& name) {
-  for (const embedded::File& file : embedded::files())
-    if (file.path == "sample_models/" + name + "/config.json") return std::string(file.text);
-  return {};
+bool is_built_in(const std::string& name) {
+  const std::vector<std::string> samples = model::sample_names();
+  return std::find(samples.begin(), samples.end(), name) != samples.end() ||
+         model::find_hub_model(name).has_value();
 }
 
 }  // namespace
@@ -144,11 +139,12 @@ std::map<std::string, std::string> read_model_fields(const std::string& text) {
 ModelSource load_model_source(const GateFile& file, const Case& c) {
   ModelSource source;
   source.path = config_path(file, c.model);
-  const bool sample = source.path.empty() && is_sample(c.model);
+  const bool built_in = source.path.empty() && is_built_in(c.model);
   // The name of a missing file, not that of the case, belongs into the error.
-  source.spec = model::load_model(sample ? c.model : resolve_path(file, c.model), c.as);
-  source.fields =
-      read_model_fields(sample ? sample_text(c.model) : read_text(source.path).value_or(""));
+  const model::FoundConfig found =
+      model::find_config(built_in ? c.model : resolve_path(file, c.model));
+  source.spec = model::parse_config(found.text, found.origin, found.name, c.as);
+  source.fields = read_model_fields(found.text);
   if (!c.as.empty()) source.fields["as"] = c.as;
   return source;
 }

@@ -255,14 +255,16 @@ std::string device_of(const std::vector<Error>& errors) {
   for (const Error& e : errors) {
     if (!e.capacity) continue;
     std::string best;
-    double nearest = 0.02;  // of devices of one size: a driver's share
+    double nearest = 0.02, flops = 0;  // of devices of one size: a driver's share
     for (const std::string& name : simulate::device_names()) {
       const simulate::Device& device = simulate::find_device(name);
       if (!device.cuda) continue;
       const double off = std::abs(static_cast<double>(device.usable_bytes - e.capacity->bytes)) /
                          static_cast<double>(device.usable_bytes);
-      if (off < nearest) {
+      // The L40's memory is the L40S's: of equals the fastest.
+      if (off < nearest || (off == nearest && device.bf16_flops > flops)) {
         nearest = off;
+        flops = device.bf16_flops;
         best = name;
       }
     }

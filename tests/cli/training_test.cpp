@@ -1,6 +1,8 @@
 // A training file where MODEL stands, through the program.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ac_advisor/model/error.hpp"
@@ -49,6 +51,20 @@ TEST_CASE("a plan of a training file is the plan of its options, and its JSON ha
   CHECK(of_file.at("config") == by_hand.at("config"));
   CHECK(of_file.at("training").at("tool") == "trl");
   for (const std::string& error : schema_errors(of_file.dump())) FAIL_CHECK(error);
+}
+
+TEST_CASE("a training file that names an id of the Hub is planned without --model") {
+  if (!has_yaml) return;
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / "ac_advisor_names_an_id.yaml";
+  std::ofstream(file) << "model_name_or_path: Qwen/Qwen2.5-0.5B-Instruct\n"
+                         "per_device_train_batch_size: 2\n"
+                         "max_length: 256\n";
+  const auto of_file =
+      nlohmann::json::parse(run({"plan", file.c_str(), "--tool", "trl", "--format", "json"}).text);
+  std::filesystem::remove(file);
+  CHECK(of_file.at("model").at("name") == "Qwen/Qwen2.5-0.5B-Instruct");
+  CHECK(of_file.at("parameters") == 494'032'768);  // as published
 }
 
 TEST_CASE("DeepSpeed's file is found beside the training file") {
