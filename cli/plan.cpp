@@ -11,7 +11,8 @@ namespace ac_advisor::cli {
 
 std::string run_plan(const Arguments& a) {
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve(model, a.options).config;
+  const advise::Resolved resolved = resolve(model, a.options);
+  const StepConfig& config = resolved.config;
   if (a.format != "table") tell_warnings(model, config);
   if (a.format == "snapshot") {
     if (a.output.empty() && isatty(STDOUT_FILENO) == 1)
@@ -26,8 +27,8 @@ std::string run_plan(const Arguments& a) {
   const reports::Style style = terminal_style(a.output, a.rows);
   std::string text = render(planned, a.format, style);
   if (a.format == "table" && !planned.fit.fits)
-    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, a.options), false,
-                                         style);
+    text += "\n" + reports::changes_text(advise::changes_that_fit(model, planned, resolved.options),
+                                         false, style);
   return text;
 }
 
