@@ -186,10 +186,10 @@ TEST_CASE("oom: three changes at most, each fits as it is planned, the cheapest 
 }
 
 TEST_CASE("oom: changes keep what a preset fell back to for the model") {
-  // torchtitan's has cuDNN's attention, which cannot soft-cap gemma-2's scores, and its own layers.
+  // automodel's has flash attention, which transformers does not soft-cap gemma-2's scores in.
   const model::ModelSpec model = model::load_model("gemma-2-2b");
   const OptionList options{
-      {"--framework", "torchtitan"}, {"--world", "8"}, {"--batch", "16"}, {"--seq", "4096"}};
+      {"--framework", "automodel"}, {"--world", "8"}, {"--batch", "16"}, {"--seq", "8192"}};
   const advise::Resolved resolved = advise::resolve(model, options);
   REQUIRE(resolved.options != options);
   const Explanation e = explain(
