@@ -54,6 +54,7 @@ struct Arguments {
   DryrunArguments dryrun;
   bool measured = false;            ///< advise --measure
   std::string solve;                ///< advise --solve: batch, seq or model; empty: a sweep
+  bool strict = false;              ///< plan --strict
   bool vary_global_batch = false;   ///< of advise
   bool quick = false;               ///< calibrate --quick
   std::vector<std::string> plans;   ///< diagnose --plan: B's, or A's and B's

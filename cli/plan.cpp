@@ -21,9 +21,16 @@ std::string run_plan(const Arguments& a) {
   }
   if (a.format == "html") {
     reports::Detail detail = reports::detail(model, config, model.name);
+    detail.profile.assumptions.insert(detail.profile.assumptions.begin(), resolved.notes.begin(),
+                                      resolved.notes.end());
     return reports::html({{{"", detail.profile}}, {std::move(detail)}, a.positional.at(0)});
   }
-  const profile::Profile planned = advise::plan(model, config);
+  const profile::Profile planned = advise::plan(model, resolved);
+  if (a.strict && planned.evidence && planned.evidence->grade == evidence::Grade::extrapolated)
+    throw UserError(
+        "--strict: " + model.name + ": " + evidence::sentence(*planned.evidence) +
+        "; leave out what was never compared, compare it with a run (ac-advisor dryrun), or drop "
+        "--strict");
   const reports::Style style = terminal_style(a.output, a.rows);
   std::string text = render(planned, a.format, style);
   if (a.format == "table" && !planned.fit.fits)

@@ -80,6 +80,11 @@ constexpr ProgramOption table[] = {
      "(batch x grad-accum x world)",
      "Model and batch",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
+    {"plan", "--strict", "",
+     "end with an error (2) where the plan is extrapolated: two of its features were never "
+     "compared "
+     "together with PyTorch",
+     "Model and batch", set_flag<&Arguments::strict>},
     {"advise", "--vary-global-batch", "",
      "try half and twice the batch, not other micro-batches of the same global batch",
      "Model and batch", set_flag<&Arguments::vary_global_batch>},

@@ -45,7 +45,8 @@ std::optional<Beside> plan_of(const Arguments& a) {
   for (const auto& [name, value] : a.options)
     words += " " + name + (value.empty() ? "" : " " + value);
   advise::Resolved resolved = resolve(model, a.options);
-  return Beside{words, advise::plan(model, resolved.config), std::move(resolved.options)};
+  profile::Profile planned = advise::plan(model, resolved);
+  return Beside{words, std::move(planned), std::move(resolved.options)};
 }
 
 constexpr const char* with_model =

@@ -164,8 +164,9 @@ Grid ranking_grid(const advise::Sweep& sweep, std::size_t rows) {
   for (const advise::Row& row : sweep.rows) {
     if (shown++ == rows) break;
     const profile::Profile& p = row.profile;
-    grid.row({(row.pareto ? "* " : "  ") + row.label, rank_text(row), gib(p.memory.peak_allocated),
-              milliseconds(p.time.step),
+    const bool extrapolated = p.evidence && p.evidence->grade == evidence::Grade::extrapolated;
+    grid.row({(row.pareto ? "* " : "  ") + row.label + (extrapolated ? " ?" : ""), rank_text(row),
+              gib(p.memory.peak_allocated), milliseconds(p.time.step),
               grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
               row.largest_batch > 0
                   ? std::to_string(row.largest_batch) + (row.largest_batch_exact ? "" : "+") +

@@ -366,6 +366,13 @@ profile::Profile plan(const model::ModelSpec& model, const StepConfig& requested
   return plan_pipeline(model, requested, detail);
 }
 
+profile::Profile plan(const model::ModelSpec& model, const Resolved& resolved, bool detail) {
+  profile::Profile result = plan(model, resolved.config, detail);
+  result.assumptions.insert(result.assumptions.begin(), resolved.notes.begin(),
+                            resolved.notes.end());
+  return result;
+}
+
 double tokens_of_step(const StepConfig& config) {
   return static_cast<double>(config.run.batch * config.run.seq) *
          static_cast<double>(config.run.grad_accum) *
@@ -403,6 +410,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
         trained += step.program.value(parameter.value).shape.numel();
     result.parameters += trained;
   }
+  if (config.runtime.kind == Runtime::pytorch)
+    result.evidence = evidence::evidence_of(model, solved.settled);
   result.budget = solved.budget;
   PlannedMemory memory = memory_profile(step, schedule, device, config, detail, result.assumptions);
   result.memory = std::move(memory.memory);

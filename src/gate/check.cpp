@@ -85,6 +85,19 @@ std::optional<Observation> observed(const GateFile& file, const Case& c, CaseRes
   return seen;
 }
 
+/// A plan of a worse grade than the case asks for, and what its preset could not have.
+void add_grade(const GateFile& file, const Case& c, const Observation& seen, CaseResult& result) {
+  if (seen.evidence && seen.evidence->grade > c.require)
+    result.verdicts.push_back(whole(
+        file, c, Outcome::below_grade,
+        fmt::format("\"require\" is \"{}\", and the plan is {}. Compare it with a run (ac-advisor "
+                    "dryrun), or require \"{}\".",
+                    evidence::to_string(c.require), evidence::sentence(*seen.evidence),
+                    evidence::to_string(seen.evidence->grade))));
+  for (const std::string& note : seen.gave_way)
+    result.verdicts.push_back(whole(file, c, Outcome::passes, note));
+}
+
 CaseResult check_case(const GateFile& file, const Case& c, const Settings& settings) {
   CaseResult result{c.name, {}, {}};
   if (level_of(c) == Level::off) {
@@ -99,6 +112,7 @@ CaseResult check_case(const GateFile& file, const Case& c, const Settings& setti
     if (needs_baseline(c))
       if (const auto text = read_text(path)) base = read_baseline(*text, path);
     result.verdicts = judge(file, c, seen->now, base, settings, seen->model_path);
+    add_grade(file, c, *seen, result);
   } catch (const UserError& error) {
     result.verdicts.push_back(bad_input(file, c, error));
   }

@@ -118,9 +118,11 @@ Observation observe(const GateFile& file, const Case& c) {
   Observation result;
   ModelSource source = load_model_source(file, c);
   result.model_path = source.path;
-  result.now =
-      make_baseline(c, advise::plan(source.spec, advise::resolve(source.spec, c.options).config),
-                    std::move(source.fields));
+  const advise::Resolved resolved = advise::resolve(source.spec, c.options);
+  const profile::Profile planned = advise::plan(source.spec, resolved);
+  result.evidence = planned.evidence;
+  result.gave_way = resolved.notes;
+  result.now = make_baseline(c, planned, std::move(source.fields));
   return result;
 }
 

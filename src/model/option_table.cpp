@@ -348,7 +348,8 @@ constexpr OptionRow table[] = {
             has_units),
     needing(flag<&S::layout, &Layout::keep_last_block>(
                 {"--keep-last-block", "keep_last_block", "",
-                 "fsdp2: the last block is not resharded after forward", parallelism}),
+                 "fsdp2: the last block is not resharded after forward", parallelism},
+                "--no-keep-last-block"),
             gathers_blocks),
     needing(newer(mode<apply_reshard, reshard_text>(
                 {"--reshard-after-forward", "reshard_after_forward", "WHEN",

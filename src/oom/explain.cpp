@@ -221,7 +221,7 @@ Explanation explain(std::vector<Error> errors, std::int64_t flushes, const model
                     const advise::Resolved& resolved) {
   PlannedStep step(model, resolved.config);
   Explanation e = explained(std::move(errors), flushes, &step);
-  Planned& planned = e.planned.emplace(Planned{advise::plan(model, resolved.config), {}, {}});
+  Planned& planned = e.planned.emplace(Planned{advise::plan(model, resolved), {}, {}});
   for (const Finding& f : e.findings) {
     constexpr double more = 1.1;
     const std::int64_t peak = planned.profile.memory.peak_allocated;

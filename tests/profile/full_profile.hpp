@@ -78,6 +78,8 @@ inline profile::Profile full_profile() {
   p.fit = {true, 100 * gib, 140 * gib, gib, 2 * gib, 3 * gib};
   p.budget =
       profile::BudgetResult{92 * gib, 80 * gib, "0-1 program", "search", 0.03, 0.02, 0.33, "all"};
+  p.evidence = evidence::Evidence{
+      evidence::Grade::composed, 3, {"--lora × --packing × --shard fsdp2"}, {27, 96, 3}, 1.5};
   p.assumptions = {"routing is balanced"};
   p.warnings = {"a fallback"};
   return p;

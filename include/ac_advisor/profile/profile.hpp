@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 
@@ -258,6 +259,7 @@ struct Profile {
   Counts kernels;
   Time time;
   Fit fit;
+  std::optional<evidence::Evidence> evidence;  ///< none of what was measured
   std::optional<BudgetResult> budget;
   std::optional<Numerics> numerics;           ///< none where nothing was run
   std::optional<Instruments> instruments;     ///< none where neither traced nor counted

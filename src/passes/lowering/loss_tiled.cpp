@@ -99,6 +99,10 @@ void Lowering::loss_tiled() {
   const V targets = out({b * s}, DType::i64, false);
   emit(OpKind::index, {labels, mask}, {targets});
   const DType type = config_.precision.autocast ? config_.precision.compute_dtype : dtype(rows);
+  // trl/trainer/utils.py (v1.16), maybe_gather_lm_head_ctx: under ZeRO 3 the head's weight is
+  // gathered for this function alone, and once more for its backward, as the head's own hooks
+  // would.
+  if (config_.layout.zero3()) leaf_ = Module::lm_head;
   const TokenStatistics of = token_statistics(rows, targets, type);
   const V log_probs = out({b * s}, DType::f32, grad(rows) || grad(m_.lm_head));
   const ir::TiledHead tiles{static_cast<std::int32_t>(tile_tokens),
@@ -109,6 +113,7 @@ void Lowering::loss_tiled() {
   else
     emit(OpKind::tiled_log_probs,
          {rows, m_.lm_head, targets, of.log_sum, of.entropy, m_.lm_head_bias}, {log_probs}, tiles);
+  leaf_ = Module::loss;
   const V placed = scattered(log_probs, mask), entropy = scattered(of.entropy, mask),
           likeliest = scattered(of.likeliest, mask);
   const auto tokens = [&] {

@@ -10,7 +10,7 @@ const Case cases[] = {
        import(m, c);
        c.memory.offload = Offload::activations;
      },
-     "what its nodes save"},
+     "what its nodes save on the host is not p"},
     {"--fp8 of an imported graph",
      [](model::ModelSpec& m, StepConfig& c) {
        import(m, c);
