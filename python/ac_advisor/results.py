@@ -331,6 +331,7 @@ class OutOfMemory(Result):
     suggestions: List[str]
     changes: List[OomChange]
     plan: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 // Hugging Face: TrainingArguments and Accelerate's configuration, both as YAML. Keys: transformers
 // 5.23.0, src/transformers/training_args.py and modeling_utils.py (every_n_layers); accelerate
 // 1.15.0, src/accelerate/utils/dataclasses.py (FullyShardedDataParallelPlugin),
-// commands/config/config_args.py; liger-kernel 0.8.2, transformers/monkey_patch.py.
+// commands/config/config_args.py; liger-kernel 0.8.5, transformers/monkey_patch.py.
 #include <fmt/format.h>
 
 #include <bit>
@@ -327,7 +327,7 @@ constexpr std::string_view says[] = {"task",
 
 }  // namespace
 
-const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.2", write, says};
+const Target hf{"hf", "transformers 5.23.0, accelerate 1.15.0, liger-kernel 0.8.5", write, says};
 
 }  // namespace ac_advisor::advise::exports
 

@@ -77,9 +77,9 @@ constexpr Requirement gathers_blocks = {[](const StepConfig& c) { return c.layou
 constexpr Requirement has_units = {[](const StepConfig& c) { return c.layout.gathers(); },
                                    shard_conflict, "only fsdp2 and hsdp:N have units",
                                    "use --shard fsdp2 --world N"};
-constexpr Requirement is_ddp = {[](const StepConfig& c) { return c.layout.shard == Sharding::ddp; },
-                                shard_conflict, "only ddp has buckets of gradients",
-                                "use --shard ddp --world N"};
+constexpr Requirement is_ddp = {
+    [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
+    "only ddp has buckets of gradients, and hooks of them", "use --shard ddp --world N"};
 constexpr Requirement is_fsdp1 = {
     [](const StepConfig& c) { return c.layout.shard == Sharding::fsdp1; }, shard_conflict,
     "it is FullyShardedDataParallel's", "use --shard fsdp1 --world N"};
@@ -90,9 +90,6 @@ constexpr Requirement has_overlap = {
 constexpr Requirement has_checkpoints = {
     [](const StepConfig& c) { return c.memory.ac != AcMode::none; }, ac_conflict,
     "nothing is checkpointed", "use --ac full"};
-constexpr Requirement has_buckets = {
-    [](const StepConfig& c) { return c.layout.shard == Sharding::ddp; }, shard_conflict,
-    "only ddp has communication hooks", "use --shard ddp --world N"};
 constexpr Requirement splits_layers = {[](const StepConfig& c) { return c.layout.tp > 1; },
                                        [](const StepConfig&) { return std::string("--tp 1"); },
                                        "it is about layers that ranks share", "give --tp T"};
@@ -371,7 +368,7 @@ constexpr OptionRow table[] = {
                  "which of them pays on which network (none)",
                  parallelism},
                 compression_words, "^(none|bf16|fp16|topk:[0-9.e-]+|powersgd:[0-9]+)$")),
-            has_buckets),
+            is_ddp),
     needing(newer(whole<&S::layout, &Layout::optimizer_instances>(
                 {"--optimizer-instances", "optimizer_instances", "N",
                  "with zero1 of Megatron-core: copies of its distributed optimizer, each over a "

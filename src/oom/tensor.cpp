@@ -235,7 +235,7 @@ std::int64_t Candidate::bytes() const {
 
 Range asked_for(const Amount& told) {
   constexpr std::int64_t small = 2 * mib, large = 20 * mib;
-  if (told.most() <= small) return {1, mib};
+  if (told.least() <= small) return {1, mib};
   if (told.least() <= large && large <= told.most() && told.slack < mib)
     return {mib + 1, told.most()};
   return {std::max<std::int64_t>(1, told.least() - 2 * mib + 1), told.most()};
@@ -245,7 +245,7 @@ std::vector<Candidate> candidates(const Amount& told, const Marks& marks,
                                   const model::ModelSpec* model, const StepConfig* config) {
   const Range asked = asked_for(told);
   std::vector<Candidate> found;
-  if (asked.most <= mib) return found;
+  if (asked.least <= mib + 1) return found;  // a segment that very different tensors share
   std::vector<Form> forms =
       model != nullptr && config != nullptr ? forms_of(*model, *config) : known_vocabularies(marks);
   if (model != nullptr && marks.width > 0)
