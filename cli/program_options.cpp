@@ -59,6 +59,21 @@ using M = MeasureArguments;
 constexpr ProgramOption table[] = {
     {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
+    {"plan advise explain check", "--capture", "WHEN",
+     "never, auto or always: capture a model type without a family (always: any) by a Python that "
+     "has transformers",
+     "Model and batch",
+     [](Arguments& a, Text name, Text text) {
+       const auto* const found =
+           std::find(std::begin(capture::when_names), std::end(capture::when_names), text);
+       if (found == std::end(capture::when_names))
+         options::refuse_choice({name, text}, capture::when_names);
+       a.capture.when = static_cast<capture::When>(found - std::begin(capture::when_names));
+     },
+     capture::when_names},
+    {"plan advise explain check", "--python", "FILE",
+     "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
+     [](Arguments& a, Text, Text text) { a.capture.python = text; }},
     {"plan advise measure explain export check oom", "--tool", "NAME",
      "MODEL is a training file of this tool: llamafactory or trl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},

@@ -12,6 +12,7 @@
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
+#include "model/found_config.hpp"
 #include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
@@ -30,7 +31,7 @@ std::string model_of(const Arguments& a, const intake::Training& training) {
   std::error_code error;
   if (std::filesystem::exists(beside, error)) return beside.string();
   try {
-    static_cast<void>(model::load_model(training.model, a.as));
+    static_cast<void>(model::find_config(training.model));
   } catch (const UserError& why) {
     throw UserError(
         fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));

@@ -21,6 +21,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/snapshot/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/oom/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/dryrun/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/capture/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/gate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/json/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/serve/*.cpp"

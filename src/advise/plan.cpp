@@ -481,6 +481,8 @@ RankPlan plan_rank(const model::ModelSpec& asked, const StepConfig& requested, b
   for (std::string& warning : model_warnings(asked, config))
     result.warnings.push_back(std::move(warning));
   explain_assumptions(result, detail);
+  if (model.graph && !model.graph->captured.empty())
+    result.assumptions.push_back(model.graph->captured);
   if (detail && model.moe && config.memory.ac == AcMode::selective) compare_with_full(result);
   explain_time(result, device, time);
   return {std::move(result), time};

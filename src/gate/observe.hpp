@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/gate/baseline.hpp"
 #include "ac_advisor/profile/diff.hpp"
@@ -22,6 +23,7 @@ struct Observation {
 };
 
 /// Throws UserError where the model, an option or the profile is wrong.
-[[nodiscard]] Observation observe(const GateFile& file, const Case& c);
+[[nodiscard]] Observation observe(const GateFile& file, const Case& c,
+                                  const capture::Settings& capture);
 
 }  // namespace ac_advisor::gate
