@@ -92,7 +92,11 @@ std::string bash_completion() {
     if (command.operands.metavar == "MODEL")
       text += "; words=\"$(" + std::string(model_words) + ")\"";
     if (command.name == "help") text += "; words=\"" + command_names() + "\"";
-    if (command.name == "generate") text += "; words=\"bash zsh fish man schema page\"";
+    if (command.name == "generate") {
+      text += "; words=\"";
+      for (const std::string_view name : generated_names()) text += std::string(name) + " ";
+      text.back() = '"';
+    }
     text += ";;\n";
   }
   return text +

@@ -8,10 +8,22 @@
 
 namespace ac_advisor::cli {
 
+capture::Settings capture_settings(const Arguments& arguments) {
+  capture::Settings settings = arguments.capture;
+  settings.tell = [](const std::string& text) {
+    std::fprintf(stderr, "ac-advisor: note: %s\n", text.c_str());
+  };
+  return settings;
+}
+
 model::ModelSpec load_model(const Arguments& arguments) {
   if (arguments.positional.at(0) == "-" && (arguments.command == "measure" || arguments.measured))
     throw UserError("measure -: the trainer reads the configuration too; give it as a file");
-  return model::load_model(arguments.positional.at(0), arguments.as);
+  // A graph can be neither run by the trainer nor exported.
+  if (arguments.command == "measure" || arguments.command == "export" || arguments.measured)
+    return model::load_model(arguments.positional.at(0), arguments.as);
+  return capture::load_model(arguments.positional.at(0), arguments.as, arguments.options,
+                             capture_settings(arguments));
 }
 
 void tell_notes(const advise::Resolved& resolved) {

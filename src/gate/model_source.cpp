@@ -121,6 +121,12 @@ bool is_built_in(const std::string& name) {
          model::find_hub_model(name).has_value();
 }
 
+/// The name of a missing file, not that of the case, belongs into the error.
+std::string model_argument(const GateFile& file, const Case& c) {
+  const bool built_in = config_path(file, c.model).empty() && is_built_in(c.model);
+  return built_in ? c.model : resolve_path(file, c.model);
+}
+
 }  // namespace
 
 const char* sources_of(const std::string& figure) {
@@ -136,14 +142,16 @@ std::map<std::string, std::string> read_model_fields(const std::string& text) {
   return fields;
 }
 
-ModelSource load_model_source(const GateFile& file, const Case& c) {
+bool needs_capture(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  return !c.model.empty() && capture::needs_capture(model_argument(file, c), c.as, capture);
+}
+
+ModelSource load_model_source(const GateFile& file, const Case& c,
+                              const capture::Settings& capture) {
   ModelSource source;
   source.path = config_path(file, c.model);
-  const bool built_in = source.path.empty() && is_built_in(c.model);
-  // The name of a missing file, not that of the case, belongs into the error.
-  const model::FoundConfig found =
-      model::find_config(built_in ? c.model : resolve_path(file, c.model));
-  source.spec = model::parse_config(found.text, found.origin, found.name, c.as);
+  const model::FoundConfig found = model::find_config(model_argument(file, c));
+  source.spec = capture::load_model(found, c.as, c.options, capture);
   source.fields = read_model_fields(found.text);
   if (!c.as.empty()) source.fields["as"] = c.as;
   return source;

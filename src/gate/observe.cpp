@@ -75,7 +75,8 @@ std::vector<profile::FieldChange> other_than_said(const Case& c, const ModelSour
   return other;
 }
 
-Observation observe_measured(const GateFile& file, const Case& c) {
+Observation observe_measured(const GateFile& file, const Case& c,
+                             const capture::Settings& capture) {
   Observation result;
   const std::string path = resolve_path(file, c.profile);
   const auto text = read_text(path);
@@ -100,7 +101,7 @@ Observation observe_measured(const GateFile& file, const Case& c) {
     return result;
   }
   if (!c.model.empty()) {
-    const ModelSource source = load_model_source(file, c);
+    const ModelSource source = load_model_source(file, c, capture);
     result.model_path = source.path;
     result.other = other_than_said(c, &source, p);
   } else {
@@ -112,15 +113,17 @@ Observation observe_measured(const GateFile& file, const Case& c) {
 
 }  // namespace
 
-Observation observe(const GateFile& file, const Case& c) {
-  if (c.measured()) return observe_measured(file, c);
+Observation observe(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  if (c.measured()) return observe_measured(file, c, capture);
   if (c.command) return observe_emulated(file, c);
   Observation result;
-  ModelSource source = load_model_source(file, c);
+  ModelSource source = load_model_source(file, c, capture);
   result.model_path = source.path;
-  result.now =
-      make_baseline(c, advise::plan(source.spec, advise::resolve(source.spec, c.options).config),
-                    std::move(source.fields));
+  const advise::Resolved resolved = advise::resolve(source.spec, c.options);
+  const profile::Profile planned = advise::plan(source.spec, resolved);
+  result.evidence = planned.evidence;
+  result.gave_way = resolved.notes;
+  result.now = make_baseline(c, planned, std::move(source.fields));
   return result;
 }
 

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "ac_advisor/model/error.hpp"
-#include "model/in_quotes.hpp"
 
 namespace ac_advisor::intake {
 
@@ -34,11 +33,6 @@ std::string Node::shown() const {
   std::vector<std::string> all;
   for (const Node& item : items) all.push_back(item.shown());
   return fmt::format("[{}]", fmt::join(all, ", "));
-}
-
-std::string plain(const std::string& text) {
-  const std::string quoted = model::in_quotes(text);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 Node read_document(const std::string& path) {

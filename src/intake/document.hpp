@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/in_quotes.hpp"
+
 namespace ac_advisor::intake {
 
 struct Member;
@@ -28,8 +30,7 @@ struct Member {
   Node value;
 };
 
-/// Text of the file's in an error: what a terminal would obey is written as \xNN, long text is cut.
-[[nodiscard]] std::string plain(const std::string& text);
+using model::plain;  // of the file's text in an error
 
 /// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
 /// twice, a document that is nested or that aliases blow up beyond what a training file has.
