@@ -12,8 +12,8 @@ namespace {
 
 constexpr Operands model_operand = {
     1, "MODEL",
-    "a config.json (- for standard input), a folder that has one, a built-in name such as "
-    "Qwen/Qwen3-8B (see ac-advisor models), or org/name in Hugging Face's local cache",
+    "a config.json (- for standard input), a folder that has one, a built-in name (see ac-advisor "
+    "models), or org/name in Hugging Face's local cache",
     "MODEL: a config.json, a folder that has one, a built-in name (see ac-advisor models), or "
     "org/name in Hugging Face's local cache",
     "one MODEL"};
