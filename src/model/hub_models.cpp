@@ -81,7 +81,8 @@ std::string built_in_note(const ModelSpec& spec) {
   if (!model) return {};
   return fmt::format(
       "the dimensions are the built-in ones of {}, those of its published config.json, and make as "
-      "many parameters as were published ({}); a config.json in Hugging Face's cache is read instead",
+      "many parameters as were published ({}); a config.json in Hugging Face's cache is read "
+      "instead",
       model->id, model->counted_by);
 }
 

@@ -262,7 +262,8 @@ constexpr OptionRow table[] = {
         {"--grad-accum", "grad_accum", "N", "micro-batches per step (1)", model}, 1, most_tokens),
     name<&S::device, &DeviceChoice::gpu>(
         {"--gpu", "gpu", "NAME",
-         "h100-80gb, h200, … (see ac-advisor devices), 24GiB (any memory, rates of the nearest GPU; "
+         "h100-80gb, h200, … (see ac-advisor devices), 24GiB (any memory, rates of the nearest "
+         "GPU; "
          "24GiB@l4: of that one), cpu (exact bytes), or a file that calibrate wrote (h100-80gb)",
          device}),
     whole<&S::layout, &Layout::world>(
