@@ -23,7 +23,7 @@ constexpr Text texts[] = {{&Arguments::schedule, "--schedule", advise::schedule_
 }  // namespace
 
 std::string run_explain(const Arguments& a) {
-  if (a.mapping) return mapping_of(a);
+  if (a.mapping) return a.format == "json" ? mapping_json(a) : mapping_of(a);
   const model::ModelSpec model = load_model(a);
   const StepConfig config = resolve(model, a.options).config;
   const reports::Style style = terminal_style(a.output, a.rows);

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
@@ -15,27 +14,6 @@
 
 namespace ac_advisor::cli {
 namespace {
-
-/// MODEL of a training file: as it stands there, beside the file, or a sample of that name's last
-/// part.
-std::string model_of(const Arguments& a, const intake::Training& training) {
-  if (!a.model.empty()) return a.model;
-  const std::string advice = "; give --model with its config.json, its folder or a sample's name";
-  if (training.model.empty())
-    throw UserError(
-        fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
-  const std::filesystem::path beside =
-      std::filesystem::path(training.path).parent_path() / training.model;
-  std::error_code error;
-  if (std::filesystem::exists(beside, error)) return beside.string();
-  try {
-    static_cast<void>(model::load_model(training.model, a.as));
-  } catch (const UserError& why) {
-    throw UserError(
-        fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));
-  }
-  return training.model;
-}
 
 nlohmann::ordered_json as_json(const intake::Training& t) {
   nlohmann::ordered_json json = {
@@ -67,12 +45,13 @@ Arguments with_training(Arguments a) {
                                         {!a.model.empty(), "--model"}})
       if (given)
         throw UserError(fmt::format(
-            "{} is of a training file; MODEL is none (a name that ends in .yaml)", option));
+            "{} is of a training file; MODEL is none (a name that ends in .yaml or .toml)",
+            option));
     return a;
   }
   a.training = intake::read_training({a.positional[0], a.tool, a.options, a.ignore});
   if (a.mapping) return a;
-  a.positional[0] = model_of(a, *a.training);
+  a.positional[0] = a.model.empty() ? advise::training_model(*a.training, a.as) : a.model;
   OptionList options = a.training->options;
   options.insert(options.end(), a.options.begin(), a.options.end());
   a.options = std::move(options);
@@ -98,10 +77,21 @@ Result tell_training(const Arguments& a, Result result) {
   return result;
 }
 
-std::string mapping_of(const Arguments& a) {
+namespace {
+
+const intake::Training& training_of(const Arguments& a) {
   if (!a.training)
-    throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
-  return reports::table(*a.training, terminal_style(a.output, a.rows));
+    throw UserError(
+        "explain --mapping: MODEL is no training file (a name that ends in .yaml or .toml)");
+  return *a.training;
+}
+
+}  // namespace
+
+std::string mapping_json(const Arguments& a) { return as_json(training_of(a)).dump(2) + "\n"; }
+
+std::string mapping_of(const Arguments& a) {
+  return reports::table(training_of(a), terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

@@ -14,5 +14,7 @@ namespace ac_advisor::cli {
 [[nodiscard]] Result tell_training(const Arguments& arguments, Result result);
 /// explain FILE --mapping.
 [[nodiscard]] std::string mapping_of(const Arguments& arguments);
+/// explain FILE --mapping --format json: what stands as "training" in plan's.
+[[nodiscard]] std::string mapping_json(const Arguments& arguments);
 
 }  // namespace ac_advisor::cli
