@@ -60,7 +60,8 @@ constexpr ProgramOption table[] = {
     {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
     {"plan advise measure explain export check", "--tool", "NAME",
-     "MODEL is a training file of this tool: llamafactory or trl (told by its keys)",
+     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, torchtitan, "
+     "torchtune or trl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
     {"plan advise measure explain export check",
      "--ignore",

@@ -69,10 +69,16 @@ void read_shard(Keys& keys, std::int64_t world) {
   else
     keys.option(key, "--shard", "fsdp2");
   constexpr const char* reshard = "distributed.reshard_after_forward";
-  if (const std::optional<std::string> given = keys.text(reshard))
-    keys.option(reshard, "--reshard-after-forward", keys.flag(reshard) ? "true" : "false");
-  else
+  if (const std::optional<std::string> given = keys.text(reshard)) {
+    const bool on = keys.flag(reshard);
+    keys.option(reshard, "--reshard-after-forward", on ? "true" : "false");
+    if (on)
+      keys.assume(
+          "distributed.reshard_after_forward: the last block is planned as it is by "
+          "default, left gathered");
+  } else {
     keys.option(reshard, "--keep-last-block");
+  }
   if (keys.flag("distributed.defer_fsdp_grad_sync"))
     keys.option("distributed.defer_fsdp_grad_sync", "--no-sync");
   constexpr const char* computes = "distributed.mp_policy.param_dtype";

@@ -281,6 +281,8 @@ void read_plugins(Keys& keys) {
       static_cast<void>(keys.unplanned(
           "plugins",
           "Liger's rope, rms_norm and glu_activation are planned together or not at all"));
+    if (keys.flag("liger_layer_norm"))
+      keys.assume("liger_layer_norm: models of RMSNorm have none; of others it is not planned");
     const bool chunked = keys.flag("liger_fused_linear_cross_entropy");
     if (chunked) framework = "liger";
     if (chunked != (on == 3)) keys.option("plugins", "--kernels", on == 3 ? "fused" : "eager");

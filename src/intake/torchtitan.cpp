@@ -69,9 +69,16 @@ void read_layout(Keys& keys, const Degrees& d) {
       keys.text("parallelism.fsdp_reshard_after_forward").value_or("default");
   if (reshard != "default" && reshard != "always" && reshard != "never")
     keys.refuse("parallelism.fsdp_reshard_after_forward", "is default, always or never");
-  // parallelize.py, get_fsdp_reshard_after_forward_policy: by default not in a pipeline.
-  if (d.fsdp() && (reshard == "never" || (reshard == "default" && d.pp > 1)))
-    keys.option("parallelism.fsdp_reshard_after_forward", "--reshard-after-forward", "false");
+  // parallelize.py, apply_fsdp: by default not in a pipeline, which is planned so; the final norm
+  // and the output stay gathered unless it is always.
+  constexpr const char* key = "parallelism.fsdp_reshard_after_forward";
+  if (d.fsdp() && reshard == "never") keys.option(key, "--reshard-after-forward", "false");
+  if (d.fsdp() && reshard == "always" && d.pp > 1)
+    static_cast<void>(keys.unplanned(key, "blocks that each micro-batch of a pipeline gathers"));
+  else if (d.fsdp() && reshard == "always")
+    keys.assume(
+        "parallelism.fsdp_reshard_after_forward: the final norm and the output are planned "
+        "as they are by default, left gathered");
   if (d.tp > 1) {
     keys.option("parallelism.tensor_parallel_degree", "--tp", std::to_string(d.tp));
     if (keys.flag("parallelism.disable_loss_parallel"))

@@ -349,9 +349,9 @@ TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --worl
       static_cast<void>(toml("[parallelism]\nexpert_parallel_degree = 2\n")),
       doctest::Contains("train.toml:5: parallelism.expert_parallel_degree: 2: changes the step"),
       UserError);
-  const intake::Training misspelt = toml("[training]\nsequence_len = 128\n");
+  const intake::Training misspelt = toml("[training]\nseq_lem = 128\n");
   REQUIRE(misspelt.unknown.size() == 1);
-  CHECK(misspelt.unknown[0] == "training.sequence_len (line 5); did you mean training.seq_len?");
+  CHECK(misspelt.unknown[0] == "training.seq_lem (line 5); did you mean training.seq_len?");
 }
 
 TEST_CASE("torchtune: components are models, optimizers and losses; --world makes it distributed") {
