@@ -44,7 +44,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("training: the file as it was passes; a changed key is named with its line") {
+TEST_CASE("training: the file as it was passes, a changed key is named with its line") {
   if (!test::has_yaml) return;
   CHECK(verdict(sft, sft).outcome == Outcome::passes);
   // What changes neither memory nor launches is no other plan.
