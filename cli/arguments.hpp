@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/intake/training.hpp"
 #include "ac_advisor/model/options.hpp"
 
@@ -34,9 +35,10 @@ struct DryrunArguments {
 struct Arguments {
   std::string command;  ///< plan, advise, …; "help", "version"
   std::vector<std::string>
-      positional;      ///< MODEL, the files of compare, the command of trace, dryrun
-  OptionList options;  ///< of the step: --batch, --ac, …
-  std::string as;      ///< --as FAMILY
+      positional;             ///< MODEL, the files of compare, the command of trace, dryrun
+  OptionList options;         ///< of the step: --batch, --ac, …
+  std::string as;             ///< --as FAMILY
+  capture::Settings capture;  ///< --capture, --python
   std::string format = "table";
   std::string output;                                  ///< --output FILE; empty: stdout
   std::string target;                                  ///< export --to
@@ -54,6 +56,7 @@ struct Arguments {
   DryrunArguments dryrun;
   bool measured = false;            ///< advise --measure
   std::string solve;                ///< advise --solve: batch, seq or model; empty: a sweep
+  bool strict = false;              ///< plan --strict
   bool vary_global_batch = false;   ///< of advise
   bool quick = false;               ///< calibrate --quick
   std::vector<std::string> plans;   ///< diagnose --plan: B's, or A's and B's

@@ -9,6 +9,7 @@
 
 #include "ac_advisor/model/error.hpp"
 #include "cli/commands.hpp"
+#include "cli/load.hpp"
 #include "cli/output.hpp"
 #include "gate/read_text.hpp"
 
@@ -40,12 +41,13 @@ std::string initialise(const Arguments& a) {
   if (fs::exists(fs::symlink_status(a.config, error)))
     throw UserError(a.config + ": is there already; edit it, or remove it first");
   const std::string model = a.positional.empty() ? std::string() : a.positional.front();
-  write_file(gate::first_gate_file(a.config, {model, a.as, a.options}), a.config);
+  write_file(gate::first_gate_file(a.config, {model, a.as, a.options, capture_settings(a)}),
+             a.config);
   return a.config + ": written; edit the case and its limits, then ac-advisor check --update\n";
 }
 
 int update(const gate::GateFile& file, const Arguments& a, std::string& text) {
-  const gate::Update update = gate::update(file, a.only);
+  const gate::Update update = gate::update(file, a.only, capture_settings(a));
   for (const gate::Rewrite& rewrite : update.rewrites) {
     if (rewrite.changed) write_file(rewrite.text, rewrite.path);
     text += rewrite.path + ": " + rewrite.message + "\n";
@@ -108,7 +110,8 @@ Result run_check(const Arguments& a) {
     return result;
   }
   const gate::Settings settings{
-      a.today.empty() ? gate::today() : gate::parse_date(a.today, "--today"), a.only, a.tighten};
+      a.today.empty() ? gate::today() : gate::parse_date(a.today, "--today"), a.only, a.tighten,
+      capture_settings(a)};
   const gate::Report report = gate::check(file, settings);
   if (a.format == "github") append_step_summary(report);
   if (!a.output.empty()) std::fputs(reports::table(report, {}).c_str(), stderr);

@@ -23,9 +23,10 @@ constexpr Text texts[] = {{&Arguments::schedule, "--schedule", advise::schedule_
 }  // namespace
 
 std::string run_explain(const Arguments& a) {
-  if (a.mapping) return a.format == "json" ? mapping_json(a) : mapping_of(a);
+  if (a.mapping) return mapping_of(a);
   const model::ModelSpec model = load_model(a);
-  const StepConfig config = resolve(model, a.options).config;
+  const advise::Resolved resolved = resolve(model, a.options);
+  const StepConfig& config = resolved.config;
   const reports::Style style = terminal_style(a.output, a.rows);
   if (a.trace + a.schedule + a.program + a.passes > 1)
     throw UserError("explain: --trace, --schedule, --program or --passes, one at a time");
@@ -40,7 +41,7 @@ std::string run_explain(const Arguments& a) {
   }
   if (a.trace) return render(advise::selective_trace(model, config), a.format, style);
   return render(
-      reports::Explanation{advise::plan(model, config), advise::explain_mode(model, config),
+      reports::Explanation{advise::plan(model, resolved), advise::explain_mode(model, config),
                            advise::module_costs(model, config)},
       a.format, style);
 }

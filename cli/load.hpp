@@ -1,13 +1,17 @@
 #pragma once
 
 #include "ac_advisor/advise/resolve.hpp"
+#include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/model/step_config.hpp"
 #include "cli/arguments.hpp"
 
 namespace ac_advisor::cli {
 
-/// MODEL, read with --as.
+/// --capture and --python; what is told goes to stderr.
+[[nodiscard]] capture::Settings capture_settings(const Arguments& arguments);
+
+/// MODEL, read with --as, or captured.
 [[nodiscard]] model::ModelSpec load_model(const Arguments& arguments);
 
 /// The step's options for a model; tells what its framework's preset had to give up for it.

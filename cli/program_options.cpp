@@ -59,11 +59,26 @@ using M = MeasureArguments;
 constexpr ProgramOption table[] = {
     {"plan advise measure explain export check diagnose snapshot oom", "--as", "FAMILY",
      "read an unknown architecture as this family", "Model and batch", set_text<&Arguments::as>},
-    {"plan advise measure explain export check", "--tool", "NAME",
+    {"plan advise explain check", "--capture", "WHEN",
+     "never, auto or always: capture a model type without a family (always: any) by a Python that "
+     "has transformers",
+     "Model and batch",
+     [](Arguments& a, Text name, Text text) {
+       const auto* const found =
+           std::find(std::begin(capture::when_names), std::end(capture::when_names), text);
+       if (found == std::end(capture::when_names))
+         options::refuse_choice({name, text}, capture::when_names);
+       a.capture.when = static_cast<capture::When>(found - std::begin(capture::when_names));
+     },
+     capture::when_names},
+    {"plan advise explain check", "--python", "FILE",
+     "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
+     [](Arguments& a, Text, Text text) { a.capture.python = text; }},
+    {"plan advise measure explain export check oom", "--tool", "NAME",
      "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, torchtitan, "
      "torchtune or trl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
-    {"plan advise measure explain export check",
+    {"plan advise measure explain export check oom",
      "--ignore",
      "KEY",
      "leave a key of the training file out that is not planned; may be given again",
@@ -71,16 +86,21 @@ constexpr ProgramOption table[] = {
      [](Arguments& a, Text, Text text) { a.ignore.emplace_back(text); },
      {},
      true},
-    {"plan advise measure explain export check", "--model", "MODEL",
-     "the model's config.json, folder or sample where the training file's name is not here",
+    {"plan advise measure explain export check oom", "--model", "MODEL",
+     "the model's config.json, folder or built-in name where the training file's name is not here",
      "Training file", set_text<&Arguments::model>},
     {"explain", "--mapping", "", "what each key of the training file becomes, and nothing else",
      "Training file", set_flag<&Arguments::mapping>},
-    {"plan advise measure explain export check diagnose snapshot", global_batch_option, "N",
+    {"plan advise measure explain export check diagnose snapshot oom", global_batch_option, "N",
      "sequences per step over all ranks: sets --grad-accum, or --batch where that is given "
      "(batch x grad-accum x world)",
      "Model and batch",
      [](Arguments& a, Text name, Text text) { a.options.emplace_back(name, text); }},
+    {"plan", "--strict", "",
+     "end with an error (2) where the plan is extrapolated: two of its features were never "
+     "compared "
+     "together with PyTorch",
+     "Model and batch", set_flag<&Arguments::strict>},
     {"advise", "--vary-global-batch", "",
      "try half and twice the batch, not other micro-batches of the same global batch",
      "Model and batch", set_flag<&Arguments::vary_global_batch>},

@@ -4,12 +4,14 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
+#include "model/found_config.hpp"
 #include "reports/grid.hpp"
 
 namespace ac_advisor::cli {
@@ -32,15 +34,29 @@ nlohmann::ordered_json as_json(const intake::Training& t) {
   return json;
 }
 
+/// Where MODEL stands among a command's operands; none: it has no such.
+std::optional<std::size_t> place_of_model(const CommandRow& command) {
+  if (command.operands.metavar == "MODEL") return 0;
+  if (command.name == "oom") return 1;  // behind the log
+  return std::nullopt;
+}
+
+/// A file's bytes are whatever they are: what is not UTF-8 is replaced.
+std::string text_of(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 Arguments with_training(Arguments a) {
   const CommandRow* command = find_command(a.command);
-  if (command == nullptr || command->operands.metavar != "MODEL") return a;
-  const bool file =
-      !a.positional.empty() && (intake::is_training_file(a.positional[0]) || !a.tool.empty());
+  const auto place = command != nullptr ? place_of_model(*command) : std::nullopt;
+  if (!place) return a;
+  const bool file = a.positional.size() > *place &&
+                    (intake::is_training_file(a.positional[*place]) || !a.tool.empty());
   if (!file) {
     for (const auto& [given, option] : {std::pair{a.mapping, "--mapping"},
+                                        {!a.tool.empty(), "--tool"},
                                         {!a.ignore.empty(), "--ignore"},
                                         {!a.model.empty(), "--model"}})
       if (given)
@@ -49,9 +65,9 @@ Arguments with_training(Arguments a) {
             option));
     return a;
   }
-  a.training = intake::read_training({a.positional[0], a.tool, a.options, a.ignore});
+  a.training = intake::read_training({a.positional[*place], a.tool, a.options, a.ignore});
   if (a.mapping) return a;
-  a.positional[0] = a.model.empty() ? advise::training_model(*a.training, a.as) : a.model;
+  a.positional[*place] = a.model.empty() ? advise::training_model(*a.training) : a.model;
   OptionList options = a.training->options;
   options.insert(options.end(), a.options.begin(), a.options.end());
   a.options = std::move(options);
@@ -70,28 +86,21 @@ Result tell_training(const Arguments& a, Result result) {
   if (a.format == "json" && result.text.starts_with("{")) {
     auto json = nlohmann::ordered_json::parse(result.text);
     json["training"] = as_json(*a.training);
-    result.text = json.dump(2) + "\n";
+    result.text = text_of(json);
   } else if (a.format == "table" && a.command == "plan") {
     result.text += "\n" + mapping_of(a);
   }
   return result;
 }
 
-namespace {
-
-const intake::Training& training_of(const Arguments& a) {
+std::string mapping_of(const Arguments& a) {
   if (!a.training)
     throw UserError(
         "explain --mapping: MODEL is no training file (a name that ends in .yaml or .toml)");
-  return *a.training;
-}
-
-}  // namespace
-
-std::string mapping_json(const Arguments& a) { return as_json(training_of(a)).dump(2) + "\n"; }
-
-std::string mapping_of(const Arguments& a) {
-  return reports::table(training_of(a), terminal_style(a.output, a.rows));
+  if (a.format == "json") return text_of(as_json(*a.training));
+  if (a.format != "table")
+    throw UserError("explain --mapping --format " + a.format + ": it writes table or json");
+  return reports::table(*a.training, terminal_style(a.output, a.rows));
 }
 
 }  // namespace ac_advisor::cli

@@ -6,7 +6,7 @@
 function(ac_advisor_embed target)
   cmake_parse_arguments(PARSE_ARGV 1 embed "" WITHOUT "")
   file(GLOB data_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/data"
-    "${PROJECT_SOURCE_DIR}/data/*/*.json")
+    "${PROJECT_SOURCE_DIR}/data/*.json" "${PROJECT_SOURCE_DIR}/data/*/*.json")
   file(GLOB root_files CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/sample_models/*/config.json"
     "${PROJECT_SOURCE_DIR}/sample_models/data/*.txt"

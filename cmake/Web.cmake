@@ -23,6 +23,7 @@ file(GLOB_RECURSE core_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/src/graph/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/model/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/ir/*.cpp"
+  "${PROJECT_SOURCE_DIR}/src/evidence/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/passes/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/simulate/*.cpp"
   "${PROJECT_SOURCE_DIR}/src/profile/*.cpp"

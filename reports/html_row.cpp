@@ -151,6 +151,7 @@ Json row_json(const profile::Profile& p, const StepConfig& base, Sentences& note
   if (p.config.layout.world > 1) out["mesh"] = mesh(p.config);
   if (const auto options = options_of(p.config)) out["command"] = command_line(*options);
   out["notes"] = Json::array();
+  if (p.evidence) out["notes"].push_back(notes.add("Evidence: " + evidence::sentence(*p.evidence)));
   for (const std::string& text : p.warnings) out["notes"].push_back(notes.add("Warning: " + text));
   for (const std::string& text : p.assumptions) out["notes"].push_back(notes.add(text));
   for (const auto& [path, reason] : p.absent)

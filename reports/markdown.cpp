@@ -12,6 +12,7 @@ namespace {
 
 std::string notes(const profile::Profile& p) {
   std::string text;
+  if (p.evidence) text += "- evidence: " + escape_markdown(evidence::sentence(*p.evidence)) + "\n";
   for (const std::string& w : p.warnings) text += "- **warning:** " + escape_markdown(w) + "\n";
   for (const std::string& n : p.assumptions) text += "- " + escape_markdown(n) + "\n";
   return text.empty() ? text : "\n" + text;

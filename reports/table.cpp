@@ -134,6 +134,8 @@ std::string table(const profile::Profile& p, const Style& style) {
                             p.memory.peak_op, p.memory.peak_module, gib(p.memory.first_step_peak))),
       style.width);
   text += "\n" + wrap(verdict(p), style.width);
+  if (p.evidence)
+    text += wrap("evidence: " + printable(evidence::sentence(*p.evidence)) + "\n", style.width);
   text += wrap(fmt::format("{} {} ms per step, {} tokens/s, {} of the device's peak FLOP/s\n",
                            time_word(p.time.basis), milliseconds(p.time.step),
                            grouped(static_cast<std::int64_t>(p.time.tokens_per_second)),
@@ -175,7 +177,7 @@ std::string table(const advise::Sweep& sweep, const Style& style) {
   text += bold(
       wrap(fmt::format("Ranked by {} throughput: {} configurations, peaks in GiB\n{}\n"
                        "b: micro-batch (x micro-batches per step); max b: largest that fits (+: "
-                       "at least{}); *: on the Pareto front\n",
+                       "at least{}); *: on the Pareto front; ?: extrapolated\n",
                        time_word(time_basis(sweep)), sweep.configurations, batch_note(sweep),
                        chunk_note(sweep)),
            style.width),

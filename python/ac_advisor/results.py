@@ -84,6 +84,7 @@ class Memory:
     timeline: List[List[Any]] = field(repr=False)
     ranks: Optional[List[PipelineRank]] = None
     host_pinned_bytes: Optional[int] = None
+    reference_forward_peak_bytes: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,18 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """How much of a configuration was compared with PyTorch's own steps: ``grade`` is "verified", "composed" or
+    "extrapolated", ``unseen`` what was never compared, ``expected_error_percent`` of peak allocated memory."""
+
+    grade: str
+    steps: int
+    unseen: List[str]
+    pair_steps: List[int]
+    expected_error_percent: float
+
+
+@dataclass(frozen=True)
 class Profile(Result):
     """One configuration. ``config`` has every option, resolved; ``model`` the model's figures."""
 
@@ -175,6 +188,7 @@ class Profile(Result):
     source: str
     tool_version: str
     absent: Dict[str, str] = field(default_factory=dict)
+    evidence: Optional[Evidence] = None
     budget: Optional[Dict[str, Any]] = None
     numerics: Optional[Dict[str, Any]] = None
     instruments: Optional[Dict[str, Any]] = None
@@ -317,6 +331,7 @@ class OutOfMemory(Result):
     suggestions: List[str]
     changes: List[OomChange]
     plan: Optional[Dict[str, Any]] = field(default=None, repr=False)
+    training: Optional[Training] = None
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,9 @@ OptionList with_captured(const model::ModelSpec& model, const OptionList& option
   };
   captured("--batch", std::to_string(model.graph->batch));
   captured("--seq", std::to_string(model.graph->seq));
-  if (graph::parameter_dtype(*model.graph) == graph::DType::float32)
+  if (model.graph->autocast)
+    captured("--autocast", "bf16");
+  else if (graph::parameter_dtype(*model.graph) == graph::DType::float32)
     for (const char* dtype : {"--param-dtype", "--compute-dtype"}) captured(dtype, "fp32");
   all.insert(all.end(), options.begin(), options.end());
   return all;

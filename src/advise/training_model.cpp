@@ -7,11 +7,13 @@
 #include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/spec.hpp"
 #include "flavors.hpp"
+#include "model/found_config.hpp"
 
 namespace ac_advisor::advise {
 
-std::string training_model(const intake::Training& training, const std::string& as) {
-  const std::string advice = "; give --model with its config.json, its folder or a sample's name";
+std::string training_model(const intake::Training& training) {
+  const std::string advice =
+      "; give --model with its config.json, its folder or a built-in name (see ac-advisor models)";
   if (training.model.empty())
     throw UserError(
         fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
@@ -22,7 +24,7 @@ std::string training_model(const intake::Training& training, const std::string& 
   std::error_code error;
   if (std::filesystem::exists(beside, error)) return beside.string();
   try {
-    static_cast<void>(model::load_model(training.model, as));
+    static_cast<void>(model::find_config(training.model));
   } catch (const UserError& why) {
     if (!training.flavor_of.empty())
       throw UserError(fmt::format("{}: {}: no sample model has the sizes of {}'s {}{}",

@@ -46,17 +46,6 @@ class Folder {
   std::string path_;
 };
 
-fs::path emulator_folder() {
-  std::error_code none;
-  const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
-  for (const fs::path& folder : {program / "emulator", program / installed_emulator})
-    if (fs::exists(folder / emulator_file, none)) return fs::weakly_canonical(folder, none);
-  throw UserError(
-      "dryrun: this build has no emulated device: when it was built, the headers of CUDA 13 were "
-      "not found. Install them (PyPI's nvidia-cuda-runtime, or NVIDIA's cuda-cudart-dev-13-0) and "
-      "build again");
-}
-
 /// What a capture may allocate: the step is wanted that the plan then fits to the device, with
 /// checkpoints or at a smaller size.
 constexpr std::int64_t bytes_of_capture = std::int64_t{1} << 40;
@@ -111,7 +100,7 @@ std::string all_of(std::int64_t devices) {
 }
 
 process::Environment environment_for(const Request& r, const Folder& records) {
-  const std::string folder = emulator_folder().string();
+  const std::string folder = emulator_folder();
   const std::int64_t devices = devices_of_process(r);
   process::Environment all{
       {"LD_PRELOAD", before(folder + "/" + emulator_file, "LD_PRELOAD")},
@@ -149,6 +138,18 @@ std::vector<Record> collect(const Folder& folder) {
 
 }  // namespace
 
+std::string emulator_folder() {
+  std::error_code none;
+  const fs::path program = fs::read_symlink("/proc/self/exe", none).parent_path();
+  for (const fs::path& folder : {program / "emulator", program / installed_emulator})
+    if (fs::exists(folder / emulator_file, none))
+      return fs::weakly_canonical(folder, none).string();
+  throw UserError(
+      "dryrun: this build has no emulated device: when it was built, the headers of CUDA 13 were "
+      "not found. Install them (PyPI's nvidia-cuda-runtime, or NVIDIA's cuda-cudart-dev-13-0) and "
+      "build again");
+}
+
 Run run(const Request& request) {
   const simulate::Device& device = simulate::find_device(request.gpu);
   if (!device.cuda) throw UserError("--gpu " + request.gpu + ": dryrun emulates CUDA devices only");
@@ -159,7 +160,8 @@ Run run(const Request& request) {
   const Folder folder;
   write_device(folder / "device", device, request.captures);
   const process::ChildEnd child =
-      process::run_child(request.command, environment_for(request, folder));
+      process::run_child(request.command, environment_for(request, folder),
+                         process::WithoutParent::goes_on, request.log);
   if (!child.started)
     throw UserError(request.command.front() + ": cannot be started: " + std::strerror(child.error) +
                     "; give the command as the shell would find it");

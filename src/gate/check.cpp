@@ -13,6 +13,7 @@
 #include "message.hpp"
 #include "model/in_quotes.hpp"
 #include "model/nearest.hpp"
+#include "model_source.hpp"
 #include "observe.hpp"
 #include "read_text.hpp"
 
@@ -65,8 +66,9 @@ Verdict bad_input(const GateFile& file, const Case& c, const UserError& error) {
 }
 
 /// What there is to judge; otherwise `result` has the verdict.
-std::optional<Observation> observed(const GateFile& file, const Case& c, CaseResult& result) {
-  Observation seen = observe(file, c);
+std::optional<Observation> observed(const GateFile& file, const Case& c,
+                                    const capture::Settings& capture, CaseResult& result) {
+  Observation seen = observe(file, c, capture);
   if (!seen.not_measured.empty()) {
     result.verdicts.push_back(whole(file, c, Outcome::not_measured, seen.not_measured));
     return std::nullopt;
@@ -85,6 +87,19 @@ std::optional<Observation> observed(const GateFile& file, const Case& c, CaseRes
   return seen;
 }
 
+/// A plan of a worse grade than the case asks for, and what its preset could not have.
+void add_grade(const GateFile& file, const Case& c, const Observation& seen, CaseResult& result) {
+  if (seen.evidence && seen.evidence->grade > c.require)
+    result.verdicts.push_back(whole(
+        file, c, Outcome::below_grade,
+        fmt::format("\"require\" is \"{}\", and the plan is {}. Compare it with a run (ac-advisor "
+                    "dryrun), or require \"{}\".",
+                    evidence::to_string(c.require), evidence::sentence(*seen.evidence),
+                    evidence::to_string(seen.evidence->grade))));
+  for (const std::string& note : seen.gave_way)
+    result.verdicts.push_back(whole(file, c, Outcome::passes, note));
+}
+
 CaseResult check_case(const GateFile& file, const Case& c, const Settings& settings) {
   CaseResult result{c.name, {}, {}};
   if (level_of(c) == Level::off) {
@@ -92,7 +107,7 @@ CaseResult check_case(const GateFile& file, const Case& c, const Settings& setti
     return result;
   }
   try {
-    const auto seen = observed(file, c, result);
+    const auto seen = observed(file, c, settings.capture, result);
     if (!seen) return result;
     std::optional<Baseline> base;
     const std::string path = baseline_path(file, c.name);
@@ -100,6 +115,7 @@ CaseResult check_case(const GateFile& file, const Case& c, const Settings& setti
       if (const auto text = read_text(path)) base = read_baseline(*text, path);
     result.verdicts = judge(file, c, seen->now, base, settings, seen->model_path,
                             seen->training ? &*seen->training : nullptr);
+    add_grade(file, c, *seen, result);
   } catch (const UserError& error) {
     result.verdicts.push_back(bad_input(file, c, error));
   }
@@ -151,10 +167,15 @@ Report check(const GateFile& file, const Settings& settings) {
   for (const Case& c : file.cases)
     if (wanted(settings.only, c.name)) cases.push_back(&c);
   Report report{file.origin, std::vector<CaseResult>(cases.size())};
+  // A program, also one that captures, is a child of the main thread, and has the machine for
+  // itself.
+  std::vector<char> alone;
+  for (const Case* c : cases)
+    alone.push_back(c->command.has_value() || needs_capture(file, *c, settings.capture));
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = 0; (i = next++) < cases.size();)
-      if (!cases[i]->command) report.cases[i] = check_case(file, *cases[i], settings);
+      if (!alone[i]) report.cases[i] = check_case(file, *cases[i], settings);
   };
   std::vector<std::future<void>> workers;
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
@@ -162,14 +183,14 @@ Report check(const GateFile& file, const Settings& settings) {
     workers.push_back(std::async(std::launch::async, work));
   work();
   for (std::future<void>& worker : workers) worker.get();
-  // A program is a child of the main thread, and has the machine for itself.
   for (std::size_t i = 0; i < cases.size(); ++i)
-    if (cases[i]->command) report.cases[i] = check_case(file, *cases[i], settings);
+    if (alone[i]) report.cases[i] = check_case(file, *cases[i], settings);
   if (settings.only.empty()) add_missing_cases(file, report);
   return report;
 }
 
-Update update(const GateFile& file, const std::vector<std::string>& only) {
+Update update(const GateFile& file, const std::vector<std::string>& only,
+              const capture::Settings& capture) {
   check_names(file, only);
   Update result;
   result.problems.origin = file.origin;
@@ -177,7 +198,7 @@ Update update(const GateFile& file, const std::vector<std::string>& only) {
     if (!wanted(only, c.name) || !needs_baseline(c)) continue;
     CaseResult problem{c.name, {}, {}};
     try {
-      if (const auto seen = observed(file, c, problem)) {
+      if (const auto seen = observed(file, c, capture, problem)) {
         Rewrite rewrite{baseline_path(file, c.name), to_json(seen->now), "", true};
         const auto old = read_text(rewrite.path);
         std::optional<Baseline> base;

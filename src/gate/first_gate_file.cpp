@@ -53,7 +53,7 @@ std::string first_gate_file(const std::string& origin, const FirstCase& first) {
                                   : "llama-3.2-1b";
   OptionList options = first.options;
   if (!asked && options.empty()) options = {{"--batch", "8"}, {"--seq", "2048"}, {"--ac", "full"}};
-  const model::ModelSpec spec = model::load_model(model, first.as);
+  const model::ModelSpec spec = capture::load_model(model, first.as, options, first.capture);
   const StepConfig config = advise::resolve(spec, options).config;
   const profile::Profile p = advise::plan(spec, config, false);
   // The next whole GiB: a budget to be replaced by what the GPU has.

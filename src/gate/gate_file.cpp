@@ -140,7 +140,12 @@ struct Defaults {
   OptionList options;
   WrittenLimits limits;
   Level level = Level::error;
+  evidence::Grade require = evidence::Grade::extrapolated;
 };
+
+evidence::Grade read_grade(const Node& node) {
+  return static_cast<evidence::Grade>(node.one_of(evidence::grade_names));
+}
 
 /// "level": "off" of a case is above those of its limits.
 void settle_limits(const WrittenLimits& written, Level level, Case& c) {
@@ -153,7 +158,7 @@ void settle_limits(const WrittenLimits& written, Level level, Case& c) {
 
 Case read_case(const Node& node, const Defaults& defaults) {
   node.allow_only({"name", "model", "as", "training", "tool", "ignore", "options", "source",
-                   "profile", "command", "gpu", "world", "rank", "limits", "level"});
+                   "profile", "command", "gpu", "world", "rank", "limits", "level", "require"});
   Case c;
   c.name = node.at("name").text();
   check_name(node.at("name"), c.name);
@@ -170,6 +175,11 @@ Case read_case(const Node& node, const Defaults& defaults) {
   if (!c.command) c.options = defaults.options;
   if (const auto own = node.find("options"))
     c.options = merged(defaults.options, read_options(*own));
+  c.require = defaults.require;
+  if (const auto own = node.find("require")) {
+    c.require = read_grade(*own);
+    if (c.command || c.measured()) own->fail("goes with a plan; this step is run");
+  }
   const auto level = node.find("level");
   WrittenLimits limits = defaults.limits;
   if (const auto own = node.find("limits")) read_limits(*own, limits);
@@ -209,10 +219,11 @@ std::string lower(std::string text) {
 void read_cases(const Node& root, GateFile& file) {
   Defaults defaults;
   if (const auto node = root.find("defaults")) {
-    node->allow_only({"options", "limits", "level"});
+    node->allow_only({"options", "limits", "level", "require"});
     if (const auto own = node->find("options")) defaults.options = read_options(*own);
     if (const auto own = node->find("limits")) read_limits(*own, defaults.limits);
     if (const auto own = node->find("level")) defaults.level = read_level(*own);
+    if (const auto own = node->find("require")) defaults.require = read_grade(*own);
   }
   const Node list = root.at("cases");
   if (list.json().is_array() && list.json().empty()) list.fail("is empty; a gate needs a case");

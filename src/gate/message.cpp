@@ -9,17 +9,12 @@
 namespace ac_advisor::gate::message {
 namespace {
 
+using model::plain;
 using profile::Change;
 
 std::string percent(std::int64_t change, std::int64_t of) {
   if (of == 0) return "";
   return fmt::format("{:+.2f} %", 100.0 * static_cast<double>(change) / static_cast<double>(of));
-}
-
-/// Text from a file, short and harmless.
-std::string plain(const std::string& text) {
-  const std::string quoted = model::in_quotes(text);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 /// Launches' and times' categories are phases.

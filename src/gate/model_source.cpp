@@ -1,13 +1,14 @@
 #include "model_source.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string_view>
 
-#include "embedded/embedded.hpp"
-#include "read_text.hpp"
+#include "model/found_config.hpp"
+#include "model/hub_models.hpp"
 
 namespace ac_advisor::gate {
 namespace {
@@ -114,16 +115,16 @@ std::string config_path(const GateFile& file, const std::string& model) {
   return fs::exists(path, error) ? path.string() : "";
 }
 
-bool is_sample(const std::string& name) {
-  for (const std::string& sample : model::sample_names())
-    if (sample == name) return true;
-  return false;
+bool is_built_in(const std::string& name) {
+  const std::vector<std::string> samples = model::sample_names();
+  return std::find(samples.begin(), samples.end(), name) != samples.end() ||
+         model::find_hub_model(name).has_value();
 }
 
-std::string sample_text(const std::string& name) {
-  for (const embedded::File& file : embedded::files())
-    if (file.path == "sample_models/" + name + "/config.json") return std::string(file.text);
-  return {};
+/// The name of a missing file, not that of the case, belongs into the error.
+std::string model_argument(const GateFile& file, const Case& c) {
+  const bool built_in = config_path(file, c.model).empty() && is_built_in(c.model);
+  return built_in ? c.model : resolve_path(file, c.model);
 }
 
 }  // namespace
@@ -141,14 +142,17 @@ std::map<std::string, std::string> read_model_fields(const std::string& text) {
   return fields;
 }
 
-ModelSource load_model_source(const GateFile& file, const Case& c) {
+bool needs_capture(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  return !c.model.empty() && capture::needs_capture(model_argument(file, c), c.as, capture);
+}
+
+ModelSource load_model_source(const GateFile& file, const Case& c,
+                              const capture::Settings& capture) {
   ModelSource source;
   source.path = config_path(file, c.model);
-  const bool sample = source.path.empty() && is_sample(c.model);
-  // The name of a missing file, not that of the case, belongs into the error.
-  source.spec = model::load_model(sample ? c.model : resolve_path(file, c.model), c.as);
-  source.fields =
-      read_model_fields(sample ? sample_text(c.model) : read_text(source.path).value_or(""));
+  const model::FoundConfig found = model::find_config(model_argument(file, c));
+  source.spec = capture::load_model(found, c.as, c.options, capture);
+  source.fields = read_model_fields(found.text);
   if (!c.as.empty()) source.fields["as"] = c.as;
   return source;
 }

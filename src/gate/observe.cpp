@@ -78,7 +78,8 @@ std::vector<profile::FieldChange> other_than_said(const Case& c, const ModelSour
   return other;
 }
 
-Observation observe_measured(const GateFile& file, const Case& c) {
+Observation observe_measured(const GateFile& file, const Case& c,
+                             const capture::Settings& capture) {
   Observation result;
   const std::string path = resolve_path(file, c.profile);
   const auto text = read_text(path);
@@ -103,7 +104,7 @@ Observation observe_measured(const GateFile& file, const Case& c) {
     return result;
   }
   if (!c.model.empty()) {
-    const ModelSource source = load_model_source(file, c);
+    const ModelSource source = load_model_source(file, c, capture);
     result.model_path = source.path;
     result.other = other_than_said(c, &source, p);
   } else {
@@ -114,12 +115,12 @@ Observation observe_measured(const GateFile& file, const Case& c) {
 }
 
 /// The case with the model and the options of its training file, under those of its own.
-Case as_planned(const Case& c, const intake::Training& training) {
+Case with_training(const Case& c, const intake::Training& training) {
   Case planned = c;
   planned.options = training.options;
   planned.options.insert(planned.options.end(), c.options.begin(), c.options.end());
   if (!c.model.empty()) return planned;
-  planned.model = advise::training_model(training, c.as);
+  planned.model = advise::training_model(training);
   std::error_code error;  // beside the training file, not the gate's
   if (std::filesystem::exists(planned.model, error))
     planned.model = std::filesystem::absolute(planned.model, error).string();
@@ -128,21 +129,23 @@ Case as_planned(const Case& c, const intake::Training& training) {
 
 }  // namespace
 
-Observation observe(const GateFile& file, const Case& c) {
-  if (c.measured()) return observe_measured(file, c);
+Observation observe(const GateFile& file, const Case& c, const capture::Settings& capture) {
+  if (c.measured()) return observe_measured(file, c, capture);
   if (c.command) return observe_emulated(file, c);
   Observation result;
-  Case planned = c;
+  Case said = c;
   if (!c.training.empty()) {
     result.training =
         intake::read_training({resolve_path(file, c.training), c.tool, c.options, c.ignore});
-    planned = as_planned(c, *result.training);
+    said = with_training(c, *result.training);
   }
-  ModelSource source = load_model_source(file, planned);
+  ModelSource source = load_model_source(file, said, capture);
   result.model_path = source.path;
-  result.now = make_baseline(
-      planned, advise::plan(source.spec, advise::resolve(source.spec, planned.options).config),
-      std::move(source.fields));
+  const advise::Resolved resolved = advise::resolve(source.spec, said.options);
+  const profile::Profile planned = advise::plan(source.spec, resolved);
+  result.evidence = planned.evidence;
+  result.gave_way = resolved.notes;
+  result.now = make_baseline(said, planned, std::move(source.fields));
   return result;
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/capture/capture.hpp"
+#include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/gate/baseline.hpp"
 #include "ac_advisor/intake/training.hpp"
 #include "ac_advisor/profile/diff.hpp"
@@ -18,9 +20,12 @@ struct Observation {
   std::string not_measured;                  ///< why there is nothing to judge; empty: there is
   /// Where a measured profile is of another model or other options than the case says.
   std::vector<profile::FieldChange> other;
+  std::optional<evidence::Evidence> evidence;  ///< of a plan
+  std::vector<std::string> gave_way;           ///< what its preset could not have, a sentence each
 };
 
 /// Throws UserError where the model, an option or the profile is wrong.
-[[nodiscard]] Observation observe(const GateFile& file, const Case& c);
+[[nodiscard]] Observation observe(const GateFile& file, const Case& c,
+                                  const capture::Settings& capture);
 
 }  // namespace ac_advisor::gate

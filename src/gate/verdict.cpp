@@ -5,10 +5,10 @@
 namespace ac_advisor::gate {
 
 const char* to_string(Outcome outcome) {
-  static constexpr std::array<const char*, 11> names{
+  static constexpr std::array<const char*, 12> names{
       "passes",       "improved",       "off",         "waived",
       "exceeded",     "waiver_expired", "no_baseline", "other_fingerprint",
-      "missing_case", "not_measured",   "bad_input"};
+      "missing_case", "not_measured",   "below_grade", "bad_input"};
   return names[static_cast<std::size_t>(outcome)];
 }
 

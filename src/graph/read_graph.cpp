@@ -58,7 +58,12 @@ class Reader {
     g_.name = root_.at("name").text();
     const Node made_by = root_.at("made_by");
     for (const char* key : {"torch", "gpu"}) static_cast<void>(made_by.at(key).text());
-    if (const auto from = made_by.find("model")) static_cast<void>(from->text());
+    for (const char* key : {"model", "transformers"})
+      if (const auto from = made_by.find(key)) static_cast<void>(from->text());
+    if (const auto type = made_by.find("autocast")) {
+      g_.autocast = type->text() == "bf16";
+      if (!g_.autocast) type->fail("must be \"bf16\"");
+    }
     g_.batch = root_.at("batch").integer(1, most);
     g_.seq = root_.at("seq").integer(1, most);
     for (const Node& m : root_.at("modules").list()) {

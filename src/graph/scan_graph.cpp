@@ -85,8 +85,12 @@ class Scanner {
   }
 
   void made_by() {
-    constexpr std::array<std::string_view, 3> keys{"torch", "gpu", "model"};
-    const std::uint32_t there = object(keys, [&](std::size_t) { t_.string(); });
+    constexpr std::array<std::string_view, 5> keys{"torch", "gpu", "model", "transformers",
+                                                   "autocast"};
+    const std::uint32_t there = object(keys, [&](std::size_t key) {
+      const std::string_view text = t_.string();
+      if (key == 4) require(g_.autocast = text == "bf16");
+    });
     require((there & 3U) == 3U);
   }
 

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "ac_advisor/model/error.hpp"
-#include "model/in_quotes.hpp"
 
 namespace ac_advisor::intake {
 
@@ -48,11 +47,6 @@ Node flattened(const Node& map) {
       flat.members.push_back({key + "." + path, std::move(node)});
   }
   return flat;
-}
-
-std::string plain(const std::string& text) {
-  const std::string quoted = model::in_quotes(text);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 Node parsed(const std::string& text, const std::string& path) {

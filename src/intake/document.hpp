@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/in_quotes.hpp"
+
 namespace ac_advisor::intake {
 
 struct Member;
@@ -31,8 +33,7 @@ struct Member {
 /// A map's maps as one, with paths for keys: "training.seq_len". A map without members stays.
 [[nodiscard]] Node flattened(const Node& map);
 
-/// Text of the file's in an error: what a terminal would obey is written as \xNN, long text is cut.
-[[nodiscard]] std::string plain(const std::string& text);
+using model::plain;  // of the file's text in an error
 
 /// Parses `text`. Throws UserError naming `path` and line: what is no YAML, a key that stands
 /// twice, a document that is nested or that aliases blow up beyond what a training file has.

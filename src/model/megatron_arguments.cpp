@@ -14,7 +14,9 @@ bool is_given(const Fields& fields, std::string_view field) {
 void refuse_unplanned(const Fields& fields, std::span<const UnplannedArgument> arguments) {
   for (const UnplannedArgument& one : arguments)
     if (is_given(fields, one.field))
-      fields.fail(one.field, fmt::format("is not planned yet: {}; leave it out", one.what));
+      fields.fail(one.field, fmt::format("is not planned yet: {}; run the training program itself: "
+                                         "ac-advisor dryrun -- COMMAND",
+                                         one.what));
 }
 
 }  // namespace ac_advisor::model

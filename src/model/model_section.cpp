@@ -12,6 +12,7 @@
 #include "in_quotes.hpp"
 #include "nearest.hpp"
 #include "tower.hpp"
+#include "unknown_architecture.hpp"
 
 namespace ac_advisor::model {
 namespace {
@@ -101,12 +102,16 @@ void fail_unknown_architecture(const ModelSection& section, const std::string& o
     throw UserError(fmt::format("{}: \"{}model_type\" is missing; expected one of {}; {}", origin,
                                 section.prefix, known_list(), as_llama));
   const std::string& type = *section.model_type;
-  const std::string what = fmt::format("{}: \"{}model_type\": {} is not planned yet (planned: {})",
-                                       origin, section.prefix, in_quotes(type), known_list());
-  if (const OtherArchitecture* other = find_other_architecture(type))
-    throw UserError(what + described(*other));
-  const std::string typo = suggestion(type);
-  throw UserError(what + (typo.empty() ? "; " + as_llama : typo));
+  const std::string named =
+      fmt::format("{}: \"{}model_type\": {}", origin, section.prefix, in_quotes(type));
+  const std::string what = fmt::format("{} is not planned yet (planned: {})", named, known_list());
+  if (const std::string typo = suggestion(type); !typo.empty()) throw UserError(what + typo);
+  const OtherArchitecture* other = find_other_architecture(type);
+  const std::string hint = other != nullptr ? described(*other) : "; " + as_llama;
+  throw UnknownArchitecture(
+      what + hint +
+          "; plan, advise, explain and check capture it with transformers (--capture auto)",
+      named, hint);
 }
 
 }  // namespace ac_advisor::model

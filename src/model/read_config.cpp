@@ -117,7 +117,28 @@ const JsonValue* JsonValue::Object::find(std::string_view key) const {
   return nullptr;
 }
 
-JsonValue::Object read_json(const std::string& text, const std::string& origin) {
+namespace {
+
+/// Python's json writes Infinity without quotes, which is no JSON, and state-space models have one
+/// in "time_step_limit": as large a number stands for it, at as many characters.
+std::string with_numbers(std::string text) {
+  constexpr std::string_view word = "Infinity", number = "1.0e+308";
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') quoted = !quoted;
+    if (quoted && text[at] == '\\') ++at;
+    if (!quoted && text.compare(at, word.size(), word) == 0 && (at == 0 || text[at - 1] != '-'))
+      text.replace(at, word.size(), number);
+  }
+  return text;
+}
+
+}  // namespace
+
+JsonValue::Object read_json(const std::string& original, const std::string& origin) {
+  const bool infinite = original.find("Infinity") != std::string::npos;
+  const std::string replaced = infinite ? with_numbers(original) : std::string();
+  const std::string& text = infinite ? replaced : original;
   Builder builder(text, origin);
   nlohmann::json::sax_parse(text, &builder);
   JsonValue root = builder.take();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 
 #include "in_quotes.hpp"
@@ -70,6 +71,18 @@ void read_remarks(const Fields& fields, ModelSpec& spec) {
   remark_head(fields, spec);
   remark_rope_type(spec);
   remark_quantization(fields, spec);
+}
+
+void read_published(const FoundConfig& config, ModelSpec& spec) {
+  const JsonValue::Object root = read_json(config.text, config.origin);
+  const Fields fields(root, config.origin, "", true);
+  read_dtype(fields, spec);
+  remark_quantization(fields, spec);
+  const JsonValue::Object* nested = fields.maybe_object("text_config");
+  const Fields text = nested != nullptr ? fields.inside("text_config", *nested) : fields;
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  if (text.has("max_position_embeddings"))
+    spec.max_positions = text.maybe_size("max_position_embeddings", most).value_or(0);
 }
 
 std::vector<std::string> reading_warnings(const ModelSpec& spec) {

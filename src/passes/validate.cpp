@@ -8,8 +8,8 @@ namespace ac_advisor::passes {
 extern const ExclusionGroup method_exclusions, adapter_exclusions, compile_exclusions,
     compression_exclusions, context_exclusions, cuda_graph_exclusions, delta_exclusions,
     expert_exclusions, float8_exclusions, fsdp1_exclusions, layer_exclusions, litgpt_exclusions,
-    packing_exclusions, position_exclusions, trainer_exclusions, ulysses_exclusions,
-    zero3_exclusions, zero_on_host_exclusions;
+    packing_exclusions, position_exclusions, task_exclusions, trainer_exclusions,
+    ulysses_exclusions, zero3_exclusions, zero_on_host_exclusions;
 
 namespace {
 
@@ -24,6 +24,7 @@ Of asked_of(const Pass& pass) {
 const std::vector<ExclusionGroup>& exclusions() {
   static const std::vector<ExclusionGroup> table = [] {
     std::vector<ExclusionGroup> all;
+    all.push_back(task_exclusions);
     all.push_back(litgpt_exclusions);
     all.push_back(layer_exclusions);
     all.push_back(fsdp1_exclusions);
@@ -49,6 +50,15 @@ const std::vector<ExclusionGroup>& exclusions() {
   return table;
 }
 
+Refusal kind_of(const Exclusion& exclusion) {
+  const auto says = [](std::string_view text, std::string_view words) {
+    return text.find(words) != text.npos;
+  };
+  if (says(exclusion.options, "trainer") || says(exclusion.reason, "trainer"))
+    return Refusal::untrained;
+  return says(exclusion.reason, "planned") ? Refusal::unplanned : Refusal::impossible;
+}
+
 std::string message(const Exclusion& exclusion, const model::ModelSpec& spec,
                     const StepConfig& config) {
   const std::string given =
@@ -61,11 +71,17 @@ std::string exclusions_page() {
       "# What is refused\n\n"
       "Every command that plans, and the trainer, refuse these configurations with this reason and "
       "this way out\n(exit code 2). Each row stands in the source beside the pass that it belongs "
-      "to; a test compares this page\nwith those rows.\n";
+      "to; a test compares this page\nwith those rows. A row is *impossible*: mathematics, "
+      "hardware or the library forbids it; *unplanned*: a mechanism is\nmissing here; *untrained*: "
+      "it is planned, and `ac-trainer` does not run it. What was only never compared with "
+      "PyTorch\nis not refused: it is planned, with a grade ([evidence](evidence.md)).\n";
+  constexpr const char* kinds[] = {"impossible", "unplanned", "untrained"};
   for (const ExclusionGroup& group : exclusions()) {
-    page += "\n## " + std::string(group.of) + "\n| refused | why | instead |\n|---|---|---|\n";
+    page +=
+        "\n## " + std::string(group.of) + "\n| refused | | why | instead |\n|---|---|---|---|\n";
     for (const Exclusion& e : group.exclusions)
-      page += "| " + std::string(e.options) + " | " + e.reason + " | " + e.instead + " |\n";
+      page += "| " + std::string(e.options) + " | " + kinds[static_cast<std::size_t>(kind_of(e))] +
+              " | " + e.reason + " | " + e.instead + " |\n";
   }
   return page;
 }

@@ -30,6 +30,26 @@ std::vector<std::string> environment_with(const Environment& more) {
   return lines;
 }
 
+/// Of a child that writes to a file; closed with this.
+class Streams {
+ public:
+  explicit Streams(const std::string& output) {
+    if (output.empty()) return;
+    in = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    out = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (in < 0 || out < 0) error = errno;
+  }
+  ~Streams() {
+    for (const int stream : {in, out})
+      if (stream >= 0) ::close(stream);
+  }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  int in = -1, out = -1;
+  int error = 0;
+};
+
 /// Null-terminated, as exec takes it.
 std::vector<char*> pointers(std::vector<std::string>& lines) {
   std::vector<char*> out;
@@ -38,10 +58,19 @@ std::vector<char*> pointers(std::vector<std::string>& lines) {
   return out;
 }
 
+/// In the child: its streams from then on.
+void take_streams(const Streams& streams) {
+  if (streams.in < 0) return;
+  ::dup2(streams.in, STDIN_FILENO);
+  ::dup2(streams.out, STDOUT_FILENO);
+  ::dup2(streams.out, STDERR_FILENO);
+}
+
 [[noreturn]] void become(const std::vector<char*>& words, const std::vector<char*>& settings,
                          pid_t parent, const SignalsWait& waiting, WithoutParent without,
-                         int problems) {
+                         const Streams& streams, int problems) {
   EndingSignals::forget();
+  take_streams(streams);
   if (without == WithoutParent::ends) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(exit_code_of(SIGTERM));  // died before that call
@@ -76,11 +105,16 @@ int wait_for(pid_t pid) {
 
 }  // namespace
 
-ChildEnd run_child(std::vector<std::string> command, const Environment& more,
-                   WithoutParent without) {
+ChildEnd run_child(std::vector<std::string> command, const Environment& more, WithoutParent without,
+                   const std::string& output) {
   std::vector<std::string> environment = environment_with(more);
   const std::vector<char*> words = pointers(command), settings = pointers(environment);
   ChildEnd end;
+  const Streams streams(output);
+  if (streams.error != 0) {
+    end.error = streams.error;
+    return end;
+  }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     end.error = errno;
@@ -94,7 +128,7 @@ ChildEnd run_child(std::vector<std::string> command, const Environment& more,
     const pid_t self = ::getpid();
     if (EndingSignals::first() == 0) {
       pid = ::fork();
-      if (pid == 0) become(words, settings, self, waiting, without, ends[1]);
+      if (pid == 0) become(words, settings, self, waiting, without, streams, ends[1]);
       if (pid < 0) end.error = errno;
     }
     EndingSignals::pass_to(std::max(pid, 0));

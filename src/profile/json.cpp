@@ -26,6 +26,22 @@ Json config_json(const StepConfig& config) {
   return out;
 }
 
+Json evidence_json(const evidence::Evidence& e) {
+  return {{"grade", evidence::to_string(e.grade)},
+          {"steps", e.steps},
+          {"unseen", e.unseen},
+          {"pair_steps", e.pair_steps},
+          {"expected_error_percent", e.expected_error_percent}};
+}
+
+void read_evidence(const Reader& r, evidence::Evidence& e) {
+  e.grade = static_cast<evidence::Grade>(r.at("grade").node().one_of(evidence::grade_names));
+  r.at("steps") >> e.steps;
+  r.at("unseen") >> e.unseen;
+  r.at("pair_steps") >> e.pair_steps;
+  r.at("expected_error_percent") >> e.expected_error_percent;
+}
+
 template <typename Result, typename Io>
 void visit_budget(Result& b, const Io& io) {
   io("budget_bytes", b.budget);
@@ -131,6 +147,7 @@ std::string to_json(const Profile& p, int indent) {
                                        part_names[static_cast<std::size_t>(slot.part)], slot.begin,
                                        slot.end});
   out["fit"] = fit_json(p.fit);
+  if (p.evidence) out["evidence"] = evidence_json(*p.evidence);
   if (p.budget) visit_budget(*p.budget, Writing{out["budget"]});
   if (p.numerics) out["numerics"] = numerics_json(*p.numerics);
   if (p.instruments) out["instruments"] = instruments_json(*p.instruments);
@@ -193,6 +210,7 @@ Profile from_json(const std::string& text, const std::string& origin) {
     for (const Reader& slot : r.at("time").at("pipeline").list())
       p.time.pipeline.push_back(read_slot(slot));
   read_fit(r.at("fit"), p.fit);
+  if (r.has("evidence")) read_evidence(r.at("evidence"), p.evidence.emplace());
   if (r.has("budget")) visit_budget(p.budget.emplace(), Reading{r.at("budget")});
   const auto holds = [&](const char* key) { return r.has(key) && !r.at(key).is_absent(); };
   if (holds("numerics")) read_numerics(r.at("numerics"), p.numerics.emplace());

@@ -354,7 +354,8 @@ TEST_CASE("TorchTitan: degrees of its TOML are the layout, and -1 is what --worl
   CHECK(misspelt.unknown[0] == "training.seq_lem (line 5); did you mean training.seq_len?");
 }
 
-TEST_CASE("torchtune: components are models, optimizers and losses, and --world makes it distributed") {
+TEST_CASE(
+    "torchtune: components are models, optimizers and losses, and --world makes it distributed") {
   if (!test::has_yaml) return;
   const std::string tune =
       "model: {_component_: torchtune.models.llama3_2.lora_llama3_2_1b, lora_rank: 16,\n"

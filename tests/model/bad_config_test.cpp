@@ -124,6 +124,7 @@ TEST_CASE("numbers that are not finite, or out of range") {
   CHECK(contains(raw("1e999"), "is not a finite number"));
   CHECK(contains(raw("NaN"), "JSON has no NaN and no Infinity"));
   CHECK(contains(raw("-Infinity"), "JSON has no NaN and no Infinity"));
+  CHECK_FALSE(contains(raw("Infinity"), "JSON has no"));  // Python writes it: a number, if no size
   CHECK(contains(raw("-1"), "\"rms_norm_eps\": -1 is out of range; expected a number from 0 to 1"));
   CHECK(contains(with("attention_dropout", 1.5), "\"attention_dropout\": 1.5 is out of range"));
   CHECK(contains(with("rope_theta", 0), "\"rope_theta\": 0 is out of range"));
@@ -159,12 +160,16 @@ TEST_CASE("an unknown architecture lists the known ones and the way around") {
       "granite, internlm2, llama, llama4_text, minicpm, ministral3, mistral, mixtral, nemotron, "
       "olmo2, olmo3, olmoe, opt, phi, phi3, phimoe, qwen2, qwen2_5_vl_text, qwen2_moe, qwen3, "
       "qwen3_moe, qwen3_next, qwen3_vl_text, smollm3, stablelm, starcoder2)";
+  const std::string capture =
+      "; plan, advise, explain and check capture it with transformers (--capture auto)";
   CHECK(with("model_type", "codegen") == "llama.json: \"model_type\": \"codegen\" " + known +
-                                             "; it has LayerNorm and an MLP without a gate");
+                                             "; it has LayerNorm and an MLP without a gate" +
+                                             capture);
   CHECK(with("model_type", "bert") ==
-        "llama.json: \"model_type\": \"bert\" " + known + "; it is an encoder");
+        "llama.json: \"model_type\": \"bert\" " + known + "; it is an encoder" + capture);
   CHECK(with("model_type", "our_model") == "llama.json: \"model_type\": \"our_model\" " + known +
-                                               "; if its blocks are llama's, read it --as llama");
+                                               "; if its blocks are llama's, read it --as llama" +
+                                               capture);
   CHECK(contains(with("model_type", "lama"), "; did you mean \"llama\"?"));
   auto config = small_config("llama");
   config.erase("model_type");

@@ -7,7 +7,12 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "ac_advisor/capture/capture.hpp"
+#include "ac_advisor/dryrun/dryrun.hpp"
+#include "ac_advisor/model/error.hpp"
 #include "ac_advisor/model/option_table.hpp"
+#include "capture/python.hpp"
+#include "model/found_config.hpp"
 #include "test_paths.hpp"
 
 namespace ac_advisor::test {
@@ -185,6 +190,7 @@ std::vector<OracleCase> read_oracle(const std::string& file) {
   for (const json& j : document.at("cases")) {
     OracleCase c;
     c.entry = j;
+    c.captured = document.value("captured", false);
     if (j.contains("peak_bytes")) {
       c.form = CaseForm::storages;
       c.model = j.at("model");
@@ -213,8 +219,26 @@ std::vector<std::string> oracle_files() {
   return files;
 }
 
+std::string cannot_capture(const std::string& file) {
+  const json document = read_json(folder() / file);
+  if (!document.is_object() || !document.value("captured", false)) return "";
+  try {
+    static_cast<void>(dryrun::emulator_folder());
+    const capture::Python python = capture::find_python("");
+    const std::string source = document.at("source");
+    for (const std::string& version :
+         {"PyTorch " + python.torch, "transformers " + python.transformers})
+      if (source.find(version) == std::string::npos)
+        return python.path + " has " + version + ", and the steps are of " + source;
+  } catch (const UserError& why) {
+    return why.what();
+  }
+  return "";
+}
+
 model::ModelSpec model_of(const OracleCase& one) {
-  return model::parse_config(one.config, one.model, one.model);
+  return capture::load_model(model::FoundConfig{one.config, one.model, one.model}, "", one.options,
+                             {});
 }
 
 StepConfig config_of(const OracleCase& one) {

@@ -26,7 +26,8 @@ struct OracleCase {
   OptionList options;  ///< as they are typed
   CaseForm form{};
   bool under_dispatch_mode = false;
-  nlohmann::json entry;  ///< what was counted
+  bool captured = false;  ///< of a type without a family: planned from a capture (src/capture/)
+  nlohmann::json entry;   ///< what was counted
 };
 
 /// All steps of a file in tests/oracle/; empty: it has none that the planner is given by options
@@ -34,6 +35,10 @@ struct OracleCase {
 [[nodiscard]] std::vector<OracleCase> read_oracle(const std::string& file);
 /// Every file there that has some, in alphabetical order.
 [[nodiscard]] std::vector<std::string> oracle_files();
+
+/// Why the steps of a file that are `captured` cannot be planned here: no Python of the versions
+/// that made it, no emulated device. Empty: they can, or none is.
+[[nodiscard]] std::string cannot_capture(const std::string& file);
 
 [[nodiscard]] model::ModelSpec model_of(const OracleCase& one);
 [[nodiscard]] StepConfig config_of(const OracleCase& one);

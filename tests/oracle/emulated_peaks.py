@@ -330,6 +330,9 @@ def main(entries, measure=measure, about=__doc__, mine=lambda entry: True, gpu="
         except torch.OutOfMemoryError:
             print(f"{name}  DOES NOT FIT", flush=True)
             continue
+        except SystemExit:
+            write(options.output, done, entries, gpu)
+            raise
         except Exception as error:  # of this case alone: the others go on
             print(f"{name}  FAILED: {type(error).__name__}: {error}", flush=True)
             failed += 1

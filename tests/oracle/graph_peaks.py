@@ -102,8 +102,8 @@ def run_step(case, model, inputs, loss_fn, optimizer, marks, kept):
     optimizer.step()
 
 
-def measure(case):
-    model, inputs, loss_fn = build(make_model_of(case["model"]), case["batch"], case["seq"], None)
+def measure(case, make_model):
+    model, inputs, loss_fn = build(make_model, case["batch"], case["seq"], None)
     blocks = [list(model.modules())[number] for number in find_blocks(model, None)]
     checkpointed(model, case["ac"])
     if case.get("shard") == "ddp":
@@ -149,7 +149,7 @@ def main():
         if case.get("world", 1) != world or options.only not in name or (name in done and not options.again):
             continue
         nothing_left()
-        done[name] = {"case": case} | measure(case)
+        done[name] = {"case": case} | measure(case, make_model_of(case["model"]))
         print(name, done[name]["peak_allocated"], done[name]["peak_reserved"], flush=True)
     source = f"PyTorch {torch.__version__}, transformers {transformers.__version__}, emulated h100-80gb"
     with open(options.output, "w") as file:

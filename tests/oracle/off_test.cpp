@@ -94,6 +94,10 @@ ordered_json compare(const OracleCase& one, const ordered_json& recorded, Summar
 }
 
 void meets_its_steps(const std::string& file) {
+  if (const std::string why = cannot_capture(file); !why.empty()) {
+    MESSAGE("skipped, ", file, ": ", why);
+    return;
+  }
   const ordered_json recorded = read_off(file);
   ordered_json now = ordered_json::object();
   Summary all;

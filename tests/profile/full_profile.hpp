@@ -51,6 +51,7 @@ inline profile::Profile full_profile() {
   p.memory.peak_excluding_workspace = p.memory.peak_allocated - 13 * gib;
   p.memory.first_step_peak = 80 * gib;
   p.memory.resident = 7 * gib;
+  p.memory.reference_forward_peak = 9 * gib;
   p.memory.peak_phase = "backward";
   p.memory.peak_step = 849;
   p.memory.peak_op = "_log_softmax_backward_data";
@@ -78,6 +79,8 @@ inline profile::Profile full_profile() {
   p.fit = {true, 100 * gib, 140 * gib, gib, 2 * gib, 3 * gib};
   p.budget =
       profile::BudgetResult{92 * gib, 80 * gib, "0-1 program", "search", 0.03, 0.02, 0.33, "all"};
+  p.evidence = evidence::Evidence{
+      evidence::Grade::composed, 3, {"--lora × --packing × --shard fsdp2"}, {27, 96, 3}, 1.5};
   p.assumptions = {"routing is balanced"};
   p.warnings = {"a fallback"};
   return p;

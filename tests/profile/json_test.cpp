@@ -48,6 +48,7 @@ TEST_CASE("a profile's JSON reads back as the same profile") {
   REQUIRE(q.budget);
   CHECK(q.budget->plan == "all");
   CHECK(q.assumptions == p.assumptions);
+  CHECK(q.evidence == p.evidence);
 }
 
 TEST_CASE("planned profiles of dense and sparse models read back the same") {

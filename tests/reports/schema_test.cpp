@@ -141,8 +141,8 @@ TEST_CASE("sweeps and differences are valid by their schemas") {
   check_valid(reports::json(reports::diff(a, b)));
   check_valid(reports::json(reports::diff(a, advise::Sweep{})));
   check_valid(reports::json(profile::diff(a.rows[0].profile, b.rows[0].profile)));
-  check_valid(reports::json(
-      profile::diff(test::full_profile(), advise::plan(model::load_model("gemma-3-1b"), {}))));
+  check_valid(reports::json(profile::diff(
+      test::full_profile(), advise::plan(model::load_model("gemma-3-1b"), StepConfig{}))));
 }
 
 TEST_CASE("what was solved is valid by its schema, and reads back as it was") {

@@ -16,6 +16,11 @@ namespace ac_advisor::advise {
 [[nodiscard]] profile::Profile plan(const model::ModelSpec& model, const StepConfig& config,
                                     bool detail = true);
 
+/// The same of options that were settled for the model; what a preset gave way to is among the
+/// assumptions.
+[[nodiscard]] profile::Profile plan(const model::ModelSpec& model, const Resolved& resolved,
+                                    bool detail = true);
+
 /// What a user should know before the figures of this model under this configuration: fields of its
 /// file that are unknown or not planned, a sequence beyond its positions, another dtype than its
 /// own.

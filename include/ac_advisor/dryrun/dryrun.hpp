@@ -16,6 +16,7 @@ struct Request {
   /// Ranks that one process stands for one of; 1: what the program starts itself.
   std::int64_t world = 1, rank = 0;
   bool captures = false;  ///< the program is to find `ac_advisor.capture` without an installation
+  std::string log;        ///< a file for what the program writes; empty: this process's streams
 };
 
 /// What one process left: counts of the preloaded library, and of PyTorch where it had it.
@@ -63,6 +64,10 @@ struct Run {
   /// The first function that was called and that nothing answers for; empty: none.
   [[nodiscard]] std::string unanswered() const;
 };
+/// Of the library that is preloaded, and of what Python loads with it (and `ac_advisor.capture`).
+/// Throws UserError where this build has none.
+[[nodiscard]] std::string emulator_folder();
+
 /// Starts the program with the emulated device preloaded and waits. Its output is its own. Throws
 /// UserError where it cannot be started or the library is not there.
 [[nodiscard]] Run run(const Request& request);

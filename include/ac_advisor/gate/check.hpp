@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/capture/capture.hpp"
 #include "ac_advisor/gate/baseline.hpp"
 #include "ac_advisor/gate/verdict.hpp"
 #include "ac_advisor/intake/training.hpp"
@@ -14,6 +15,7 @@ struct Settings {
   Date today;
   std::vector<std::string> only;  ///< names of cases; empty: all
   bool tighten = false;           ///< a case below its baseline says what the new one would be
+  capture::Settings capture;      ///< of models without a family
 };
 
 /// Plans (or reads) every case and judges it. What is wrong with one case is its verdict, and the
@@ -30,13 +32,15 @@ struct Update {
   std::vector<Rewrite> rewrites;  ///< one a case that limits a regression
   Report problems;                ///< cases that could not be planned or read
 };
-[[nodiscard]] Update update(const GateFile& file, const std::vector<std::string>& only);
+[[nodiscard]] Update update(const GateFile& file, const std::vector<std::string>& only,
+                            const capture::Settings& capture = {});
 
 /// What a first file's case is of. Without `model`: the config.json beside the file if there is
 /// one, else a sample; without both, with options to begin with.
 struct FirstCase {
   std::string model, as;
   OptionList options;
+  capture::Settings capture;
 };
 /// A first file: one case with a budget and an allowed regression. `origin`: where it will be
 /// written; a path to a model is written relative to it.

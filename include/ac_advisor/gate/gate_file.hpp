@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ac_advisor/evidence/evidence.hpp"
 #include "ac_advisor/gate/date.hpp"
 #include "ac_advisor/gate/figure.hpp"
 #include "ac_advisor/model/options.hpp"
@@ -49,6 +50,8 @@ struct Case {
   std::string profile;  ///< where measured: the profile's file; empty: simulated or emulated
   std::optional<Command> command;  ///< where emulated
   std::array<std::optional<Limit>, figure_count> limits;
+  /// Of a plan: the worst grade that passes; extrapolated: any.
+  evidence::Grade require = evidence::Grade::extrapolated;
   int line = 0;  ///< of its name in the file
 
   [[nodiscard]] bool measured() const { return !profile.empty(); }

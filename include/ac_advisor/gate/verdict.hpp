@@ -23,6 +23,7 @@ enum class Outcome : std::uint8_t {
   other_fingerprint,  ///< the baseline is of another model, option, schema or op table
   missing_case,       ///< a baseline whose case is gone
   not_measured,       ///< there is no profile to judge
+  below_grade,        ///< less of the configuration was compared than "require" asks for
   bad_input,          ///< the model, an option, the profile or the baseline is wrong
 };
 [[nodiscard]] const char* to_string(Outcome outcome);

@@ -179,7 +179,10 @@ struct Graph {
   /// The first of a step, and each that follows it, whose gradients are added to the first's.
   std::array<MicroBatch, 2> micro_batches;
   std::optional<Scale> scale;
-  std::string digest;  ///< of the file's text
+  bool autocast = false;  ///< its forward ran under torch.autocast in bf16
+  std::string digest;     ///< of the file's text
+  /// A sentence: by whom the step was run, where a configuration was captured by itself.
+  std::string captured;
   bool operator==(const Graph&) const = default;
 };
 

@@ -40,6 +40,12 @@ struct Exclusion {
   std::string (*given)(const model::ModelSpec& spec, const StepConfig& config) = nullptr;
 };
 
+/// What kind of refusal a row is. Its reason says so: what "is not planned" lacks a mechanism here,
+/// what the trainer does not run is planned for PyTorch, and all else mathematics, hardware or the
+/// library forbids. That no step was compared is no reason: it is a grade (evidence.hpp).
+enum class Refusal : std::uint8_t { impossible, unplanned, untrained };
+[[nodiscard]] Refusal kind_of(const Exclusion& exclusion);
+
 /// The exclusions of one pass, or of what runs the step.
 struct ExclusionGroup {
   const char* of;

@@ -1,4 +1,5 @@
-"""``python -m ac_advisor.capture MODULE:FUNCTION``, on the device that ``ac-advisor import`` emulates."""
+"""``python -m ac_advisor.capture MODULE:FUNCTION`` or ``--config FILE``, on the device that ``ac-advisor import``
+emulates."""
 
 import argparse
 import functools
@@ -26,17 +27,26 @@ def arguments():
     parser = argparse.ArgumentParser(
         prog="python -m ac_advisor.capture",
         description="Captures the eager CUDA step of a PyTorch model as a graph for ac-advisor.")
-    parser.add_argument("model", metavar="MODULE:FUNCTION", help="FUNCTION(batch, seq) makes (module, inputs, loss_fn)")
+    parser.add_argument("model", nargs="?", metavar="MODULE:FUNCTION",
+                        help="FUNCTION(batch, seq) makes (module, inputs, loss_fn)")
+    parser.add_argument("--config", metavar="FILE", help="in its place a config.json: transformers' model of it")
     parser.add_argument("--batch", type=int, default=1, help="sequences per micro-batch (1)")
     parser.add_argument("--seq", type=int, default=2048, help="tokens per sequence, or what the function takes it for (2048)")
-    parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made)")
+    parser.add_argument("--dtype", choices=("bf16", "fp32"), help="casts parameters and buffers (as they are made); with "
+                        "--config what they are made in (bf16)")
+    parser.add_argument("--autocast", action="store_true", help="with --config: the forward under torch.autocast in bf16")
     parser.add_argument("--blocks", metavar="REGEX", help="paths of the modules that --ac is to recompute (those that "
                         "are found to repeat)")
     parser.add_argument("--scale", metavar="DIRECTIONS", type=directions, default=(), help="batch, seq or batch,seq: captures "
                         "at more sizes, and --batch and --seq of the plan may be others")
     parser.add_argument("--name", help="of the model in tables (the function's module)")
     parser.add_argument("--output", required=True, metavar="FILE", help="the graph: JSON")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if (given.model is None) == (given.config is None):
+        parser.error("give MODULE:FUNCTION, or --config FILE")
+    if given.autocast and given.config is None:
+        parser.error("--autocast is of --config; a model of MODULE:FUNCTION has it in its forward")
+    return given
 
 
 def directions(text):
@@ -65,13 +75,31 @@ def find(model):
     return module, found
 
 
+def configured(given):
+    """Of --config: as `find`, and what else made the graph."""
+    if importlib.util.find_spec("transformers") is None:
+        refuse(f"transformers is not installed for {sys.executable}: pip install transformers")
+    from .configuration import Configured, Unplanned
+    try:
+        made = Configured(given.config, given.dtype or "bf16", given.autocast)
+    except Unplanned as why:
+        refuse(f"{given.config}: {why}")
+    about = {"model": made.name, "transformers": made.version} | ({"autocast": "bf16"} if given.autocast else {})
+    return made.name, made, about
+
+
 def main():
     given = arguments()
-    module, make_model = find(given.model)
-    take = functools.partial(capture, make_model, dtype=given.dtype, blocks=given.blocks)
+    if given.config:
+        name, make_model, made_by = configured(given)
+        dtype = None
+    else:
+        name, make_model = find(given.model)
+        dtype, made_by = given.dtype, {"model": given.model}
+    take = functools.partial(capture, make_model, dtype=dtype, blocks=given.blocks)
     graph = capture_scaled(take, given.batch, given.seq, given.scale) if given.scale else take(given.batch, given.seq)
-    graph["name"] = given.name or module
-    graph["made_by"]["model"] = given.model
+    graph["name"] = given.name or name
+    graph["made_by"] |= made_by
     temporary = given.output + ".part"
     with open(temporary, "w") as file:
         json.dump(graph, file, separators=(",", ":"))

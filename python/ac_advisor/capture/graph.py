@@ -16,6 +16,8 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 def build(make_model, batch, seq, dtype):
     """The model, its inputs and its loss on the device, in training mode."""
+    if torch.version.cuda is None:
+        sys.exit(f"PyTorch {torch.__version__} of {torch.__path__[0]} is built without CUDA: install one that has it")
     if emulator is None or not emulator.present() or not torch.cuda.is_available():
         sys.exit("no emulated device: start this with `ac-advisor import -- python -m ac_advisor.capture …`, which "
                  "emulates one")

@@ -36,7 +36,9 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK or --adapter METHOD, a family for which PEFT has no targets",
      "PEFT asks for target_modules where it does not know the family",
-     "name them: --lora-targets all-linear, or endings of its layers' names", without_targets,
+     "name them by --lora-targets: endings of its layers' names, or all-linear where it has no "
+     "experts",
+     without_targets,
      [](const ModelSpec& m, const StepConfig& c) {
        return given_adapters(c) + " for " + m.family;
      }},
@@ -61,26 +63,9 @@ constexpr Exclusion of_adapters[] = {
      }},
     {"--lora RANK, a mixture of experts, targets beside attention",
      "experts' weights are one tensor each, which PEFT adapts by parametrizing it: not planned yet",
-     "adapt attention alone: --lora-targets q_proj,v_proj",
+     "adapt attention alone: --lora-targets q_proj,k_proj,v_proj,o_proj",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(c) && m.moe.has_value() && !adapts_attention_alone(m, c);
-     }},
-    {"--lora RANK, a mixture of experts of another kind",
-     "frozen experts were compared of mixtral, qwen2_moe, qwen3_moe, olmoe, phimoe and glm4_moe",
-     "plan one of these, or a dense model",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && m.moe.has_value() &&
-              (m.moe->every_expert || m.attention_sinks || m.latent.has_value() ||
-               m.delta.has_value());
-     },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return given_adapters(c) + " for " + m.family;
-     }},
-    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
-     "of what is beside adapters of attention in bf16 none was compared", "leave them out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return used(c) && m.moe.has_value() &&
-              (quantized(c) || c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
      }},
     {"--lora RANK, a mixture of experts, ac-trainer", "the trainer was not run with frozen experts",
      "plan it instead",
@@ -99,19 +84,6 @@ constexpr Exclusion of_adapters[] = {
               (c.adapters.dtype != DType::bf16 || c.precision.param_dtype != DType::bf16);
      },
      with_sharding},
-    {"--quantize int8 --shard zero1 or zero2, or --quantize --shard zero3", "it was not compared",
-     "use nf4 with zero1 or zero2, or --shard ddp",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.zero() && quantized(c) &&
-              (c.adapters.quantize == Quantization::int8 || c.layout.zero3());
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return quantize_option(c) + " --shard " + shard_option(c);
-     }},
-    {"--dora --shard zero1, zero2 or zero3", "it was not compared",
-     "leave --dora out, or use --shard ddp",
-     [](const ModelSpec&, const StepConfig& c) { return c.adapters.dora && c.layout.zero(); },
-     with_sharding},
     {"--lora-dropout P", "a probability of at least 0 and below 1", "give one, such as 0.05",
      [](const ModelSpec&, const StepConfig& c) {
        return !(c.adapters.dropout >= 0.0 && c.adapters.dropout < 1.0);
@@ -121,14 +93,6 @@ constexpr Exclusion of_adapters[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.adapters.dora && c.adapters.dropout > 0.0;
      }},
-    {"--dora --ac selective, attention or budget:SIZE",
-     "what these keep of the products that a norm is made of is not checked", "use --ac full",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.adapters.dora &&
-              (c.memory.ac == AcMode::selective || c.memory.ac == AcMode::attention ||
-               c.memory.ac == AcMode::budget);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return "--dora --ac " + ac_option(c); }},
     {"--dora --quantize int8 or nf4-double",
      "the whole weight that its norm is made of is planned for nf4 alone",
      "use --quantize nf4, or none",
@@ -138,22 +102,10 @@ constexpr Exclusion of_adapters[] = {
                c.adapters.quantize == Quantization::nf4_double);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--dora " + quantize_option(c); }},
-    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
-     "a norm of packed weights that are gathered was not compared", "use ddp, or --quantize none",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.adapters.dora && quantized(c) && c.layout.gathers();
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--dora " + quantize_option(c) + " --shard " + shard_option(c);
-     }},
-    {"--quantize HOW, layers whose weights are [in, out]",
-     "transformers' Conv1D in 4 or 8 bits was not compared", "use --quantize none",
-     [](const ModelSpec& m, const StepConfig& c) { return quantized(c) && m.input_first; },
-     [](const ModelSpec& m, const StepConfig& c) {
-       return quantize_option(c) + " for " + m.family;
-     }},
     {"--quantize int8 --shard fsdp2 or hsdp:N",
-     "LLM.int8()'s weights under fully_shard were not compared", "use --quantize nf4, or ddp",
+     "LLM.int8()'s weights keep their scales beside them, which fully_shard does not shard: not "
+     "planned",
+     "use --quantize nf4, or ddp",
      [](const ModelSpec&, const StepConfig& c) {
        return c.adapters.quantize == Quantization::int8 && c.layout.gathers();
      },
@@ -175,9 +127,6 @@ constexpr Exclusion of_adapters[] = {
     {"--lora RANK --ema", "whether adapters alone are averaged is the loop's to say",
      "leave --ema out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.ema; }},
-    {"--lora RANK --optimizer-in-backward", "not checked with a frozen base yet",
-     "leave --optimizer-in-backward out",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.in_backward; }},
     {"--quantize HOW, ac-trainer on a GPU", "the trainer's packed weights are the CPU's alone",
      "use --gpu cpu",
      [](const ModelSpec&, const StepConfig& c) {

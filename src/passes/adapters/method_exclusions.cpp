@@ -69,13 +69,13 @@ constexpr Exclusion of_methods[] = {
      },
      of_family},
     {"--adapter METHOD other than ia3, layers whose weights are [in, out]",
-     "transformers' Conv1D was compared with (IA)^3 alone", "use --adapter ia3, or --lora RANK",
+     "other methods over transformers' Conv1D are not planned", "use --adapter ia3, or --lora RANK",
      [](const ModelSpec& m, const StepConfig& c) {
        return at(c, AdapterPlace::linear_layers) && c.adapters.method != AdapterMethod::ia3 &&
               m.input_first;
      },
      of_family},
-    {"--adapter glora:RANK, layers with biases", "its terms of a bias were not compared",
+    {"--adapter glora:RANK, layers with biases", "its terms of a bias are not planned",
      "plan another method, such as --adapter lokr:8",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.adapters.method == AdapterMethod::glora &&
@@ -91,7 +91,7 @@ constexpr Exclusion of_methods[] = {
               });
      },
      of_family},
-    {"--adapter road:VARIANT other than 1 and 2", "road_4 was not compared", "use road:1 or road:2",
+    {"--adapter road:VARIANT other than 1 and 2", "road_4 is not planned", "use road:1 or road:2",
      [](const ModelSpec&, const StepConfig& c) {
        return c.adapters.method == AdapterMethod::road && c.adapters.size > 2;
      },
@@ -118,48 +118,6 @@ constexpr Exclusion of_methods[] = {
        return c.adapters.method == AdapterMethod::trainable_tokens && c.adapters.size > m.vocab;
      },
      of_family},
-    {"--adapter METHOD, a mixture of experts", "only LoRA was compared beside frozen experts",
-     "use --lora RANK --lora-targets q_proj,v_proj",
-     [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.moe.has_value(); },
-     of_family},
-    {"--adapter METHOD --quantize or --kbit-prepare",
-     "other methods than LoRA over a quantized base were not compared",
-     "use --quantize none, or --lora RANK",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.adapters.quantize != Quantization::none || c.adapters.kbit_prepare);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return with(c, c.adapters.kbit_prepare
-                          ? "--kbit-prepare"
-                          : std::string("--quantize ") + to_option(c.adapters.quantize));
-     }},
-    {"--adapter METHOD, --shard other than none",
-     "other methods than LoRA were compared on one rank", "use --shard none, or --lora RANK",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.layout.shard != Sharding::none;
-     },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--shard " + shard_option(c)); }},
-    {"--adapter METHOD, --param-dtype other than bf16, or --autocast",
-     "other methods than LoRA were compared over a base in bf16",
-     "use --param-dtype bf16 --autocast none, or --lora RANK",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.precision.autocast || c.precision.param_dtype != DType::bf16);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return with(c, c.precision.autocast
-                          ? std::string("--autocast ") + autocast_option(c)
-                          : std::string("--param-dtype ") + to_option(c.precision.param_dtype));
-     }},
-    {"--adapter METHOD, --ac other than none and full, or of submodules",
-     "what other modes keep of other adapters than LoRA's was not compared",
-     "use --ac full --ac-scope block",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.ac != AcMode::none &&
-              (c.memory.ac != AcMode::full || c.memory.scope != AcScope::block);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return with(c, "--ac " + ac_option(c) + " --ac-scope " + to_option(c.memory.scope));
-     }},
     {"--adapter prefix-tuning:TOKENS, --ac other than none",
      "a checkpoint's second forward would add its keys to those that the cache has; PEFT refuses "
      "it",
@@ -170,7 +128,7 @@ constexpr Exclusion of_methods[] = {
      [](const ModelSpec&, const StepConfig& c) { return with(c, "--ac " + ac_option(c)); }},
     {"--adapter prefix-tuning:TOKENS, sliding windows, scores with a bias, learned positions, or "
      "attention other than auto and flash",
-     "keys of a cache were compared with rotary positions and SDPA's mask alone",
+     "keys of a cache beside such scores are not planned",
      "use --adapter prompt-tuning:TOKENS, or --attn auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.adapters.prefix_tokens() > 0 &&
@@ -186,27 +144,7 @@ constexpr Exclusion of_methods[] = {
               m.layers > static_cast<std::int64_t>(ir::Derivation::most_outputs);
      },
      of_family},
-    {"--adapter METHOD, --loss other than ce and ce-no-upcast",
-     "other losses were not compared with other adapters than LoRA's", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
-     },
-     [](const ModelSpec&, const StepConfig& c) { return with(c, "--loss " + loss_option(c)); }},
-    {"--adapter METHOD, --packing, --position-ids, --optimizer muon, --kernels fused or compiled",
-     "none was compared with other adapters than LoRA's", "leave them out, or use --lora RANK",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) &&
-              (c.run.packing > 0 || c.run.position_ids || c.memory.kernels != Kernels::eager ||
-               c.optimizer.kind == Optimizer::muon);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return with(c, c.run.packing > 0    ? "--packing " + std::to_string(c.run.packing)
-                      : c.run.position_ids ? std::string("--position-ids")
-                      : c.optimizer.kind == Optimizer::muon
-                          ? std::string("--optimizer muon")
-                          : std::string("--kernels ") + to_option(c.memory.kernels));
-     }},
-    {"--adapter METHOD --cuda-graph", "was not compared", "leave --cuda-graph out",
+    {"--adapter METHOD --cuda-graph", "its captures are not planned", "leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.runtime.cuda_graph != CudaGraph::off;
      },

@@ -130,8 +130,13 @@ std::pair<std::int64_t, std::int64_t> widths(const model::ModelSpec& spec, Modul
 std::vector<std::pair<std::int64_t, std::int64_t>> adapted_widths(const model::ModelSpec& spec,
                                                                   const StepConfig& config) {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
-  for (const Module leaf : linear_layers(spec))
-    if (adapts(spec, config, {0, leaf})) all.push_back(widths(spec, leaf));
+  const bool attention = spec.moe && adapts_attention_alone(spec, config);
+  for (const Module leaf : linear_layers(spec)) {
+    const bool of_mlp = leaf == Module::gate_proj || leaf == Module::up_proj ||
+                        leaf == Module::gate_up_proj || leaf == Module::down_proj;
+    if (adapts(spec, config, {0, leaf}) && !(attention && of_mlp))
+      all.push_back(widths(spec, leaf));
+  }
   return all;
 }
 
@@ -184,8 +189,13 @@ bool adapts_norm(const model::ModelSpec& spec, const StepConfig& config, Module 
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
+/// Of a mixture of experts "all-linear" is attention's layers where no block has an MLP of another
+/// kind: experts and routers are tensors, not linear layers (peft v0.21,
+/// _maybe_include_all_linear_layers; transformers v5.23, modeling_qwen3_moe.py).
 bool adapts_attention_alone(const model::ModelSpec& spec, const StepConfig& config) {
-  if (targets_of(spec, config) == all_linear) return false;
+  // PEFT 0.21's all-linear parametrizes the experts of the families that it converts; of gpt_oss,
+  // whose experts have biases, it adapts attention alone.
+  if (targets_of(spec, config) == all_linear) return spec.moe && spec.moe->biased;
   const std::vector<Module> layers = linear_layers(spec);
   return std::none_of(layers.begin(), layers.end(), [&](Module leaf) {
     if (leaf == Module::q_proj || leaf == Module::k_proj || leaf == Module::v_proj ||

@@ -374,34 +374,6 @@ constexpr Exclusion exclusions_of_offload[] = {
      }},
     {"--offload parameters --gpu cpu", "there is no device to leave", "choose a GPU",
      [](const ModelSpec&, const StepConfig& c) { return on_host(c) && c.device.gpu == "cpu"; }},
-    {"--offload parameters --tp T or --pp N",
-     "shards of layers that are split, and stages that stay gathered, were not compared",
-     "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return on_host(c) && (c.layout.tp > 1 || c.layout.pp > 1);
-     }},
-    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
-     "the others' steps on a CPU were not compared", "use one of these four",
-     [](const ModelSpec&, const StepConfig& c) {
-       return on_host(c) && !steps_on_host(c.optimizer.kind);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return std::string("--offload parameters --optimizer ") + to_option(c.optimizer.kind);
-     }},
-    {"--offload parameters --ema or --grad-scaler",
-     "an average, or a check of gradients, on the host was not compared", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return on_host(c) && (c.optimizer.ema || c.optimizer.grad_scaler);
-     }},
-    {"--offload parameters --fp8", "shards that are made anew for each gather were not compared",
-     "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return on_host(c) && c.precision.float8(); }},
-    {"--offload parameters --grad-accum N --no-sync",
-     "gradients that wait whole on the device for the last micro-batch were not compared",
-     "leave --no-sync out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return on_host(c) && c.run.grad_accum > 1 && c.layout.no_sync;
-     }},
     {"--offload parameters --cuda-graph", "copies from and to the host are not captured",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
@@ -416,61 +388,6 @@ constexpr Exclusion exclusions_of_offload[] = {
      "choose a GPU, or measure it: the trainer counts what has left apart",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.runtime.kind == Runtime::pytorch && c.device.gpu == "cpu";
-     }},
-    {"--offload activations --world N, N above 1",
-     "what buckets and gathered units hold meanwhile was not compared", "use --world 1",
-     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.layout.world > 1; }},
-    {"--offload activations --ac of another mode than none and full",
-     "what selective keeps was not compared", "use --ac none or full",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.memory.ac != AcMode::none && c.memory.ac != AcMode::full;
-     }},
-    {"--offload activations --ac-scope submodule", "checkpoints within blocks were not compared",
-     "use --ac-scope block",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.memory.ac == AcMode::full && c.memory.scope == AcScope::submodule;
-     }},
-    {"--offload activations --kernels fused or compiled",
-     "a fused kernel's or a compiled unit's saved tensors were not compared", "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.memory.kernels != Kernels::eager;
-     }},
-    {"--offload activations --lora, but for --framework trl --ac full, without --dora and "
-     "--quantize int8, and torchtune's without --dora and --quantize",
-     "other adapters' steps were not compared, or are met worse than within 0.6 %",
-     "use --framework trl --ac full --quantize none or nf4, or leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       const Quantization quantized = c.adapters.quantize;
-       const bool of_trl = c.runtime.framework == "trl" && c.memory.ac == AcMode::full &&
-                           quantized != Quantization::int8;
-       const bool of_torchtune =
-           c.runtime.framework == "torchtune" && quantized == Quantization::none;
-       return applies(c) && c.adapters.used() && (c.adapters.dora || !(of_trl || of_torchtune));
-     }},
-    {"--offload activations --autocast --ac none",
-     "the weights' casts, which it saves by transposed copies, were not compared", "use --ac full",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.precision.autocast && c.memory.ac == AcMode::none;
-     }},
-    {"--offload activations --packing", "packed rows were not compared", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.run.packing > 0; }},
-    {"--offload activations --framework torchtune, --ac none or a loss other than chunked-logits:N",
-     "its recipes ask for checkpoints with it, and whole logits were not compared",
-     "use --ac full and --loss chunked-logits:8",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.runtime.framework == "torchtune" &&
-              (c.memory.ac != AcMode::full || c.memory.loss != LossKind::chunked_logits);
-     }},
-    {"--offload activations --loss other than ce and tiled", "other losses were not compared",
-     "use --loss ce, or tiled with --framework trl",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.runtime.framework != "torchtune" && c.memory.loss != LossKind::ce &&
-              c.memory.loss != LossKind::tiled;
-     }},
-    {"--offload activations, experts or an encoder of images",
-     "what their layers save was not compared", "leave it out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return applies(c) && (m.moe.has_value() || m.tower.has_value());
      }},
     {"--offload activations --cuda-graph", "copies to the host are not captured",
      "leave one of them out",

@@ -16,10 +16,6 @@ bool compiled(const StepConfig& c) { return c.memory.kernels == Kernels::compile
 
 bool adapted(const StepConfig& c) { return compiled(c) && c.adapters.used(); }
 
-/// Whose adapters in compiled blocks were compared (tests/oracle/adapter_saved.json).
-constexpr std::string_view adapted_families[] = {"llama",   "mistral", "qwen2", "qwen3",
-                                                 "smollm3", "granite", "olmo2", "gemma"};
-
 bool whole(const StepConfig& c) { return c.memory.compile_unit == CompileUnit::model; }
 
 /// torch/_inductor/config.py (v2.11): max_pointwise_cat_inputs
@@ -87,7 +83,7 @@ constexpr Exclusion of_compiled[] = {
        return "--compile-unit model --loss " + loss_option(c);
      }},
     {"--compile-unit model, --ac other than none, full, every:K, selective and memory-budget:F",
-     "what else is kept inside of the graph was not compared",
+     "what else is kept inside of the graph is not planned",
      "use one of those, or --compile-unit block",
      [](const ModelSpec&, const StepConfig& c) {
        const AcMode ac = c.memory.ac;
@@ -118,10 +114,6 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return whole(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--compile-unit model, logits that are capped",
-     "their ops in a graph of the model were not compared", "use --compile-unit block",
-     [](const ModelSpec& m, const StepConfig& c) { return whole(c) && m.final_softcap; },
-     [](const ModelSpec& m, const StepConfig&) { return "--compile-unit model for " + m.family; }},
     {"--kernels compiled, experts that are sampled, have biases, all run or are chosen from "
      "several groups, latent attention, other fused projections, attention sinks, masks of every "
      "block, images",
@@ -141,7 +133,7 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec& m, const StepConfig&) {
        return "--kernels compiled for " + m.family + ", as TorchTitan compiles it";
      }},
-    {"--compile-unit model, blocks of kinds that were not compared so",
+    {"--compile-unit model, blocks of kinds that are not planned so",
      "of experts, LayerNorms with biases, branches side by side, neighbours rotated together, "
      "heads "
      "fused one by one, tables of positions and plain MLPs but squared ReLU's the kernels in a "
@@ -153,8 +145,7 @@ constexpr Exclusion of_compiled[] = {
      "by "
      "the trainer",
      "its interpreter has no LayerNorm, other activations, rotated neighbours or random numbers, "
-     "and "
-     "of the rest nothing was compared",
+     "and casts and buckets of DDP were not run by it",
      "use --kernels fused or eager",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && c.runtime.kind == Runtime::ac_trainer &&
@@ -181,7 +172,7 @@ constexpr Exclusion of_compiled[] = {
      }},
     {"--kernels compiled, a sliding window within --seq, --compile-unit model or --attn other than "
      "cudnn",
-     "of masks cuDNN's attention in compiled blocks was compared",
+     "with a mask flash gives way to the memory-efficient kernel, which is not planned compiled",
      "give --attn cudnn (what an H100 runs) with --compile-unit block, or a --seq below the window",
      [](const ModelSpec& m, const StepConfig& c) {
        return compiled(c) && masked_window(m, c) > 0 &&
@@ -192,7 +183,7 @@ constexpr Exclusion of_compiled[] = {
               " tokens, --seq " + std::to_string(c.run.seq);
      }},
     {"--kernels compiled --dropout P",
-     "what torch.compile makes of attention with dropout was not compared",
+     "what torch.compile makes of attention with dropout is not planned",
      "set attention_dropout to 0, or use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) { return compiled(c) && drops_scores(m, c); },
      [](const ModelSpec&, const StepConfig&) {
@@ -259,48 +250,8 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.adapters.quantize == Quantization::int8;
      }},
-    {"--kernels compiled --lora, --dora, --lora-dropout or --autocast",
-     "norms of merged weights, random numbers and casts beside adapters in compiled blocks were "
-     "not compared",
-     "leave them out, or use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return adapted(c) && (c.adapters.dora || c.adapters.dropout > 0.0 || c.precision.autocast);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return std::string("--kernels compiled --lora with ") + (c.adapters.dora ? "--dora"
-                                                                : c.adapters.dropout > 0.0
-                                                                    ? "--lora-dropout"
-                                                                    : "--autocast");
-     }},
-    {"--kernels compiled --lora, experts", "adapters beside compiled experts were not compared",
-     "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) { return adapted(c) && m.moe.has_value(); },
-     [](const ModelSpec& m, const StepConfig&) {
-       return "--kernels compiled --lora for " + m.family;
-     }},
-    {"--kernels compiled --lora of another family",
-     "its adapters in compiled blocks were not compared", "use --kernels eager",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return adapted(c) && std::find(std::begin(adapted_families), std::end(adapted_families),
-                                      m.family) == std::end(adapted_families);
-     },
-     [](const ModelSpec& m, const StepConfig&) {
-       return "--kernels compiled --lora of " + m.family;
-     }},
-    {"--kernels compiled --lora, --shard other than none",
-     "frozen weights that are gathered around compiled blocks were not compared",
-     "use --shard none, or --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return adapted(c) && c.layout.shard != Sharding::none;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--kernels compiled --lora --shard " + shard_option(c);
-     }},
-    {"--kernels compiled --lora, --compile-unit model",
-     "adapters in a graph of the model were not compared", "use --compile-unit block",
-     [](const ModelSpec&, const StepConfig& c) { return adapted(c) && whole(c); }},
-    {"--kernels compiled --lora, run by the trainer",
-     "its interpreter was not compared with adapters", "use --kernels eager or fused",
+    {"--kernels compiled --lora, run by the trainer", "its interpreter has no adapters",
+     "use --kernels eager or fused",
      [](const ModelSpec&, const StepConfig& c) {
        return adapted(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
@@ -325,16 +276,10 @@ constexpr Exclusion of_compiled[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && in_parts(c) && c.runtime.kind == Runtime::ac_trainer;
      }},
-    {"--kernels compiled, --shard other than none, ddp, fsdp2 and hsdp:R",
-     "what DeepSpeed's hooks make of compiled blocks is not planned yet",
-     "use --shard none, ddp, fsdp2 or hsdp:R",
-     [](const ModelSpec&, const StepConfig& c) {
-       return compiled(c) && c.layout.shard != Sharding::none && c.layout.shard != Sharding::ddp &&
-              !c.layout.gathers();
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--kernels compiled --shard " + shard_option(c);
-     }},
+    {"--kernels compiled --shard zero3",
+     "where DeepSpeed's hooks within blocks break their graphs is not planned yet",
+     "use --shard zero2 or fsdp2",
+     [](const ModelSpec&, const StepConfig& c) { return compiled(c) && c.layout.zero3(); }},
     {"--kernels compiled --shard ddp, --ac other than full",
      "Dynamo splits a block's graph where DDP's buckets end (torch._dynamo.config.optimize_ddp), "
      "which is not planned; a graph with a checkpoint it leaves whole",
@@ -353,8 +298,8 @@ constexpr Exclusion of_compiled[] = {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::step;
      }},
     {"--kernels compiled --cuda-graph segments --grad-accum above 1",
-     "the first micro-batch's gradients lie in memory of the graphs, which the second replays; "
-     "that was not compared",
+     "the first micro-batch's gradients lie in memory of the graphs, which the second replays: not "
+     "planned",
      "use --grad-accum 1, or leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
        return compiled(c) && c.runtime.cuda_graph == CudaGraph::segments && c.run.grad_accum > 1;

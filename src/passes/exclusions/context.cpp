@@ -64,17 +64,9 @@ constexpr Exclusion of_contexts[] = {
        return cp_option(c) + " --tp " + std::to_string(c.layout.tp) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--cp N --pp P, --tp or --shard hsdp:M",
-     "rings within stages were compared with FSDP2 over whole layers", "use --shard fsdp2 alone",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.layout.pp > 1 && (c.layout.tp > 1 || c.layout.shard == Sharding::hsdp);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return cp_option(c) + " --pp " + std::to_string(c.layout.pp);
-     }},
     {"--cp N, --shard other than fsdp2 and hsdp:M",
      "ranks that share a sequence have gradients of its parts: TorchTitan adds them up by FSDP2, "
-     "over all ranks, and beside DeepSpeed's Ulysses its ZeRO 3 does; other ways were not compared",
+     "over all ranks, and beside DeepSpeed's Ulysses its ZeRO 3 does; other ways are not planned",
      "use --shard fsdp2, or zero3 with --cp-method ulysses",
      [](const ModelSpec&, const StepConfig& c) {
        const bool by_zero = c.layout.ulysses() && c.layout.zero3();
@@ -93,12 +85,8 @@ constexpr Exclusion of_contexts[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --shard " + shard_option(c);
      }},
-    {"--cp N, a mixture of experts", "experts with parts of a sequence were not compared",
-     "use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && m.moe.has_value(); },
-     with_model},
     {"--cp N, a model whose layers are not like Llama's",
-     "other attention, masks and positions of parts of a sequence were not compared",
+     "other attention, masks and positions of parts of a sequence are not planned",
      "use --shard fsdp2 alone",
      [](const ModelSpec& m, const StepConfig& c) {
        return shared(c) && m.layers > 0 && !(llama_like(m) && takes_rotary_positions(m));
@@ -127,41 +115,10 @@ constexpr Exclusion of_contexts[] = {
        return shared(c) && !trained(c) && c.precision.compute_dtype == DType::f32;
      },
      [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --compute-dtype fp32"; }},
-    {"--cp N --kernels fused or compiled", "they were not compared with parts of a sequence",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.memory.kernels != Kernels::eager;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return cp_option(c) + " --kernels " + to_option(c.memory.kernels);
-     }},
-    {"--cp N, a loss other than ce and ce-no-upcast",
-     "labels are shifted before sequences are split, which other losses were not compared with",
-     "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.memory.loss != LossKind::ce && c.memory.loss != LossKind::ce_no_upcast;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return cp_option(c) + " --loss " + loss_option(c);
-     }},
-    {"--cp N --ac attention or budget:SIZE",
-     "attention to parts of a sequence as a region of its own was not compared",
-     "use --ac full, selective, every:K or grouped:K",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return cp_option(c) + " --ac " + ac_option(c); }},
     {"--cp N --packing, --position-ids or --images",
      "sequences are split with positions of their own, of plain text", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && (c.run.packing > 0 || c.run.position_ids || c.run.images > 0);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
-    {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
-     "they were not compared with parts of a sequence", "leave them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.precision.autocast || c.precision.float8() || c.adapters.used() ||
-                            c.memory.offload != Offload::none || c.memory.wide_output);
      },
      [](const ModelSpec&, const StepConfig& c) { return cp_option(c); }},
 };
@@ -218,12 +175,6 @@ constexpr Exclusion of_ulysses[] = {
      [](const ModelSpec&, const StepConfig& c) { return c.layout.ulysses() && c.layout.tp > 1; },
      [](const ModelSpec&, const StepConfig& c) {
        return cp_option(c) + " --cp-method ulysses --tp " + std::to_string(c.layout.tp);
-     }},
-    {"--cp N --cp-method ulysses --pp P", "Ulysses within stages was not compared",
-     "use --cp-method allgather, or leave --pp out",
-     [](const ModelSpec&, const StepConfig& c) { return c.layout.ulysses() && c.layout.pp > 1; },
-     [](const ModelSpec&, const StepConfig& c) {
-       return cp_option(c) + " --cp-method ulysses --pp " + std::to_string(c.layout.pp);
      }},
 };
 

@@ -1,4 +1,4 @@
-// What blocks with a gated delta net cannot be combined with, or were not compared with, and why.
+// What blocks with a gated delta net cannot be combined with, and why.
 #include <algorithm>
 #include <string>
 
@@ -41,8 +41,8 @@ constexpr Exclusion of_delta[] = {
      [](const ModelSpec& m, const StepConfig& c) {
        return std::string("--autocast ") + autocast_option(c) + " for " + m.family;
      }},
-    {"--compute-dtype fp32, gated delta nets",
-     "casts to fp32 that are none then were not compared with PyTorch's", "use bf16",
+    {"--compute-dtype fp32, gated delta nets", "casts to fp32 that are none then are not planned",
+     "use bf16",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && c.precision.compute_dtype == DType::f32;
      },
@@ -52,7 +52,7 @@ constexpr Exclusion of_delta[] = {
      [](const ModelSpec& m, const StepConfig& c) { return used(m) && c.device.gpu == "cpu"; },
      [](const ModelSpec& m, const StepConfig&) { return "--gpu cpu for " + m.family; }},
     {"--kernels fused or compiled, gated delta nets",
-     "fused kernels and compiled blocks were not compared beside them", "use --kernels eager",
+     "fused kernels and compiled blocks are not planned beside them", "use --kernels eager",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && c.memory.kernels != Kernels::eager;
      },
@@ -60,7 +60,7 @@ constexpr Exclusion of_delta[] = {
        return std::string("--kernels ") + to_option(c.memory.kernels) + " for " + m.family;
      }},
     {"--pp N, --cuda-graph or --offload activations, gated delta nets",
-     "none of them was compared beside them", "leave it out",
+     "none of them is planned beside them", "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
        return used(m) && (c.layout.pp > 1 || c.runtime.cuda_graph != CudaGraph::off ||
                           c.memory.offload == Offload::activations);

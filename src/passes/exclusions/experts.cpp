@@ -63,11 +63,6 @@ constexpr Exclusion of_experts[] = {
        return shared(c) && m.moe && m.moe->experts % c.layout.ep != 0;
      },
      ep_text},
-    {"--ep N, experts of another kind",
-     "transformers' all-to-all was compared of mixtral, qwen2_moe, qwen3_moe and olmoe",
-     "plan one of these, or use --shard fsdp2 alone",
-     [](const ModelSpec& m, const StepConfig& c) { return shared(c) && m.moe && !is_compared(m); },
-     with_model},
     {"--ep N --batch B --seq S, tokens that do not spread evenly over the experts",
      "loads are planned balanced: each expert has as many tokens as every other",
      "give a --batch or --seq that does",
@@ -90,54 +85,12 @@ constexpr Exclusion of_experts[] = {
      "leave --clip-grad out",
      [](const ModelSpec&, const StepConfig& c) { return shared(c) && c.optimizer.clip_grad > 0; },
      ep_text},
-    {"--ep N, an --optimizer other than adamw, adamw-foreach or sgd",
-     "others were not compared with parameters on meshes of different ranks",
-     "use --optimizer adamw",
-     [](const ModelSpec&, const StepConfig& c) {
-       const Optimizer o = c.optimizer.kind;
-       return shared(c) && o != Optimizer::adamw && o != Optimizer::adamw_foreach &&
-              o != Optimizer::sgd;
-     },
-     ep_text},
-    {"--ep N --kernels fused or compiled", "they were not compared beside an all-to-all",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && c.memory.kernels != Kernels::eager;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return ep_option(c) + " --kernels " + to_option(c.memory.kernels);
-     }},
-    {"--ep N --lora, --fp8, --offload, --packing, --master-weights, --ema or "
-     "--optimizer-in-backward",
-     "they were not compared beside an all-to-all", "leave them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) &&
-              (c.adapters.used() || c.precision.float8() || c.memory.offload != Offload::none ||
-               c.run.packing > 0 || c.optimizer.master_weights || c.optimizer.ema ||
-               c.optimizer.in_backward);
-     },
-     ep_text},
-    {"--ep N --reduce-dtype fp16 or --grad-scaler",
-     "how gradients of several meshes are scaled in fp16 was not compared", "use bf16 or fp32",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.precision.reduce_dtype == DType::f16 ||
-                            c.precision.compute_dtype == DType::f16 || c.optimizer.grad_scaler);
-     },
-     ep_text},
     {"--ep N --cuda-graph", "the host waits for how many rows come, which is not captured",
      "use --cuda-graph off",
      [](const ModelSpec&, const StepConfig& c) {
        return shared(c) && c.runtime.cuda_graph != CudaGraph::off;
      },
      ep_text},
-    {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
-     "experts' units within such regions were not compared",
-     "use --ac full, selective, every:K or grouped:K",
-     [](const ModelSpec&, const StepConfig& c) {
-       return shared(c) && (c.memory.ac == AcMode::attention || c.memory.ac == AcMode::budget ||
-                            c.memory.scope == AcScope::submodule);
-     },
-     [](const ModelSpec&, const StepConfig& c) { return ep_option(c) + " --ac " + ac_option(c); }},
     {"--ep N without --balanced-routing, ac-trainer",
      "the trainer's tensors have the sizes that are planned, of balanced loads",
      "add --balanced-routing",

@@ -72,7 +72,7 @@ constexpr Exclusion of_layers[] = {
                                             : " --compute-dtype fp32");
      }},
     {"--transformer-impl torchtitan or torchtune, --position-ids",
-     "positions of a batch were compared with transformers' tables", with_hf,
+     "positions that a batch gives are planned of transformers' tables alone", with_hf,
      [](const ModelSpec&, const StepConfig& c) { return own(c) && c.run.position_ids; },
      [](const ModelSpec&, const StepConfig& c) { return with(c, " --position-ids"); }},
     {"--transformer-impl torchtitan --lora, --adapter METHOD or --quantize",

@@ -21,7 +21,7 @@ bool has_windows(const ModelSpec& m) {
 constexpr Exclusion of_litgpt[] = {
     {"--framework litgpt, a family other than gemma, gpt_neox, llama, mistral, phi and qwen2, or a "
      "model with windows or biases that theirs have not",
-     "litgpt's layers of others were not compared", "plan it with --framework hf",
+     "litgpt's layers of others are not planned", "plan it with --framework hf",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool known =
            std::find(std::begin(compared), std::end(compared), m.family) != std::end(compared);
@@ -31,7 +31,7 @@ constexpr Exclusion of_litgpt[] = {
      },
      [](const ModelSpec& m, const StepConfig&) { return "--framework litgpt for " + m.family; }},
     {"--framework litgpt --world N, --pp, --tp or --cp",
-     "on several GPUs it has units of FSDP of its own, which were not compared",
+     "on several GPUs it has units of FSDP of its own, which are not planned",
      "use --world 1, or --framework torchtune",
      [](const ModelSpec&, const StepConfig& c) { return c.litgpt() && c.layout.world > 1; },
      [](const ModelSpec&, const StepConfig& c) {
@@ -68,7 +68,7 @@ constexpr Exclusion of_litgpt[] = {
        return std::string("--framework litgpt --attn ") + to_option(c.run.attention);
      }},
     {"--framework litgpt, parameters or a computation in other than bf16",
-     "bf16-true is the precision that was compared", "leave --param-dtype and --autocast out",
+     "of its precisions bf16-true is planned", "leave --param-dtype and --autocast out",
      [](const ModelSpec&, const StepConfig& c) {
        return c.litgpt() && (c.precision.param_dtype != DType::bf16 || c.precision.autocast ||
                              c.precision.float8() || c.adapters.kbit_prepare ||

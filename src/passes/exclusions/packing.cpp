@@ -20,9 +20,6 @@ std::string packing(const StepConfig& c) { return "--packing " + std::to_string(
 std::string packing_of_model(const ModelSpec& m, const StepConfig& c) {
   return packing(c) + " for " + m.family;
 }
-std::string packing_with_shard(const ModelSpec&, const StepConfig& c) {
-  return packing(c) + " --shard " + shard_option(c);
-}
 
 constexpr Exclusion of_packing[] = {
     {"--packing DOCS", "documents are from 0 (not packed) to 65535", "give their number, such as 8",
@@ -39,23 +36,6 @@ constexpr Exclusion of_packing[] = {
        return packing(c) + " --batch " + std::to_string(c.run.batch) + " --seq " +
               std::to_string(c.run.seq);
      }},
-    {"--packing DOCS, sliding windows",
-     "windows within documents were not compared with PyTorch's yet",
-     "leave --packing out, or plan a model without windows",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return packs(c) &&
-              std::any_of(m.window.begin(), m.window.end(), [](std::int64_t w) { return w > 0; });
-     },
-     packing_of_model},
-    {"--packing DOCS, latent attention, attention sinks, shared keys and values, scores that are "
-     "capped, in fp32 or always masked",
-     "their documents were not compared with PyTorch's yet",
-     "leave --packing out, or plan a model with Llama's attention",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return packs(c) && (m.latent || m.attention_sinks || m.kv_sharing || m.always_masked ||
-                           m.eager_attention_only || m.fp32_scores || m.attention_softcap);
-     },
-     packing_of_model},
     {"--packing DOCS, positions other than a rotary table's of the batch",
      "positions that restart are planned for rotary tables alone",
      "leave --packing out, or plan a model with Llama's positions",
@@ -89,7 +69,8 @@ constexpr Exclusion of_packing[] = {
        return packs(c) && !trained(c) && c.run.attention == Attention::flash &&
               !c.precision.autocast && c.precision.compute_dtype == DType::f32;
      }},
-    {"--packing DOCS --gpu cpu", "a mask of documents was not compared with PyTorch's on a CPU yet",
+    {"--packing DOCS --gpu cpu",
+     "the scratch of a CPU's attention with a mask of documents is not planned",
      "plan a GPU, or measure it: the trainer's own step is planned",
      [](const ModelSpec&, const StepConfig& c) {
        return packs(c) && !trained(c) && c.device.gpu == "cpu";
@@ -105,38 +86,11 @@ constexpr Exclusion of_packing[] = {
        return packing(c) + (c.layout.tp > 1 ? " --tp " + std::to_string(c.layout.tp)
                                             : " --pp " + std::to_string(c.layout.pp));
      }},
-    {"--packing DOCS --shard zero1, zero2 or zero3",
-     "DeepSpeed's step of a packed row was not compared yet", "use --shard ddp or fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return packs(c) && c.layout.zero(); },
-     packing_with_shard},
-    {"--packing DOCS --kernels fused or compiled",
-     "neither kernels that others wrote nor torch.compile were compared with a packed row yet",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && c.memory.kernels != Kernels::eager;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return packing(c) + " --kernels " + to_option(c.memory.kernels);
-     }},
     {"--packing DOCS --cuda-graph",
      "where documents begin and how long the longest is are the host's, which a graph would repeat",
      "leave --cuda-graph out",
      [](const ModelSpec&, const StepConfig& c) {
        return packs(c) && c.runtime.cuda_graph != CudaGraph::off;
-     }},
-    {"--packing DOCS --quantize int8", "its layers were not compared with a packed row yet",
-     "use --quantize nf4 or none",
-     [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) && c.adapters.quantize == Quantization::int8;
-     }},
-    {"--packing DOCS --loss ce-compiled or chunked-logits:N",
-     "neither was compared with a packed row yet", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) {
-       return packs(c) &&
-              (c.memory.loss == LossKind::ce_compiled || c.memory.loss == LossKind::chunked_logits);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return packing(c) + " --loss " + loss_option(c);
      }},
     {"--packing DOCS --images N", "images of several documents are not planned yet",
      "use --images 0",

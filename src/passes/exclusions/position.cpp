@@ -31,23 +31,9 @@ constexpr Exclusion of_positions[] = {
     {"--position-ids --packing DOCS", "a packed row always carries its positions",
      "leave --position-ids out",
      [](const ModelSpec&, const StepConfig& c) { return given(c) && c.run.packing > 0; }},
-    {"--position-ids --images N", "a wrapper's positions with images were not compared",
+    {"--position-ids --images N", "a wrapper's positions with images are not planned",
      "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return given(c) && c.run.images > 0; }},
-    {"--position-ids --tp T or --pp N",
-     "how a batch's positions are split or sent was not compared", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return given(c) && (c.layout.tp > 1 || c.layout.pp > 1);
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.layout.tp > 1 ? "--position-ids --tp " + std::to_string(c.layout.tp)
-                              : "--position-ids --pp " + std::to_string(c.layout.pp);
-     }},
-    {"--position-ids --kernels compiled", "tables of a batch were not compared in compiled blocks",
-     "use --kernels eager or fused",
-     [](const ModelSpec&, const StepConfig& c) {
-       return given(c) && c.memory.kernels == Kernels::compiled;
-     }},
     {"--position-ids, ac-trainer", "the trainer's batches are tokens and labels",
      "plan it instead, or measure without --position-ids",
      [](const ModelSpec&, const StepConfig& c) {

@@ -120,8 +120,15 @@ constexpr Exclusion exclusions_of_graph[] = {
      "leave them out, and capture it again with --dtype, or with autocast in the model's forward",
      [](const ModelSpec& m, const StepConfig& c) {
        const bool wide = graph::parameter_dtype(*m.graph) == graph::DType::float32;
-       return c.precision.autocast || c.precision.compute_dtype != c.precision.param_dtype ||
+       const DType computed = m.graph->autocast ? DType::bf16 : c.precision.param_dtype;
+       return c.precision.autocast != m.graph->autocast || c.precision.compute_dtype != computed ||
               (c.precision.param_dtype == DType::f32) != wide;
+     }},
+    {"--autocast --shard fsdp2 or hsdp:N of an imported graph",
+     "sharded parameters have a mixed precision of their own, which is not planned for graphs yet",
+     "use --shard none or ddp, or leave --autocast out",
+     [](const ModelSpec&, const StepConfig& c) {
+       return c.precision.autocast && !c.layout.whole();
      }},
     {"--loss other than ce of an imported graph", "its loss is the one that was captured",
      "leave it out, and capture the model with that loss",
@@ -205,7 +212,8 @@ constexpr Exclusion exclusions_of_graph[] = {
     {"--master-weights of an imported graph", "its parameters' dtypes are those of its capture",
      "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return c.optimizer.master_weights; }},
-    {"--offload of an imported graph", "what its nodes save was not compared", "leave it out",
+    {"--offload of an imported graph", "what its nodes save on the host is not planned",
+     "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return c.memory.offload != Offload::none; }},
     {"--cuda-graph of an imported graph", "its memory pool is not planned for graphs yet",
      "leave it out",

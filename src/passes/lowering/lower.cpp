@@ -7,6 +7,7 @@
 #include "lowering.hpp"
 #include "passes/loop_names.hpp"
 #include "passes/optimizer/grad_scaler.hpp"
+#include "passes/pytorch_on_gpu.hpp"
 
 namespace ac_advisor::passes {
 namespace {
@@ -73,7 +74,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      }},
     {"--autocast, an LM head whose rows are divided by their length, or an RMSNorm whose division "
      "is a function of its own",
-     "what autocast casts of them was not compared with PyTorch's yet", "add --autocast none",
+     "what autocast casts of them is not planned", "add --autocast none",
      [](const ModelSpec& m, const StepConfig& c) {
        return c.precision.autocast && (m.normalized_head || m.norm == model::Norm::rms_nested);
      },
@@ -127,15 +128,6 @@ constexpr Exclusion exclusions_of_lower[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return c.memory.loss == LossKind::tiled && c.run.seq < 2;
      }},
-    {"--loss tiled --shard zero3, fsdp1, fsdp2 or hsdp:N",
-     "TRL gathers the sharded LM head by itself, which is not planned yet", "use --loss ce",
-     [](const ModelSpec&, const StepConfig& c) {
-       const bool whole = c.layout.whole() || (c.layout.zero() && !c.layout.zero3());
-       return c.memory.loss == LossKind::tiled && !whole;
-     },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--loss tiled --shard " + shard_option(c);
-     }},
     {"--output-dtype fp32, a loss other than ce or ce-no-upcast",
      "it is the logits that are cast, and there are none", "use --loss ce, or leave it out",
      [](const ModelSpec&, const StepConfig& c) {
@@ -162,7 +154,8 @@ constexpr Exclusion exclusions_of_lower[] = {
               std::to_string(m.kv_heads) + " of keys and values";
      }},
     {"--attn efficient, --attn math, other than a step of PyTorch's on a GPU",
-     "they are its CUDA kernels, compared as eager PyTorch runs them", "use flash, eager or auto",
+     "they are PyTorch's CUDA kernels, planned as eager blocks run them",
+     "use flash, eager or auto",
      [](const ModelSpec& m, const StepConfig& c) {
        return (c.run.attention == Attention::efficient || c.run.attention == Attention::math) &&
               (c.device.gpu == "cpu" || c.runtime.kind != Runtime::pytorch || c.layout.tp > 1 ||
@@ -209,9 +202,7 @@ constexpr Exclusion exclusions_of_lower[] = {
      "not planned",
      "leave it out",
      [](const ModelSpec& m, const StepConfig& c) {
-       const bool on_gpu = c.runtime.kind == Runtime::pytorch && !c.runtime.under_dispatch_mode &&
-                           c.device.gpu != "cpu";
-       return on_gpu && has_odd_heads(m) &&
+       return pytorch_on_gpu(c) && !c.runtime.under_dispatch_mode && has_odd_heads(m) &&
               (c.memory.kernels == Kernels::compiled || c.layout.cp > 1 ||
                (c.run.packing > 0 && c.run.attention == Attention::flash)) &&
               !c.megatron();

@@ -69,23 +69,10 @@ std::string fp8_text(const StepConfig& c) {
   return c.precision.fp8_all_gather ? "--fp8-all-gather"
                                     : std::string("--fp8 ") + to_option(c.precision.fp8);
 }
-/// Both options of a pair that was not compared.
+/// Both options of a pair.
 template <auto text>
 std::string fp8_with(const StepConfig& c) {
   return fp8_text(c) + " " + text(c);
-}
-std::string shared_text(const StepConfig& c) {
-  std::string given;
-  const auto add = [&](const char* option, std::int64_t n) {
-    if (n > 1) given += (given.empty() ? "" : " ") + std::string(option) + std::to_string(n);
-  };
-  add("--tp ", c.layout.tp), add("--pp ", c.layout.pp), add("--cp ", c.layout.cp);
-  return given;
-}
-std::string fp8_of_model(const ModelSpec& m, const StepConfig& c) {
-  const std::string text = with<fp8_text>(m, c);
-  return c.precision.compute_dtype != DType::bf16 ? text + " " + dtype_text(c)
-                                                  : text + " of a model with experts";
 }
 std::string tokens_text(const StepConfig& c) {
   return "--batch " + std::to_string(c.run.batch) + " " + seq_text(c);
@@ -282,26 +269,6 @@ constexpr Exclusion all_exclusions[] = {
               c.precision.fp8 == Fp8Recipe::mx;
      },
      with<fp8_text>},
-    {"--transformer-impl --fp8 --tp, --pp or --cp",
-     "layers in FP8 that ranks share, stages and rings of them were not compared",
-     "use --tp 1 --pp 1 --cp 1, or leave --fp8 out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.float8() && (c.layout.tp > 1 || c.layout.pp > 1 || c.layout.cp > 1);
-     },
-     with<fp8_with<shared_text>>},
-    {"--transformer-impl --fp8 --ac", "recomputed layers in FP8 were not compared",
-     "use --ac none, or leave --fp8 out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return c.precision.float8() && c.memory.ac != AcMode::none;
-     },
-     with<fp8_with<ac_text>>},
-    {"--transformer-impl --fp8 of experts, or not in bf16",
-     "neither was compared in Transformer Engine's FP8",
-     "use bf16 and a model without experts, or leave --fp8 out",
-     [](const ModelSpec& m, const StepConfig& c) {
-       return c.precision.float8() && (m.moe || c.precision.compute_dtype != DType::bf16);
-     },
-     fp8_of_model},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      "Transformer Engine's products in FP8 take no other (utils.py, assert_dim_for_fp8_exec)",
      "give such sizes, or leave --fp8 out",
@@ -378,11 +345,17 @@ constexpr Exclusion all_exclusions[] = {
        return m.moe && c.layout.world % (c.layout.pp * c.layout.expert_ranks()) != 0;
      },
      with<ep_with<world_text>>},
-    {"--ep N that does not divide the experts, or leaves a rank more than 30",
-     "each rank has as many as every other", "give an N that divides them, or a greater one",
+    {"--ep N that does not divide the experts", "each rank has as many as every other",
+     "give an N that divides them",
      [](const ModelSpec& m, const StepConfig& c) {
-       constexpr std::int64_t most = 30;  // of a node's inputs and outputs
-       return m.moe && (m.moe->experts % c.layout.ep != 0 || m.moe->experts / c.layout.ep > most);
+       return m.moe && m.moe->experts % c.layout.ep != 0;
+     },
+     with<ep_text>},
+    {"--ep N that leaves a rank more than 30 experts",
+     "a node of more inputs and outputs is not planned", "give a greater N that divides them",
+     [](const ModelSpec& m, const StepConfig& c) {
+       constexpr std::int64_t most = 30;
+       return m.moe && m.moe->experts / c.layout.ep > most;
      },
      with<ep_text>},
     {"--etp T or --tp T that does not divide the experts' or the shared expert's width",

@@ -177,12 +177,6 @@ constexpr Exclusion exclusions_of_fp16[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.runtime.cuda_graph != CudaGraph::off;
      }},
-    {"fp16 --kernels compiled", "compiled blocks were compared in bf16 and fp32 alone",
-     "use --kernels eager",
-     [](const ModelSpec&, const StepConfig& c) {
-       return in_fp16(c) && c.memory.kernels == Kernels::compiled;
-     },
-     [](const ModelSpec&, const StepConfig& c) { return fp16_option(c) + " --kernels compiled"; }},
     {"fp16 --quantize HOW", "what bitsandbytes computes in is planned as bf16",
      "use bf16, or --quantize none",
      [](const ModelSpec&, const StepConfig& c) {

@@ -60,7 +60,7 @@ constexpr Exclusion exclusions_of_masters[] = {
        return used(c) && c.precision.param_dtype == DType::f32;
      }},
     {"--master-weights --param-dtype fp16",
-     "its loss is scaled, and what the scaler does with this optimizer was not compared",
+     "its loss is scaled, and what the scaler does with this optimizer is not planned",
      "use --param-dtype bf16",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.precision.param_dtype == DType::f16;
@@ -76,27 +76,15 @@ constexpr Exclusion exclusions_of_masters[] = {
     {"--master-weights --shard zero1 or zero2",
      "DeepSpeed's partition is of fp32 masters in any case", "leave it out",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.layout.zero(); }},
-    {"--master-weights --tp T or --pp N",
-     "DTensors of two dimensions, and stages, were not compared with it",
-     "use --shard fsdp2 or ddp alone",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && (c.layout.tp > 1 || c.layout.pp > 1);
-     }},
-    {"--master-weights --lora", "adapters, which are in fp32 or few, were not compared with it",
-     "leave it out",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.used(); }},
     {"--master-weights --offload parameters, optimizer or gradients",
      "Transformer Engine's kernel steps what is on the device", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && c.memory.offload != Offload::none &&
               c.memory.offload != Offload::activations;
      }},
-    {"--master-weights --grad-scaler", "what the scaler does with this optimizer was not compared",
+    {"--master-weights --grad-scaler", "what the scaler does with this optimizer is not planned",
      "use bf16, which needs none",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.optimizer.grad_scaler; }},
-    {"--master-weights --fp8", "torchao's weights beside it were not compared",
-     "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.float8(); }},
     {"--master-weights --cuda-graph",
      "its step counter is a number of the host's, which a graph would repeat",
      "leave --cuda-graph out",

@@ -91,7 +91,7 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
        return std::string("--offload ") + to_option(c.memory.offload) + " --framework deepspeed";
      }},
     {"--offload optimizer or gradients, an optimizer other than adamw and sgd",
-     "the others' steps under CPUOffloadOptimizer were not compared", "use one of these two",
+     "the others' steps under CPUOffloadOptimizer are not planned", "use one of these two",
      [](const ModelSpec&, const StepConfig& c) {
        return applies(c) && c.optimizer.kind != Optimizer::adamw &&
               c.optimizer.kind != Optimizer::sgd;
@@ -117,16 +117,6 @@ constexpr Exclusion exclusions_of_states_on_host[] = {
     {"--offload optimizer or gradients --optimizer-in-backward",
      "both of them hook each parameter's gradient", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) { return applies(c) && c.optimizer.in_backward; }},
-    {"--offload optimizer or gradients --ema or --lora",
-     "neither an average nor adapters were compared with it", "leave one of them out",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && (c.optimizer.ema || c.adapters.used());
-     }},
-    {"--offload optimizer or gradients --kernels compiled",
-     "compiled blocks beside its hooks were not compared", "use --kernels eager or fused",
-     [](const ModelSpec&, const StepConfig& c) {
-       return applies(c) && c.memory.kernels == Kernels::compiled;
-     }},
     {"--offload optimizer or gradients --cuda-graph",
      "copies from and to the host are not captured", "leave one of them out",
      [](const ModelSpec&, const StepConfig& c) {

@@ -185,7 +185,7 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) {
        return with_schedule(c) + " --kernels " + to_option(c.memory.kernels);
      }},
-    {"--pp-schedule zb1, zbv or dualpipev, --cp", "a ring's backward in two parts was not compared",
+    {"--pp-schedule zb1, zbv or dualpipev, --cp", "a ring's backward in two parts is not planned",
      "leave one of them out, or use --pp-schedule 1f1b",
      [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.cp > 1; },
      with_schedule_alone},
@@ -195,7 +195,7 @@ constexpr Exclusion all_exclusions[] = {
      [](const ModelSpec&, const StepConfig& c) { return split(c) && c.layout.tp > 1; },
      with_schedule_alone},
     {"--pp-schedule zb1, zbv or dualpipev, a mixture of experts, delta nets, LayerNorm or FP8",
-     "a backward in two parts of such layers was compared with no run", "use --pp-schedule 1f1b",
+     "a backward in two parts of such layers is not planned", "use --pp-schedule 1f1b",
      [](const ModelSpec& m, const StepConfig& c) {
        return split(c) &&
               (m.moe || m.norm == model::Norm::layer || m.delta || c.precision.float8());

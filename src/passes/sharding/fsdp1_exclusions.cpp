@@ -1,4 +1,4 @@
-// What FSDP1 cannot be combined with, or was not compared with, and why.
+// What FSDP1 cannot be combined with, and why.
 #include <string>
 
 #include "ac_advisor/model/options.hpp"
@@ -15,22 +15,13 @@ bool in_fp16(const StepConfig& c) {
   return c.precision.compute_dtype == DType::f16 || c.precision.param_dtype == DType::f16;
 }
 
-bool planned(Optimizer kind) {
-  return kind == Optimizer::adamw || kind == Optimizer::adamw_foreach || kind == Optimizer::sgd ||
-         kind == Optimizer::sgd_momentum;
-}
-
-bool planned(LossKind loss) {
-  return loss == LossKind::ce || loss == LossKind::ce_no_upcast || loss == LossKind::lc_ce ||
-         loss == LossKind::chunked;
-}
-
 constexpr Exclusion of_fsdp1[] = {
     {"--shard fsdp1, an imported graph or a model with an encoder of images",
-     "its flat parameters were compared with text models of a configuration alone",
-     "use --shard fsdp2",
+     "flat parameters are planned of text models of a configuration alone", "use --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) { return used(c) && (m.graph || m.tower); }},
-    {"--shard fsdp1, gated delta nets", "they were not compared under it", "use --shard fsdp2",
+    {"--shard fsdp1, gated delta nets",
+     "their parameters in fp32 beside others in one flat tensor are not planned",
+     "use --shard fsdp2",
      [](const ModelSpec& m, const StepConfig& c) { return used(c) && m.delta; }},
     {"--shard fsdp1 --tp, --cp or --ep",
      "flat parameters of parts of layers are not planned, nor used by any preset's framework",
@@ -43,11 +34,6 @@ constexpr Exclusion of_fsdp1[] = {
      "units of its own: not planned yet",
      "use --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) { return used(c) && c.adapters.used(); }},
-    {"--shard fsdp1 --kernels compiled", "graphs over views of flat parameters were not compared",
-     "use --kernels eager, or --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) {
-       return used(c) && c.memory.kernels == Kernels::compiled;
-     }},
     {"--shard fsdp1, checkpoints around several blocks",
      "the units' hooks would run again in backward: not planned yet",
      "use --ac full, every:K or selective, or --shard fsdp2",
@@ -55,25 +41,11 @@ constexpr Exclusion of_fsdp1[] = {
        return used(c) && (c.memory.ac == AcMode::grouped || c.memory.ac == AcMode::sqrt);
      },
      [](const ModelSpec&, const StepConfig& c) { return "--shard fsdp1 --ac " + ac_option(c); }},
-    {"--shard fsdp1, a loss other than ce, ce-no-upcast, lc-ce and chunked:TOKENS",
-     "it was not compared under it", "use --loss ce, or --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && !planned(c.memory.loss); },
-     [](const ModelSpec&, const StepConfig& c) {
-       return "--shard fsdp1 --loss " + loss_option(c);
-     }},
     {"--shard fsdp1, fp16 or --grad-scaler",
      "its ShardedGradScaler reduces what it finds by rules of its own: not planned yet",
      "use bf16, or --shard fsdp2",
      [](const ModelSpec&, const StepConfig& c) {
        return used(c) && (in_fp16(c) || c.optimizer.grad_scaler);
-     }},
-    {"--shard fsdp1 --fp8", "torchao's layers were not compared under it", "use --shard fsdp2",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && c.precision.float8(); }},
-    {"--shard fsdp1, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
-     "its states of parts of parameters were not compared", "use one of these four",
-     [](const ModelSpec&, const StepConfig& c) { return used(c) && !planned(c.optimizer.kind); },
-     [](const ModelSpec&, const StepConfig& c) {
-       return std::string("--shard fsdp1 --optimizer ") + to_option(c.optimizer.kind);
      }},
     {"--shard fsdp1 --ema", "an average of flat parameters is not planned yet",
      "leave --ema out, or use --shard fsdp2",

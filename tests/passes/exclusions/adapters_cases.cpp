@@ -11,7 +11,7 @@ const Case cases[] = {
        m.family = "olmo2";
        c.adapters.rank = 8;
      },
-     "--lora-targets all-linear"},
+     "endings of its layers' names"},
     {"--lora-targets NAMES, one that no linear layer of a block ends in",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -24,23 +24,7 @@ const Case cases[] = {
        c.adapters.rank = 8;
        c.adapters.targets = "q_proj,down_proj";
      },
-     "--lora-targets q_proj,v_proj"},
-    {"--lora RANK, a mixture of experts of another kind",
-     [](model::ModelSpec& m, StepConfig& c) {
-       m.moe.emplace();
-       m.attention_sinks = true;
-       c.adapters.rank = 8;
-       c.adapters.targets = "q_proj";
-     },
-     "plan one of these"},
-    {"--lora RANK --quantize, --dora, --lora-dropout or --autocast, a mixture of experts",
-     [](model::ModelSpec& m, StepConfig& c) {
-       m.moe.emplace();
-       c.adapters.rank = 8;
-       c.adapters.targets = "q_proj";
-       c.adapters.dropout = 0.1;
-     },
-     "none was compared"},
+     "--lora-targets q_proj,k_proj,v_proj,o_proj"},
     {"--lora RANK, a mixture of experts, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        m.moe.emplace();
@@ -56,13 +40,6 @@ const Case cases[] = {
        m.latent.emplace();
      },
      "plan it without"},
-    {"--quantize HOW, layers whose weights are [in, out]",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.quantize = Quantization::nf4;
-       m.input_first = true;
-     },
-     "use --quantize none"},
     {"--lora RANK --shard zero1, zero2 or zero3, ac-trainer",
      [](auto&, StepConfig& c) {
        adapted_in_partitions(c, Sharding::zero2);
@@ -75,35 +52,16 @@ const Case cases[] = {
        c.adapters.dtype = DType::f32;
      },
      "DeepSpeed casts all of the module"},
-    {"--quantize int8 --shard zero1 or zero2, or --quantize --shard zero3",
-     [](auto&, StepConfig& c) {
-       adapted_in_partitions(c, Sharding::zero3);
-       c.adapters.dtype = DType::f32;
-       c.adapters.quantize = Quantization::nf4;
-     },
-     "--quantize nf4 --shard zero3"},
-    {"--dora --shard zero1, zero2 or zero3",
-     [](auto&, StepConfig& c) {
-       adapted_in_partitions(c, Sharding::zero1);
-       c.adapters.dora = true;
-     },
-     "--lora 8 --shard zero1"},
     {"--lora-dropout P", [](auto&, StepConfig& c) { c.adapters.dropout = 1.0; }, "0.05"},
     {"--quantize int8 --shard fsdp2 or hsdp:N",
      [](auto&, StepConfig& c) { quantized_shards(c, Quantization::int8); },
-     "--quantize int8 --shard fsdp2"},
+     "LLM.int8()'s weights keep their scales b"},
     {"--quantize HOW --shard fsdp2 or hsdp:N, --param-dtype fp32 or --kbit-prepare",
      [](auto&, StepConfig& c) {
        quantized_shards(c, Quantization::nf4);
        c.adapters.kbit_prepare = true;
      },
      "--quantize nf4 --shard fsdp2 --kbit-prepare"},
-    {"--dora --quantize nf4 --shard fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       quantized_shards(c, Quantization::nf4);
-       c.adapters.dora = true;
-     },
-     "--dora --quantize nf4 --shard fsdp2"},
     {"--dora --lora-dropout P",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -112,14 +70,6 @@ const Case cases[] = {
        c.adapters.dropout = 0.1;
      },
      "--lora-dropout 0"},
-    {"--dora --ac selective, attention or budget:SIZE",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.adapters.dora = true;
-       c.memory.ac = AcMode::selective;
-     },
-     "--dora --ac selective"},
     {"--dora --quantize int8 or nf4-double",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;
@@ -135,13 +85,6 @@ const Case cases[] = {
        c.optimizer.ema = true;
      },
      "leave --ema out"},
-    {"--lora RANK --optimizer-in-backward",
-     [](auto&, StepConfig& c) {
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-       c.optimizer.in_backward = true;
-     },
-     "frozen base"},
     {"--quantize HOW, ac-trainer on a GPU",
      [](auto&, StepConfig& c) {
        c.adapters.rank = 8;

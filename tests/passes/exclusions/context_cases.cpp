@@ -38,15 +38,6 @@ const Case cases[] = {
        c.run.seq = 20;
      },
      "--cp 2 --tp 4 --seq 20"},
-    {"--cp N --pp P, --tp or --shard hsdp:M",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.layout.world = 8;
-       c.layout.cp = 2;
-       c.layout.shard = Sharding::hsdp;
-       c.layout.hsdp_shards = 2;
-     },
-     "--cp 2 --pp 2"},
     {"--cp N --shard hsdp:M, M no multiple of N",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
@@ -60,19 +51,13 @@ const Case cases[] = {
        in_a_ring(c);
        c.layout.shard = Sharding::ddp;
      },
-     "--cp 2 --shard ddp"},
-    {"--cp N, a mixture of experts",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_a_ring(c);
-       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
-     },
-     "experts with parts of a sequence"},
+     "ranks that share a sequence have gradien"},
     {"--cp N, a model whose layers are not like Llama's",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
        m.fused_qkv = true;
      },
-     "of parts of a sequence were not compared"},
+     "other attention, masks and positions of "},
     {"--cp N, a sliding window within --seq",
      [](model::ModelSpec& m, StepConfig& c) {
        in_a_ring(c);
@@ -91,36 +76,12 @@ const Case cases[] = {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
      "--cp 2 --compute-dtype fp32"},
-    {"--cp N --kernels fused or compiled",
-     [](auto&, StepConfig& c) {
-       in_a_ring(c);
-       c.memory.kernels = Kernels::fused;
-     },
-     "--cp 2 --kernels fused"},
-    {"--cp N, a loss other than ce and ce-no-upcast",
-     [](auto&, StepConfig& c) {
-       in_a_ring(c);
-       c.memory.loss = LossKind::lc_ce;
-     },
-     "--cp 2 --loss lc-ce"},
-    {"--cp N --ac attention or budget:SIZE",
-     [](auto&, StepConfig& c) {
-       in_a_ring(c);
-       c.memory.ac = AcMode::attention;
-     },
-     "--cp 2 --ac attention"},
     {"--cp N --packing, --position-ids or --images",
      [](auto&, StepConfig& c) {
        in_a_ring(c);
        c.run.position_ids = true;
      },
      "positions of their own"},
-    {"--cp N --autocast, --fp8, --lora, --offload or --output-dtype fp32",
-     [](auto&, StepConfig& c) {
-       in_a_ring(c);
-       c.memory.wide_output = true;
-     },
-     "with parts of a sequence"},
     {"--cp N --cp-method ulysses --seq S, S no multiple of N",
      [](auto&, StepConfig& c) {
        by_ulysses(c);
@@ -158,15 +119,6 @@ const Case cases[] = {
        c.layout.tp = 2;
      },
      "--cp 2 --cp-method ulysses --tp 2"},
-    {"--cp N --cp-method ulysses --pp P",
-     [](model::ModelSpec& m, StepConfig& c) {
-       in_stages(m, c);
-       c.layout.world = 4;
-       c.layout.cp = 2;
-       c.layout.cp_method = CpMethod::ulysses;
-       c.layout.shard = Sharding::fsdp2;
-     },
-     "--cp 2 --cp-method ulysses --pp 2"},
 };
 
 }  // namespace

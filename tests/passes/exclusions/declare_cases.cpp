@@ -121,7 +121,7 @@ const Case cases[] = {
        with_image(m, c);
        c.memory.wide_output = true;
      },
-     "--images 1 --output-dtype fp32"},
+     "none of them is planned beside an encode"},
     {"--ac budget:SIZE", [](auto&, StepConfig& c) { c.memory.ac = AcMode::budget; },
      "the size must be positive"},
     {"--ac grouped:K, --ac every:K", [](auto&, StepConfig& c) { c.memory.ac = AcMode::every; },

@@ -36,12 +36,6 @@ const Case cases[] = {
        c.layout.ep = 8;
      },
      "--ep 8: each rank has as many"},
-    {"--ep N, experts of another kind",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       m.family = "phimoe";
-     },
-     "--ep 4 for phimoe"},
     {"--ep N --batch B --seq S, tokens that do not spread evenly over the experts",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
@@ -61,43 +55,12 @@ const Case cases[] = {
        c.optimizer.clip_grad = 1.0;
      },
      "--ep 4: PyTorch's clip_grad_norm_ fails"},
-    {"--ep N, an --optimizer other than adamw, adamw-foreach or sgd",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       c.optimizer.kind = Optimizer::sgd_momentum;
-     },
-     "--ep 4: others were not compared"},
-    {"--ep N --kernels fused or compiled",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       c.memory.kernels = Kernels::fused;
-     },
-     "--ep 4 --kernels fused"},
-    {"--ep N --lora, --fp8, --offload, --packing, --master-weights, --ema or "
-     "--optimizer-in-backward",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       c.optimizer.ema = true;
-     },
-     "--ep 4: they were not compared"},
-    {"--ep N --reduce-dtype fp16 or --grad-scaler",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       c.precision.reduce_dtype = DType::f16;
-     },
-     "--ep 4: how gradients of several meshes"},
     {"--ep N --cuda-graph",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "--ep 4: the host waits"},
-    {"--ep N --ac attention, budget:SIZE or --ac-scope submodule",
-     [](model::ModelSpec& m, StepConfig& c) {
-       sharing_experts(m, c);
-       c.memory.ac = AcMode::attention;
-     },
-     "--ep 4 --ac attention"},
     {"--ep N without --balanced-routing, ac-trainer",
      [](model::ModelSpec& m, StepConfig& c) {
        sharing_experts(m, c);
@@ -148,7 +111,7 @@ const Case cases[] = {
        with_delta_nets(m);
        c.precision.param_dtype = c.precision.compute_dtype = c.precision.reduce_dtype = DType::f32;
      },
-     "--compute-dtype fp32 for llama"},
+     "casts to fp32 that are none then are not"},
     {"--gpu cpu, gated delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        with_delta_nets(m);
@@ -160,13 +123,13 @@ const Case cases[] = {
        with_delta_nets(m);
        c.memory.kernels = Kernels::fused;
      },
-     "--kernels fused for llama"},
+     "fused kernels and compiled blocks are no"},
     {"--pp N, --cuda-graph or --offload activations, gated delta nets",
      [](model::ModelSpec& m, StepConfig& c) {
        with_delta_nets(m);
        c.memory.offload = Offload::activations;
      },
-     "compared beside them"},
+     "none of them is planned beside them"},
 };
 
 }  // namespace

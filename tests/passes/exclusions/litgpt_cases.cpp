@@ -11,13 +11,13 @@ const Case cases[] = {
        by_litgpt(m, c);
        m.family = "olmo2";
      },
-     "--framework litgpt for olmo2"},
+     "litgpt's layers of others are not planne"},
     {"--framework litgpt --world N, --pp, --tp or --cp",
      [](model::ModelSpec& m, StepConfig& c) {
        by_litgpt(m, c);
        sharded(c, Sharding::fsdp2);
      },
-     "units of FSDP of its own"},
+     "on several GPUs it has units of FSDP of "},
     {"--framework litgpt --ac other than none",
      [](model::ModelSpec& m, StepConfig& c) {
        by_litgpt(m, c);
@@ -41,7 +41,7 @@ const Case cases[] = {
        by_litgpt(m, c);
        c.precision.param_dtype = c.precision.compute_dtype = DType::f32;
      },
-     "bf16-true"},
+     "of its precisions bf16-true is planned"},
     {"--framework litgpt, what its finetuning scripts have not: other adapters than LoRA, DoRA, "
      "int8, a packed row, position_ids, images, offloading, clipping, compiled or fused kernels",
      [](model::ModelSpec& m, StepConfig& c) {

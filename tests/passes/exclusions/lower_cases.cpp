@@ -49,7 +49,7 @@ const Case cases[] = {
        c.device.gpu = "cpu";
        c.run.attention = Attention::math;
      },
-     "use flash, eager or auto"},
+     "they are PyTorch's CUDA kernels, planned"},
     {"--attn flash, latent attention",
      [](model::ModelSpec& m, StepConfig& c) {
        m.latent.emplace();
@@ -75,7 +75,7 @@ const Case cases[] = {
        c.precision.autocast = true;
        c.precision.param_dtype = DType::f32;
      },
-     "add --autocast none"},
+     "what autocast casts of them is not plann"},
     {"--attn other than auto, where attention is always given a mask",
      [](model::ModelSpec& m, StepConfig& c) {
        m.always_masked = true;
@@ -134,13 +134,6 @@ const Case cases[] = {
        c.run.seq = 1;
      },
      "give 2 or more"},
-    {"--loss tiled --shard zero3, fsdp1, fsdp2 or hsdp:N",
-     [](auto&, StepConfig& c) {
-       c.memory.loss = LossKind::tiled;
-       c.layout.shard = Sharding::fsdp2;
-       c.layout.world = 8;
-     },
-     "--loss tiled --shard fsdp2"},
     {"--loss chunked-logits:N, a sequence that N does not divide",
      [](auto&, StepConfig& c) {
        c.memory.loss = LossKind::chunked_logits;

@@ -224,12 +224,19 @@ const Case cases[] = {
        over_experts(c, 2, 3);
      },
      "--ep 2 --world 3"},
-    {"--ep N that does not divide the experts, or leaves a rank more than 30",
+    {"--ep N that does not divide the experts",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
        over_experts(c, 3, 3);
      },
      "--ep 3"},
+    {"--ep N that leaves a rank more than 30 experts",
+     [](model::ModelSpec& m, StepConfig& c) {
+       with_experts(m, c);
+       m.moe->experts = 128;
+       over_experts(c, 4, 4);
+     },
+     "--ep 4"},
     {"--etp T or --tp T that does not divide the experts' or the shared expert's width",
      [](model::ModelSpec& m, StepConfig& c) {
        with_experts(m, c);
@@ -335,26 +342,6 @@ const Case cases[] = {
        c.precision.fp8 = Fp8Recipe::rowwise;
      },
      "--fp8 rowwise"},
-    {"--transformer-impl --fp8 --tp, --pp or --cp",
-     [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
-       c.precision.fp8 = Fp8Recipe::delayed;
-       c.layout.world = c.layout.tp = 2;
-     },
-     "--fp8 delayed --tp 2: layers in FP8 that ranks share"},
-    {"--transformer-impl --fp8 --ac",
-     [](model::ModelSpec& m, StepConfig& c) {
-       by_megatron(m, c);
-       c.precision.fp8 = Fp8Recipe::delayed;
-       c.memory.ac = AcMode::full;
-     },
-     "--fp8 delayed --ac full: recomputed layers in FP8"},
-    {"--transformer-impl --fp8 of experts, or not in bf16",
-     [](model::ModelSpec& m, StepConfig& c) {
-       with_experts(m, c);
-       c.precision.fp8 = Fp8Recipe::delayed;
-     },
-     "--fp8 delayed of a model with experts: neither was compared"},
     {"--transformer-impl --fp8, sizes no multiples of 16, or tokens no multiple of 8",
      [](model::ModelSpec& m, StepConfig& c) {
        by_megatron(m, c);

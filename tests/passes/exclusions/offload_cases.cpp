@@ -23,37 +23,6 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "choose a GPU"},
-    {"--offload parameters --tp T or --pp N",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.layout.tp = 2;
-     },
-     "leave one of them out"},
-    {"--offload parameters, an optimizer other than adamw, adamw-foreach, sgd and sgd-momentum",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.optimizer.kind = Optimizer::adamw_8bit_torchao;
-     },
-     "--offload parameters --optimizer adamw-8bit-torchao"},
-    {"--offload parameters --ema or --grad-scaler",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.optimizer.ema = true;
-     },
-     "leave one of them out"},
-    {"--offload parameters --fp8",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.precision.fp8 = Fp8Recipe::tensorwise;
-     },
-     "leave one of them out"},
-    {"--offload parameters --grad-accum N --no-sync",
-     [](auto&, StepConfig& c) {
-       on_host(c);
-       c.run.grad_accum = 2;
-       c.layout.no_sync = true;
-     },
-     "leave --no-sync out"},
     {"--offload parameters --cuda-graph",
      [](auto&, StepConfig& c) {
        on_host(c);
@@ -72,71 +41,6 @@ const Case cases[] = {
        c.device.gpu = "cpu";
      },
      "choose a GPU"},
-    {"--offload activations --world N, N above 1",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       sharded(c, Sharding::ddp);
-     },
-     "--world 1"},
-    {"--offload activations --ac of another mode than none and full",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.memory.ac = AcMode::selective;
-     },
-     "--ac none or full"},
-    {"--offload activations --ac-scope submodule",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.memory.ac = AcMode::full;
-       c.memory.scope = AcScope::submodule;
-     },
-     "within blocks"},
-    {"--offload activations --kernels fused or compiled",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.memory.kernels = Kernels::fused;
-     },
-     "--kernels eager"},
-    {"--offload activations --lora, but for --framework trl --ac full, without --dora and "
-     "--quantize int8, and torchtune's without --dora and --quantize",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.adapters.rank = 8;
-       c.adapters.targets = "q_proj";
-     },
-     "use --framework trl --ac full"},
-    {"--offload activations --autocast --ac none",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.precision.autocast = true;
-       c.precision.param_dtype = DType::f32;
-     },
-     "--ac full"},
-    {"--offload activations --packing",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.run.packing = 4;
-     },
-     "packed rows"},
-    {"--offload activations --framework torchtune, --ac none or a loss other than chunked-logits:N",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.runtime.framework = "torchtune";
-     },
-     "--loss chunked-logits:8"},
-    {"--offload activations --loss other than ce and tiled",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       c.memory.loss = LossKind::lc_ce;
-     },
-     "other losses"},
-    {"--offload activations, experts or an encoder of images",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.memory.offload = Offload::activations;
-       m.moe = model::MoeSpec{.experts = 4, .top_k = 2, .intermediate = 64};
-       m.sparse_block.assign(static_cast<std::size_t>(m.layers), true);
-     },
-     "their layers"},
     {"--offload activations --cuda-graph",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::activations;
@@ -160,7 +64,7 @@ const Case cases[] = {
        c.memory.offload = Offload::optimizer;
        c.optimizer.kind = Optimizer::lion;
      },
-     "--offload optimizer --optimizer lion"},
+     "the others' steps under CPUOffloadOptimi"},
     {"--offload gradients --grad-accum N, N above 1",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::gradients;
@@ -185,18 +89,6 @@ const Case cases[] = {
        c.optimizer.in_backward = true;
      },
      "both of them hook"},
-    {"--offload optimizer or gradients --ema or --lora",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::optimizer;
-       c.optimizer.ema = true;
-     },
-     "neither an average"},
-    {"--offload optimizer or gradients --kernels compiled",
-     [](auto&, StepConfig& c) {
-       c.memory.offload = Offload::optimizer;
-       c.memory.kernels = Kernels::compiled;
-     },
-     "beside its hooks"},
     {"--offload optimizer or gradients --cuda-graph",
      [](auto&, StepConfig& c) {
        c.memory.offload = Offload::optimizer;

@@ -49,12 +49,6 @@ const Case cases[] = {
        c.optimizer.grad_scaler = true;
      },
      "whether gradients were finite"},
-    {"fp16 --kernels compiled",
-     [](auto&, StepConfig& c) {
-       c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
-       c.memory.kernels = Kernels::compiled;
-     },
-     "--param-dtype fp16 --kernels compiled"},
     {"fp16 --quantize HOW",
      [](auto&, StepConfig& c) {
        c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
@@ -129,7 +123,7 @@ const Case cases[] = {
        c.optimizer.master_weights = true;
        c.precision.param_dtype = c.precision.compute_dtype = DType::f16;
      },
-     "the scaler"},
+     "its loss is scaled, and what the scaler "},
     {"--master-weights, an optimizer other than adamw",
      [](auto&, StepConfig& c) {
        c.optimizer.master_weights = true;
@@ -142,19 +136,6 @@ const Case cases[] = {
        sharded(c, Sharding::zero1);
      },
      "masters in any case"},
-    {"--master-weights --tp T or --pp N",
-     [](auto&, StepConfig& c) {
-       c.optimizer.master_weights = true;
-       c.layout.tp = c.layout.world = 2;
-     },
-     "were not compared with it"},
-    {"--master-weights --lora",
-     [](auto&, StepConfig& c) {
-       c.optimizer.master_weights = true;
-       c.adapters.rank = 8;
-       c.adapters.targets = "all-linear";
-     },
-     "adapters"},
     {"--master-weights --offload parameters, optimizer or gradients",
      [](auto&, StepConfig& c) {
        c.optimizer.master_weights = true;
@@ -166,13 +147,7 @@ const Case cases[] = {
        c.optimizer.master_weights = true;
        c.optimizer.grad_scaler = true;
      },
-     "the scaler"},
-    {"--master-weights --fp8",
-     [](auto&, StepConfig& c) {
-       c.optimizer.master_weights = true;
-       c.precision.fp8 = Fp8Recipe::tensorwise;
-     },
-     "beside it"},
+     "what the scaler does with this optimizer"},
     {"--master-weights --cuda-graph",
      [](auto&, StepConfig& c) {
        c.optimizer.master_weights = true;

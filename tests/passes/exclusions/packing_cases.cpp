@@ -8,19 +8,6 @@ const Case cases[] = {
     {"--packing DOCS", [](auto&, StepConfig& c) { c.run.packing = 65536; }, "from 0 (not packed)"},
     {"--packing DOCS, more documents than tokens", [](auto&, StepConfig& c) { c.run.packing = 65; },
      "--packing 65 --batch 2 --seq 32"},
-    {"--packing DOCS, sliding windows",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.run.packing = 4;
-       m.window[1] = 4096;
-     },
-     "--packing 4 for llama: windows"},
-    {"--packing DOCS, latent attention, attention sinks, shared keys and values, scores that are "
-     "capped, in fp32 or always masked",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.run.packing = 4;
-       m.latent.emplace();
-     },
-     "Llama's attention"},
     {"--packing DOCS, positions other than a rotary table's of the batch",
      [](model::ModelSpec& m, StepConfig& c) {
        c.run.packing = 4;
@@ -52,46 +39,19 @@ const Case cases[] = {
        c.run.packing = 4;
        c.device.gpu = "cpu";
      },
-     "--packing 4 --gpu cpu"},
+     "the scratch of a CPU's attention with a "},
     {"--packing DOCS --tp T or --pp N",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);
        c.run.packing = 4;
      },
      "--packing 4 --pp 2"},
-    {"--packing DOCS --shard zero1, zero2 or zero3",
-     [](auto&, StepConfig& c) {
-       sharded(c, Sharding::zero2);
-       c.run.packing = 4;
-     },
-     "--packing 4 --shard zero2"},
-    {"--packing DOCS --kernels fused or compiled",
-     [](auto&, StepConfig& c) {
-       c.run.packing = 4;
-       c.memory.kernels = Kernels::fused;
-     },
-     "--packing 4 --kernels fused"},
     {"--packing DOCS --cuda-graph",
      [](auto&, StepConfig& c) {
        c.run.packing = 4;
        c.runtime.cuda_graph = CudaGraph::step;
      },
      "the host's"},
-    {"--packing DOCS --quantize int8",
-     [](auto&, StepConfig& c) {
-       c.run.packing = 4;
-       c.adapters.rank = 8;
-       c.adapters.targets = "q_proj,v_proj";
-       c.adapters.quantize = Quantization::int8;
-     },
-     "use --quantize nf4 or none"},
-    {"--packing DOCS --loss ce-compiled or chunked-logits:N",
-     [](auto&, StepConfig& c) {
-       c.run.packing = 4;
-       c.memory.loss = LossKind::chunked_logits;
-       c.memory.chunk_tokens = 4;
-     },
-     "--packing 4 --loss chunked-logits:4"},
     {"--packing DOCS --images N",
      [](model::ModelSpec& m, StepConfig& c) {
        with_image(m, c);
@@ -121,19 +81,7 @@ const Case cases[] = {
        with_image(m, c);
        c.run.position_ids = true;
      },
-     "positions with images"},
-    {"--position-ids --tp T or --pp N",
-     [](model::ModelSpec& m, StepConfig& c) {
-       c.run.position_ids = true;
-       in_stages(m, c);
-     },
-     "--position-ids --pp 2"},
-    {"--position-ids --kernels compiled",
-     [](auto&, StepConfig& c) {
-       c.run.position_ids = true;
-       c.memory.kernels = Kernels::compiled;
-     },
-     "use --kernels eager or fused"},
+     "a wrapper's positions with images are no"},
     {"--position-ids, ac-trainer",
      [](auto&, StepConfig& c) {
        c.run.position_ids = true;

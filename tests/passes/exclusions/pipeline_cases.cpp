@@ -101,7 +101,7 @@ const Case cases[] = {
        c.layout.world = 4;
        c.layout.shard = Sharding::fsdp2;
      },
-     "--pp 2 --pp-schedule zb1: a ring's backward"},
+     "a ring's backward in two parts is not pl"},
     {"--pp-schedule zb1, zbv or dualpipev, --tp",
      [](model::ModelSpec& m, StepConfig& c) {
        in_parts(m, c);
@@ -114,7 +114,7 @@ const Case cases[] = {
        in_parts(m, c);
        m.norm = model::Norm::layer;
      },
-     "--pp 2 --pp-schedule zb1 for llama"},
+     "a backward in two parts of such layers i"},
     {"--pp-schedule zbv or dualpipev, a model with tied embeddings",
      [](model::ModelSpec& m, StepConfig& c) {
        in_stages(m, c);

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+namespace ac_advisor::model {
+
+/// MODEL's configuration, wherever it was found.
+struct FoundConfig {
+  std::string text;
+  std::string origin;  ///< names it in errors
+  std::string name;    ///< the model's, for tables; of one of the Hub that is built in: its id
+};
+
+/// As `load_model` looks for it. Throws UserError where nothing is found.
+[[nodiscard]] FoundConfig find_config(const std::string& model);
+
+}  // namespace ac_advisor::model

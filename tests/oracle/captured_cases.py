@@ -1,0 +1,86 @@
+"""The cases of captured_peaks.py: types of transformers 5.23 that have no family, by their class's defaults with few
+layers and experts, and steps of them in the planner's words."""
+
+import functools
+
+from transformers import PreTrainedConfig
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+MOST_EXPERTS = 16
+
+
+def kinds(values):
+    return {repr(value) for value in values}
+
+
+def few_layers(values, most=8):
+    """In place: of lists by layer as many first ones as have every kind, two at least."""
+    names = [name for name in LAYERS if isinstance(values.get(name), int)]
+    if not names:
+        return
+    layers = values[names[0]]
+    by_layer = [name for name, value in values.items() if isinstance(value, list) and len(value) == layers > 2]
+    few = min(layers, 2)
+    while few < min(layers, most) and any(kinds(values[n][:few]) != kinds(values[n]) for n in by_layer):
+        few += 1
+    values |= {name: values[name][:few] for name in by_layer} | dict.fromkeys(names, few)
+    if isinstance(values.get("per_layer_config"), dict):
+        values["per_layer_config"] = {k: v for k, v in values["per_layer_config"].items() if int(k) < few}
+
+
+def few_experts(values):
+    values |= {name: min(values[name], MOST_EXPERTS) for name in EXPERTS if isinstance(values.get(name), int)}
+
+
+def small(model_type, head="CAUSAL_LM", few=True, **more):
+    """What transformers would write to config.json of a small model of this type, whose class has this head; of all
+    layers and experts where not `few`."""
+    values = CONFIG_MAPPING[model_type](**more).to_dict()
+    for part in [values] + [values[n] for n in ("text_config", "decoder_config") if isinstance(values.get(n), dict)]:
+        if few:
+            few_layers(part)
+            few_experts(part)
+    classes = getattr(modeling_auto, f"MODEL_FOR_{head}_MAPPING_NAMES")[model_type]
+    values["architectures"] = [classes if isinstance(classes, str) else classes[0]]
+    return PreTrainedConfig._encode_special_floats(values | {"model_type": model_type})
+
+
+@functools.cache
+def all_types():
+    return list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+# What of the class's defaults must be otherwise.
+TYPES = {
+    "gemma4_text": {}, "qwen3_5_text": {}, "qwen3_5_moe_text": {}, "deepseek_v32": {}, "glm4_moe_lite": {},
+    "glm_moe_dsa": {}, "minimax_m2": {}, "nemotron_h": {}, "lfm2": {}, 
+    "granitemoehybrid": {"num_hidden_layers": 4, "layer_types": ["mamba", "mamba", "attention", "mamba"]}, "seed_oss": {},
+    "ernie4_5": {}, "ernie4_5_moe": {}, "exaone4": {}, "olmo_hybrid": {}, "apertus": {}, "arcee": {},
+    "helium": {}, "mamba": {}, "mamba2": {}, "falcon_mamba": {}, "bamba": {}, "jamba": {}, "zamba2": {}, "rwkv": {},
+    "gpt_bigcode": {}, "mpt": {}, "codegen": {}, "biogpt": {}, "gpt_neo": {}, "persimmon": {}, "olmo": {},
+    "bitnet": {}, "jais2": {}, "vaultgemma": {}, "youtu": {}, "flex_olmo": {}, "doge": {}, "blt": {}, "hrm_text": {},
+}
+HEADS = {
+    "t5": "SEQ_TO_SEQ_CAUSAL_LM", "bart": "SEQ_TO_SEQ_CAUSAL_LM", "bert": "MASKED_LM",
+    "modernbert": "SEQUENCE_CLASSIFICATION", "roberta": "TOKEN_CLASSIFICATION", "distilbert": "QUESTION_ANSWERING",
+    "vit": "IMAGE_CLASSIFICATION", "whisper": "SPEECH_SEQ_2_SEQ",
+}
+BATCH, SEQ = 4, 512
+# Those that are scanned token by token, in Python; Whisper's texts are short.
+SEQS = dict.fromkeys(("mamba", "falcon_mamba", "jamba", "rwkv", "hrm_text"), 64) | {"whisper": 128}
+
+
+def config_of(model):
+    return small(model, HEADS.get(model, "CAUSAL_LM"), **TYPES.get(model, {}))
+
+
+def all_cases():
+    for model in [*TYPES, *HEADS]:
+        for ac in ("none", "full"):
+            yield {"model": model, "batch": BATCH, "seq": SEQS.get(model, SEQ), "ac": ac}
+    for model in ("qwen3_5_text", "gemma4_text", "lfm2", "bert", "t5", "vit"):
+        for ac in ("none", "full"):
+            yield {"model": model, "batch": BATCH, "seq": SEQ, "ac": ac, "param_dtype": "fp32", "autocast": "bf16"}

@@ -1,0 +1,126 @@
+// data/evidence.json is what tests/oracle/ has: AC_ADVISOR_UPDATE_ORACLE=1 (scripts/evidence)
+// writes it.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "ac_advisor/evidence/evidence.hpp"
+#include "cases.hpp"
+#include "test_paths.hpp"
+
+namespace ac_advisor::test {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::string path(const std::string& file) { return std::string(source_dir) + "/" + file; }
+
+json read_json(const std::string& file) {
+  std::ifstream stream(path(file));
+  REQUIRE(stream);
+  return json::parse(stream);
+}
+
+/// The smallest error that `share` of all are at most.
+double quantile(std::vector<double> errors, double share) {
+  if (errors.empty()) return 0;
+  std::sort(errors.begin(), errors.end());
+  const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(errors.size())));
+  return errors[std::max<std::size_t>(at, 1) - 1];
+}
+
+double rounded(double percent) { return std::round(percent * 1000) / 1000; }
+
+/// Peak allocated memory as PyTorch counted it.
+std::int64_t counted_peak(const OracleCase& one) {
+  for (const char* name : {"peak_allocated", "peak_bytes", "allocated"})
+    if (one.entry.contains(name)) return one.entry.at(name);
+  return 0;
+}
+
+struct Gathered {
+  std::set<std::string> families, names;
+  std::map<std::vector<std::string>, std::int64_t> steps;
+  std::vector<double> errors;
+};
+
+Gathered gathered() {
+  Gathered all;
+  for (const std::string& file : oracle_files()) {
+    const json off = read_json("tests/oracle/off/" + file);
+    for (const OracleCase& one : read_oracle(file)) {
+      const model::ModelSpec spec = model_of(one);
+      const std::vector<std::string> features = evidence::features(spec, config_of(one));
+      all.families.insert(spec.family);
+      all.names.insert(features.begin(), features.end());
+      ++all.steps[features];
+      if (!off.contains(one.label)) continue;  // a step that off_test.cpp has not written yet
+      const std::int64_t bytes = off.at(one.label).value("allocated", std::int64_t{0});
+      all.errors.push_back(100.0 * std::abs(static_cast<double>(bytes)) /
+                           static_cast<double>(counted_peak(one)));
+    }
+  }
+  return all;
+}
+
+/// Of the steps that were drawn to calibrate grades, as they were planned when they were drawn.
+double drawn_error(const std::string& grade) {
+  std::vector<double> errors;
+  for (const json& step : read_json("tests/evidence/draws.json").at("draws"))
+    if (step.at("grade") == grade)
+      errors.push_back(std::abs(step.at("error_percent").get<double>()));
+  return rounded(quantile(std::move(errors), 0.95));
+}
+
+std::string evidence_text() {
+  const Gathered all = gathered();
+  ordered_json head;
+  head["expected_error_percent"] = {{"verified", rounded(quantile(all.errors, 0.95))},
+                                    {"composed", drawn_error("composed")},
+                                    {"extrapolated", drawn_error("extrapolated")}};
+  const std::vector<std::string> names(all.names.begin(), all.names.end());
+  std::string text = "{\n\"expected_error_percent\": " + head["expected_error_percent"].dump() +
+                     ",\n\"families\": " + json(all.families).dump() +
+                     ",\n\"features\": " + json(names).dump() + ",\n\"steps\": [";
+  const char* separator = "\n";
+  for (const auto& [features, count] : all.steps) {
+    text += separator + fmt::format("[{}", count);
+    for (const std::string& feature : features)
+      text +=
+          fmt::format(",{}", std::lower_bound(names.begin(), names.end(), feature) - names.begin());
+    text += "]";
+    separator = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "data/evidence.json is what the steps of tests/oracle have (AC_ADVISOR_UPDATE_ORACLE=1)") {
+  const std::string file = path("data/evidence.json"), text = evidence_text();
+  if (std::getenv("AC_ADVISOR_UPDATE_ORACLE") != nullptr) std::ofstream(file) << text;
+  std::stringstream written;
+  written << std::ifstream(file).rdbuf();
+  // Told apart by lines: the whole files would be megabytes of a failed check.
+  CHECK((written.str() == text));
+}
+
+TEST_CASE("every step of tests/oracle that was compared is itself graded verified") {
+  for (const std::string& file : oracle_files())
+    for (const OracleCase& one : read_oracle(file)) {
+      INFO(file, ": ", one.label);
+      CHECK(evidence::evidence_of(model_of(one), config_of(one)).grade ==
+            evidence::Grade::verified);
+    }
+}
+
+}  // namespace ac_advisor::test
