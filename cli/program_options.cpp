@@ -75,7 +75,8 @@ constexpr ProgramOption table[] = {
      "the Python that captures (AC_ADVISOR_PYTHON, VIRTUAL_ENV's, python3)", "Model and batch",
      [](Arguments& a, Text, Text text) { a.capture.python = text; }},
     {"plan advise measure explain export check oom", "--tool", "NAME",
-     "MODEL is a training file of this tool: llamafactory or trl (told by its keys)",
+     "MODEL is a training file of this tool: automodel, axolotl, litgpt, llamafactory, torchtitan, "
+     "torchtune or trl (told by its keys)",
      "Training file", set_text<&Arguments::tool>},
     {"plan advise measure explain export check oom",
      "--ignore",

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "ac_advisor/advise/training_model.hpp"
 #include "ac_advisor/model/error.hpp"
-#include "ac_advisor/model/spec.hpp"
 #include "ac_advisor/reports/training.hpp"
 #include "cli/command_table.hpp"
 #include "cli/output.hpp"
@@ -17,27 +16,6 @@
 
 namespace ac_advisor::cli {
 namespace {
-
-/// MODEL of a training file: beside the file, or as it stands there.
-std::string model_of(const Arguments& a, const intake::Training& training) {
-  if (!a.model.empty()) return a.model;
-  const std::string advice =
-      "; give --model with its config.json, its folder or a built-in name (see ac-advisor models)";
-  if (training.model.empty())
-    throw UserError(
-        fmt::format("{}: names no model ({}){}", training.path, training.model_key, advice));
-  const std::filesystem::path beside =
-      std::filesystem::path(training.path).parent_path() / training.model;
-  std::error_code error;
-  if (std::filesystem::exists(beside, error)) return beside.string();
-  try {
-    static_cast<void>(model::find_config(training.model));
-  } catch (const UserError& why) {
-    throw UserError(
-        fmt::format("{}: {}: {}{}", training.path, training.model_key, why.what(), advice));
-  }
-  return training.model;
-}
 
 nlohmann::ordered_json as_json(const intake::Training& t) {
   nlohmann::ordered_json json = {
@@ -83,12 +61,13 @@ Arguments with_training(Arguments a) {
                                         {!a.model.empty(), "--model"}})
       if (given)
         throw UserError(fmt::format(
-            "{} is of a training file; MODEL is none (a name that ends in .yaml)", option));
+            "{} is of a training file; MODEL is none (a name that ends in .yaml or .toml)",
+            option));
     return a;
   }
   a.training = intake::read_training({a.positional[*place], a.tool, a.options, a.ignore});
   if (a.mapping) return a;
-  a.positional[*place] = model_of(a, *a.training);
+  a.positional[*place] = a.model.empty() ? advise::training_model(*a.training) : a.model;
   OptionList options = a.training->options;
   options.insert(options.end(), a.options.begin(), a.options.end());
   a.options = std::move(options);
@@ -116,7 +95,8 @@ Result tell_training(const Arguments& a, Result result) {
 
 std::string mapping_of(const Arguments& a) {
   if (!a.training)
-    throw UserError("explain --mapping: MODEL is no training file (a name that ends in .yaml)");
+    throw UserError(
+        "explain --mapping: MODEL is no training file (a name that ends in .yaml or .toml)");
   if (a.format == "json") return text_of(as_json(*a.training));
   if (a.format != "table")
     throw UserError("explain --mapping --format " + a.format + ": it writes table or json");

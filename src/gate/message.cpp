@@ -114,4 +114,12 @@ std::string other_fingerprint(const GateFile& file, const Case& c, const Verdict
       update_command(file, c.name));
 }
 
+std::string training_key(const intake::Training& training, const intake::Mapping& key) {
+  if (key.line > 0)
+    return fmt::format(" {}:{} has {}: {}.", plain(training.path), key.line, plain(key.key),
+                       plain(key.value));
+  return fmt::format(" {} leaves {} at {}'s default, {}.", plain(training.path), plain(key.key),
+                     training.tool, plain(key.value));
+}
+
 }  // namespace ac_advisor::gate::message

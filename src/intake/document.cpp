@@ -35,6 +35,24 @@ std::string Node::shown() const {
   return fmt::format("[{}]", fmt::join(all, ", "));
 }
 
+Node flattened(const Node& map) {
+  Node flat{.kind = Node::Kind::map, .line = map.line};
+  for (const auto& [key, value] : map.members) {
+    if (value.kind != Node::Kind::map || value.members.empty()) {
+      flat.members.push_back({key, value});
+      continue;
+    }
+    Node within = flattened(value);
+    for (auto& [path, node] : within.members)
+      flat.members.push_back({key + "." + path, std::move(node)});
+  }
+  return flat;
+}
+
+Node parsed(const std::string& text, const std::string& path) {
+  return path.ends_with(".toml") ? parse_toml(text, path) : parse_document(text, path);
+}
+
 Node read_document(const std::string& path) {
   constexpr std::size_t most = std::size_t{4} << 20;
   std::ifstream file(path, std::ios::binary);
@@ -45,7 +63,7 @@ Node read_document(const std::string& path) {
   if (text.size() > most)
     throw UserError(
         fmt::format("{}: larger than {} MiB; a training file has a few KiB", path, most >> 20));
-  return parse_document(text, path);
+  return parsed(text, path);
 }
 
 }  // namespace ac_advisor::intake
